@@ -29,12 +29,13 @@ func (s *Server) Up() bool { return s.up }
 
 // A way is how one server reaches another.
 type way struct {
-	route bool // they are connected, and tell each other who listens
+	route bool // they are connected, and report their listeners to each other
 	hole  bool // messages vanish
 	since time.Duration
 }
 
-// A broker is the world's brokers: who is connected to which, and which routes are open.
+// A broker is the NATS cluster of a world: the connections of the processes to its servers, and
+// the routes between these.
 type broker struct{ *World }
 
 // dial connects a node to a server, if that runs and can be reached.
@@ -51,7 +52,7 @@ func (w broker) dial(n *Node, s *Server) bool {
 	w.tellOthers(n)
 	w.trace.line(w.now, "%v connects to %s", n.Address, s.id)
 	n.step(w.World, membership.ConnState{Connected: true, Server: s.id})
-	network{w.World}.repeat(n)
+	network(w).repeat(n)
 	return true
 }
 
@@ -162,7 +163,7 @@ func (w broker) stopServing(n *Node) {
 // probe answers whether anybody serves, as far as the node's server knows.
 func (w broker) probe(n *Node) {
 	if n.server.serving == 0 {
-		w.input(n, network{w.World}.up(n)+w.config.Latency, membership.Vacant{})
+		w.input(n, network(w).up(n)+w.config.Latency, membership.Vacant{})
 	}
 }
 
@@ -172,7 +173,7 @@ func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e.to, e.receiver, e.in = n, n.conn, in
 }
 
-// closeRoute ends the connection between two servers: each forgets who listens at
+// closeRoute ends the connection between two servers: each forgets the listeners at
 // the other.
 func (w broker) closeRoute(a, b *Server) {
 	if !w.ways[a.index][b.index].route {

@@ -13,15 +13,15 @@ import (
 //
 //  1. After every step the machine's own invariants hold (membership's
 //     Machine.Check).
-//  2. A lease is over at whom anybody of the same cluster holds fenced, or has
-//     removed otherwise than after leaving.
+//  2. The lease of a process is over when a member of the same cluster holds it fenced, or
+//     has removed it otherwise than after leaving.
 //  3. A member's status moves along the table of legal moves, steps left out.
-//  4. Who is removed never comes back, at whom it is removed.
-//  5. No two members of a cluster are given one UpNumber, unless it was by two
-//     leaders one of whom had been downed, or was about to be.
+//  4. A removed process never comes back at a member that has removed it.
+//  5. No two members of a cluster are given one UpNumber, unless by two
+//     leaders, and one of these had been downed, or was about to be.
 //  6. UpCounter, RemovalCounter and the own count of the version never fall.
 type judge struct {
-	fenced map[*Node]transport.Address // by whom it is fenced: the first
+	fenced map[*Node]transport.Address // the first member that has it fenced
 	ages   map[age]transport.Address   // the first that had it
 	grants map[grant]transport.Address // at which node that was first seen: the leader
 	downed map[transport.Address]bool  // or removed without having left, in anybody's eyes, once
@@ -133,7 +133,7 @@ func (w checker) unsafe(n *Node, by transport.Address) error {
 	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, and its lease goes on %s", n.Address, by, left)
 }
 
-// checkAges notes who was given which age by whom.
+// checkAges records the ages of members, and the leaders that gave them.
 func (w checker) checkAges(n *Node, g *gossip.State) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {

@@ -42,8 +42,8 @@
 // # Invariants
 //
 // They are tested after every step; the documentation of type judge in check.go lists them.
-// To add one, give it a number there and test it in check, looking only at what a step can
-// have changed; keep what it needs of the past in the judge, and add a test that breaks it.
+// To add one, give it a number there and test it in check, looking only at state that a step can
+// have changed; keep the history that it needs in the judge, and add a test that breaks it.
 // The first broken invariant ends the world: [World.Err]. Conditions that must hold only at
 // the end (one view within a stated time) are tested by chaos.
 package sim

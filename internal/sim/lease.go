@@ -31,8 +31,8 @@ func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 		a.Seq = r.Seq
 		w.After(after, func() { n.step(w.World, a) })
 	}
-	reached := n.registered && n.lossOut < 1 && network{w.World}.passes(n.server, w.servers[0])
-	back := n.lossIn < 1 && network{w.World}.passes(w.servers[0], n.server)
+	reached := n.registered && n.lossOut < 1 && network(w).passes(n.server, w.servers[0])
+	back := n.lossIn < 1 && network(w).passes(w.servers[0], n.server)
 	trouble := w.config.StoreTrouble > 0 && w.random.Float64() < w.config.StoreTrouble
 	if !reached || trouble && w.random.IntN(2) == 0 {
 		answer(r.Within, membership.LeaseAnswer{Reason: "the store does not answer"})

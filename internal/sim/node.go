@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node is one process: one incarnation, its machine, its connection and what
-// is wrong with them.
+// A Node is one process: one incarnation, its machine, its connection and the
+// faults of both.
 type Node struct {
 	ID      int
 	Address transport.Address
@@ -214,7 +214,7 @@ func (n *Node) end(w *World) {
 }
 
 // A clock is a node's own: it goes a little too fast or too slow, and its zero
-// is anywhere. Cores see only times, so what the wall clock says cannot matter.
+// is anywhere. Cores see only times, so the wall clock cannot matter.
 type clock struct {
 	ppm    int
 	offset time.Duration

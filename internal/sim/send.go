@@ -76,7 +76,7 @@ func (w network) send(n *Node, e *membership.Envelope) {
 	}
 	to := w.byName[e.To]
 	if to == nil {
-		broker{w.World}.input(n, hub+w.config.Latency, membership.Unreachable{Peer: e.To, Server: n.server.id})
+		broker(w).input(n, hub+w.config.Latency, membership.Unreachable{Peer: e.To, Server: n.server.id})
 		return
 	}
 	d := post(hub+w.across(n.server, to.server), eventUnicast)
@@ -165,8 +165,8 @@ func (w network) recode(msg membership.Message) membership.Message {
 	return msg
 }
 
-// repeat sends the last messages again, as a client that keeps what it could not
-// flush.
+// repeat sends the last messages again, as a client that keeps the messages that it could
+// not flush.
 func (w network) repeat(n *Node) {
 	sent := n.sent
 	n.sent = nil

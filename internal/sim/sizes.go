@@ -58,7 +58,7 @@ func kindOf(v any) string {
 }
 
 // sizes measures messages. It encodes them, which for states is dear: those of
-// many members are measured once for each version and about that many who have
+// many members are measured once for each version and approximate number of members that have
 // seen it, which changes the size by less than a hundredth.
 type sizes struct {
 	cluster string

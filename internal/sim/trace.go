@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A trace hashes what happens, and tells it in words if somebody listens.
+// A trace hashes the events of a run, and describes them in words if somebody listens.
 type trace struct {
 	sum  uint64
 	tell func(string)
@@ -68,7 +68,7 @@ func (t *trace) event(now time.Duration, n *Node, e membership.Event) {
 	}
 }
 
-// eventWords are what is hashed of an event: making words of millions would take
+// eventWords are the numbers that are hashed for an event: making words of millions would take
 // longer than all the rest.
 func eventWords(e membership.Event) (kind, node uint64) {
 	switch e := e.(type) {

@@ -35,7 +35,7 @@ type Config struct {
 	// Redial is the time between two attempts to connect. Default 100ms.
 	Redial time.Duration
 	// RouteTimeout is after how long a broken way between two servers ends their
-	// connection, and with it what one knows of the other's nodes. Default 5s.
+	// connection, and with it the knowledge of the other's nodes. Default 5s.
 	RouteTimeout time.Duration
 	// HostTimeout is after how long a server notices that a host has vanished or a
 	// process stands still. Default 4 minutes.
@@ -143,7 +143,7 @@ func New(config Config) *World {
 // Now is the virtual time since the beginning.
 func (w *World) Now() time.Duration { return w.now }
 
-// Random is the world's own source. Who takes from it changes what follows.
+// Random is the world's own source. A number taken from it changes the rest of the run.
 func (w *World) Random() *rand.Rand { return w.random }
 
 // Nodes are all processes that ever were, in the order in which they were added.
@@ -229,7 +229,7 @@ func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool
 	return false
 }
 
-// catch turns what a machine panics with about itself into the world's error.
+// catch turns a machine's panic about its own state into the world's error.
 func (w *World) catch() {
 	switch p := recover().(type) {
 	case nil:
@@ -316,7 +316,7 @@ func (w *World) KillHost(n *Node) {
 }
 
 // Freeze makes a process stand still, as SIGSTOP does. Its connection lives, and
-// what is sent to it waits. After HostTimeout its server gives it up.
+// messages to it wait. After HostTimeout its server gives it up.
 func (w *World) Freeze(n *Node) {
 	if n.frozen || n.ended {
 		return
@@ -332,7 +332,7 @@ func (w *World) Freeze(n *Node) {
 	})
 }
 
-// Thaw lets a process go on. What comes first, its timer or what waited, is left
+// Thaw lets a process go on. Whether its timer or the messages that waited come first is left
 // to chance.
 func (w *World) Thaw(n *Node) {
 	if !n.frozen || n.ended {

@@ -163,7 +163,7 @@ func (r *run) count(_ *sim.Node, events []membership.Event) {
 	}
 }
 
-// ended starts again who was told to rejoin, and others as often as not.
+// ended starts a process again that has to rejoin, and half of the others.
 func (r *run) ended(n *sim.Node, last membership.Event) {
 	again := r.random.IntN(2) == 0 && !r.calm
 	switch last := last.(type) {
@@ -194,8 +194,8 @@ func (r *run) heal() {
 	}
 }
 
-// settled reports whether all that run are Up in one view, and does what people do:
-// start processes that are needed, and down dead ones where nobody else may.
+// settled reports whether all that run are Up in one view, and acts as the
+// operator: it starts processes that are needed, and downs dead ones where nobody else may.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	blue, first := 0, len(r.plan.config.Seeds) == 0

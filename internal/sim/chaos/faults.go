@@ -21,7 +21,7 @@ var kinds = []func(faults){
 	faults.downAlive, faults.quarantine,
 }
 
-// harmless are the faults that part nobody who is well from the others. Auto-down
+// harmless are the faults that separate no healthy process from the others. Auto-down
 // splits a cluster at any other.
 var harmless = []func(faults){faults.join, faults.restart, faults.kill, faults.killSome, faults.killHost, faults.leave}
 
@@ -62,7 +62,7 @@ func (r faults) forWhile(undo func()) {
 }
 
 // split cuts the servers in two halves off from each other for a while.
-func (r faults) split() { split{r.run}.cutOff(r.forWhile) }
+func (r faults) split() { split(r).cutOff(r.forWhile) }
 
 func (r faults) join() {
 	r.start(name(r.random.IntN(r.plan.nodes + 5)))
@@ -115,7 +115,7 @@ func (r faults) freeze() {
 	}
 }
 
-// freezeSome makes some stand still, who wake one after the other.
+// freezeSome makes some processes stand still, which go on one after the other.
 func (r faults) freezeSome() {
 	for _, n := range r.few() {
 		r.world.Freeze(n)
@@ -200,8 +200,8 @@ func (r faults) clog() {
 	}
 }
 
-// downAlive is an operator who downs a member that may be well. One who takes a
-// cut for a crash can split a cluster; this one knows better.
+// downAlive is an operator that downs a member that may be healthy. An operator that takes a
+// cut for a crash can split a cluster; this one does nothing during a cut.
 func (r faults) downAlive() {
 	n, victim := r.one(), r.one()
 	if n == nil || n.Frozen() || !n.IsMember() || !r.world.Lease(n) || !r.world.Whole() {

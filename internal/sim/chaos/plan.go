@@ -27,8 +27,8 @@ type plan struct {
 // maxNodes and minNodes bound the clusters.
 const minNodes, maxNodes = 5, 30
 
-// newPlan makes one. Small clusters are more frequent: they are cheaper, and more
-// of what can go wrong goes wrong in them.
+// newPlan makes one. Small clusters are more frequent: they are cheaper, and find
+// more failures.
 func newPlan(r *rand.Rand, o Options) plan {
 	p := plan{
 		nodes:  minNodes + min(r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1)),

@@ -132,7 +132,8 @@ func (c *coordinator) assign(shard int, p *place) {
 	c.order(h, func() { h.assign(shard, epoch) })
 }
 
-// tick gives what nobody has, and takes from the dead once their leases have ended.
+// tick places shards without a home, and takes those of dead processes once their leases have
+// ended.
 func (c *coordinator) tick() {
 	c.r.w.after(50*time.Millisecond, c.tick)
 	if c.r.w.now < c.mute {
@@ -195,7 +196,7 @@ func (c *coordinator) cancel(shard int, back *home) {
 	c.give(shard, back)
 }
 
-// forget loses the term record: what it knows comes from the homes, and epochs begin lower.
+// forget loses the term record: its knowledge then comes from the homes, and epochs begin lower.
 func (c *coordinator) forget() {
 	c.epoch -= min(c.epoch, uint64(c.r.w.random.IntN(20)))
 	c.r.w.trace("the coordinator starts again at epoch %d", c.epoch)

@@ -11,16 +11,16 @@
 //
 //  1. Appends that count belong to claims of growing epochs; nothing is appended
 //     under a claim that is not the highest.
-//  2. What counts can be recovered: from the log from the head's since on, or from
+//  2. Commits that count can be recovered: from the log from the head's since on, or from
 //     a record.
-//  3. Versions of an entity grow by one, in records too, and what a record has is
-//     what was committed; a command is applied once.
-//  4. Nothing leaves a home before the log has what it saw.
-//  5. No record changes but by who wrote the head.
-//  6. What the core keeps is bounded; after the last fault every entity answers,
+//  3. Versions of an entity grow by one, in records too, and a record has only
+//     committed state; a command is applied once.
+//  4. Nothing leaves a home before the log has the state that it saw.
+//  5. Only the writer of the head changes records.
+//  6. The memory of the core is bounded; after the last fault every entity answers,
 //     and every tell has arrived once, within a stated time.
 //
-// The history of each entity is linearizable: who called after another had been
-// answered sees at least what that one saw. internal/linear gives the histories of
+// The history of each entity is linearizable: a call that began after another
+// had been answered sees at least the same state. internal/linear gives the histories of
 // some seeds to porcupine as well.
 package durable

@@ -8,7 +8,7 @@ import (
 )
 
 // checkHistory reports an account whose operations could not have run one after another.
-// Each answer has the version that it saw, and so the order is known: what was called after
+// Each answer has the version that it saw, and so the order is known: a call that began after
 // another had been answered saw the same version or a later one, and writes have versions
 // of their own.
 func checkHistory(all []Operation) error {
@@ -36,7 +36,7 @@ func checkHistory(all []Operation) error {
 		}
 		byCall := slices.SortedFunc(slices.Values(ops), func(a, b Operation) int { return cmp.Compare(a.Call, b.Call) })
 		byReturn := slices.SortedFunc(slices.Values(ops), func(a, b Operation) int { return cmp.Compare(a.Return, b.Return) })
-		seen, next := uint64(0), 0 // what those have seen that had been answered
+		seen, next := uint64(0), 0 // the version that answered calls have seen
 		for _, op := range byCall {
 			for ; next < len(byReturn) && byReturn[next].Return < op.Call; next++ {
 				seen = max(seen, byReturn[next].Version)

@@ -314,7 +314,7 @@ func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result
 	return seen
 }
 
-// leaves has the judge test what an answer saw. The version that callers are told is how
+// leaves has the judge test the state that an answer saw. The version that callers are told is how
 // many commits the entity has had.
 func (t *tenure) leaves(entity string, r result) result {
 	n, err := t.home.r.judge.ordinal(t.shard, entity, r)

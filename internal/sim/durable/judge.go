@@ -263,7 +263,7 @@ func (j *judge) recoverable(shard int) error {
 	return nil
 }
 
-// ordinal is invariant 4: what leaves a home saw an entity as the log has it. It returns how
+// ordinal is invariant 4: an answer that leaves a home saw an entity as the log has it. It returns how
 // many commits the entity had then, over all its lives.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	all := j.shards[shard].entities[id]

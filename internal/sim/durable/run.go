@@ -29,7 +29,7 @@ type plan struct {
 	journal                          bool // accounts record events
 }
 
-// without takes rules out of the driver, for tests that show what they are for.
+// without takes rules out of the driver, for tests that show the purpose of each.
 type without struct{ lostTerm bool }
 
 func newPlan(r *rand.Rand) plan {
@@ -108,7 +108,7 @@ type run struct {
 	homes       []*home
 	callers     []*caller
 	history     []Operation
-	routes      map[route]*home // who answered last; not for all callers
+	routes      map[route]*home // the home that answered last; not for all callers
 	named       int
 	followers   []*follower // one a shard; none without journals
 	calm        bool
@@ -207,7 +207,7 @@ func (r *run) message(f func()) {
 	}
 }
 
-// send brings a call to whoever is thought to have its shard, and an answer back. From is a
+// send brings a call to the home that probably has its shard, and an answer back. From is a
 // home, or nil.
 func (r *run) send(from *home, c *call, got func(answer)) {
 	if from != nil && from.cutCluster {

@@ -10,7 +10,7 @@ import (
 )
 
 // A shelf is the store of package memory. When a request reaches it, and whether its answer
-// does, is decided by the simulation; what it does then is decided there.
+// does, is decided by the simulation; its effect is decided by the store.
 type shelf struct {
 	s      *server
 	disk   *memory.Server

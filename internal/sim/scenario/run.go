@@ -27,8 +27,8 @@ type Options struct {
 	Trace func(line string)
 }
 
-// A run is one scenario under way: a cluster, its faults, and what its
-// healthy members publish from then on.
+// A run is one scenario under way: a cluster, its faults, and the events that
+// its healthy members publish from then on.
 type run struct {
 	options Options
 	name    string
@@ -72,8 +72,8 @@ func newRun(s Scenario, o Options) *run {
 	return r
 }
 
-// drift is the most by which clocks differ, in parts of a million: what quartz
-// and NTP leave.
+// drift is the most by which clocks differ, in parts of a million: the error that
+// quartz and NTP leave.
 const drift = 100
 
 // add makes a process.

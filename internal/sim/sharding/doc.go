@@ -10,19 +10,19 @@
 // The membership has the times of memberConfig, which are shorter than the defaults, so
 // that much happens in a run. The broker loses and delays.
 //
-// # What happens
+// # Faults
 //
 // Shards move by wishes, for balance, and away from hosts that leave in order,
 // also the coordinator's. Turns outlast the bound of draining. Tables come late,
 // control messages are lost, repeated and reordered, connections break. Processes
 // are killed, half of the time the coordinator's and often in the middle of a move,
 // and come back under their names; hosts fall silent just as a new coordinator waits
-// for what they own; frames come that hold what has come already and more; bounces
+// for their shards; frames come that repeat envelopes of earlier ones and have more; bounces
 // come twice; they stand still; they are cut off, in one direction or both, or the
-// broker's cluster falls in two; who was removed goes on and learns it late; a process
+// broker's cluster falls in two; a removed process goes on and learns it late; a process
 // that is cut off as it joins founds another cluster, which gives way later.
 //
-// # What is checked
+// # Invariants
 //
 // After every event, the numbered invariants of the cores and those of the oracle
 // (oracle_test.go): one activation per (shard, epoch), one home with a lease, order,

@@ -109,7 +109,7 @@ func (w *world) victim() *process {
 	return w.pick(func(p *process) bool { return p.healthy() })
 }
 
-// spare tells whether the cluster can lose one more host and go on.
+// spare reports whether the cluster can lose one more host and go on.
 func (w *world) spare() bool {
 	n := 0
 	for _, p := range w.procs {

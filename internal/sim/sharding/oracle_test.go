@@ -138,7 +138,7 @@ func (o *oracle) writeOff(p *process) {
 	}
 }
 
-// lastCopy tells whether nobody else may have the shard's state.
+// lastCopy reports whether nobody else may have the shard's state.
 func (s *hosted) lastCopy() bool {
 	switch s.Core.State() {
 	case region.Closed, region.Preparing, region.Forwarding:

@@ -86,13 +86,13 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 // after does something later, unless the process has ended.
 func (p *process) after(d time.Duration, do func()) { p.w.schedule(d, p, do) }
 
-// leased tells whether a turn may begin.
+// leased reports whether a turn may begin.
 func (p *process) leased() bool { return p.alive && !p.ending && p.w.members.leased(p) }
 
-// mayAnswer tells whether what has run may be answered, and calls leave behind it.
+// mayAnswer reports whether what has run may be answered, and calls leave behind it.
 func (p *process) mayAnswer() bool { return !p.host || p.ending || p.leased() }
 
-// healthy tells whether it is a member that works.
+// healthy reports whether it is a member that works.
 func (p *process) healthy() bool {
 	return p.alive && p.host && !p.paused && p.control.status() == membership.Up && p.leased()
 }
@@ -105,7 +105,7 @@ func (p *process) held() (n int) {
 	return n
 }
 
-// busy tells whether calls of the process itself are under way.
+// busy reports whether calls of the process itself are under way.
 func (p *process) busy() bool {
 	return p.pending.Coalescer.UnderWay() > 0 || p.held() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
 }

@@ -238,7 +238,7 @@ func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[
 	})
 }
 
-// settled tells whether the world has come to rest.
+// settled reports whether the world has come to rest.
 func (w *world) settled() {
 	cs := w.coordinators()
 	if len(cs) != 1 || !cs[0].control.Coordinator().Recovered() {

@@ -51,7 +51,7 @@ func (r faults) any() {
 	}
 }
 
-// leave begins leaving; one in four hurries, and exits with what it has.
+// leave begins leaving; one in four does not wait for the handover, and exits with the instance.
 func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {

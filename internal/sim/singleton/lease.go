@@ -8,8 +8,8 @@ import (
 )
 
 // leases is the store's one lease: a holder, and when it ends. The holder's own
-// clock is the same here; sim.World has those that drift, and package store says
-// what a store must do about them.
+// clock is the same here; sim.World has clocks that drift, and package store
+// describes how a store must allow for them.
 type leases struct {
 	holder transport.Address
 	ends   time.Duration

@@ -98,8 +98,8 @@ func Run(seed uint64, trace func(line string)) Result {
 		parted: map[[2]*sim.Server]bool{}, say: trace,
 	}
 	r.plan = newPlan(r.random)
-	// Automatic downing breaks what the world checks of leases and fences; here is
-	// checked what is left.
+	// Automatic downing breaks the world's invariants of leases and fences; the other
+	// ones are checked here.
 	r.world = sim.New(sim.Config{
 		Seed: r.random.Uint64(), Servers: r.plan.servers, Jitter: r.milliseconds(0, 10), Failover: r.random.IntN(2) == 0,
 		PingTimeout: 5 * time.Second, RouteTimeout: r.milliseconds(500, 3000), HostTimeout: r.milliseconds(5000, 20_000),

@@ -50,7 +50,7 @@ func mutantsOf(dir string) (all []mutant, err error) {
 	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") || filepath.Base(name) == "check.go" {
-			continue // what checks invariants is a test itself
+			continue // a check of an invariant is a test itself
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Command simulate lets things happen to clusters in virtual time and prints what
-// came of it: see internal/sim.
+// Command simulate lets things happen to clusters in virtual time and prints the
+// outcome: see internal/sim.
 //
 //	go run ./internal/sim/cmd/simulate -scenario crash -nodes 1000 -seed 7
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
@@ -80,8 +80,8 @@ func (f *flags) run() (err error) {
 	return f.simulate()
 }
 
-// tell prints the lines of a trace, nil if none are wanted. Those about what is
-// done and said are marked.
+// tell prints the lines of a trace, nil if none are wanted. Lines about faults
+// and events are marked.
 func (f *flags) tell() func(string) {
 	switch {
 	case f.trace:
