@@ -211,9 +211,9 @@ func (v *routeEnv) Admit(size int, tell bool) error {
 	pl := v.kind.plane
 	switch {
 	case v.kind.desc.Singleton:
+		pl.ctl.ask(v.kind.desc.Name) // also if there is no room: the next call need not wait then
 		if tell && *pl.cfg.SingletonBuffer == 0 {
 			pl.counters.add(callShed)
-			pl.ctl.ask(v.kind.desc.Name)
 			return routing.ErrUnbuffered
 		}
 	case pl.held.Load() >= int64(pl.cfg.BufferSize):
