@@ -43,10 +43,11 @@ func (c *outCall) sendsAgain(code wire.Code) bool {
 // although it was sent again. A call with the same key and another method or other arguments
 // fails.
 //
-// The shard keeps each key for 10 minutes after the last call with it. In addition, and even
-// while it is passivated or after [Forget], the entity keeps its last 128 keys for 24 hours,
-// as far as they fit with their answers in 64 KiB, and together with the entity's state in 512
-// KiB. A key that is no longer kept counts as new, and its call runs. A method marked
+// The entity keeps its last 128 keys for 24 hours, even while it is passivated and after
+// [Forget], as far as they fit with their answers in 64 KiB, and together with the entity's
+// state in 512 KiB. In addition the shard keeps each key for 10 minutes after the last call with
+// it, unless it needs the room for newer commands: it has room for 16,384 ids and keys, of which
+// a key takes two, with 16 MiB of answers. A key that is no longer kept counts as new, and its call runs. A method marked
 // //shard:read, and one that changed nothing, is run each time.
 func CommandID(key string) CallOption {
 	return func(o *codegen.CallOptions) { o.CommandID = key }
@@ -72,8 +73,8 @@ func (c *outCall) why(ended, cause error) error {
 
 // next returns the command as this attempt sends it.
 func (s *sentCommand) next(from *durablehost.Source) durablehost.ID {
-	if s.number != 0 && s.tried { // at first it has the floor that came with its number
-		s.id.Floor = from.Floor()
+	if s.number != 0 && s.tried { // at first it has what came with its number
+		from.Update(&s.id)
 	}
 	s.tried = true
 	return s.id

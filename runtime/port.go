@@ -479,6 +479,6 @@ func newCommand(p port, c *outCall) *sentCommand {
 	if c.Ref.Odd != nil && c.Ref.Odd.Options.CommandID != "" {
 		return &sentCommand{id: durablehost.ID{Key: c.Ref.Odd.Options.CommandID}}
 	}
-	number, floor := p.kind.plane.commands.Begin()
-	return &sentCommand{id: durablehost.ID{Number: number, Floor: floor}, number: number}
+	id := p.kind.plane.commands.Begin()
+	return &sentCommand{id: id, number: id.Number}
 }

@@ -12,7 +12,7 @@ import (
 // shard, which outlives processes.
 type Source struct {
 	Incarnation uint64 // of the caller's process; 0: a log
-	Log         string // the type of the shard whose log it is
+	Log         string // the type of the shard whose log it is; of a key's source, the key
 	Shard       uint32
 	// To is where the log's tell went from whose turn the command comes, for numbers of one
 	// log differ by receiver. Zero: the command is the tell itself.
@@ -30,6 +30,10 @@ func (s Source) silent(heard, process, nested time.Time) bool {
 	}
 	return false
 }
+
+// keyed reports whether the source stands for a key that the user gave: it has an incarnation
+// and a log.
+func (s Source) keyed() bool { return s.Incarnation != 0 && s.Log != "" }
 
 func (s Source) compare(o Source) int {
 	switch {
@@ -67,8 +71,30 @@ type Command struct {
 	Number uint64 // of the source's commands, from 1 on
 	Path   Path   // of a nested call below it
 	Floor  uint64 // the lowest of the source's numbers that is not finished, at most Number
-	Hash   uint64 // of the entity, the method and its arguments
-	Key    string // by which the entity itself keeps it; "": it does not
+	// Past is above Floor if few numbers below it are not finished: those in Stuck alone. 0: only
+	// Floor is known.
+	Past  uint64
+	Stuck Numbers
+	Hash  uint64 // of the entity, the method and its arguments
+	Key   string // by which the entity itself keeps it; "": it does not
+}
+
+// finished is what a command says of its source's numbers.
+func (c Command) finished() finished {
+	if c.Past <= c.Floor {
+		return finished{below: c.Floor}
+	}
+	stuck, err := c.Stuck.Slice()
+	if err != nil {
+		return finished{below: c.Floor}
+	}
+	f := finished{below: c.Past}
+	for _, n := range stuck {
+		if n >= c.Floor && n < c.Past {
+			f.stuck = append(f.stuck, n)
+		}
+	}
+	return f
 }
 
 // A Path names a nested call below a command; empty is the command itself.

@@ -215,21 +215,23 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 	if s.state != Open {
 		return Admission{Verdict: Closed}
 	}
-	if c.Number < c.Floor {
+	f := c.finished()
+	if f.has(c.Number) {
 		return Admission{Verdict: BelowFloor}
 	}
 	if k := s.table.find(c.Source); k != nil {
 		k.heard = now
-		s.table.raise(k, c.Floor)
+		s.table.raise(k, f)
 		if a := k.admit(c); a.Verdict != Run {
 			return a
 		}
 	}
-	if s.overloaded(c.Number == c.Floor) {
+	s.table.makeRoom(s.limits)
+	if s.overloaded(c.Number == c.Floor || c.Number < f.below) {
 		return Admission{Verdict: Overloaded}
 	}
 	k := s.table.source(c.Source, now)
-	s.table.raise(k, c.Floor)
+	s.table.raise(k, f)
 	s.table.begin(k, c)
 	return Admission{Verdict: Run}
 }
@@ -254,11 +256,11 @@ func (s *Shard) Keyed(now time.Time, id string, c Command) Admission {
 }
 
 // overloaded reports whether a command is to be refused. The first that its source has not
-// finished is not refused for the ids that are kept: some of them go only when it is done.
+// finished is not, and no stuck one, for the ids that are kept: some go only when it is done.
 func (s *Shard) overloaded(first bool) bool {
 	l := s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
-		!first && (s.table.count+len(s.table.sources) >= l.Commands || s.table.bytes >= l.CommandBytes) ||
+		!first && s.table.full(l) ||
 		s.outbox.count >= l.Tells || s.outbox.bytes >= l.TellBytes
 }
 

@@ -94,17 +94,17 @@ type applied struct {
 
 // A known is the part of the table about one source.
 type known struct {
-	floor uint64
-	low   uint64              // no lower number is kept
-	wire  *wire.DurableSource // the source in commits; nil until one has it
-	ids   ids
-	heard time.Time // when a command of it came last, or its shard was opened
+	finished finished
+	low      uint64              // no lower number is kept
+	wire     *wire.DurableSource // the source in commits; nil until one has it
+	ids      ids
+	heard    time.Time // when a command of it came last, or its shard was opened
 }
 
 // A table has the commands that a shard has applied or is applying.
 //
 // Invariants:
-//  1. No id below its source's floor is kept.
+//  1. No id is kept whose number its source has finished.
 //  2. count and bytes are the sums over all sources.
 //  3. No id below its source's low is kept.
 type table struct {
@@ -115,6 +115,15 @@ type table struct {
 	}
 	count int
 	bytes int // of replies and paths
+	// keyed are the sources that stand for keys, in the order in which they came here.
+	// Those that were forgotten may be among them.
+	keyed []keyed
+}
+
+// A keyed is the source of one key. Its entity keeps the key too.
+type keyed struct {
+	source Source
+	known  *known
 }
 
 // named is the source in commits. It is not to be changed.
@@ -143,24 +152,28 @@ func (t *table) source(s Source, now time.Time) *known {
 	if k == nil {
 		k = &known{ids: newIDs(), heard: now}
 		t.sources[s] = k
+		if s.keyed() {
+			t.keyed = append(t.keyed, keyed{s, k})
+		}
 	}
 	return k
 }
 
-// raise raises the source's floor, and forgets the commands below it. Commands that still run are
-// forgotten too, since nobody waits for them.
-func (t *table) raise(k *known, floor uint64) {
-	if floor <= k.floor {
+// raise notes which numbers the source has finished, and forgets their commands. Commands that
+// still run are forgotten too, since nobody waits for them.
+func (t *table) raise(k *known, f finished) {
+	all, more := k.finished.join(f)
+	if !more {
 		return
 	}
-	k.floor = floor
-	if floor <= k.low {
+	k.finished = all
+	if all.below <= k.low {
 		return
 	}
 	k.low = math.MaxUint64
 	//arch:order-free each id is judged by itself
 	for n := range k.ids.all() {
-		if n.number < floor {
+		if all.has(n.number) {
 			t.drop(k, n)
 		} else {
 			k.low = min(k.low, n.number)
@@ -178,7 +191,7 @@ func (t *table) drop(k *known, n name) {
 
 // admit decides on a command of the source.
 func (k *known) admit(c Command) Admission {
-	if c.Number < k.floor {
+	if k.finished.has(c.Number) {
 		return Admission{Verdict: BelowFloor}
 	}
 	a := k.ids.get(name{c.Number, c.Path})
@@ -201,10 +214,10 @@ func (t *table) begin(k *known, c Command) {
 	t.bytes += len(c.Path)
 }
 
-// end notes the command's reply, unless its source's floor has passed it.
+// end notes the command's reply, unless its source has finished it.
 func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	n := name{c.GetNumber(), Path(c.GetPath())}
-	if n.number < k.floor {
+	if k.finished.has(n.number) {
 		return
 	}
 	a := k.ids.get(n)
@@ -227,13 +240,42 @@ func (t *table) forget(process, nested time.Time) {
 		if !s.silent(k.heard, process, nested) || k.runs() {
 			continue
 		}
-		//arch:order-free all of them go
-		for n := range k.ids.all() {
-			t.drop(k, n)
-		}
-		delete(t.sources, s)
-		t.recent.known = nil
+		t.remove(s, k)
 	}
+	t.keyed = slices.DeleteFunc(t.keyed, func(k keyed) bool { return t.sources[k.source] != k.known })
+}
+
+func (t *table) remove(s Source, k *known) {
+	//arch:order-free all of them go
+	for n := range k.ids.all() {
+		t.drop(k, n)
+	}
+	delete(t.sources, s)
+	t.recent.known = nil
+}
+
+// makeRoom forgets the oldest keys until the table is below its limits, unless their commands
+// run. The entities of the keys have them in their records.
+func (t *table) makeRoom(l Limits) {
+	for range len(t.keyed) {
+		if !t.full(l) {
+			return
+		}
+		k := t.keyed[0]
+		t.keyed = t.keyed[1:]
+		switch {
+		case t.sources[k.source] != k.known:
+		case k.known.runs():
+			t.keyed = append(t.keyed, k)
+		default:
+			t.remove(k.source, k.known)
+		}
+	}
+}
+
+// full reports whether the table has as much as it may have.
+func (t *table) full(l Limits) bool {
+	return t.count+len(t.sources) >= l.Commands || t.bytes >= l.CommandBytes
 }
 
 func (k *known) runs() bool {
@@ -250,7 +292,10 @@ func (k *known) runs() bool {
 func (t *table) recover(part *wire.DurableTable, now time.Time) {
 	for _, w := range part.GetSources() {
 		k := t.source(sourceOf(w.GetSource()), now)
-		t.raise(k, w.GetFloor())
+		t.raise(k, finished{below: w.GetFloor()})
+		if past := w.GetPast(); past > w.GetFloor() {
+			t.raise(k, finished{below: past, stuck: w.GetStuck()})
+		}
 		for _, c := range w.GetCommands() {
 			t.end(k, c, 0)
 		}
@@ -260,7 +305,7 @@ func (t *table) recover(part *wire.DurableTable, now time.Time) {
 // replay takes a commit from the log.
 func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 	k := t.source(sourceOf(c.GetSource()), now)
-	t.raise(k, c.GetFloor())
+	t.raise(k, finished{below: c.GetFloor()})
 	t.end(k, c, ticket)
 }
 
@@ -269,7 +314,11 @@ func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 func (t *table) snapshot(acked Ticket) (all []*wire.DurableKnown) {
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
-		all = append(all, &wire.DurableKnown{Source: s.wire(), Floor: k.floor})
+		w := &wire.DurableKnown{Source: s.wire(), Floor: k.finished.floor()}
+		if len(k.finished.stuck) > 0 {
+			w.Past, w.Stuck = k.finished.below, k.finished.stuck
+		}
+		all = append(all, w)
 		for _, n := range k.ids.sorted() {
 			if a := k.ids.get(n); !a.running && a.ticket <= acked {
 				all = append(all, &wire.DurableKnown{Source: s.wire(), Commands: []*wire.DurableCommand{
@@ -290,8 +339,8 @@ func (t *table) check() error {
 			if n.number < k.low {
 				return fmt.Errorf("invariant 3 of the table: number %d of %v, below %d", n.number, s, k.low)
 			}
-			if n.number < k.floor {
-				return fmt.Errorf("invariant 1 of the table: number %d of %v, floor %d", n.number, s, k.floor)
+			if k.finished.has(n.number) {
+				return fmt.Errorf("invariant 1 of the table: number %d of %v is kept, finished are those below %d but %d", n.number, s, k.finished.below, k.finished.stuck)
 			}
 		}
 	}

@@ -18,8 +18,11 @@ type ID struct {
 	Source uint64 // incarnation of the process that made the command; 0: the sender of the call
 	Number uint64 // of the source's commands, from 1 on
 	Floor  uint64 // the source's lowest number that is not finished
-	Path   durable.Path
-	Key    string // given by the user instead of all others; "": none
+	// Past and Stuck are those of a [durable.Command].
+	Past  uint64
+	Stuck durable.Numbers
+	Path  durable.Path
+	Key   string // given by the user instead of all others; "": none
 	// Log is the source instead of a process: that of a shard which tells, and To is where it
 	// told, for a call of the turn that the tell had. Both are zero for others.
 	Log, To durable.Target
@@ -36,6 +39,8 @@ const (
 	idShard   = 7
 	idTo      = 8
 	idToShard = 9
+	idPast    = 10
+	idStuck   = 11
 )
 
 // idBytes is more than an encoded ID has beside its texts, as a rule.
@@ -46,7 +51,7 @@ func (id ID) IsZero() bool { return id.Number == 0 && id.Key == "" }
 
 // Append appends the encoded ID.
 func (id ID) Append(b []byte) []byte {
-	b = slices.Grow(b, idBytes+len(id.Path)+len(id.Key)+len(id.Log.Log)+len(id.To.Log))
+	b = slices.Grow(b, idBytes+len(id.Path)+len(id.Key)+len(id.Log.Log)+len(id.To.Log)+len(id.Stuck))
 	number := func(field protowire.Number, v uint64) {
 		if v != 0 {
 			b = protowire.AppendTag(b, field, protowire.VarintType)
@@ -68,6 +73,8 @@ func (id ID) Append(b []byte) []byte {
 	number(idShard, uint64(id.Log.Shard))
 	text(idTo, id.To.Log)
 	number(idToShard, uint64(id.To.Shard))
+	number(idPast, id.Past)
+	text(idStuck, string(id.Stuck))
 	return b
 }
 
@@ -104,6 +111,9 @@ func ReadID(b []byte) (id ID, err error) {
 	if id.Floor > id.Number {
 		return ID{}, fmt.Errorf("command id: its floor %d is above its number %d", id.Floor, id.Number)
 	}
+	if _, err := id.Stuck.Slice(); err != nil {
+		return ID{}, fmt.Errorf("command id: %w", err)
+	}
 	return id, nil
 }
 
@@ -117,6 +127,8 @@ func (id *ID) number(field protowire.Number, v uint64) {
 		id.Floor = v
 	case idShard:
 		id.Log.Shard = uint32(v)
+	case idPast:
+		id.Past = v
 	case idToShard:
 		id.To.Shard = uint32(v)
 	}
@@ -128,6 +140,8 @@ func (id *ID) text(field protowire.Number, v string) {
 		id.Path = durable.Path(v)
 	case idKey:
 		id.Key = v
+	case idStuck:
+		id.Stuck = durable.Numbers(v)
 	case idLog:
 		id.Log.Log = v
 	case idTo:
@@ -143,7 +157,7 @@ const keySource = 1
 // method of an entity with those arguments.
 func (id ID) Command(sender uint64, entity, method string, args []byte) durable.Command {
 	c := durable.Command{
-		Source: durable.Source{Incarnation: sender}, Number: id.Number, Floor: id.Floor, Path: id.Path,
+		Source: durable.Source{Incarnation: sender}, Number: id.Number, Floor: id.Floor, Path: id.Path, Past: id.Past, Stuck: id.Stuck,
 		Hash: hashOf(entity, method, args),
 	}
 	switch {
@@ -151,7 +165,7 @@ func (id ID) Command(sender uint64, entity, method string, args []byte) durable.
 		sum := keySum(entity, id.Key)
 		c.Source = durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}
 		c.Key = string(sum[:keySize])
-		c.Number, c.Floor, c.Path = 1, 1, ""
+		c.Number, c.Floor, c.Path, c.Past, c.Stuck = 1, 1, "", 0, ""
 	case id.Log.Log != "":
 		c.Source = durable.Source{Log: id.Log.Log, Shard: id.Log.Shard, To: id.To}
 	case id.Source != 0:

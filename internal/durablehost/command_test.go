@@ -1,7 +1,9 @@
 package durablehost
 
 import (
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +16,7 @@ func TestIDsTravel(t *testing.T) {
 		{Number: 1, Floor: 1},
 		{Source: 1 << 63, Number: 9, Floor: 4, Path: "\x00\xffpath"},
 		{Key: "pay\xff"},
+		{Number: 900, Floor: 4, Past: 800, Stuck: durable.NumbersOf([]uint64{4, 5, 799})},
 		{Number: 9, Floor: 4, Log: durable.Target{Log: "Account", Shard: 63}, To: durable.Target{Log: "Bank", Shard: 1 << 31}},
 	} {
 		got, err := ReadID(id.Append(nil))
@@ -21,7 +24,13 @@ func TestIDsTravel(t *testing.T) {
 			t.Errorf("%+v became %+v, %v", id, got, err)
 		}
 	}
-	for _, bad := range [][]byte{{0xff}, {8}, (ID{Number: 1, Floor: 2}).Append(nil)} {
+	for _, bad := range [][]byte{
+		{0xff},
+		{8},
+		(ID{Number: 1, Floor: 2}).Append(nil),
+		(ID{Number: 1, Stuck: "\x01\x00"}).Append(nil), (ID{Number: 1, Stuck: "\x80"}).Append(nil),
+		(ID{Number: 1, Stuck: durable.Numbers(strings.Repeat("\x01", durable.MaxStuck+1))}).Append(nil),
+	} {
 		if _, err := ReadID(bad); err == nil {
 			t.Errorf("%x was read", bad)
 		}
@@ -106,23 +115,81 @@ func TestSourceKnowsItsFloor(t *testing.T) {
 	var s Source
 	var numbers []uint64
 	for i := range 100 {
-		n, floor := s.Begin()
-		if n != uint64(i)+1 || floor != 1 {
-			t.Fatalf("number %d, floor %d", n, floor)
+		id := s.Begin()
+		if id.Number != uint64(i)+1 || id.Floor != 1 {
+			t.Fatalf("%+v", id)
 		}
-		numbers = append(numbers, n)
+		numbers = append(numbers, id.Number)
 	}
 	for i := len(numbers) - 1; i > 0; i-- {
 		s.End(numbers[i])
 	}
-	if f := s.Floor(); f != 1 {
-		t.Errorf("the floor is %d, want 1", f)
+	var id ID
+	if s.Update(&id); id.Floor != 1 {
+		t.Errorf("the floor is %d, want 1", id.Floor)
 	}
 	s.End(1)
-	if f := s.Floor(); f != 101 {
-		t.Errorf("the floor is %d, want 101", f)
+	if s.Update(&id); id.Floor != 101 {
+		t.Errorf("the floor is %d, want 101", id.Floor)
 	}
-	if n, floor := s.Begin(); n != 101 || floor != 101 {
-		t.Errorf("number %d, floor %d", n, floor)
+	if id := s.Begin(); id != (ID{Number: 101, Floor: 101}) {
+		t.Errorf("%+v", id)
+	}
+}
+
+// TestSourceSetsStuckCommandsAside: whatever commands do not end, an ID names as finished only
+// those that are, and few that are finished are left out.
+func TestSourceSetsStuckCommandsAside(t *testing.T) {
+	for stuck := range durable.MaxStuck + 2 {
+		random := rand.New(rand.NewPCG(1, uint64(stuck)))
+		var s Source
+		var running, open []uint64 // open are never ended
+		ended := map[uint64]bool{}
+		for n := uint64(1); n <= 4*maxLag; n++ {
+			id := s.Begin()
+			if id.Number != n {
+				t.Fatalf("number %d, want %d", id.Number, n)
+			}
+			if len(open) < stuck && n%17 == 3 {
+				open = append(open, n)
+			} else {
+				running = append(running, n)
+			}
+			if len(running) > 20 {
+				i := random.IntN(len(running))
+				s.End(running[i])
+				s.End(running[i]) // the second changes nothing
+				ended[running[i]] = true
+				running = slices.Delete(running, i, i+1)
+			}
+			if n%997 != 0 {
+				continue
+			}
+			s.Update(&id)
+			left, err := id.Stuck.Slice()
+			if err != nil || len(left) > 0 && left[0] != id.Floor {
+				t.Fatalf("%+v: stuck %d, %v", id, left, err)
+			}
+			for _, n := range slices.Concat(open, running) {
+				if n < id.Floor || n < id.Past && !slices.Contains(left, n) {
+					t.Fatalf("number %d is not finished, and said to be: %+v, stuck %d", n, id, left)
+				}
+			}
+			kept := 0
+			for n := range ended {
+				if n >= max(id.Floor, id.Past) {
+					kept++
+				}
+			}
+			if stuck <= durable.MaxStuck && kept > maxLag {
+				t.Fatalf("%d finished commands are kept beside %d that are stuck", kept, stuck)
+			}
+		}
+		for _, n := range slices.Concat(open, running) {
+			s.End(n)
+		}
+		if id := s.Begin(); id != (ID{Number: 4*maxLag + 1, Floor: 4*maxLag + 1}) {
+			t.Errorf("after all have ended: %+v", id)
+		}
 	}
 }

@@ -120,8 +120,7 @@ func applyOnce(t *testing.T, seed uint64) {
 		entity := fmt.Sprintf("e%d", i%3) // two callers share one entity, but not at a time
 		wg.Go(func() {
 			for range calls {
-				number, floor := source.Begin()
-				id := ID{Number: number, Floor: floor}
+				id := source.Begin()
 				for done := false; !done; {
 					c := id.Command(99, entity, "Add", nil)
 					_, done = h.add(c, entity)
@@ -129,7 +128,7 @@ func applyOnce(t *testing.T, seed uint64) {
 						time.Sleep(20 * time.Millisecond)
 					}
 				}
-				source.End(number)
+				source.End(id.Number)
 			}
 		})
 		if i == 2 {

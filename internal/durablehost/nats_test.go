@@ -43,12 +43,12 @@ func TestJetStreamIsKilled(t *testing.T) {
 					return
 				default:
 				}
-				number, floor := source.Begin()
-				c := ID{Number: number, Floor: floor}.Command(99, entity, "Add", nil)
+				id := source.Begin()
+				c := id.Command(99, entity, "Add", nil)
 				for !addOnce(t, shard, c, entity) {
 					<-time.After(10 * time.Millisecond)
 				}
-				source.End(number)
+				source.End(id.Number)
 				counts[i]++
 			}
 		})

@@ -1,41 +1,97 @@
 package durablehost
 
-import "sync"
+import (
+	"slices"
+	"sync"
 
-// A Source numbers the commands of one process, and knows the lowest that is not finished.
-// The zero value is ready, and it is safe for concurrent use.
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// maxLag is how many finished commands a shard may have to keep because of an older one that is
+// not finished. Then the older one is stuck.
+const maxLag = 4096
+
+// A Source numbers the commands of one process, and knows which are not finished. Of those that
+// take much longer than others, up to [durable.MaxStuck] are set aside as stuck, so that shards
+// need not keep all commands above them. The zero value is ready, and it is safe for concurrent
+// use.
+//
+// Invariants:
+//  1. A number up to floor is finished, unless it is stuck.
+//  2. Stuck numbers are ascending, at most floor, and not finished.
 type Source struct {
 	mu    sync.Mutex
-	floor uint64 // the lowest number that is not finished, less 1
+	floor uint64
 	done  []bool // whether floor+1, floor+2, … are finished
 	first int    // of floor+1 in done
+	ended int    // how many of done are finished, from first on
+	stuck []uint64
+	coded durable.Numbers // of stuck
 }
 
-// Begin returns the number of a new command, and the floor at the moment.
-func (s *Source) Begin() (number, floor uint64) {
+// Begin returns the ID of a new command, with what is finished at the moment.
+func (s *Source) Begin() (id ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done = append(s.done, false)
-	return s.floor + uint64(len(s.done)-s.first), s.floor + 1
+	id.Number = s.floor + uint64(len(s.done)-s.first)
+	s.update(&id)
+	return id
 }
 
-// Floor returns the lowest number that is not finished.
-func (s *Source) Floor() uint64 {
+// Update puts into a command's ID what is finished at the moment.
+func (s *Source) Update(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.floor + 1
+	s.update(id)
+}
+
+func (s *Source) update(id *ID) {
+	id.Floor, id.Past, id.Stuck = s.floor+1, 0, ""
+	if len(s.stuck) > 0 {
+		id.Floor, id.Past, id.Stuck = s.stuck[0], s.floor+1, s.coded
+	}
 }
 
 // End says that nobody waits for a command any more.
 func (s *Source) End(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.done[s.first+int(number-s.floor)-1] = true
-	for s.first < len(s.done) && s.done[s.first] {
+	if i, stuck := slices.BinarySearch(s.stuck, number); stuck {
+		s.stuck = slices.Delete(s.stuck, i, i+1)
+		s.coded = durable.NumbersOf(s.stuck)
+	} else if number > s.floor {
+		if i := s.first + int(number-s.floor) - 1; !s.done[i] {
+			s.done[i] = true
+			s.ended++
+		}
+	}
+	s.advance()
+}
+
+// advance raises the floor over numbers that are finished, and those that are stuck.
+func (s *Source) advance() {
+	for s.first < len(s.done) {
+		switch {
+		case s.done[s.first]:
+			s.ended--
+		case s.ended >= maxLag && len(s.stuck) < durable.MaxStuck:
+			s.stuck = append(s.stuck, s.floor+1)
+			s.coded = durable.NumbersOf(s.stuck)
+		default:
+			s.compact()
+			return
+		}
 		s.first++
 		s.floor++
 	}
-	if s.first > len(s.done)/2 { // so that each is moved once on average
+	s.compact()
+}
+
+// compact drops what is finished once it is more than half, so that each is moved once on
+// average.
+func (s *Source) compact() {
+	if s.first > len(s.done)/2 {
 		s.done = append(s.done[:0], s.done[s.first:]...)
 		s.first = 0
 	}

@@ -1425,7 +1425,9 @@ type DurableKnown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        *DurableSource         `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	Floor         uint64                 `protobuf:"varint,2,opt,name=floor,proto3" json:"floor,omitempty"`
-	Commands      []*DurableCommand      `protobuf:"bytes,3,rep,name=commands,proto3" json:"commands,omitempty"` // without source and floor
+	Commands      []*DurableCommand      `protobuf:"bytes,3,rep,name=commands,proto3" json:"commands,omitempty"`   // without source and floor
+	Past          uint64                 `protobuf:"varint,4,opt,name=past,proto3" json:"past,omitempty"`          // if it is above the floor, all numbers below it are finished
+	Stuck         []uint64               `protobuf:"varint,5,rep,packed,name=stuck,proto3" json:"stuck,omitempty"` // but these, which are ascending
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1477,6 +1479,20 @@ func (x *DurableKnown) GetFloor() uint64 {
 func (x *DurableKnown) GetCommands() []*DurableCommand {
 	if x != nil {
 		return x.Commands
+	}
+	return nil
+}
+
+func (x *DurableKnown) GetPast() uint64 {
+	if x != nil {
+		return x.Past
+	}
+	return 0
+}
+
+func (x *DurableKnown) GetStuck() []uint64 {
+	if x != nil {
+		return x.Stuck
 	}
 	return nil
 }
@@ -1736,11 +1752,13 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x125\n" +
 	"\asources\x18\x04 \x03(\v2\x1b.shardgen.wire.DurableKnownR\asources\x128\n" +
 	"\boutboxes\x18\x05 \x03(\v2\x1c.shardgen.wire.DurableOutboxR\boutboxes\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\x95\x01\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\xbf\x01\n" +
 	"\fDurableKnown\x124\n" +
 	"\x06source\x18\x01 \x01(\v2\x1c.shardgen.wire.DurableSourceR\x06source\x12\x14\n" +
 	"\x05floor\x18\x02 \x01(\x04R\x05floor\x129\n" +
-	"\bcommands\x18\x03 \x03(\v2\x1d.shardgen.wire.DurableCommandR\bcommands\"\x84\x01\n" +
+	"\bcommands\x18\x03 \x03(\v2\x1d.shardgen.wire.DurableCommandR\bcommands\x12\x12\n" +
+	"\x04past\x18\x04 \x01(\x04R\x04past\x12\x14\n" +
+	"\x05stuck\x18\x05 \x03(\x04R\x05stuck\"\x84\x01\n" +
 	"\rDurableOutbox\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x12\n" +

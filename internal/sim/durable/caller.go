@@ -2,6 +2,8 @@ package durable
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -45,6 +47,16 @@ func (c *caller) floor() uint64 {
 		}
 	}
 	return c.number + 1
+}
+
+// finished says in a command what is finished. Half of the callers set all commands but the last
+// aside as stuck.
+func (c *caller) finished(command *durable.Command) {
+	command.Floor, command.Past, command.Stuck = c.floor(), 0, ""
+	open := slices.Sorted(maps.Keys(c.open))
+	if n := len(open) - 1; c.incarnation&8 != 0 && n > 0 && n <= durable.MaxStuck {
+		command.Past, command.Stuck = open[n], durable.NumbersOf(open[:n])
+	}
 }
 
 // act calls, and calls again when that is done, until the run ends.
@@ -111,7 +123,7 @@ func (c *caller) call(index int, in call, patience time.Duration, done func(Oper
 			return
 		}
 		n := in
-		n.command.Floor = c.floor()
+		c.finished(&n.command)
 		r.send(nil, &n, func(a answer) {
 			if over {
 				return

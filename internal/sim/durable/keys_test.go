@@ -136,6 +136,65 @@ func TestKeysOutliveTheirEntity(t *testing.T) {
 	}
 }
 
+// TestKeysDoNotFillTheTable: keys leave room for calls without one, and the keys that its
+// table had no room for are known to their entities, at this home and the next.
+func TestKeysDoNotFillTheTable(t *testing.T) {
+	const entities, keys = 10, 1000
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, durable.Limits{Commands: 50}).open()
+	entity := func(i int) string { return fmt.Sprint("e", i%entities) }
+	for i := range keys {
+		a.apply(entity(i), keyed(fmt.Sprint("k", i)), fmt.Sprint(i))
+		if i%100 == 99 {
+			a.run()
+		}
+	}
+	look := func(s *seat) {
+		t.Helper()
+		for i := range keys {
+			c := keyed(fmt.Sprint("k", i))
+			v := s.core.Admit(d.w.clock(), c)
+			if v.Verdict == durable.Run {
+				s.state(entity(i))
+				v = s.core.Keyed(d.w.clock(), entity(i), c)
+				s.core.Discard(c)
+			}
+			if v.Verdict != durable.Replay || string(v.Reply) != fmt.Sprint("reply to ", i) {
+				t.Fatalf("%s: key %d: verdict %d, reply %q: want its first answer", s.home.name, i, v.Verdict, v.Reply)
+			}
+		}
+		if err := s.core.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := a.core.Admit(d.w.clock(), number(2, 1)).Verdict; v != durable.Run {
+		t.Errorf("a call without a key: verdict %d, want that it runs", v)
+	}
+	look(a)
+	look(d.limited(0, 2, durable.Limits{Commands: 50}).open())
+	b := d.limited(0, 3, durable.Limits{Commands: 50}).open()
+	b.save()
+	look(d.limited(0, 4, durable.Limits{Commands: 50}).open())
+}
+
+// TestKeysThatRunAreKept: a key whose command runs is not forgotten to make room, so that the
+// command does not run twice at a time.
+func TestKeysThatRunAreKept(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, durable.Limits{Commands: 20}).open()
+	runs := keyed("runs")
+	if v := a.core.Admit(d.w.clock(), runs).Verdict; v != durable.Run {
+		t.Fatalf("verdict %d", v)
+	}
+	for i := range 100 {
+		a.apply("a", keyed(fmt.Sprint("k", i)), fmt.Sprint(i))
+	}
+	if v := a.core.Admit(d.w.clock(), runs).Verdict; v != durable.Running {
+		t.Errorf("verdict %d, want that it runs already", v)
+	}
+	a.run()
+}
+
 // TestKeysAreBounded: an entity keeps its last 128 keys, as many as fit in 64 KiB, and its
 // record does not grow beyond what the store takes.
 func TestKeysAreBounded(t *testing.T) {

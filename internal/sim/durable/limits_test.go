@@ -198,6 +198,59 @@ func TestFloor(t *testing.T) {
 	}
 }
 
+// TestStuckCommandHoldsItsOwnIDAlone: beside commands that are stuck, any number of others of
+// the same source run and are finished. None that is finished runs again, at this home or
+// later ones, and those that were stuck end as others do.
+func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
+	d := newDesk(t, 1)
+	limits := durable.Limits{Commands: 20}
+	a := d.limited(0, 1, limits).open()
+	a.apply("a", number(1, 1), "1") // its caller does not hear the answer
+	if v := a.core.Admit(d.w.clock(), number(2, 1)).Verdict; v != durable.Run {
+		t.Fatalf("verdict %d", v)
+	}
+	with := func(n, past uint64) durable.Command {
+		c := number(n, 1)
+		c.Past, c.Stuck = past, durable.NumbersOf([]uint64{1, 2})
+		return c
+	}
+	const last = 500
+	for n := uint64(3); n <= last; n++ {
+		a.apply("a", with(n, n), "n")
+		if n%100 == 0 {
+			a.run()
+		}
+	}
+	if v := a.core.Admit(d.w.clock(), with(2, last)).Verdict; v != durable.Running {
+		t.Errorf("the stuck command comes again: verdict %d, want that it runs already", v)
+	}
+	a.run()
+	a.core.Checkpoint(d.w.clock())
+	a.run()
+	look := func(s *seat, first, second durable.Verdict) {
+		t.Helper()
+		for n, want := range map[uint64]durable.Verdict{
+			1: first, 2: second, 3: durable.BelowFloor, last / 2: durable.BelowFloor, last - 1: durable.BelowFloor, last: durable.Replay,
+		} {
+			// An old message says less of what is finished.
+			if got := s.core.Admit(d.w.clock(), number(n, 1)).Verdict; got != want {
+				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
+			}
+		}
+	}
+	look(a, durable.Replay, durable.Running)
+	b := d.limited(0, 2, limits).open()
+	look(b, durable.Replay, durable.Run)
+	b.core.Discard(number(2, 1))
+	b.apply("a", with(2, last), "2")
+	b.run()
+	look(b, durable.Replay, durable.Replay)
+	c := number(last+1, last)
+	b.apply("a", c, "all are finished")
+	b.run()
+	look(b, durable.BelowFloor, durable.BelowFloor)
+}
+
 // TestFloorInTheLog: the floor of a command is known to who reads the log.
 func TestFloorInTheLog(t *testing.T) {
 	d := newDesk(t, 1)
