@@ -79,7 +79,7 @@ type Command struct {
 	Key   string // by which the entity itself keeps it; "": it does not
 }
 
-// finished is what a command says of its source's numbers.
+// finished returns the numbers that the command's source has finished.
 func (c Command) finished() finished {
 	if c.Past <= c.Floor {
 		return finished{below: c.Floor}

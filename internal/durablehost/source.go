@@ -29,7 +29,7 @@ type Source struct {
 	coded durable.Numbers // of stuck
 }
 
-// Begin returns the ID of a new command, with what is finished at the moment.
+// Begin returns the ID of a new command, with the numbers that are finished at the moment.
 func (s *Source) Begin() (id ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Source) Begin() (id ID) {
 	return id
 }
 
-// Update puts into a command's ID what is finished at the moment.
+// Update puts the numbers that are finished at the moment into an ID.
 func (s *Source) Update(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Source) advance() {
 	s.compact()
 }
 
-// compact drops what is finished once it is more than half, so that each is moved once on
+// compact drops the finished numbers once they are more than half, so that each is moved once on
 // average.
 func (s *Source) compact() {
 	if s.first > len(s.done)/2 {

@@ -49,7 +49,7 @@ func (c *caller) floor() uint64 {
 	return c.number + 1
 }
 
-// finished says in a command what is finished. Half of the callers set all commands but the last
+// finished puts the finished numbers into a command. Half of the callers set all commands but the last
 // aside as stuck.
 func (c *caller) finished(command *durable.Command) {
 	command.Floor, command.Past, command.Stuck = c.floor(), 0, ""

@@ -232,7 +232,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 		for n, want := range map[uint64]durable.Verdict{
 			1: first, 2: second, 3: durable.BelowFloor, last / 2: durable.BelowFloor, last - 1: durable.BelowFloor, last: durable.Replay,
 		} {
-			// An old message says less of what is finished.
+			// An old message names fewer finished commands.
 			if got := s.core.Admit(d.w.clock(), number(n, 1)).Verdict; got != want {
 				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
 			}
