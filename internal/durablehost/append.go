@@ -40,11 +40,18 @@ type Appends struct {
 
 	tails atomic.Int64 // bytes of all logs' tails
 	open  atomic.Int64 // tenures that have one
+	// written has the bytes that the process has appended to all logs.
+	written atomic.Int64
 }
 
 // maxTails bounds all tails of a process together, in bytes, before the larger ones are
 // written to records: others must read them when the process dies.
 const maxTails = 64 << 20
+
+// maxHeld is how many bytes the process appends to all logs before each shard has moved its
+// since. The store removes of a log that several shards share only the part before the lowest
+// since.
+const maxHeld = 64 << 20
 
 // tailOf counts a tenure's tail; its lock is held. It reports whether it is to be written to records: the
 // process has too much, and this shard at least half of its share.

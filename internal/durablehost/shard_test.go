@@ -253,6 +253,33 @@ func TestIdleShardMovesItsSince(t *testing.T) {
 	})
 }
 
+// TestSlowShardMovesItsSince: a shard with few commits, which is never idle, does not hold up the
+// trimming of others for hours, nor while they append a lot.
+func TestSlowShardMovesItsSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
+		s.Open(anEpoch + 1)
+		tenure := tenureOf(t, s)
+		slow := func(d time.Duration) {
+			for begin := time.Now(); time.Since(begin) < d; time.Sleep(10 * time.Second) {
+				set(t, tenure, "alice", "5")
+			}
+		}
+		slow(time.Hour)
+		hour := p.saw(durable.Checkpointed)
+		if hour < 4 || hour > 7 {
+			t.Errorf("%d checkpoints after an hour, want about 6", hour)
+		}
+		slow(time.Minute)
+		before := p.saw(durable.Checkpointed)
+		s.cfg.Appends.written.Add(maxHeld) // by others
+		slow(time.Minute)
+		if n := p.saw(durable.Checkpointed) - before; n != 1 {
+			t.Errorf("%d checkpoints after 64 MiB of others, want 1", n)
+		}
+	})
+}
+
 // TestTailsOfAProcessAreBounded: the log of a shard that is not full is written to records when
 // the process has too much in all of its logs, and counts no more when the shard leaves.
 func TestTailsOfAProcessAreBounded(t *testing.T) {

@@ -44,6 +44,8 @@ type Tenure struct {
 	changed   time.Time     // when something was committed last
 	moved     time.Time     // when since was moved for the sake of others
 	asked     time.Time     // when named followers were looked for last
+	saved     time.Time     // when the last checkpoint ended
+	mark      int64         // Appends.written at that time
 }
 
 // A wait is for a ticket.
@@ -56,7 +58,7 @@ type wait struct {
 // newTenure begins a claim. The shard's lock is held.
 func newTenure(s *Shard, epoch uint64) *Tenure {
 	now := time.Now()
-	t := &Tenure{shard: s, epoch: epoch, opened: make(chan struct{}), changed: now, moved: now}
+	t := &Tenure{shard: s, epoch: epoch, opened: make(chan struct{}), changed: now, moved: now, saved: now, mark: s.cfg.Appends.written.Load()}
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
 	t.core = durable.New(now, durable.Config{
 		Epoch: epoch, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
@@ -131,6 +133,8 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 			})
 		case durable.Ended:
 			ended = e
+		case durable.Checkpointed:
+			t.saved, t.mark = time.Now(), t.shard.cfg.Appends.written.Load()
 		default:
 		}
 		after = append(after, func() { t.shard.cfg.Host.Event(t, e) })
@@ -262,8 +266,9 @@ func (t *Tenure) trouble() string {
 	return ": " + t.failed.Error()
 }
 
-// An idle shard moves its since so that the store can trim the log of others: once after it
-// has become idle, and then seldom.
+// A shard moves its since so that the store can trim the log of others: once after it has become
+// idle, and then seldom. One that is not idle, but too slow to need a checkpoint of its own, does
+// so too.
 const (
 	idleAfter   = time.Minute
 	idlePeriod  = 10 * time.Minute
@@ -296,12 +301,18 @@ func (t *Tenure) tick() {
 		t.core.Tick(now)
 		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
 		t.followersLocked(now)
-		idle := now.Sub(t.changed) >= idleAfter
-		if idle && (!t.changed.Before(t.moved) || now.Sub(t.moved) >= idlePeriod) && !t.core.Busy() {
-			t.moved = now
-			t.core.Advance(now)
-		}
+		t.moveSinceLocked(now)
 	})
+}
+
+// moveSinceLocked moves the since of a shard that holds up the trimming of others.
+func (t *Tenure) moveSinceLocked(now time.Time) {
+	idle := now.Sub(t.changed) >= idleAfter && !t.changed.Before(t.moved)
+	late := now.Sub(t.saved) >= idlePeriod || t.shard.cfg.Appends.written.Load()-t.mark >= maxHeld
+	if (idle || late) && !t.core.Busy() {
+		t.moved = now
+		t.core.Advance(now)
+	}
 }
 
 // followersPeriod is how often a home looks how far named followers have read.
@@ -353,6 +364,9 @@ func (t *Tenure) ask(r durable.Request) {
 // doneLocked brings the core an answer of the store.
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
+	if r.Op == durable.OpAppend && a.Err == nil {
+		t.shard.cfg.Appends.written.Add(int64(len(r.Data)))
+	}
 	t.core.Done(now, a)
 	if t.shard.cfg.Appends.tailOf(t) {
 		t.core.Relieve(now)
