@@ -34,7 +34,7 @@ func TestMailboxHoldsBytes(t *testing.T) {
 			_ = accounts.Tell("bob").Echo(testContext(t), payload)
 		}
 		require.LessOrEqual(t, c.nodes["a"].WaitingBytes(), int64(1<<20))
-		close(c.gate.Release)
+		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		require.Eventually(t, func() bool { return c.nodes["a"].WaitingBytes() == 0 }, testPatience, testTick)
 		_, err = far.Ref("bob").Echo(testContext(t), payload)

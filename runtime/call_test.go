@@ -93,7 +93,7 @@ func TestPanicOfMethod(t *testing.T) {
 		got, err := ref.Add(testContext(t), 1)
 		require.NoError(t, err)
 		require.EqualValues(t, 8, got, "the entity keeps its state")
-		require.Equal(t, []string{"fresh"}, c.gate.Hooks("bob"))
+		require.Equal(t, []string{"fresh"}, c.probe.Hooks("bob"))
 	})
 }
 

@@ -17,10 +17,10 @@ import (
 )
 
 // causeNode is a node that was not started, and a call of it.
-func causeNode() (*plane, port, *outCall) {
+func causeNode() (*driver, invoker, *outCall) {
 	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: new(5)})
-	k := n.plane.kind(codegen.Kind{Name: "Cart", Package: "shop"})
-	return n.plane, port{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
+	k := n.driver.kind(codegen.Kind{Name: "Cart", Package: "shop"})
+	return n.driver, invoker{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }
 
 // TestCausesOfAnswers reads what the caller of Cart/42.Add reads for each answer.
@@ -70,9 +70,9 @@ func TestCausesOfAnswers(t *testing.T) {
 
 // TestCausesHere are those that no answer told.
 func TestCausesHere(t *testing.T) {
-	pl, p, _ := causeNode()
+	drv, p, _ := causeNode()
 	r := p.kind.route(p.kind.shards + 3)
-	client := newPlane(Config{Lanes: 1}, transport.Peer{Address: transport.Address{Name: "c"}, Client: true}, nil)
+	client := newDriver(Config{Lanes: 1}, transport.Peer{Address: transport.Address{Name: "c"}, Client: true}, nil)
 	expired := context.DeadlineExceeded
 	for _, test := range []struct {
 		err  error
@@ -84,7 +84,7 @@ func TestCausesHere(t *testing.T) {
 		{late(expired, errPassed), []error{expired}, "context deadline exceeded: its deadline had passed before it was sent (give it more time: shard.Timeout, or a later deadline)"},
 		{late(context.Canceled, errNoAnswer), []error{context.Canceled}, "context canceled: no answer"},
 		{late(expired, ErrNoHost), []error{expired, ErrNoHost}, "context deadline exceeded: no member hosts the type"},
-		{pl.errClosed(), []error{ErrClosed}, "closed: node a has ended (its Err has the reason; make calls at another node, or start a new one)"},
+		{drv.errClosed(), []error{ErrClosed}, "closed: node a has ended (its Err has the reason; make calls at another node, or start a new one)"},
 		{client.errClosed(), []error{ErrClosed}, "closed: connection c has ended (Dial anew)"},
 		{r.errHolding(), []error{ErrOverloaded}, "overloaded: 7 calls wait at a already: shard 259 of Cart: its shard has no home yet: node a is not up yet (retry later, or raise Config.BufferSize)"},
 		{r.errUnbuffered(), []error{ErrBufferFull}, "dropped from a full buffer: Config.SingletonBuffer lets no call wait at a, and no instance of Cart is known yet (retry later)"},
@@ -107,11 +107,11 @@ func TestCausesHere(t *testing.T) {
 // node and at a connection from outside.
 func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	now := time.Now()
-	pl, p, _ := causeNode()
+	drv, p, _ := causeNode()
 	r := p.kind.route(p.kind.shards)
-	pl.reach.note(transport.Control, false, now.Add(-4200*time.Millisecond))
+	drv.reach.note(transport.Control, false, now.Add(-4200*time.Millisecond))
 	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: NATS has not been reached for 4.2s")
-	pl.reach.note(transport.Control, true, now)
+	drv.reach.note(transport.Control, true, now)
 	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: node a is not up yet")
 	r.Core.State, r.Core.Owner = call.Stopped, transport.Address{Name: "n1"}
 	err := r.waitsFor(now)
@@ -125,10 +125,10 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	require.EqualError(t, moved.waitsFor(moved.LeftLocked().Add(4200*time.Millisecond)),
 		"its shard kept moving: shard 259 of Cart moves from n1 to n2 (for 4.2s)")
 
-	pl.reach.note(transport.Control, false, now.Add(-time.Second))
+	drv.reach.note(transport.Control, false, now.Add(-time.Second))
 	require.EqualError(t, r.noInstance(now), "no instance of the singleton runs: NATS has not been reached for 1s")
-	pl.reach.note(transport.Control, true, now)
-	pl.ctl.(*controlLoop).member.Reasons().Note("Cart", "n1 waits for its lease: held by n2", time.Now())
+	drv.reach.note(transport.Control, true, now)
+	drv.ctl.(*controlLoop).member.Reasons().Note("Cart", "n1 waits for its lease: held by n2", time.Now())
 	require.EqualError(t, r.noInstance(time.Now()), "no instance of the singleton runs: n1 waits for its lease: held by n2")
 	require.EqualError(t, r.noInstance(time.Now().Add(time.Second)), "no instance of the singleton runs: n1 waits for its lease: held by n2 (for 1s)")
 

@@ -30,39 +30,39 @@ func (v *clientEnv) Log(l control.Level, text string, args ...any) {
 
 // Count counts an event.
 func (v *clientEnv) Count(e control.Event) (n uint64, tell bool) {
-	return v.plane.counters.addSeldom(controlReasons[e])
+	return v.driver.counters.addSeldom(controlReasons[e])
 }
 
 // Waiting returns how many calls of a type wait for a home.
-func (v *clientEnv) Waiting(kind string) int { return v.plane.heldFor(kind) }
+func (v *clientEnv) Waiting(kind string) int { return v.driver.heldFor(kind) }
 
 // SetTable takes a newer table.
-func (v *clientEnv) SetTable(t *placement.Table) { v.plane.setTable(t) }
+func (v *clientEnv) SetTable(t *placement.Table) { v.driver.setTable(t) }
 
 // BeginAnew forgets the state of the former cluster.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.reasons.Clear()
-	v.plane.beginAnew(members)
+	v.driver.beginAnew(members)
 }
 
 // Callable returns the singleton of that name as this process calls it.
-func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.plane.singleton(kind) }
+func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.driver.singleton(kind) }
 
 // Peers returns the processes that this one has dealt with.
-func (v *clientEnv) Peers() []transport.Address { return v.plane.peers.Addresses() }
+func (v *clientEnv) Peers() []transport.Address { return v.driver.peers.Addresses() }
 
 // PeerGone closes the sessions with a process that is no longer a member.
 func (v *clientEnv) PeerGone(a transport.Address) {
-	v.plane.data.PeerGone(a, dataplane.AllLanes, false)
+	v.driver.data.PeerGone(a, dataplane.AllLanes, false)
 }
 
 // PeerAbsent records that a process is not in the list of members.
-func (v *clientEnv) PeerAbsent(a transport.Address) { v.plane.peers.MarkLeft(a) }
+func (v *clientEnv) PeerAbsent(a transport.Address) { v.driver.peers.MarkLeft(a) }
 
 // PeerBack records that a process is in the list of members again.
 func (v *clientEnv) PeerBack(a transport.Address) {
-	v.plane.peers.Forgive(a)
-	v.plane.peers.MarkBack(a)
+	v.driver.peers.Forgive(a)
+	v.driver.peers.MarkBack(a)
 }
 
 // Heard records that the member that serves this process sent something.

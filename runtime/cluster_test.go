@@ -25,7 +25,7 @@ const (
 type cluster struct {
 	t      *testing.T
 	broker *memory.Broker
-	gate   *fixture.Gate
+	probe  *fixture.Probe
 	nodes  map[string]*shard.Node
 	tune   func(*shard.Config)
 	opts   []shard.HostOption
@@ -42,7 +42,7 @@ func newCluster(t *testing.T, names ...string) *cluster {
 func emptyCluster(t *testing.T) *cluster {
 	c := &cluster{
 		t: t, broker: memory.NewBroker(memory.Options{}), nodes: map[string]*shard.Node{},
-		gate: &fixture.Gate{
+		probe: &fixture.Probe{
 			Entered: make(chan string, 16), Release: make(chan struct{}), Left: make(chan error, 16),
 		},
 	}
@@ -75,7 +75,7 @@ func (c *cluster) add(name string) *shard.Node {
 	n := shard.New(c.config(name))
 	client := fixture.NewAccountClient(n)
 	require.NoError(c.t, fixture.HostAccount(n, func() *fixture.Account {
-		return &fixture.Account{Peers: client.API, Gate: c.gate}
+		return &fixture.Account{Peers: client.API, Probe: c.probe}
 	}, c.opts...))
 	c.nodes[name] = n
 	return n

@@ -29,7 +29,7 @@ import (
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger
-	plane   *plane
+	driver  *driver
 	link    transport.Link
 	loop    *loop.Loop
 	control *control.Client // used on the loop
@@ -66,15 +66,15 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
-	c.plane = newPlane(cfg, self, c)
-	c.plane.lease.Renew(time.Time{})
+	c.driver = newDriver(cfg, self, c)
+	c.driver.lease.Renew(time.Time{})
 	c.control = control.NewClient(control.ClientConfig{
 		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,
 		Seekers: func(p singlehost.Outsider) *singlehost.Seekers { return singlehost.NewSeekers(p, c.log) },
 	}, (*clientEnv)(c))
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
-		OnState: c.plane.peers.connState, Logger: c.log,
+		OnState: c.driver.peers.connState, Logger: c.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
@@ -84,9 +84,9 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
 	c.link = link
-	c.plane.open(link)
-	c.plane.wg.Go(c.receive)
-	c.plane.wg.Go(func() { c.loop.Run(c.plane.stop, c.control.Tick, c.control.WakeAt) })
+	c.driver.open(link)
+	c.driver.wg.Go(c.receive)
+	c.driver.wg.Go(func() { c.loop.Run(c.driver.stop, c.control.Tick, c.control.WakeAt) })
 	c.loop.Post(c.control.Tick)
 	if err := c.awaitServed(ctx); err != nil {
 		_ = c.Close()
@@ -135,8 +135,8 @@ func (c *Conn) whyRefused() error {
 	return c.refused
 }
 
-// ShardPort is for generated code.
-func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind(k)} }
+// ShardInvoker is for generated code.
+func (c *Conn) ShardInvoker(k codegen.Kind) codegen.Invoker { return invoker{c.driver.kind(k)} }
 
 // Close ends the connection. It waits up to two seconds until all tells have arrived;
 // calls that still wait fail. Its error says how many tells were not delivered, how many
@@ -164,20 +164,20 @@ const (
 // finish ends the connection. It returns an error if tells were lost since Close was
 // called.
 func (c *Conn) finish() error {
-	unsent, unsure := c.plane.lost.unsent.Load(), c.plane.lost.unsure.Load()
+	unsent, unsure := c.driver.lost.unsent.Load(), c.driver.lost.unsure.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	settling, settled := context.WithTimeout(ctx, tellPatience)
-	drain{c.plane}.settleTells(settling)
+	drain{c.driver}.settleTells(settling)
 	settled()
 	c.sayGoodbye(ctx)
-	c.plane.close()
-	c.plane.wg.Go(func() { _ = c.link.Close() })
-	if !c.plane.waitEnd(ctx) {
+	c.driver.close()
+	c.driver.wg.Go(func() { _ = c.link.Close() })
+	if !c.driver.waitEnd(ctx) {
 		c.log.Warn("the connection to the broker is closed and does not end", "after", closePatience)
 	}
-	c.plane.dropTells(time.Now()) // that came back meanwhile
-	return c.plane.lost.since(unsent, unsure)
+	c.driver.dropTells(time.Now()) // that came back meanwhile
+	return c.driver.lost.since(unsent, unsure)
 }
 
 // sayGoodbye ends the data plane in order and says goodbye to the member that serves
@@ -187,8 +187,8 @@ func (c *Conn) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
 	defer cancel()
 	said := make(chan struct{})
-	c.plane.wg.Go(func() {
-		drain{c.plane}.run(ctx)
+	c.driver.wg.Go(func() {
+		drain{c.driver}.run(ctx)
 		c.loop.Post(func() {
 			c.control.Bye()
 			close(said)
@@ -210,7 +210,7 @@ func (c *Conn) receive() {
 	}
 }
 
-// Requests of the data plane (planeControl). A client hosts nothing, so most of them do
+// Requests of the data plane (controlPlane). A client hosts nothing, so most of them do
 // not occur.
 
 func (c *Conn) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
@@ -248,4 +248,4 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 }
 
 // Counters returns the counters of this connection; see [Node.Counters].
-func (c *Conn) Counters() map[string]uint64 { return c.plane.counters.snapshot() }
+func (c *Conn) Counters() map[string]uint64 { return c.driver.counters.snapshot() }

@@ -44,7 +44,7 @@ func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 
 // LogSeldom logs a line, and drops most repetitions of similar lines.
 func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...any) {
-	v.plane.seldom.log(v.node.log, slog.Level(l), text, subject, "", args...)
+	v.driver.seldom.log(v.node.log, slog.Level(l), text, subject, "", args...)
 }
 
 // controlReasons maps the counters of package control to those of this process.
@@ -56,11 +56,11 @@ var controlReasons = [...]reason{
 
 // Count counts an event.
 func (v *controlEnv) Count(e control.Event) (n uint64, tell bool) {
-	return v.plane.counters.addSeldom(controlReasons[e])
+	return v.driver.counters.addSeldom(controlReasons[e])
 }
 
 // CountRefused counts a message of the membership that was refused.
-func (v *controlEnv) CountRefused(why membership.Refusal) { v.plane.counters.add(refusedFor(why)) }
+func (v *controlEnv) CountRefused(why membership.Refusal) { v.driver.counters.add(refusedFor(why)) }
 
 // Shard returns a shard of a type that this node hosts.
 func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
@@ -92,12 +92,12 @@ func (v *controlEnv) Remembered() (kinds []string) {
 }
 
 // Waiting returns how many calls of a type wait for a home.
-func (v *controlEnv) Waiting(kind string) int { return v.plane.heldFor(kind) }
+func (v *controlEnv) Waiting(kind string) int { return v.driver.heldFor(kind) }
 
 // WaitingKinds returns the types of such calls.
 func (v *controlEnv) WaitingKinds() (kinds []string) {
-	for kind := range *v.plane.kinds.Load() {
-		if v.plane.heldFor(kind) > 0 {
+	for kind := range *v.driver.kinds.Load() {
+		if v.driver.heldFor(kind) > 0 {
 			kinds = append(kinds, kind)
 		}
 	}
@@ -106,41 +106,41 @@ func (v *controlEnv) WaitingKinds() (kinds []string) {
 }
 
 // SetTable takes a newer table.
-func (v *controlEnv) SetTable(t *placement.Table) { v.plane.setTable(t) }
+func (v *controlEnv) SetTable(t *placement.Table) { v.driver.setTable(t) }
 
 // SetExiting sets whether the shards of this node refuse all calls, because it has
 // nothing left to give away.
-func (v *controlEnv) SetExiting(on bool) { v.plane.exiting.Store(on) }
+func (v *controlEnv) SetExiting(on bool) { v.driver.exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that is dead.
 func (v *controlEnv) PeerGone(a transport.Address) {
-	v.plane.data.PeerGone(a, dataplane.AllLanes, false)
+	v.driver.data.PeerGone(a, dataplane.AllLanes, false)
 }
 
 // PeerLeft closes the sessions with a process that left in order.
-func (v *controlEnv) PeerLeft(a transport.Address) { v.plane.peers.peerLeft(a) }
+func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.peers.peerLeft(a) }
 
 // Homes returns the processes to which routes lead and with which sessions are open.
 func (v *controlEnv) Homes() []transport.Address {
-	return slices.DeleteFunc(v.plane.homes(), func(a transport.Address) bool {
-		return v.plane.peers.HasLeft(a) || v.plane.peers.HasGone(a)
+	return slices.DeleteFunc(v.driver.homes(), func(a transport.Address) bool {
+		return v.driver.peers.HasLeft(a) || v.driver.peers.HasGone(a)
 	})
 }
 
 // RenewLease sets the time until which turns may run.
-func (v *controlEnv) RenewLease(until time.Time) { v.plane.lease.Renew(until) }
+func (v *controlEnv) RenewLease(until time.Time) { v.driver.lease.Renew(until) }
 
 // LeaseValid reports whether turns may run at this moment.
-func (v *controlEnv) LeaseValid() bool { return v.plane.lease.Valid() }
+func (v *controlEnv) LeaseValid() bool { return v.driver.lease.Valid() }
 
 // TakeLease asks the store for the lease that decides a split. The loop goes on meanwhile.
 func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	claim := store.Claim{
 		Name:   fmt.Sprintf("%s/downing/%s=%016x", v.node.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
-		Holder: v.plane.self.Address.String(), TTL: r.TTL, Over: r.Over,
+		Holder: v.driver.self.Address.String(), TTL: r.TTL, Over: r.Over,
 	}
-	v.plane.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(v.plane.ctx, r.Within)
+	v.driver.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(v.driver.ctx, r.Within)
 		defer cancel()
 		answer := takeSplitLease(ctx, v.node.cfg.Store, claim, v.node.log)
 		answer.Seq = r.Seq
@@ -150,12 +150,12 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 
 // TakeTerm takes a coordinator's term from the store, if there is one.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
-	process := v.plane.durable
+	process := v.driver.durable
 	if process == nil {
 		take(atLeast)
 		return
 	}
-	v.plane.wg.Go(func() {
+	v.driver.wg.Go(func() {
 		if term, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
 			v.loop.Post(func() { take(term) })
 		}
@@ -164,11 +164,11 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
 
 // LastTerm reads the highest term from the store, if there is one.
 func (v *controlEnv) LastTerm(take func(term uint32)) {
-	process := v.plane.durable
+	process := v.driver.durable
 	if process == nil {
 		return
 	}
-	v.plane.wg.Go(func() {
+	v.driver.wg.Go(func() {
 		term := process.LastTerm()
 		v.loop.Post(func() { take(term) })
 	})
@@ -178,7 +178,7 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 // member.
 func (v *controlEnv) Serve(on bool) {
 	v.serves.wished.Store(on)
-	v.plane.wg.Go(func() { v.serves.announce(v.plane.ctx, v.link, v.node.log) })
+	v.driver.wg.Go(func() { v.serves.announce(v.driver.ctx, v.link, v.node.log) })
 }
 
 // Publish passes changes of the cluster to the readers of Node.Events.
@@ -198,7 +198,7 @@ func (v *controlEnv) RememberView(view *membership.View) { v.node.memory.ViewCha
 func (v *controlEnv) Up() { v.node.isUp() }
 
 // Leaving records that the node is leaving the cluster.
-func (v *controlEnv) Leaving() { v.plane.leaving.Store(true) }
+func (v *controlEnv) Leaving() { v.driver.leaving.Store(true) }
 
 // Left records that the cluster has removed the node, which left in order.
 func (v *controlEnv) Left() { v.node.left() }
@@ -217,7 +217,7 @@ func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 // States serves an operator's requests about the states of entities of this node. It does not
 // block the control loop, because decoders are the user's code and may take long.
 func (v *controlEnv) States(r *operator.Request, answer func(operator.Answer)) {
-	v.plane.wg.Go(func() {
+	v.driver.wg.Go(func() {
 		var a operator.Answer
 		var err error
 		if a.Entities, err = (repairs{v.node}).states(r); err != nil {

@@ -18,7 +18,7 @@ import (
 // called from any goroutine and only post functions to the loop.
 type controlLoop struct {
 	node   *Node
-	plane  *plane
+	driver *driver
 	link   transport.Link // set before run
 	loop   *loop.Loop
 	member *control.Member // used on the loop, except for methods that are safe for concurrent use
@@ -29,9 +29,9 @@ type controlLoop struct {
 }
 
 func newControlLoop(n *Node) *controlLoop {
-	c := &controlLoop{node: n, plane: n.plane, loop: loop.New(), suspects: map[transport.Address]time.Time{}}
+	c := &controlLoop{node: n, driver: n.driver, loop: loop.New(), suspects: map[transport.Address]time.Time{}}
 	c.member = control.New(control.Config{
-		Cluster: n.cfg.Cluster, Self: n.plane.self, Lanes: n.cfg.Lanes,
+		Cluster: n.cfg.Cluster, Self: n.driver.self, Lanes: n.cfg.Lanes,
 		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.JoinTimeout,
 		JoinByCommand: n.cfg.JoinByCommand, QuarantineAfter: n.cfg.Membership.QuarantineAfter,
 	}, (*controlEnv)(c))
@@ -69,7 +69,7 @@ func (c *controlLoop) connState(s transport.State) {
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 
-// The following methods implement planeControl, for the data plane.
+// The following methods implement controlPlane, for the data plane.
 
 func (c *controlLoop) ask(kind string) { c.loop.Post(func() { c.member.Ask(kind) }) }
 
@@ -103,7 +103,7 @@ func (c *controlLoop) suspect(a transport.Address, server string) {
 
 func (c *controlLoop) escalate(err error) { c.loop.Post(func() { c.node.fail(err) }) }
 
-func (c *controlLoop) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
+func (c *controlLoop) shardsOf(kind string) uint32 { return c.driver.table.Load().Kind(kind).Shards() }
 
 // why returns the latest reason why the kind has no home.
 func (c *controlLoop) why(kind string, now time.Time) string {
@@ -112,11 +112,11 @@ func (c *controlLoop) why(kind string, now time.Time) string {
 
 // waits returns the reason why calls of a kind without a home wait, as far as this member knows.
 func (c *controlLoop) waits(kind string, now time.Time) (why string, hosted bool) {
-	v, self := c.member.View(), c.plane.self.Name
+	v, self := c.member.View(), c.driver.self.Name
 	if v == nil || v.SelfStatus < membership.WeaklyUp {
 		return fmt.Sprintf("node %s is not up yet", self), true
 	}
-	if v.SelfStatus != membership.WeaklyUp && !c.plane.lease.Valid() {
+	if v.SelfStatus != membership.WeaklyUp && !c.driver.lease.Valid() {
 		return noContact(self), true
 	}
 	if !hostmeta.Hosted(v, kind) {

@@ -20,7 +20,7 @@ func controlSetup(n *Node) control.Setup {
 	return control.Setup{
 		Members: func(seeds []string) (control.Machine, error) {
 			meta, compat := declarations(n)
-			return membership.New(n.cfg.membershipConfig(n.plane.self.Address, seeds, meta, compat))
+			return membership.New(n.cfg.membershipConfig(n.driver.self.Address, seeds, meta, compat))
 		},
 		Coordinator: coordinator.Config{
 			MinMembers: n.cfg.MinMembers, MaxMoves: n.cfg.MaxMoves,
@@ -30,13 +30,13 @@ func controlSetup(n *Node) control.Setup {
 		},
 		Hosts:      len(n.hosted()) > 0,
 		Singletons: func(p singlehost.Process) (*singlehost.Set, error) { return hostSingletons(n, p) },
-		Callable:   n.plane.singleton,
+		Callable:   n.driver.singleton,
 	}
 }
 
 // hostSingletons starts hosting singletons.
 func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
-	set := singlehost.NewSet(p, n.cfg.Cluster, n.plane.self, n.log)
+	set := singlehost.NewSet(p, n.cfg.Cluster, n.driver.self, n.log)
 	for _, h := range n.hosted() {
 		if !h.desc.Singleton {
 			continue

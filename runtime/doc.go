@@ -17,7 +17,7 @@
 // Decisions are made by pure state machines below internal/: membership, singleton,
 // coordinator, region, call. This package drives them with goroutines, timers and
 // clocks. The control plane is one goroutine (control_loop.go). The data plane
-// (plane.go) consists of lanes (lane.go), which receive frames and run turns, sessions
+// (driver.go) consists of lanes (lane.go), which receive frames and run turns, sessions
 // (peers.go), which send, routes (route.go), which know the homes of shards, and hosted
 // shards (hosted_shard.go). docs/architecture.md follows a call and a move through them.
 //

@@ -19,14 +19,14 @@ const (
 )
 
 // drain closes a process's sessions with the others in order.
-type drain struct{ *plane }
+type drain struct{ *driver }
 
 // settleSessions waits until the peers have acknowledged all envelopes so far. Once the
 // link drains, no acknowledgement arrives. Envelopes that the window holds back could
 // then not be sent, and lost ones would not be sent again. It counts and logs the
 // envelopes that were not acknowledged when ctx or the time had ended.
-func (pl drain) settleSessions(ctx context.Context) {
-	begin, sessions := time.Now(), pl.peers.All()
+func (drv drain) settleSessions(ctx context.Context) {
+	begin, sessions := time.Now(), drv.peers.All()
 	last := make([]uint64, len(sessions)) // the sequence number to wait for, by session
 	for i, p := range sessions {
 		last[i] = p.Last()
@@ -45,8 +45,8 @@ func (pl drain) settleSessions(ctx context.Context) {
 	}
 	for i, p := range sessions {
 		if n := p.Owed(last[i], now, absentPatience); n > 0 {
-			pl.counters.addN(leftUnacked, n)
-			pl.log.Warn("leaving although a peer has not acknowledged everything that was sent to it; envelopes that do not arrive are lost",
+			drv.counters.addN(leftUnacked, n)
+			drv.log.Warn("leaving although a peer has not acknowledged everything that was sent to it; envelopes that do not arrive are lost",
 				"peer", p.Peer().Address.String(), "lane", p.Lane(), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
 		}
 	}
@@ -54,61 +54,61 @@ func (pl drain) settleSessions(ctx context.Context) {
 
 // run ends the link: received envelopes are handled and answered, and peers are told of
 // the end.
-func (pl drain) run(ctx context.Context) {
-	link := pl.link()
+func (drv drain) run(ctx context.Context) {
+	link := drv.link()
 	if err := link.Drain(ctx); err != nil && !errors.Is(err, transport.ErrClosed) {
-		pl.log.Warn("drain", "err", err)
+		drv.log.Warn("drain", "err", err)
 	}
-	for _, l := range pl.lanes {
+	for _, l := range drv.lanes {
 		select {
 		case <-l.done:
 		case <-ctx.Done():
 			return
 		}
 	}
-	pl.dismiss(ctx)
-	for pl.answering.Load() > 0 && ctx.Err() == nil {
+	drv.dismiss(ctx)
+	for drv.answering.Load() > 0 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	for _, p := range pl.peers.All() {
+	for _, p := range drv.peers.All() {
 		p.Goodbye()
 	}
-	for i := range pl.lanes {
+	for i := range drv.lanes {
 		if err := link.Flush(ctx, transport.Channel(i)); err != nil && !errors.Is(err, transport.ErrDisconnected) {
-			pl.log.Warn("flush the goodbye", "lane", i, "err", err)
+			drv.log.Warn("flush the goodbye", "lane", i, "err", err)
 		}
 	}
 }
 
 // dismiss handles calls that arrived late, for shards whose next home has left too.
-func (pl drain) dismiss(ctx context.Context) {
-	for begin := time.Now(); pl.data.MustWait(time.Since(begin)) && ctx.Err() == nil; {
+func (drv drain) dismiss(ctx context.Context) {
+	for begin := time.Now(); drv.data.MustWait(time.Since(begin)) && ctx.Err() == nil; {
 		time.Sleep(5 * time.Millisecond) // meanwhile the control loop runs
 	}
-	pl.data.Dismiss()
+	drv.data.Dismiss()
 }
 
 // settleTells waits until tells have arrived, or until ctx ends if they have no home. A
 // tell that was sent but not acknowledged may come back from a node that is no longer its
 // home.
-func (pl drain) settleTells(ctx context.Context) {
-	for pl.hasUnsettled() && ctx.Err() == nil {
+func (drv drain) settleTells(ctx context.Context) {
+	for drv.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run
 	}
-	pl.dropTells(time.Now())
+	drv.dropTells(time.Now())
 }
 
 // hasUnsettled reports whether tells wait for a home, or envelopes for a peer's
 // acknowledgement.
-func (pl drain) hasUnsettled() bool {
-	for _, k := range *pl.kinds.Load() {
-		for i := 0; i < len(k.routes) && pl.held.Load() > 0; i++ {
+func (drv drain) hasUnsettled() bool {
+	for _, k := range *drv.kinds.Load() {
+		for i := 0; i < len(k.routes) && drv.held.Load() > 0; i++ {
 			if k.routes[i].holdsTells() {
 				return true
 			}
 		}
 	}
-	for _, p := range pl.peers.All() {
+	for _, p := range drv.peers.All() {
 		if p.Unsettled() {
 			return true
 		}

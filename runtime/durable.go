@@ -61,17 +61,17 @@ func (*durableShard) entity(e *region.Entity) *durableEntity {
 }
 
 func newDurableShard(s *hostedShard) *durableShard {
-	pl := s.plane()
+	drv := s.driver()
 	d := &durableShard{hosted: s}
 	c := durablehost.Config{
 		Shard: store.Shard{Type: s.ID.Kind, Number: int(s.ID.Shard)},
-		Node:  pl.self.Name, Incarnation: pl.self.Incarnation, Host: pl.durable, Limits: pl.limits,
+		Node:  drv.self.Name, Incarnation: drv.self.Incarnation, Host: drv.durable, Limits: drv.limits,
 	}
-	if pl.durable != nil {
-		c.Appends = &pl.durable.Appends
+	if drv.durable != nil {
+		c.Appends = &drv.durable.Appends
 	}
-	if pl.cfg.Store != nil { // a node without a store does not start
-		c.Store, c.Records = pl.cfg.Store.Shards(), pl.cfg.Store
+	if drv.cfg.Store != nil { // a node without a store does not start
+		c.Store, c.Records = drv.cfg.Store.Shards(), drv.cfg.Store
 	}
 	if e := s.host.desc.Events; e != nil {
 		c.Journal = journalOf(e, s.host.desc.Shards)
@@ -99,17 +99,17 @@ const leaveTimeout = 5 * time.Second
 // leave ends the tenure of a shard that moves, after the stop hooks of its entities have
 // run. It does nothing if the move was given up.
 func (d *durableShard) leave() {
-	s, pl := d.hosted, d.hosted.plane()
+	s, drv := d.hosted, d.hosted.driver()
 	s.Mu.Lock()
 	epoch, moves := s.Core.Epoch(), s.Core.State() == region.Draining
 	s.Mu.Unlock()
 	if !moves {
 		return
 	}
-	ctx, cancel := context.WithTimeout(pl.ctx, leaveTimeout)
+	ctx, cancel := context.WithTimeout(drv.ctx, leaveTimeout)
 	defer cancel()
 	if err := d.Leave(ctx, uint64(epoch)); err != nil {
-		pl.seldom.warn(pl.log, "shard moves without its records", d.hosted.ID.Kind, "", "shard", d.hosted.ID.String(), "err", err)
+		drv.seldom.warn(drv.log, "shard moves without its records", d.hosted.ID.Kind, "", "shard", d.hosted.ID.String(), "err", err)
 	}
 }
 
@@ -214,7 +214,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 		var err error
 		if tenure, err = d.Tenure(ctx); err != nil {
 			if d.Outgrown() { // a coordinator that began anew knows no home yet
-				s.plane().ctl.ask(s.ID.Kind)
+				s.driver().ctl.ask(s.ID.Kind)
 			}
 			return notOpen(err)
 		}
@@ -267,9 +267,9 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 // answer comes as for any other call, when all changes that the turn saw are in the log. exits
 // is called if the method ends the goroutine.
 func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope, exits func()) {
-	s, pl := d.hosted, d.hosted.plane()
-	in := newInCall(pl, pl.self, call, s.lane, time.Now())
-	in.caller, in.command = c.Context, c.Command.next(&pl.commands)
+	s, drv := d.hosted, d.hosted.driver()
+	in := newInCall(drv, drv.self, call, s.lane, time.Now())
+	in.caller, in.command = c.Context, c.Command.next(&drv.commands)
 	returned := false
 	defer func() {
 		if returned {
@@ -305,7 +305,7 @@ func (d *durableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if deadline, ok := t.Deadline(); ok {
 		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))
 	}
-	return context.WithTimeout(t, d.hosted.plane().cfg.CallTimeout)
+	return context.WithTimeout(t, d.hosted.driver().cfg.CallTimeout)
 }
 
 // notOpen is the answer to a call for which the shard's tenure cannot be obtained.
@@ -486,19 +486,19 @@ func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
 
 // answer sends an answer when everything that it saw is in the log. If the tenure ends
 // before that, the caller sends the call to the next home.
-func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
+func (d *durableTurn) answer(drv *driver, c *inCall, a answer) {
 	a.after = nil
-	pl.answering.Add(1)
+	drv.answering.Add(1)
 	then := d.tenure.Then
 	if c.hasCommand() {
 		then = d.tenure.Answer // its caller asks again
 	}
 	then(d.ticket, func(err error) {
-		defer pl.answering.Add(-1)
+		defer drv.answering.Add(-1)
 		if err != nil {
 			a = answer{code: wire.CodeInDoubt, text: err.Error()}
 		}
-		c.answer(pl, a, peers.Pumps{})
+		c.answer(drv, a, peers.Pumps{})
 	})
 }
 

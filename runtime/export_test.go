@@ -12,25 +12,25 @@ import (
 
 // ForgetCommands has the shards of durable types forget the commands of callers that were
 // silent for d. It is called before types are hosted.
-func (n *Node) ForgetCommands(d time.Duration) { n.plane.limits.Silent = d }
+func (n *Node) ForgetCommands(d time.Duration) { n.driver.limits.Silent = d }
 
 // Expire has entities of a durable type expire after ttl. It is called before the node starts.
 func (n *Node) Expire(kind string, ttl time.Duration) {
-	(*n.plane.kinds.Load())[kind].host.desc.TTL = ttl
+	(*n.driver.kinds.Load())[kind].host.desc.TTL = ttl
 }
 
 // WriteStates has the node read and write states of a durable type in another version. It is
 // called before the node starts.
 func (n *Node) WriteStates(kind string, version int) {
-	(*n.plane.kinds.Load())[kind].host.desc.StateVersion = version
+	(*n.driver.kinds.Load())[kind].host.desc.StateVersion = version
 }
 
 // Peer is the node as transports name it.
-func (n *Node) Peer() transport.Peer { return n.plane.self }
+func (n *Node) Peer() transport.Peer { return n.driver.self }
 
 // Waiting is how many calls wait for the entity's turn at this node.
 func (n *Node) Waiting(kind, id string) (waiting int) {
-	p := port{(*n.plane.kinds.Load())[kind]}
+	p := invoker{(*n.driver.kinds.Load())[kind]}
 	_, shard, err := p.Locate(id)
 	if err != nil {
 		panic(err)
@@ -64,7 +64,7 @@ func (n *Node) Kept() int {
 
 // Placed is the entity's shard on the wire, and the epoch under which it is here.
 func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
-	p := port{(*n.plane.kinds.Load())[kind]}
+	p := invoker{(*n.driver.kinds.Load())[kind]}
 	_, shard, err := p.Locate(id)
 	if err != nil {
 		panic(err)
@@ -76,8 +76,8 @@ func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
 
 // RestIdle has the entities of a kind rest as if nobody had called them for the idle time.
 func (n *Node) RestIdle(kind string) {
-	h := (*n.plane.kinds.Load())[kind].host
-	n.plane.clock.Add(uint32(h.settings.idle/clockTick) + 2)
+	h := (*n.driver.kinds.Load())[kind].host
+	n.driver.clock.Add(uint32(h.settings.idle/clockTick) + 2)
 	p := newPassivator(h)
 	for range rarestLook {
 		p.passivateIdle()
@@ -86,20 +86,20 @@ func (n *Node) RestIdle(kind string) {
 
 // Evict makes room where more entities of a kind are active than may be.
 func (n *Node) Evict(kind string) {
-	h := (*n.plane.kinds.Load())[kind].host
+	h := (*n.driver.kinds.Load())[kind].host
 	h.countActive()
 	newPassivator(h).evict()
 }
 
 // LoseLease ends the node's right to run turns, as when others may have its shards.
-func (n *Node) LoseLease() { n.plane.lease.End(turnlease.Over) }
+func (n *Node) LoseLease() { n.driver.lease.End(turnlease.Over) }
 
 // Peer is the connection as transports name it.
-func (c *Conn) Peer() transport.Peer { return c.plane.self }
+func (c *Conn) Peer() transport.Peer { return c.driver.self }
 
 // ShardOf is the entity's shard.
 func (c *Conn) ShardOf(kind, id string) placement.ShardID {
-	p := port{(*c.plane.kinds.Load())[kind]}
+	p := invoker{(*c.driver.kinds.Load())[kind]}
 	_, shard, err := p.Locate(id)
 	if err != nil {
 		panic(err)
@@ -108,32 +108,32 @@ func (c *Conn) ShardOf(kind, id string) placement.ShardID {
 }
 
 // WaitingBytes is how much the calls that wait at the node hold.
-func (n *Node) WaitingBytes() int64 { return n.plane.budget.Used() }
+func (n *Node) WaitingBytes() int64 { return n.driver.budget.Used() }
 
 // FillRunners has the node's runners hold as many bytes of arguments as they may, or
 // none.
 func (n *Node) FillRunners(full bool) {
 	most := 0
 	if !full {
-		most = n.plane.cfg.runnerBytes(len(n.plane.runs))
+		most = n.driver.cfg.runnerBytes(len(n.driver.runs))
 	}
-	for i := range n.plane.runs {
-		n.plane.runs[i].SetMost(most)
+	for i := range n.driver.runs {
+		n.driver.runs[i].SetMost(most)
 	}
 }
 
 // SetClientPatience sets how long the node keeps what it knows of an absent client.
-func (n *Node) SetClientPatience(d time.Duration) { n.plane.peers.SetClientPatience(d) }
+func (n *Node) SetClientPatience(d time.Duration) { n.driver.peers.SetClientPatience(d) }
 
 // KnowsPeer reports whether the node has a session with the process.
-func (n *Node) KnowsPeer(a transport.Address) bool { return n.plane.peers.Known(a, 0) != nil }
+func (n *Node) KnowsPeer(a transport.Address) bool { return n.driver.peers.Known(a, 0) != nil }
 
 // KnowsTable reports whether the connection knows where shards are.
-func (c *Conn) KnowsTable() bool { return c.plane.table.Load() != nil }
+func (c *Conn) KnowsTable() bool { return c.driver.table.Load() != nil }
 
 // Begun reports whether the connection has exchanged something with the entity's home, and all it sent is acknowledged.
 func (c *Conn) Begun(kind, id string) bool {
-	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
+	t := (*c.driver.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
 	if t == nil || t.Session == nil {
 		return false
 	}
@@ -144,7 +144,7 @@ func (c *Conn) Begun(kind, id string) bool {
 
 // Appended is how much the connection has appended for the entity's home.
 func (c *Conn) Appended(kind, id string) uint64 {
-	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
+	t := (*c.driver.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
 	if t == nil || t.Session == nil {
 		return 0
 	}

@@ -72,7 +72,7 @@ const (
 )
 
 // FollowEvents is for generated code.
-func FollowEvents[E any](ctx context.Context, p codegen.Port, from Position, decode func([]byte) (E, error), opts ...EventsOption) iter.Seq2[Event[E], error] {
+func FollowEvents[E any](ctx context.Context, p codegen.Invoker, from Position, decode func([]byte) (E, error), opts ...EventsOption) iter.Seq2[Event[E], error] {
 	return func(yield func(Event[E], error) bool) {
 		f, err := newFollowing(p, from, opts)
 		if err == nil {
@@ -125,13 +125,13 @@ type following struct {
 	dirty    bool
 }
 
-func newFollowing(p codegen.Port, from Position, opts []EventsOption) (*following, error) {
-	at, ok := p.(port)
+func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
+	at, ok := p.(invoker)
 	if !ok {
 		return nil, errors.New("events: the caller is neither a Node nor a Conn")
 	}
 	k := at.kind
-	backend := k.plane.cfg.Store
+	backend := k.driver.cfg.Store
 	if backend == nil {
 		return nil, fmt.Errorf("events of %s: no store (set Config.Store: events are read there)", k.desc.Name)
 	}

@@ -33,7 +33,7 @@ func TestGatewayLeaves(t *testing.T) {
 	desk := fixture.NewDeskClient(conn).Ref("front", shard.Timeout(9*time.Second))
 	err := desk.Refuse(testContext(t), "none")
 	require.NoError(t, err)
-	close(c.gate.Release)
+	close(c.probe.Release)
 	require.NoError(t, receive(t, held, "Hold returns"))
 	require.NoError(t, receive(t, left, "a leaves"))
 }

@@ -52,15 +52,15 @@ func testFrameGoesOn(t *testing.T, typ wire.Type) {
 		frame = wire.AppendEnvelope(frame, &e)
 	}
 	require.NoError(t, link.Send(0, a.Peer(), 1, frame))
-	require.Equal(t, "bob", receive(t, c.gate.Entered, "Hold begins"))
+	require.Equal(t, "bob", receive(t, c.probe.Entered, "Hold begins"))
 	var lines []string
 	require.Eventually(t, func() bool {
 		lines, err = accounts.Ref("log").Lines(testContext(t))
 		return err == nil && len(lines) >= len(want)
 	}, testPatience, testTick)
 	require.Equal(t, want, lines)
-	c.gate.Release <- struct{}{}
-	require.NoError(t, receive(t, c.gate.Left, "Hold ends"))
+	c.probe.Release <- struct{}{}
+	require.NoError(t, receive(t, c.probe.Left, "Hold ends"))
 }
 
 // sessionOf asks a member for the number of its session with a client.

@@ -16,8 +16,8 @@ import (
 // hooks waits until exactly these hooks have run for the account.
 func (c *cluster) hooks(id string, want ...string) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return len(c.gate.Hooks(id)) >= len(want) }, testPatience, testTick, "hooks %v", want)
-	require.Equal(c.t, want, c.gate.Hooks(id))
+	require.Eventually(c.t, func() bool { return len(c.probe.Hooks(id)) >= len(want) }, testPatience, testTick, "hooks %v", want)
+	require.Equal(c.t, want, c.probe.Hooks(id))
 }
 
 func TestPassivationKeepsState(t *testing.T) {
@@ -30,7 +30,7 @@ func TestPassivationKeepsState(t *testing.T) {
 	require.NoError(t, accounts.Ref("bob").Note(testContext(t), "line"))
 	held := make(chan error, 1)
 	go func() { held <- accounts.Ref("busy").Hold(context.Background()) }()
-	receive(t, c.gate.Entered, "Hold begins")
+	receive(t, c.probe.Entered, "Hold begins")
 	c.hooks("bob", "fresh", "idle")
 	got, err := accounts.Ref("bob").Add(testContext(t), 1)
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestPassivationKeepsState(t *testing.T) {
 	require.Equal(t, []string{"line"}, lines)
 	c.hooks("bob", "fresh", "idle", "reactivated", "idle")
 	c.hooks("busy", "fresh") // who has a turn is not idle
-	close(c.gate.Release)
+	close(c.probe.Release)
 	require.NoError(t, receive(t, held, "Hold returns"))
 }
 
@@ -77,7 +77,7 @@ func TestMovedActivation(t *testing.T) {
 	add("rests", 2)
 	c.hooks("rests", "fresh", "idle", "moved")
 	add("active", 2)
-	require.Contains(t, [][]string{{"fresh", "moving", "moved"}, {"fresh", "idle", "moved"}}, c.gate.Hooks("active"))
+	require.Contains(t, [][]string{{"fresh", "moving", "moved"}, {"fresh", "idle", "moved"}}, c.probe.Hooks("active"))
 }
 
 // TestLargeStateMoves gives away more state than the broker takes at once, of
@@ -123,7 +123,7 @@ func TestShutdownRunsStopHooks(t *testing.T) {
 	}
 	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
 	for i := range entities {
-		require.Equal(t, []string{"fresh", "stopping"}, c.gate.Hooks(fmt.Sprint("e", i)))
+		require.Equal(t, []string{"fresh", "stopping"}, c.probe.Hooks(fmt.Sprint("e", i)))
 	}
 }
 
@@ -141,9 +141,9 @@ func TestShutdownWaitsForTurns(t *testing.T) {
 		t.Fatalf("shut down while a turn ran: %v", err)
 	case <-time.After(2 * soon):
 	}
-	require.Equal(t, []string{"fresh"}, c.gate.Hooks("bob"))
-	close(c.gate.Release)
+	require.Equal(t, []string{"fresh"}, c.probe.Hooks("bob"))
+	close(c.probe.Release)
 	require.NoError(t, receive(t, held, "Hold returns"))
 	require.NoError(t, receive(t, down, "Shutdown returns"))
-	require.Equal(t, []string{"fresh", "stopping"}, c.gate.Hooks("bob"))
+	require.Equal(t, []string{"fresh", "stopping"}, c.probe.Hooks("bob"))
 }

@@ -20,7 +20,7 @@ import (
 
 // host is one entity type that lives at this node.
 type host struct {
-	plane      *plane
+	driver     *driver
 	kind       *kind
 	desc       codegen.Host
 	settings   hostSettings
@@ -36,24 +36,24 @@ type host struct {
 	resting atomic.Int64 // entities whose stop hooks the passivator is running
 }
 
-func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
-	h := &host{plane: pl, kind: k, desc: desc, settings: settings}
+func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
+	h := &host{driver: drv, kind: k, desc: desc, settings: settings}
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
 	limits := region.Limits{
-		Mailbox: settings.mailbox, Waiting: pl.cfg.BufferSize, Handoff: settings.handoff,
-		MailboxBytes: settings.bytes, ShardBytes: pl.cfg.ShardBytes, Budget: pl.budget,
+		Mailbox: settings.mailbox, Waiting: drv.cfg.BufferSize, Handoff: settings.handoff,
+		MailboxBytes: settings.bytes, ShardBytes: drv.cfg.ShardBytes, Budget: drv.budget,
 	}
 	h.passivator = newPassivator(h)
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID
 	}
 	if settings.remember != nil {
-		h.remembered = pl.memory.Type(desc.Name, settings.remember.settings(pl.cfg.Store))
+		h.remembered = drv.memory.Type(desc.Name, settings.remember.settings(drv.cfg.Store))
 	}
 	cfg := &shardhost.Config{
-		Kind: k.name, Self: pl.self.Address, CallTimeout: pl.cfg.CallTimeout, HandoffTimeout: pl.cfg.HandoffTimeout,
+		Kind: k.name, Self: drv.self.Address, CallTimeout: drv.cfg.CallTimeout, HandoffTimeout: drv.cfg.HandoffTimeout,
 		Drops: settings.handoff.DropState, Settles: !desc.Singleton,
 	}
 	h.shards = make([]hostedShard, k.shards)
@@ -162,11 +162,11 @@ func (h *host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.desc.Passivate == nil {
 		return nil
 	}
-	pl, id, value, limit := h.plane, e.ID, e.Value, h.settings.stopTimeout
-	ctx := newHookContext(pl.ctx, time.Now().Add(limit))
+	drv, id, value, limit := h.driver, e.ID, e.Value, h.settings.stopTimeout
+	ctx := newHookContext(drv.ctx, time.Now().Add(limit))
 	defer ctx.end()
 	ended := make(chan error, 1)
-	pl.wg.Go(func() {
+	drv.wg.Go(func() {
 		err := errHookExited
 		defer func() { ended <- err }()
 		err = h.callStopHook(ctx, id, value, why)
@@ -190,21 +190,21 @@ func (h *host) callStopHook(ctx context.Context, id string, value any, why codeg
 		}
 	}()
 	if failed := h.desc.Passivate(ctx, value, why); failed != nil {
-		pl := h.plane
-		pl.seldom.warn(pl.log, "OnPassivate failed", h.desc.Name, "", "kind", h.desc.Name, "entity", clip(id), "err", failed)
+		drv := h.driver
+		drv.seldom.warn(drv.log, "OnPassivate failed", h.desc.Name, "", "kind", h.desc.Name, "entity", clip(id), "err", failed)
 	}
 	return nil
 }
 
 // hookAbandoned counts a stop hook that did not return in time, and returns the error.
 func (h *host) hookAbandoned() error {
-	h.plane.counters.add(hookAbandoned)
+	h.driver.counters.add(hookAbandoned)
 	return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, h.settings.stopTimeout)
 }
 
 func (h *host) passivationFailed(e *region.Entity, why codegen.Passivation, err error) {
-	pl := h.plane
-	pl.seldom.error(pl.log, "passivation failed", h.desc.Name, why.String(),
+	drv := h.driver
+	drv.seldom.error(drv.log, "passivation failed", h.desc.Name, why.String(),
 		"kind", h.desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
@@ -223,8 +223,8 @@ func (h *host) notePanic(id, method string, r any) {
 
 func (h *host) logPanic(entity, method string, r any) {
 	const text = "panic in an entity's turn"
-	if n, tell := h.plane.seldom.tell(text, h.desc.Name, method); tell {
-		h.plane.log.Error(text, "kind", h.desc.Name, "entity", clip(entity),
+	if n, tell := h.driver.seldom.tell(text, h.desc.Name, method); tell {
+		h.driver.log.Error(text, "kind", h.desc.Name, "entity", clip(entity),
 			"method", method, "panic", r, "count", n, "stack", string(debug.Stack()))
 	}
 }
@@ -285,7 +285,7 @@ func (h *host) lost(e *region.Entity) {
 
 // mayRest reports whether entities may be passivated: the node has not ended, and no
 // other node can have them.
-func (h *host) mayRest() bool { return !h.plane.closed() && h.plane.lease.Valid() }
+func (h *host) mayRest() bool { return !h.driver.closed() && h.driver.lease.Valid() }
 
 // woke counts one more active entity, and starts evicting entities if there are too
 // many.
@@ -304,9 +304,9 @@ func (h *host) askSupervisor(failed *failure, e *region.Entity) (d SupervisorAct
 		}
 	}()
 	if d = h.settings.decide(failed.err); d != ActionResume {
-		h.plane.counters.add(entitySupervised)
-		if n, tell := h.plane.seldom.tell("supervisor decides "+d.String(), h.desc.Name, failed.method); tell || d == ActionEscalate {
-			h.plane.log.Warn("supervisor decides", "kind", h.desc.Name, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
+		h.driver.counters.add(entitySupervised)
+		if n, tell := h.driver.seldom.tell("supervisor decides "+d.String(), h.desc.Name, failed.method); tell || d == ActionEscalate {
+			h.driver.log.Warn("supervisor decides", "kind", h.desc.Name, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
 		}
 	}
 	return d

@@ -35,7 +35,7 @@ type hostedShard struct {
 }
 
 func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
-	s.host, s.lane = h, h.plane.laneOf(id.Shard)
+	s.host, s.lane = h, h.driver.laneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)
 	s.Core.Driver = s
 	if h.remembered != nil {
@@ -43,12 +43,12 @@ func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config,
 	}
 }
 
-func (s *hostedShard) plane() *plane { return s.host.plane }
+func (s *hostedShard) driver() *driver { return s.host.driver }
 
-// waitLease waits until turns may run here: see plane.waitLease. It fails for a
+// waitLease waits until turns may run here: see driver.waitLease. It fails for a
 // singleton whose own lease has ended.
 func (s *hostedShard) waitLease(ctx context.Context) error {
-	if err := s.plane().waitLease(ctx); err != nil {
+	if err := s.driver().waitLease(ctx); err != nil {
 		return err
 	}
 	if in := s.host.instance; in != nil && !in.LeaseValid() {
@@ -59,12 +59,12 @@ func (s *hostedShard) waitLease(ctx context.Context) error {
 
 // mayRun reports whether a turn may begin at this moment.
 func (s *hostedShard) mayRun() bool {
-	return s.plane().lease.Valid() && (s.host.instance == nil || s.host.instance.LeaseValid())
+	return s.driver().lease.Valid() && (s.host.instance == nil || s.host.instance.LeaseValid())
 }
 
 // mayRunAt reports whether a turn may begin at a time of the lease's clock.
 func (s *hostedShard) mayRunAt(now int64) bool {
-	return s.plane().lease.ValidAt(now) && (s.host.instance == nil || s.host.instance.LeaseValid())
+	return s.driver().lease.ValidAt(now) && (s.host.instance == nil || s.host.instance.LeaseValid())
 }
 
 // activate is wake for an entity that may have to be remembered.
@@ -91,11 +91,11 @@ func (s *hostedShard) Direct(on bool) {
 // that there is no room for a tell, of which the sender would not hear otherwise.
 func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
-		return s.plane().runner(s.ID.Shard).enqueue(s, e, current)
+		return s.driver().runner(s.ID.Shard).enqueue(s, e, current)
 	}
-	pl := s.plane()
+	drv := s.driver()
 	at := time.Now()
-	c := newInCall(pl, pl.self, e, s.lane, at)
+	c := newInCall(drv, drv.self, e, s.lane, at)
 	c.Args, c.ownsArgs = append(codegen.NewArgs(), e.Payload...), true
 	if s.Accept(&c.Call, at, current) {
 		return true, nil
@@ -106,10 +106,10 @@ func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bo
 
 // Enqueue is enqueue for an envelope that already belongs to the shard.
 func (s *hostedShard) Enqueue(e *wire.Envelope) {
-	pl := s.plane()
+	drv := s.driver()
 	at := time.Now()
-	if c := newInCall(pl, pl.self, e, s.lane, at); !s.Accept(&c.Call, at, nil) {
-		pl.answerCode(c, wire.CodeMoved, "")
+	if c := newInCall(drv, drv.self, e, s.lane, at); !s.Accept(&c.Call, at, nil) {
+		drv.answerCode(c, wire.CodeMoved, "")
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 
 // endTurn ends the entity's turn and begins the next one, if a call waits.
 func (s *hostedShard) endTurn(e *region.Entity) {
-	if !e.Leave(s.plane().clock.Load()) {
+	if !e.Leave(s.driver().clock.Load()) {
 		s.EndTurn(e)
 	}
 }
@@ -222,7 +222,7 @@ func (s *hostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
-		ctx, cancel = context.WithTimeout(ctx, s.plane().cfg.CallTimeout)
+		ctx, cancel = context.WithTimeout(ctx, s.driver().cfg.CallTimeout)
 	}
 	defer cancel()
 	if err := s.waitLease(ctx); err != nil {
@@ -244,8 +244,8 @@ func (s *hostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 // mayRunInline is mayRun for a turn on its caller's goroutine. It uses the coarse clock
 // if the lease lasts longer than the error of that clock.
 func (s *hostedShard) mayRunInline() bool {
-	pl := s.plane()
-	if !pl.watch.Valid(&pl.lease) && !pl.lease.Valid() {
+	drv := s.driver()
+	if !drv.watch.Valid(&drv.lease) && !drv.lease.Valid() {
 		return false
 	}
 	return s.host.instance == nil || s.host.instance.LeaseValid()
@@ -256,7 +256,7 @@ func (s *hostedShard) leaseError(err error) error {
 	if errors.Is(err, ErrClosed) || errors.Is(err, errNoLease) {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, noContact(s.plane().self.Name))
+	return fmt.Errorf("%w: %s", err, noContact(s.driver().self.Name))
 }
 
 // noRoom says why the shard had no room for a waiting call.
@@ -273,13 +273,13 @@ const leaveTries = 3
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
 // mustGo reports whether the shard is to be given away even without states that do not encode.
-func (s *hostedShard) mustGo() bool { return s.plane().leaving.Load() && s.unsent >= leaveTries-1 }
+func (s *hostedShard) mustGo() bool { return s.driver().leaving.Load() && s.unsent >= leaveTries-1 }
 
 // cannotMove counts an attempt to move that failed because state does not encode, so
 // that the shard stays.
 func (s *hostedShard) cannotMove(why error) {
 	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
-		s.plane().log.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
+		s.driver().log.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
 	}
 }
 
@@ -301,8 +301,8 @@ func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation
 		if !must {
 			return err
 		}
-		s.plane().counters.add(stateLost)
-		s.plane().log.Error("state lost: its node leaves and it does not encode", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
+		s.driver().counters.add(stateLost)
+		s.driver().log.Error("state lost: its node leaves and it does not encode", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
 	}
 	s.unsent = 0
 	for i, e := range entities {
@@ -369,7 +369,7 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 			s.remembered.ForgetRested(e) // unless its shard was lost: its present home remembers it, even if that is this node again
 		}
 	}
-	s.plane().counters.add(entityPassivated)
+	s.driver().counters.add(entityPassivated)
 }
 
 // wake activates an entity at the start of a turn.
@@ -426,7 +426,7 @@ func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
 	case errors.Is(err, ErrClosed):
 		return answer{code: wire.CodeStopped}, false
 	}
-	return answer{code: wire.CodeExpired, text: noContact(s.plane().self.Name)}, false
+	return answer{code: wire.CodeExpired, text: noContact(s.driver().self.Name)}, false
 }
 
 // noRoom is the error of a call that a bound refused, whether its caller is in this
@@ -438,7 +438,7 @@ type noRoom struct {
 }
 
 func (e *noRoom) Error() string {
-	s, cfg := e.shard, &e.shard.plane().cfg
+	s, cfg := e.shard, &e.shard.driver().cfg
 	bytes := func(whose string, limit int, setting string) string {
 		return fmt.Sprintf("%s %s may hold %d bytes, and %d more are too many (retry later, send less at once, or raise %s)",
 			whose, cfg.Name, limit, e.size, setting)
@@ -473,15 +473,15 @@ func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	}
 	switch {
 	case d == ActionEscalate:
-		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.ID.Kind, clip(e.ID), failed.method, failed.err))
+		s.driver().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.ID.Kind, clip(e.ID), failed.method, failed.err))
 	case d == ActionRestart:
 		s.restart(e)
 		return
 	case d == ActionStop || forget:
-		s.plane().wg.Go(func() { s.end(e, forget) })
+		s.driver().wg.Go(func() { s.end(e, forget) })
 		return
 	case rest && e.Value != nil:
-		s.plane().wg.Go(func() {
+		s.driver().wg.Go(func() {
 			s.rest(e, codegen.Idle)
 			s.endTurn(e)
 		})

@@ -44,8 +44,8 @@ func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got 
 					conclude(ask(id))
 				}
 			})
-		case <-c.plane.stop:
-			return c.plane.errClosed()
+		case <-c.driver.stop:
+			return c.driver.errClosed()
 		case <-ctx.Done():
 			return giveUp(ctx, c, &id)
 		}
@@ -62,7 +62,7 @@ func giveUp(ctx context.Context, c *controlLoop, id *uint64) error {
 	select {
 	case <-ended:
 		return ctx.Err()
-	case <-c.plane.stop:
-		return c.plane.errClosed()
+	case <-c.driver.stop:
+		return c.driver.errClosed()
 	}
 }

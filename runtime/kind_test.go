@@ -13,8 +13,8 @@ import (
 // taken calls nothing.
 func TestOneNameOfTwoPackages(t *testing.T) {
 	c := newCluster(t, "a")
-	port := c.nodes["a"].ShardPort(codegen.Kind{Name: accountKind, Package: "example.com/other"})
-	_, err := codegen.NewRef(port, "bob", nil).Begin(testContext(t), "Add")
+	invoker := c.nodes["a"].ShardInvoker(codegen.Kind{Name: accountKind, Package: "example.com/other"})
+	_, err := codegen.NewRef(invoker, "bob", nil).Begin(testContext(t), "Add")
 	require.ErrorIs(t, err, shard.ErrMismatch)
 	require.ErrorContains(t, err, "example.com/other (set name= in one's directive)")
 	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))

@@ -23,7 +23,7 @@ import (
 type lane struct {
 	runtoken.Token
 	peers.Batch // sessions with something to publish, answers or acknowledgements
-	plane       *plane
+	driver      *driver
 	ch          transport.Channel
 
 	reader wire.FrameReader
@@ -47,10 +47,10 @@ type lane struct {
 	done chan struct{} // closed when the link has nothing more to receive
 }
 
-func newLane(pl *plane, ch transport.Channel) *lane {
-	l := &lane{plane: pl, ch: ch, done: make(chan struct{})}
-	l.Init(&pl.wg, l.resume)
-	pl.watch.Mind(&l.Token)
+func newLane(drv *driver, ch transport.Channel) *lane {
+	l := &lane{driver: drv, ch: ch, done: make(chan struct{})}
+	l.Init(&drv.wg, l.resume)
+	drv.watch.Mind(&l.Token)
 	return l
 }
 
@@ -64,14 +64,14 @@ func (l *lane) run() {
 		if l.open && !l.frame() {
 			return // another goroutine has the lane now
 		}
-		m, ok := l.plane.link().TryReceive(l.ch)
+		m, ok := l.driver.link().TryReceive(l.ch)
 		if !ok {
 			l.slow.Rest()
 			l.publish()
 			var err error
-			if m, err = l.plane.link().Receive(l.ch); err != nil {
+			if m, err = l.driver.link().Receive(l.ch); err != nil {
 				if !errors.Is(err, transport.ErrClosed) {
-					l.plane.log.Error("lane stopped", "lane", int(l.ch), "err", err)
+					l.driver.log.Error("lane stopped", "lane", int(l.ch), "err", err)
 				}
 				close(l.done)
 				return
@@ -90,31 +90,31 @@ func (l *lane) resume() {
 
 // message begins a frame, or handles another message.
 func (l *lane) message(m transport.Message) {
-	pl := l.plane
+	drv := l.driver
 	l.at = time.Now()
 	if m.Kind == transport.Unreachable {
-		pl.counters.add(frameBounced)
-		pl.ctl.suspect(m.From, m.Server)
-		if p := pl.peers.Known(m.From, int(l.ch)); p != nil {
+		drv.counters.add(frameBounced)
+		drv.ctl.suspect(m.From, m.Server)
+		if p := drv.peers.Known(m.From, int(l.ch)); p != nil {
 			p.NobodyListens(m.Token)
 		}
 		return
 	}
 	h, rest, err := l.reader.Header(m.Payload)
 	if err != nil {
-		if n, tell := pl.counters.addSeldom(frameForeign); tell {
-			pl.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
+		if n, tell := drv.counters.addSeldom(frameForeign); tell {
+			drv.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
 		}
 		return
 	}
-	p := pl.peers.Session(h.From, int(l.ch))
+	p := drv.peers.Session(h.From, int(l.ch))
 	if p == nil {
-		pl.counters.add(frameIgnored)
+		drv.counters.add(frameIgnored)
 		return
 	}
 	skip, dropped, ok := p.Receive(&h, l.at)
 	if dropped {
-		if p, _ = pl.data.Replace(p).(*peers.Session); p != nil {
+		if p, _ = drv.data.Replace(p).(*peers.Session); p != nil {
 			skip, _, ok = p.Receive(&h, l.at)
 		}
 	}
@@ -131,8 +131,8 @@ func (l *lane) frame() bool {
 	for l.seq < l.header.Seq+uint64(l.header.Count) {
 		e, err := l.nextEnvelope()
 		if e == nil {
-			if n, tell := l.plane.counters.addSeldom(frameForeign); tell {
-				l.plane.log.Warn("frame refused", "from", l.from.Peer().Address.String(), "err", bounded.Error(err), "count", n)
+			if n, tell := l.driver.counters.addSeldom(frameForeign); tell {
+				l.driver.log.Warn("frame refused", "from", l.from.Peer().Address.String(), "err", bounded.Error(err), "count", n)
 			}
 			l.from.Handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
 			break
@@ -156,9 +156,9 @@ func (l *lane) frame() bool {
 	}
 	if h.Flags&wire.FlagBye != 0 {
 		if p.Peer().Client {
-			l.plane.peers.ClientLeft(p)
+			l.driver.peers.ClientLeft(p)
 		} else {
-			l.plane.data.PeerGone(p.Peer().Address, int(l.ch), true)
+			l.driver.data.PeerGone(p.Peer().Address, int(l.ch), true)
 		}
 	}
 	if l.unpublished++; l.unpublished >= framesAPublish {
@@ -176,7 +176,7 @@ func (l *lane) publish() {
 // answerLater appends an envelope to a session and publishes it with the next batch.
 func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
 	if p == nil || !p.Answer(e, l) {
-		l.plane.counters.add(dropNoPeer)
+		l.driver.counters.add(dropNoPeer)
 	}
 }
 
@@ -201,7 +201,7 @@ func (l *lane) take() (c *inCall) {
 // kindOf finds a kind by its name; nil where it is not known.
 func (l *lane) kindOf(name []byte) *kind {
 	if l.kind == nil || string(l.kind.name) != string(name) {
-		l.kind = (*l.plane.kinds.Load())[string(name)]
+		l.kind = (*l.driver.kinds.Load())[string(name)]
 	}
 	return l.kind
 }
@@ -214,11 +214,11 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	case wire.TypeCall, wire.TypeTell:
 		return l.call(e, seq)
 	case wire.TypeReply:
-		if c := l.plane.answered(e); c != nil {
+		if c := l.driver.answered(e); c != nil {
 			l.answered = append(l.answered, c) // its caller is woken together with others
 		}
 	default:
-		l.plane.data.Receive(from, int(l.ch), e)
+		l.driver.data.Receive(from, int(l.ch), e)
 	}
 	from.Handled.Store(seq)
 	return true
@@ -227,7 +227,7 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 // call brings a call or a tell to its shard. It refuses envelopes before they are
 // acknowledged, so their sender still has them.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
-	pl, p := l.plane, l.from
+	drv, p := l.driver, l.from
 	defer func() { // store the outcome of seq; a turn that runs has stored it already
 		if p.Handled.Load() < seq {
 			p.Handled.Store(seq)
@@ -241,7 +241,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	if sh == nil || len(e.Entity) == 0 || len(e.Entity) > maxIDBytes {
 		return l.refuse(e, seq, shardhost.Refusal{
 			Code: wire.CodeUnknownKind,
-			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard),
+			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, drv.self.Name, e.Shard),
 		})
 	}
 	if e.Type == wire.TypeTell {
@@ -250,7 +250,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		}
 	}
 	c := l.take()
-	c.fill(pl, p.Peer(), e, int(l.ch), l.at)
+	c.fill(drv, p.Peer(), e, int(l.ch), l.at)
 	c.from, c.Frame = p, l.size
 	entity, v := sh.Deliver(&c.Call, l.at, nil)
 	if v == region.Run {
@@ -265,7 +265,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 
 // refuse answers a call that is not accepted, with the next batch of answers.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
-	if to, answer := l.plane.data.Refuse(l.from, int(l.ch), e, seq, r); answer != nil {
+	if to, answer := l.driver.data.Refuse(l.from, int(l.ch), e, seq, r); answer != nil {
 		l.answerLater(to.(*peers.Session), answer)
 	}
 	return true
@@ -277,7 +277,7 @@ func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return
 	}
-	l.plane.pending.Coalescer.Wake(len(l.answered))
+	l.driver.pending.Coalescer.Wake(len(l.answered))
 	for i, c := range l.answered {
 		l.answered[i] = nil
 		c.Caller.Wake()
@@ -342,7 +342,7 @@ func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
 		case wire.TypeCall, wire.TypeTell:
 			entities[i] = l.likely(e)
 		case wire.TypeReply:
-			if c := l.plane.pending.At(e.ID); c != nil {
+			if c := l.driver.pending.At(e.ID); c != nil {
 				sum += c.Touch()
 			}
 		}
@@ -380,7 +380,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	if l.slow.IsSlow() && c.runAlone(sh, e, &l.slow) {
 		return true
 	}
-	l.plane.watch.Awake()
+	l.driver.watch.Awake()
 	c.run = l.Enter()
 	a := c.guarded(sh, e)
 	if !c.run.Leave() {
@@ -389,7 +389,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	}
 	l.slow.Ran(c.began)
 	sh.endTurnOf(c.turn(), c.failed())
-	c.answer(sh.plane(), a, l)
+	c.answer(sh.driver(), a, l)
 	return true
 }
 
@@ -401,7 +401,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 		return false, false
 	}
 	name, id := wire.StringOf(e.Method), wire.StringOf(e.Entity)
-	now, method := l.plane.lease.Now(), s.host.desc.Dispatch[name]
+	now, method := l.driver.lease.Now(), s.host.desc.Dispatch[name]
 	if method == nil || !s.mayRunAt(now) {
 		return false, false
 	}
@@ -411,7 +411,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	}
 	l.from.Handled.Store(seq)
 	l.wake() // a turn may take long
-	l.plane.watch.Awake()
+	l.driver.watch.Awake()
 	if !runTell(s, method, entity, name, e.Payload, &l.Token) {
 		return true, false
 	}

@@ -16,7 +16,7 @@ import (
 
 // laneWith is a lane of a process without types, at the beginning of a frame.
 func laneWith(envelopes int) *lane {
-	l := &lane{plane: newPlane(Config{}, transport.Peer{}, nil)}
+	l := &lane{driver: newDriver(Config{}, transport.Peer{}, nil)}
 	l.begin(envelopes)
 	return l
 }
@@ -109,7 +109,7 @@ func TestCallOutlivesItsEnvelope(t *testing.T) {
 		e, err := l.nextEnvelope()
 		require.NoError(t, err)
 		c := new(inCall)
-		c.fill(l.plane, transport.Peer{}, e, 0, time.Time{})
+		c.fill(l.driver, transport.Peer{}, e, 0, time.Time{})
 		calls = append(calls, c)
 	}
 	l.ahead.clear()

@@ -22,7 +22,7 @@ import (
 // A stand is a node that was not started, with one open shard of a type whose hooks
 // and methods are the test's. It has no lease until it is given one.
 type stand struct {
-	plane    *plane
+	driver   *driver
 	host     *host
 	shard    *hostedShard
 	sent     recorder
@@ -45,14 +45,14 @@ func (r *recorder) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload
 
 func newStand(t *testing.T) *stand {
 	st := &stand{activate: func() {}}
-	st.plane = New(Config{Cluster: "test", Name: "a", Lanes: 1}).plane
+	st.driver = New(Config{Cluster: "test", Name: "a", Lanes: 1}).driver
 	var link transport.Link = &st.sent
-	st.plane.tr.Store(&link)
+	st.driver.tr.Store(&link)
 	t.Cleanup(func() {
-		st.plane.close()
+		st.driver.close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		require.True(t, st.plane.waitEnd(ctx))
+		require.True(t, st.driver.waitEnd(ctx))
 	})
 	desc := codegen.Host{
 		Kind: codegen.Kind{Name: "Cart", Package: "shop", Shards: 1},
@@ -64,10 +64,10 @@ func newStand(t *testing.T) *stand {
 		Activate: func(context.Context, any, codegen.Activation) error { st.activate(); return nil },
 	}
 	var err error
-	st.host, err = newHost(st.plane, st.plane.kind(desc.Kind), desc, hostSettings{mailbox: 8, idle: time.Minute})
+	st.host, err = newHost(st.driver, st.driver.kind(desc.Kind), desc, hostSettings{mailbox: 8, idle: time.Minute})
 	require.NoError(t, err)
 	st.shard = &st.host.shards[0]
-	st.shard.Core.Place(st.plane.self.Address, placement.MakeEpoch(1, 1), false, 0, time.Now())
+	st.shard.Core.Place(st.driver.self.Address, placement.MakeEpoch(1, 1), false, 0, time.Now())
 	return st
 }
 
@@ -79,14 +79,14 @@ func (st *stand) take(id string) *region.Entity {
 }
 
 // lose ends the lease while an entity is brought to life.
-func (st *stand) lose() { st.plane.lease.End(turnlease.Over) }
+func (st *stand) lose() { st.driver.lease.End(turnlease.Over) }
 
 // TestNoTurnWhenTheLeaseEndsInOnActivate: a hook that took long may have outlived the
 // node's right to run the entity, which another node may have by now.
 func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	t.Run("of a call from elsewhere", func(t *testing.T) {
 		st := newStand(t)
-		st.plane.lease.Renew(time.Time{})
+		st.driver.lease.Renew(time.Time{})
 		st.activate = st.lose
 		c := &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
 		a := c.execute(st.shard, st.take("x"))
@@ -95,7 +95,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	})
 	t.Run("of a call from here", func(t *testing.T) {
 		st := newStand(t)
-		st.plane.lease.Renew(time.Time{})
+		st.driver.lease.Renew(time.Time{})
 		st.activate = st.lose
 		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add")
 		require.ErrorIs(t, err, ErrClosed)
@@ -103,10 +103,10 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	})
 	t.Run("until it is renewed", func(t *testing.T) {
 		st := newStand(t)
-		st.plane.lease.Renew(time.Time{})
+		st.driver.lease.Renew(time.Time{})
 		ctx, cancel := context.WithCancel(context.Background())
 		st.activate = func() {
-			st.plane.lease.Renew(st.plane.lease.Base()) // over
+			st.driver.lease.Renew(st.driver.lease.Base()) // over
 			cancel()
 		}
 		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add")
@@ -119,18 +119,18 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 // and never if it may not: others may have run the entity since.
 func TestNoAnswerWithoutALease(t *testing.T) {
 	ask := func(st *stand) (*pending.Call, *inCall) {
-		waits, id := st.plane.pending.Open(0, 0)
+		waits, id := st.driver.pending.Open(0, 0)
 		c := &inCall{Call: shardhost.Call{ID: id}}
-		c.Sender = st.plane.self
+		c.Sender = st.driver.self
 		return waits, c
 	}
 	t.Run("to a caller of this process", func(t *testing.T) {
 		st := newStand(t)
 		waits, c := ask(st)
 		id := c.ID
-		c.answer(st.plane, answer{}, nil)
-		require.True(t, st.plane.pending.Waits(id), "answered without a lease")
-		st.plane.lease.Renew(time.Time{})
+		c.answer(st.driver, answer{}, nil)
+		require.True(t, st.driver.pending.Waits(id), "answered without a lease")
+		st.driver.lease.Renew(time.Time{})
 		st.answered(waits)
 		require.Equal(t, wire.CodeOK, waits.Result().Code)
 	})
@@ -138,22 +138,22 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st := newStand(t)
 		_, c := ask(st)
 		id := c.ID
-		c.answer(st.plane, answer{}, nil)
-		st.plane.lease.End(turnlease.Over)
+		c.answer(st.driver, answer{}, nil)
+		st.driver.lease.End(turnlease.Over)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		require.True(t, st.plane.waitEnd(ctx))
-		require.True(t, st.plane.pending.Waits(id), "answered without a lease")
+		require.True(t, st.driver.waitEnd(ctx))
+		require.True(t, st.driver.pending.Waits(id), "answered without a lease")
 	})
 	t.Run("to another process", func(t *testing.T) {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
-		p := st.plane.peers.Session(peer, 0)
+		p := st.driver.peers.Session(peer, 0)
 		c := &inCall{Call: shardhost.Call{ID: 7}, from: p}
 		c.Sender = peer
-		c.answer(st.plane, answer{}, nil)
+		c.answer(st.driver, answer{}, nil)
 		require.Empty(t, st.sent.frames, "answered without a lease")
-		st.plane.lease.Renew(time.Time{})
+		st.driver.lease.Renew(time.Time{})
 		p.Flush()
 		require.Len(t, st.sent.frames, 1)
 	})
@@ -162,17 +162,17 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 // TestNoRestWithoutALease: another node may have the entity, and its state with it.
 func TestNoRestWithoutALease(t *testing.T) {
 	st := newStand(t)
-	st.plane.lease.Renew(time.Time{})
+	st.driver.lease.Renew(time.Time{})
 	require.Equal(t, wire.CodeOK, (&inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}).execute(st.shard, st.take("x")).code)
 	e := st.shard.Core.Look(region.Hash("x"), "x")
 	st.shard.endTurn(e)
-	idle := st.plane.clock.Load() + 100
+	idle := st.driver.clock.Load() + 100
 
-	st.plane.lease.Renew(st.plane.lease.Base()) // over
+	st.driver.lease.Renew(st.driver.lease.Base()) // over
 	p := newPassivator(st.host)
 	require.Zero(t, p.restBefore(st.shard, idle, nil))
 	require.NotNil(t, e.Value, "put to rest without a lease")
-	st.plane.lease.Renew(time.Time{})
+	st.driver.lease.Renew(time.Time{})
 	require.Equal(t, 1, p.restBefore(st.shard, idle, nil))
 	require.Nil(t, e.Value)
 }
@@ -184,12 +184,12 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 	for _, bye := range []bool{true, false} {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
-		c, id := st.plane.pending.Open(0, 0)
-		p := st.plane.peers.Session(peer, 0)
-		st.plane.pending.Sent(id, p, 1)
+		c, id := st.driver.pending.Open(0, 0)
+		p := st.driver.peers.Session(peer, 0)
+		st.driver.pending.Sent(id, p, 1)
 		p.Close(bye)
-		st.plane.data.PeerGone(peer.Address, dataplane.AllLanes, false)
-		require.Equal(t, bye, st.plane.pending.Waits(id))
+		st.driver.data.PeerGone(peer.Address, dataplane.AllLanes, false)
+		require.Equal(t, bye, st.driver.pending.Waits(id))
 		if !bye {
 			st.answered(c)
 			require.Equal(t, pending.Lost, c.Result().Code)
@@ -200,5 +200,5 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 
 // answered waits until the call is answered.
 func (st *stand) answered(c *pending.Call) {
-	await.Answer(context.Background(), &st.plane.pending, c, 0, &await.Deadline{})
+	await.Answer(context.Background(), &st.driver.pending, c, 0, &await.Deadline{})
 }

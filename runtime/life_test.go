@@ -189,7 +189,7 @@ func TestCallsAtTheEndOfALife(t *testing.T) {
 		got, err := accounts.Ref("bob").Get(testContext(t))
 		return err == nil && got == 6
 	}, testPatience, testTick)
-	close(c.gate.Release)
+	close(c.probe.Release)
 }
 
 // A ghost speaks in the name of a process that has ended.

@@ -49,7 +49,7 @@ func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 	c.start("b")
 	down := make(chan error, 1)
 	go func() { down <- a.Shutdown(context.Background()) }()
-	require.Eventually(t, func() bool { return len(c.gate.Hooks(slow)) == 2 }, testPatience, testTick, "the hook hangs")
+	require.Eventually(t, func() bool { return len(c.probe.Hooks(slow)) == 2 }, testPatience, testTick, "the hook hangs")
 	decoding, goOn := make(chan struct{}, 16), make(chan struct{})
 	wait := func() { decoding <- struct{}{}; <-goOn }
 	fixture.SlowLetter.Store(&wait)
@@ -59,16 +59,16 @@ func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 		go func() { read <- accounts.Ref(id).Read(ctx, "slow letter") }()
 		receive(t, decoding, id+" has a turn while the hook hangs")
 	}
-	c.gate.Release <- struct{}{}
+	c.probe.Release <- struct{}{}
 	_, err := accounts.Ref(slow).Get(ctx) // begins when the hooks of the move have ended
 	require.NoError(t, err)
-	require.Equal(t, []string{"fresh", "idle", "reactivated"}, c.gate.Hooks(passive))
-	require.Equal(t, []string{"fresh"}, c.gate.Hooks(active))
+	require.Equal(t, []string{"fresh", "idle", "reactivated"}, c.probe.Hooks(passive))
+	require.Equal(t, []string{"fresh"}, c.probe.Hooks(active))
 	close(goOn)
 	for range others {
 		require.NoError(t, receive(t, read, "Read is acknowledged"))
 	}
-	close(c.gate.Release)
+	close(c.probe.Release)
 	require.NoError(t, receive(t, down, "shut down"))
 	for _, id := range others {
 		lines, err := accounts.Ref(id).Lines(ctx)
@@ -106,13 +106,13 @@ func TestStateThatDoesNotEncodeStays(t *testing.T) {
 	got, err := accounts.Ref(id).Get(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 42, got)
-	require.Equal(t, []string{"fresh"}, c.gate.Hooks(id))
+	require.Equal(t, []string{"fresh"}, c.probe.Hooks(id))
 	require.NoError(t, accounts.Ref(id).Mend(ctx))
 	require.NoError(t, receive(t, emptied, "StopHosting returns"))
 	got, err = fixture.NewAccountClient(b).Ref(id).Get(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 42, got)
-	require.Equal(t, []string{"fresh", "moving", "moved"}, c.gate.Hooks(id))
+	require.Equal(t, []string{"fresh", "moving", "moved"}, c.probe.Hooks(id))
 	require.Zero(t, a.Counters()["state lost"])
 }
 

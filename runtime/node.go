@@ -25,7 +25,7 @@ import (
 type Node struct {
 	cfg     Config
 	log     *slog.Logger
-	plane   *plane
+	driver  *driver
 	control *controlLoop
 	memory  *remembering.Memory
 	events  events
@@ -69,19 +69,19 @@ func New(cfg Config) *Node {
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}}
 	n.log = cfg.Logger.With("node", cfg.Name)
 	cfg.Logger = n.log
-	n.plane = newPlane(cfg, self, nil)
+	n.driver = newDriver(cfg, self, nil)
 	n.control = newControlLoop(n)
 	n.memory = remembering.New(rememberingNode{n})
-	n.plane.memory = n.memory
-	n.plane.ctl = n.control
+	n.driver.memory = n.memory
+	n.driver.ctl = n.control
 	return n
 }
 
 // Name returns the node's name, unique in its cluster.
 func (n *Node) Name() string { return n.cfg.Name }
 
-// ShardPort is for generated code.
-func (n *Node) ShardPort(k codegen.Kind) codegen.Port { return port{n.plane.callable(k)} }
+// ShardInvoker is for generated code.
+func (n *Node) ShardInvoker(k codegen.Kind) codegen.Invoker { return invoker{n.driver.callable(k)} }
 
 // Host makes the node host a type. It is for generated code: call the type's HostX. After
 // Start it fails, because joining compares the types. Start returns its errors too.
@@ -105,7 +105,7 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	if h.New == nil {
 		return fmt.Errorf("host %s: no factory (pass a function that returns a new one)", h.Name)
 	}
-	k := n.plane.kind(h.Kind)
+	k := n.driver.kind(h.Kind)
 	switch {
 	case k.err != nil:
 		return fmt.Errorf("host %s: %w", h.Name, k.err)
@@ -139,7 +139,7 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		if n.cfg.Gateway && h.JSON == nil {
 			return fmt.Errorf("host %s: Config.Gateway is set, and %w", h.Name, codegen.ErrNoJSON)
 		}
-		host, err := newHost(n.plane, k, h, settings)
+		host, err := newHost(n.driver, k, h, settings)
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 // order of name.
 func (n *Node) declared() []*kind {
 	var kinds []*kind
-	for _, k := range *n.plane.kinds.Load() {
+	for _, k := range *n.driver.kinds.Load() {
 		if k.declared != nil {
 			kinds = append(kinds, k)
 		}
@@ -176,7 +176,7 @@ func (n *Node) strategies() coordinator.Strategies {
 // hosted are the hosted types in order of name.
 func (n *Node) hosted() []*host {
 	var hosts []*host
-	for _, k := range *n.plane.kinds.Load() {
+	for _, k := range *n.driver.kinds.Load() {
 		if k.host != nil {
 			hosts = append(hosts, k.host)
 		}
@@ -186,7 +186,7 @@ func (n *Node) hosted() []*host {
 }
 
 func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
-	k := (*n.plane.kinds.Load())[id.Kind]
+	k := (*n.driver.kinds.Load())[id.Kind]
 	if k == nil || k.host == nil {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (n *Node) holdsShards() bool {
 }
 
 func (n *Node) connState(ch transport.Channel, s transport.State) {
-	n.plane.peers.connState(ch, s)
+	n.driver.peers.connState(ch, s)
 	if ch == transport.Control {
 		n.control.connState(s)
 	}
@@ -311,7 +311,7 @@ func (n *Node) leaveByOrder() {
 // store or the broker may delay it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	said := make(chan struct{})
-	n.plane.wg.Go(func() {
+	n.driver.wg.Go(func() {
 		defer close(said)
 		n.drain(ctx)
 	})
@@ -329,11 +329,11 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 // envelopes that have arrived are still handled, and every peer is told the last handled
 // one, so that it knows which ones were not handled.
 func (n *Node) drain(ctx context.Context) {
-	n.plane.lease.End(turnlease.Ending)
+	n.driver.lease.End(turnlease.Ending)
 	n.stopEntities(ctx)
 	n.memory.Flush(ctx)
-	drain{n.plane}.settleSessions(ctx)
-	drain{n.plane}.run(ctx)
+	drain{n.driver}.settleSessions(ctx)
+	drain{n.driver}.run(ctx)
 }
 
 // stopEntities runs the stop hooks of entities that no other node took over.
@@ -418,14 +418,14 @@ func (n *Node) stop(err error) {
 			n.give() // begin then closes the connections that it has opened
 		}
 		n.mu.Unlock()
-		n.plane.close()
+		n.driver.close()
 		go func() { // it waits for all other goroutines, so it is not in their group
 			if link != nil {
-				n.plane.wg.Go(func() { _ = link.Close() })
+				n.driver.wg.Go(func() { _ = link.Close() })
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), turnPatience)
 			defer cancel()
-			if !n.plane.waitEnd(ctx) {
+			if !n.driver.waitEnd(ctx) {
 				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", turnPatience)
 			}
 			n.upOnce.Do(func() { close(n.up) })
@@ -438,7 +438,7 @@ func (n *Node) stop(err error) {
 // take the direct way, by reason: "buffered", "forwarded", "retried",
 // "refused", "expired", "tell lost", "shards moved" and so on. They count from
 // New and only grow.
-func (n *Node) Counters() map[string]uint64 { return n.plane.counters.snapshot() }
+func (n *Node) Counters() map[string]uint64 { return n.driver.counters.snapshot() }
 
 // tickClock advances the coarse clock, and every second starts a round of the
 // passivators without waiting for them.
@@ -447,11 +447,11 @@ func (n *Node) tickClock() {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-n.plane.stop:
+		case <-n.driver.stop:
 			return
 		case <-ticker.C:
 		}
-		if n.plane.clock.Add(1)%ticksASecond != 0 {
+		if n.driver.clock.Add(1)%ticksASecond != 0 {
 			continue
 		}
 		for _, h := range n.hosted() {
@@ -465,7 +465,7 @@ func (n *Node) startErr() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err == nil && n.state == stateEnding {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
 	}
 	return n.err
 }

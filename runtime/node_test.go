@@ -139,7 +139,7 @@ func TestShutdownRunsOutOfTime(t *testing.T) {
 		cancel()
 		requireEnd(t, c.nodes[n])
 	}
-	require.Error(t, receive(t, c.gate.Left, "the method's context ends with its node"))
+	require.Error(t, receive(t, c.probe.Left, "the method's context ends with its node"))
 }
 
 func TestHostErrors(t *testing.T) {
@@ -265,5 +265,5 @@ func TestConnClosesTwice(t *testing.T) {
 	require.NoError(t, conn.Close())
 	_, err = accounts.Ref("bob").Add(testContext(t), 1)
 	requireCall(t, err, shard.ErrClosed, shard.NotExecuted)
-	close(c.gate.Release)
+	close(c.probe.Release)
 }

@@ -78,7 +78,7 @@ func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane
 
 	held := make(chan error, 1)
 	go func() { held <- accounts.Ref("bob").Hold(context.Background()) }()
-	receive(t, c.gate.Entered, "bob's turn begins")
+	receive(t, c.probe.Entered, "bob's turn begins")
 	down = make(chan error, 1)
 	go func() { down <- a.Shutdown(testContext(t)) }()
 	bobs := func() (s shard.ShardState) {
@@ -94,7 +94,7 @@ func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane
 		require.NoError(t, accounts.Tell("bob").Note(testContext(t), fmt.Sprint(i, strings.Repeat(" ", 4<<10))))
 	}
 	require.Eventually(t, func() bool { return bobs().Waiting == tells }, testPatience, testTick)
-	close(c.gate.Release)
+	close(c.probe.Release)
 	require.NoError(t, receive(t, held, "bob's turn ends"))
 	require.Eventually(t, func() bool {
 		for _, m := range b.Cluster().Members {

@@ -70,13 +70,13 @@ func notify(ch chan<- struct{}) {
 
 func (p *passivator) run() {
 	defer func() {
-		if !p.host.plane.closed() { // a method that encodes state ended this goroutine
-			p.host.plane.wg.Go(p.run)
+		if !p.host.driver.closed() { // a method that encodes state ended this goroutine
+			p.host.driver.wg.Go(p.run)
 		}
 	}()
 	for {
 		select {
-		case <-p.host.plane.stop:
+		case <-p.host.driver.stop:
 			return
 		case <-p.second:
 			if p.host.settings.maxActive > 0 {
@@ -104,7 +104,7 @@ func (p *passivator) passivateIdle() {
 	p.paused = time.Now()
 	defer p.workers.begin()()
 	for i := p.round % every; i < len(h.shards); i += every {
-		if now := h.plane.clock.Load(); now > ticks {
+		if now := h.driver.clock.Load(); now > ticks {
 			p.restBefore(&h.shards[i], now-ticks, nil)
 		}
 	}
@@ -221,7 +221,7 @@ func (p *passivator) evict() {
 			return used < limit || atLimit >= 0
 		})
 		for range n {
-			h.plane.counters.add(entityEvicted)
+			h.driver.counters.add(entityEvicted)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func (p *passivator) ages() map[uint32]int {
 		s.Mu.Lock()
 		left := s.Core.Listed()
 		s.Mu.Unlock()
-		for ; left > 0 && !p.host.plane.closed(); left -= surveyed {
+		for ; left > 0 && !p.host.driver.closed(); left -= surveyed {
 			s.Mu.Lock()
 			s.Core.Survey(min(left, surveyed), func(_ *region.Entity, used uint32) { ages[used]++ })
 			s.Mu.Unlock()

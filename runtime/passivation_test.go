@@ -22,11 +22,11 @@ func TestHangingHooksHoldUpOnlyTheirOwn(t *testing.T) {
 			c := emptyCluster(t)
 			c.opts = []shard.HostOption{shard.IdleAfter(time.Second), shard.StopTimeout(10 * time.Minute)}
 			accounts := fixture.NewAccountClient(c.start("a"))
-			t.Cleanup(func() { close(c.gate.Release) })
+			t.Cleanup(func() { close(c.probe.Release) })
 			for i := range hanging {
 				add(t, accounts, fmt.Sprint("hangs when it stops ", i), 1)
 			}
-			require.Eventually(t, func() bool { return c.gate.Passivated.Load() == int64(hanging) }, testPatience, testTick)
+			require.Eventually(t, func() bool { return c.probe.Passivated.Load() == int64(hanging) }, testPatience, testTick)
 			for i := range 10 {
 				add(t, accounts, fmt.Sprint("bob", i), 1)
 			}
@@ -47,7 +47,7 @@ func TestIdleHooksThatDoNotEnd(t *testing.T) {
 	c.opts = []shard.HostOption{shard.IdleAfter(time.Hour), shard.StopTimeout(50 * time.Millisecond)}
 	n := c.start("a")
 	accounts := fixture.NewAccountClient(n)
-	t.Cleanup(func() { close(c.gate.Release) })
+	t.Cleanup(func() { close(c.probe.Release) })
 	ids := []string{"exits when it stops", "panics when it stops"}
 	for i := range all {
 		ids = append(ids, fmt.Sprint("hangs when it stops ", i), fmt.Sprint("bob", i))
@@ -100,15 +100,15 @@ func TestHangingHooksAreNotEvictedFor(t *testing.T) {
 	c.opts = []shard.HostOption{shard.IdleAfter(0), shard.MaxActive(10), shard.StopTimeout(10 * time.Minute)}
 	n := c.start("a")
 	accounts := fixture.NewAccountClient(n)
-	t.Cleanup(func() { close(c.gate.Release) })
+	t.Cleanup(func() { close(c.probe.Release) })
 	for i := range 20 {
 		add(t, accounts, fmt.Sprint("hangs when it stops ", i), 1)
 	}
-	require.Eventually(t, func() bool { return c.gate.Passivated.Load() >= 10 }, testPatience, testTick)
+	require.Eventually(t, func() bool { return c.probe.Passivated.Load() >= 10 }, testPatience, testTick)
 	for range 3 {
 		n.Evict(accountKind)
 	}
-	require.EqualValues(t, 10, c.gate.Passivated.Load())
+	require.EqualValues(t, 10, c.probe.Passivated.Load())
 }
 
 // TestShardsMoveWhileEntitiesRest: every entity keeps its state whether its shard leaves
@@ -125,7 +125,7 @@ func TestShardsMoveWhileEntitiesRest(t *testing.T) {
 		add(t, near, fmt.Sprint("e", i), 1)
 	}
 	c.start("b")
-	require.Eventually(t, func() bool { return c.gate.Passivated.Load() > 0 }, testPatience, time.Millisecond)
+	require.Eventually(t, func() bool { return c.probe.Passivated.Load() > 0 }, testPatience, time.Millisecond)
 	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
 	for i := range all {
 		add(t, accounts, fmt.Sprint("e", i), 2)

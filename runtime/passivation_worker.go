@@ -67,7 +67,7 @@ func (w *restWorkers) rest(batch []resting) {
 		select {
 		case <-w.taken:
 			return
-		case <-w.host.plane.stop:
+		case <-w.host.driver.stop:
 			w.mu.Lock()
 			w.batch = nil
 			w.mu.Unlock()
@@ -93,7 +93,7 @@ func (w *restWorkers) more() {
 	} else if w.places < maxHooks {
 		w.places++
 		r := &restWorker{workers: w}
-		w.host.plane.wg.Go(r.run)
+		w.host.driver.wg.Go(r.run)
 	}
 }
 
@@ -236,7 +236,7 @@ func (r *restWorker) watch(s *hostedShard, e *region.Entity) context.Context {
 		if c != nil {
 			c.end()
 		}
-		r.context = newHookContext(s.plane().ctx, now.Add(limit))
+		r.context = newHookContext(s.driver().ctx, now.Add(limit))
 	}
 	if !r.armed {
 		r.armed = true
@@ -290,7 +290,7 @@ func (r *restWorker) look() {
 		r.leaveLocked()
 		r.hook, r.lost = idleHook{}, true
 		r.context.end()
-		h.shard.plane().wg.Go(func() { r.abandon(h) }) // the worker, which has not ended, is counted
+		h.shard.driver().wg.Go(func() { r.abandon(h) }) // the worker, which has not ended, is counted
 	case took >= slowHook:
 		r.leaveLocked()
 		r.armLocked(limit - took)

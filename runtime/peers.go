@@ -19,28 +19,28 @@ import (
 // process.
 type peerHost struct {
 	peers.Set
-	plane *plane
+	driver *driver
 }
 
 var _ peers.Env = (*peerHost)(nil)
 
 // init makes it without peers.
-func (h *peerHost) init(pl *plane) {
-	h.plane = pl
+func (h *peerHost) init(drv *driver) {
+	h.driver = drv
 	h.Init(h, peers.Config{
-		Self: pl.self, Lanes: pl.cfg.Lanes, Window: pl.cfg.Window, MaxBuffered: pl.cfg.MaxBuffered,
-		Calls: &pl.pending.Coalescer,
+		Self: drv.self, Lanes: drv.cfg.Lanes, Window: drv.cfg.Window, MaxBuffered: drv.cfg.MaxBuffered,
+		Calls: &drv.pending.Coalescer,
 	})
 }
 
 // Link is the connection to the broker.
-func (h *peerHost) Link() transport.Link { return h.plane.link() }
+func (h *peerHost) Link() transport.Link { return h.driver.link() }
 
 // MayAnswer reports whether this node's lease lets answers leave.
-func (h *peerHost) MayAnswer() bool { return h.plane.lease.MayAnswer() }
+func (h *peerHost) MayAnswer() bool { return h.driver.lease.MayAnswer() }
 
 // Closed reports whether this process is ending.
-func (h *peerHost) Closed() bool { return h.plane.closed() }
+func (h *peerHost) Closed() bool { return h.driver.closed() }
 
 // peerReasons maps the events of package peers to the counters of this process.
 var peerReasons = [...]reason{
@@ -53,26 +53,26 @@ var peerReasons = [...]reason{
 // Count counts an event, and logs events that an operator has to resolve.
 func (h *peerHost) Count(e peers.Event) {
 	if e != peers.LimitTooLow {
-		h.plane.counters.add(peerReasons[e])
+		h.driver.counters.add(peerReasons[e])
 		return
 	}
-	if n, tell := h.plane.counters.addSeldom(limitTooLow); tell {
-		h.plane.log.Error("the broker takes too little: raise its max_payload", "max_payload", h.Link().MaxPayload(), "least", minPayload, "count", n)
+	if n, tell := h.driver.counters.addSeldom(limitTooLow); tell {
+		h.driver.log.Error("the broker takes too little: raise its max_payload", "max_payload", h.Link().MaxPayload(), "least", minPayload, "count", n)
 	}
 }
 
 // Stranger closes a lane's session with a member that says no goodbye there.
 func (h *peerHost) Stranger(p *peers.Session) {
-	h.plane.data.PeerGone(p.Peer().Address, p.Lane(), false)
+	h.driver.data.PeerGone(p.Peer().Address, p.Lane(), false)
 }
 
 // Oversize handles the message in an envelope that is larger than the broker accepts. The
 // session's lock is held.
 func (h *peerHost) Oversize(p *peers.Session, o *call.Oversize) {
-	pl, e := h.plane, &o.Envelope
+	drv, e := h.driver, &o.Envelope
 	switch e.Type {
 	case wire.TypeCall:
-		if !e.Node.IsZero() && e.Node.Address != pl.self.Address {
+		if !e.Node.IsZero() && e.Node.Address != drv.self.Address {
 			h.refuseForwarded(p, o)
 			return
 		}
@@ -80,15 +80,15 @@ func (h *peerHost) Oversize(p *peers.Session, o *call.Oversize) {
 		if !o.NotExecuted {
 			code = codeUnrepeatable
 		}
-		pl.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
+		drv.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
 	case wire.TypeTell:
-		if n, tell := pl.counters.addSeldom(tellLost); tell {
-			pl.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
+		if n, tell := drv.counters.addSeldom(tellLost); tell {
+			drv.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
 				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
 		}
 	case wire.TypeInit:
 		id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
-		pl.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.Peer().Address.String()+": "+o.Error())
+		drv.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.Peer().Address.String()+": "+o.Error())
 	}
 }
 
@@ -100,7 +100,7 @@ func (h *peerHost) refuseForwarded(p *peers.Session, o *call.Oversize) {
 	}
 	to, lane := o.Envelope.Node, p.Lane()
 	answer := &wire.Envelope{Type: wire.TypeReply, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
-	h.plane.wg.Go(func() { // not below the lock of this session
+	h.driver.wg.Go(func() { // not below the lock of this session
 		if other := h.Session(to, lane); other != nil {
 			other.Post(answer)
 		}
@@ -109,7 +109,7 @@ func (h *peerHost) refuseForwarded(p *peers.Session, o *call.Oversize) {
 
 // connState follows a lane's connection.
 func (h *peerHost) connState(ch transport.Channel, s transport.State) {
-	h.plane.reach.note(ch, s.Connected, time.Now())
+	h.driver.reach.note(ch, s.Connected, time.Now())
 	if s.Connected && ch != transport.Control {
 		h.Rewind(ch)
 	}
@@ -120,14 +120,14 @@ func (h *peerHost) connState(ch transport.Channel, s transport.State) {
 func (h *peerHost) peerLeft(a transport.Address) {
 	h.MarkLeft(a)
 	time.AfterFunc(dataplane.ByeGrace, func() {
-		if !h.plane.closed() {
-			h.plane.data.PeerGone(a, dataplane.AllLanes, false)
+		if !h.driver.closed() {
+			h.driver.data.PeerGone(a, dataplane.AllLanes, false)
 		}
 	})
 }
 
 // dataEnv implements the interface of package dataplane for this process.
-type dataEnv plane
+type dataEnv driver
 
 var _ dataplane.Env = (*dataEnv)(nil)
 
@@ -154,7 +154,7 @@ func (v *dataEnv) Route(kind []byte, shard uint32) *routing.Route {
 func (v *dataEnv) EachRoute(lane int, f func(*routing.Route)) {
 	for _, k := range *v.kinds.Load() {
 		for i := range k.routes {
-			if r := &k.routes[i]; lane < 0 || (*plane)(v).laneOf(r.shard) == lane {
+			if r := &k.routes[i]; lane < 0 || (*driver)(v).laneOf(r.shard) == lane {
 				f(&r.Route)
 			}
 		}
@@ -182,7 +182,7 @@ func (v *dataEnv) EachShard(lane int, f func(dataplane.Shard)) {
 
 // Returned makes a call of an envelope that this process had forwarded.
 func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
-	return &newInCall((*plane)(v), v.self, e, lane, time.Now()).Call
+	return &newInCall((*driver)(v), v.self, e, lane, time.Now()).Call
 }
 
 // Session returns the session with a process on a lane.

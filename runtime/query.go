@@ -127,16 +127,16 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	fail := func(err error) (Location, error) {
 		return at, fmt.Errorf("locate %s/%s: %w", clip(kind), clip(id), err)
 	}
-	k := (*n.plane.kinds.Load())[kind]
+	k := (*n.driver.kinds.Load())[kind]
 	if k == nil {
 		return fail(errors.New("this node does not know the type (host it, or make a client of it first)"))
 	}
-	_, shard, err := port{k}.Locate(id)
+	_, shard, err := invoker{k}.Locate(id)
 	if err != nil {
 		return fail(err)
 	}
 	at.Shard = shard
-	if e, ok := n.plane.table.Load().Kind(kind).Lookup(shard); ok {
+	if e, ok := n.driver.table.Load().Kind(kind).Lookup(shard); ok {
 		at.Node, at.Epoch = e.Owner.Name, e.Epoch.String()
 	}
 	question := coordinator.Explain{}

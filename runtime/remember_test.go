@@ -57,7 +57,7 @@ func (c *cluster) awaitEven(nodes int) {
 // fresh counts the lives that began without a state.
 func (c *cluster) fresh() (n int) {
 	for i := range remembered {
-		for _, h := range c.gate.Hooks(fmt.Sprint("e", i)) {
+		for _, h := range c.probe.Hooks(fmt.Sprint("e", i)) {
 			if h == "fresh" {
 				n++
 			}
@@ -127,7 +127,7 @@ func TestRememberedAfterMove(t *testing.T) {
 			c.start("b")
 			require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
 			c.awaitLives(remembered, "b")
-			require.Equal(t, []string{"fresh", "moving", want}, c.gate.Hooks("e7"))
+			require.Equal(t, []string{"fresh", "moving", want}, c.probe.Hooks("e7"))
 		})
 	}
 }

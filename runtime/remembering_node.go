@@ -17,7 +17,7 @@ type rememberingNode struct{ node *Node }
 var _ remembering.Process = rememberingNode{}
 
 // Self is the node's address.
-func (m rememberingNode) Self() transport.Address { return m.node.plane.self.Address }
+func (m rememberingNode) Self() transport.Address { return m.node.driver.self.Address }
 
 // Cluster is the name of the cluster.
 func (m rememberingNode) Cluster() string { return m.node.cfg.Cluster }
@@ -32,19 +32,19 @@ func (m rememberingNode) Send(to transport.Address, msg remember.Message) {
 }
 
 // Context ends when the node stops.
-func (m rememberingNode) Context() context.Context { return m.node.plane.ctx }
+func (m rememberingNode) Context() context.Context { return m.node.driver.ctx }
 
 // Stopped returns the error of a node that has stopped.
-func (m rememberingNode) Stopped() error { return m.node.plane.errClosed() }
+func (m rememberingNode) Stopped() error { return m.node.driver.errClosed() }
 
 // Go runs f on a goroutine that the node waits for.
-func (m rememberingNode) Go(f func()) { m.node.plane.wg.Go(f) }
+func (m rememberingNode) Go(f func()) { m.node.driver.wg.Go(f) }
 
 // MayAnswer reports whether the node may answer for its shards at this moment.
-func (m rememberingNode) MayAnswer() bool { return m.node.plane.lease.MayAnswer() }
+func (m rememberingNode) MayAnswer() bool { return m.node.driver.lease.MayAnswer() }
 
 // WaitLease waits until the node may run turns.
-func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.plane.waitLease(ctx) }
+func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.driver.waitLease(ctx) }
 
 // Full returns the error for an entity whose shard remembers the maximum number of
 // entities.
@@ -62,5 +62,5 @@ var rememberingReasons = [...]reason{
 
 // Count counts an event.
 func (m rememberingNode) Count(e remembering.Event) (n uint64, tell bool) {
-	return m.node.plane.counters.addSeldom(rememberingReasons[e])
+	return m.node.driver.counters.addSeldom(rememberingReasons[e])
 }

@@ -42,7 +42,7 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 }
 
 func (p repairs) hostOf(kind string) (*host, error) {
-	k := (*p.node.plane.kinds.Load())[kind]
+	k := (*p.node.driver.kinds.Load())[kind]
 	switch {
 	case k == nil || k.host == nil:
 		return nil, fmt.Errorf("this node does not host %s", clip(kind))
@@ -57,7 +57,7 @@ func (p repairs) hostOf(kind string) (*host, error) {
 // one shows or replaces the state of one entity.
 func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
-	_, number, err := port{h.kind}.Locate(at.ID)
+	_, number, err := invoker{h.kind}.Locate(at.ID)
 	if err != nil {
 		return at, err
 	}
@@ -69,7 +69,7 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	open := s.Core.State() == region.Open
 	var e *region.Entity
 	if open {
-		e = s.Core.Take(at.ID, p.node.plane.clock.Load())
+		e = s.Core.Take(at.ID, p.node.driver.clock.Load())
 	}
 	s.Mu.Unlock()
 	switch {
@@ -77,15 +77,15 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	case open:
 		return at, errors.New("a call of it is under way (try again)")
 	default:
-		home, ok := p.node.plane.table.Load().Kind(at.Kind).Lookup(number)
-		if !ok || home.Owner.IsZero() || home.Owner == p.node.plane.self.Address {
+		home, ok := p.node.driver.table.Load().Kind(at.Kind).Lookup(number)
+		if !ok || home.Owner.IsZero() || home.Owner == p.node.driver.self.Address {
 			return at, errors.New("its shard is moving (try again)")
 		}
 		at.Node = home.Owner
 		return at, nil
 	}
 	defer s.endTurn(e)
-	at.Node, at.Active = p.node.plane.self.Address, e.Value != nil
+	at.Node, at.Active = p.node.driver.self.Address, e.Value != nil
 	if r.Command == operator.SetState {
 		return at, setState(s, e, r.Entity.State)
 	}
@@ -122,6 +122,6 @@ func setState(s *hostedShard, e *region.Entity, state []byte) error {
 	before := len(e.State)
 	e.State = state
 	s.host.unreadable.remove(e.ID)
-	s.plane().log.Warn("state set by an operator", "kind", s.ID.Kind, "entity", clip(e.ID), "bytes", len(state), "before", before, "dropped", state == nil)
+	s.driver().log.Warn("state set by an operator", "kind", s.ID.Kind, "entity", clip(e.ID), "bytes", len(state), "before", before, "dropped", state == nil)
 	return nil
 }

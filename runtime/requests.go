@@ -62,8 +62,8 @@ func (g requests) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start node %s: Config.Gateway: %w", n.cfg.Name, err)
 	}
-	n.plane.wg.Go(func() {
-		<-n.plane.stop
+	n.driver.wg.Go(func() {
+		<-n.driver.stop
 		stop()
 	})
 	return nil
@@ -96,9 +96,9 @@ func (g requests) call(k *kind, r *transport.Request) {
 		}
 		timeout = d
 	}
-	ctx, cancel := context.WithTimeout(n.plane.ctx, timeout)
+	ctx, cancel := context.WithTimeout(n.driver.ctx, timeout)
 	defer cancel()
-	body, err := codegen.CallRaw(ctx, port{k}, k.desc, raw)
+	body, err := codegen.CallRaw(ctx, invoker{k}, k.desc, raw)
 	g.respond(r, asJSON, body, err)
 }
 
@@ -120,7 +120,7 @@ func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err er
 		}
 	}
 	if err := r.Answer(header, body); err != nil && !errors.Is(err, context.Canceled) {
-		n.plane.seldom.warn(n.log, "answer to a request not sent", "", "", "kind", r.Kind, "method", r.Method, "err", err)
+		n.driver.seldom.warn(n.log, "answer to a request not sent", "", "", "kind", r.Kind, "method", r.Method, "err", err)
 	}
 }
 

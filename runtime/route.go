@@ -20,7 +20,7 @@ import (
 // kind is one entity type at this process: its routes, and its host if this process
 // hosts it.
 type kind struct {
-	plane  *plane
+	driver *driver
 	desc   codegen.Kind
 	name   []byte
 	shards uint32
@@ -33,8 +33,8 @@ type kind struct {
 	declared *hostSettings
 }
 
-func newKind(pl *plane, desc codegen.Kind) *kind {
-	k := &kind{plane: pl, desc: desc, name: []byte(desc.Name), err: checkKind(&desc)}
+func newKind(drv *driver, desc codegen.Kind) *kind {
+	k := &kind{driver: drv, desc: desc, name: []byte(desc.Name), err: checkKind(&desc)}
 	k.errors = sync.OnceValue(func() []codegen.Error { return codegen.Errors(desc.Errors) })
 	k.shards = uint32(desc.Shards)
 	if k.err != nil {
@@ -69,7 +69,7 @@ func (k *kind) adopt(old, t *placement.Table) {
 	if part.Shards() != k.shards {
 		return // why reports this when a call runs out of time
 	}
-	k.plane.data.Follow(old, t, k.desc.Name)
+	k.driver.data.Follow(old, t, k.desc.Name)
 }
 
 // Found sets the home of a singleton. It is ignored at a node that still has a part of the
@@ -93,7 +93,7 @@ func (r *route) init(k *kind, shard uint32) {
 	r.kind, r.shard = k, shard
 	r.Init((*routeEnv)(r), k.name, shard)
 	if k.desc.Singleton {
-		r.HoldAtMost(*k.plane.cfg.SingletonBuffer)
+		r.HoldAtMost(*k.driver.cfg.SingletonBuffer)
 	}
 }
 
@@ -166,22 +166,22 @@ type routeEnv route
 var _ routing.Env = (*routeEnv)(nil)
 
 // Self returns this process.
-func (v *routeEnv) Self() transport.Peer { return v.kind.plane.self }
+func (v *routeEnv) Self() transport.Peer { return v.kind.driver.self }
 
 // Now returns the time.
 func (v *routeEnv) Now() time.Time { return time.Now() }
 
 // Session is the session with a process, which it makes if there is none.
 func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {
-	pl := v.kind.plane
-	p := pl.peers.Session(transport.Peer{Address: a}, pl.laneOf(v.shard))
+	drv := v.kind.driver
+	p := drv.peers.Session(transport.Peer{Address: a}, drv.laneOf(v.shard))
 	return p, p != nil
 }
 
 // Known is the session with a process if there is one already.
 func (v *routeEnv) Known(a transport.Address) (routing.Session, bool) {
-	pl := v.kind.plane
-	p := pl.peers.Known(a, pl.laneOf(v.shard))
+	drv := v.kind.driver
+	p := drv.peers.Known(a, drv.laneOf(v.shard))
 	return p, p != nil
 }
 
@@ -194,87 +194,87 @@ func (v *routeEnv) Local() (routing.Local, bool) {
 }
 
 // Ask requests a home from the coordinator.
-func (v *routeEnv) Ask() { v.kind.plane.ctl.ask(v.kind.desc.Name) }
+func (v *routeEnv) Ask() { v.kind.driver.ctl.ask(v.kind.desc.Name) }
 
 // Waits reports whether a caller waits for the answer.
-func (v *routeEnv) Waits(id uint64) bool { return v.kind.plane.pending.Waits(id) }
+func (v *routeEnv) Waits(id uint64) bool { return v.kind.driver.pending.Waits(id) }
 
 // Sent records in the pending table where a call was sent.
 func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	s, _ := to.(pending.Session)
-	v.kind.plane.pending.Sent(id, s, seq)
+	v.kind.driver.pending.Sent(id, s, seq)
 }
 
 // Admit makes room for a call that is to be held. A singleton's route bounds the number of its
 // calls itself.
 func (v *routeEnv) Admit(size int, tell bool) error {
-	pl := v.kind.plane
+	drv := v.kind.driver
 	switch {
 	case v.kind.desc.Singleton:
-		pl.ctl.ask(v.kind.desc.Name) // also if there is no room: the next call need not wait then
-		if tell && *pl.cfg.SingletonBuffer == 0 {
-			pl.counters.add(callShed)
+		drv.ctl.ask(v.kind.desc.Name) // also if there is no room: the next call need not wait then
+		if tell && *drv.cfg.SingletonBuffer == 0 {
+			drv.counters.add(callShed)
 			return routing.ErrUnbuffered
 		}
-	case pl.held.Load() >= int64(pl.cfg.BufferSize):
+	case drv.held.Load() >= int64(drv.cfg.BufferSize):
 		return routing.ErrCalls
 	}
-	if !pl.budget.Take(size) {
+	if !drv.budget.Take(size) {
 		return routing.ErrBytes
 	}
-	pl.held.Add(1)
+	drv.held.Add(1)
 	return nil
 }
 
 // Held asks for a home, and answers or counts the calls that were dropped for younger ones.
 func (v *routeEnv) Held(shed []call.Outgoing) {
-	pl := v.kind.plane
-	pl.counters.add(callBuffered)
+	drv := v.kind.driver
+	drv.counters.add(callBuffered)
 	for i := range shed {
-		pl.counters.add(callShed)
+		drv.counters.add(callShed)
 		if e := &shed[i].Envelope; e.ID != 0 {
-			pl.pending.Complete(e.ID, pending.Result{Code: codeShed})
+			drv.pending.Complete(e.ID, pending.Result{Code: codeShed})
 		} else {
-			pl.lost.lose(&pl.counters, NotExecuted)
+			drv.lost.lose(&drv.counters, NotExecuted)
 		}
 	}
-	pl.ctl.ask(v.kind.desc.Name)
+	drv.ctl.ask(v.kind.desc.Name)
 }
 
 // Retry delays a call while the table and this process do not agree about its home.
-func (v *routeEnv) Retry(n int) error { return v.kind.plane.pause(n) }
+func (v *routeEnv) Retry(n int) error { return v.kind.driver.pause(n) }
 
 // Expired counts a call that is not sent.
-func (v *routeEnv) Expired() { v.kind.plane.counters.add(callExpired) }
+func (v *routeEnv) Expired() { v.kind.driver.counters.add(callExpired) }
 
 // Unsent answers a call that could not be appended.
 func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
-	pl, code := v.kind.plane, codeUnsent
+	drv, code := v.kind.driver, codeUnsent
 	if errors.Is(err, call.ErrTooLarge) {
 		code = wire.CodeUnsendable
 	}
-	if e.ID == 0 || !pl.pending.Complete(e.ID, pending.Result{Code: code, Text: err.Error()}) {
-		pl.lost.lose(&pl.counters, NotExecuted)
+	if e.ID == 0 || !drv.pending.Complete(e.ID, pending.Result{Code: code, Text: err.Error()}) {
+		drv.lost.lose(&drv.counters, NotExecuted)
 	}
 }
 
 // Taken counts calls that are held without regard to the bounds, because their senders were
 // told that they were accepted.
 func (v *routeEnv) Taken(out []call.Outgoing) {
-	pl := v.kind.plane
+	drv := v.kind.driver
 	for i := range out {
-		pl.budget.Force(out[i].Envelope.KeptSize())
+		drv.budget.Force(out[i].Envelope.KeptSize())
 	}
-	pl.held.Add(int64(len(out)))
+	drv.held.Add(int64(len(out)))
 }
 
 // Released counts calls that are no longer held.
 func (v *routeEnv) Released(out []call.Outgoing) {
-	pl := v.kind.plane
+	drv := v.kind.driver
 	for i := range out {
-		pl.budget.Give(out[i].Envelope.KeptSize())
+		drv.budget.Give(out[i].Envelope.KeptSize())
 	}
-	pl.held.Add(-int64(len(out)))
+	drv.held.Add(-int64(len(out)))
 }
 
 // ownHash calls the user's shard function twice, because two different results for one
@@ -301,8 +301,8 @@ func (k *kind) ownHash(id string) (hash uint64, err error) {
 
 // waitsFor returns the reason why calls of a route without a home wait.
 func (r *route) waitsFor(now time.Time) error {
-	pl, name := r.kind.plane, r.kind.desc.Name
-	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
+	drv, name := r.kind.driver, r.kind.desc.Name
+	if d := drv.reach.away(now, transport.Control, transport.Channel(drv.laneOf(r.shard))); d > 0 {
 		return fmt.Errorf("%w: NATS has not been reached for %v", errNoHome, d.Round(time.Millisecond))
 	}
 	from, to, left := r.moving()
@@ -317,7 +317,7 @@ func (r *route) waitsFor(now time.Time) error {
 	default:
 		return fmt.Errorf("%w: shard %d of %s moves from %s to %s%s", errMoving, r.shard, name, from.Name, to.Name, since)
 	}
-	why, hosted := pl.ctl.waits(name, now)
+	why, hosted := drv.ctl.waits(name, now)
 	switch {
 	case !hosted:
 		return fmt.Errorf("%w: %s", ErrNoHost, why)
@@ -329,31 +329,31 @@ func (r *route) waitsFor(now time.Time) error {
 
 // noInstance is the error of a call that found no instance of its singleton.
 func (r *route) noInstance(now time.Time) error {
-	pl := r.kind.plane
-	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
+	drv := r.kind.driver
+	if d := drv.reach.away(now, transport.Control, transport.Channel(drv.laneOf(r.shard))); d > 0 {
 		return fmt.Errorf("%w: NATS has not been reached for %v", ErrNoInstance, d.Round(time.Millisecond))
 	}
-	return fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(r.kind.desc.Name, now))
+	return fmt.Errorf("%w: %s", ErrNoInstance, drv.ctl.why(r.kind.desc.Name, now))
 }
 
 // errHolding is the error of a call for which there is no room to wait for a home.
 func (r *route) errHolding() error {
-	pl, kind := r.kind.plane, r.kind.desc.Name
+	drv, kind := r.kind.driver, r.kind.desc.Name
 	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.BufferSize)",
-		ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, r.shard, kind, r.waitsFor(time.Now()))
+		ErrOverloaded, drv.cfg.BufferSize, drv.self.Name, r.shard, kind, r.waitsFor(time.Now()))
 }
 
 // errHoldingBytes is the error of a call for which the bound of bytes has no room to
 // wait for a home.
 func (r *route) errHoldingBytes(size int) error {
-	pl := r.kind.plane
+	drv := r.kind.driver
 	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.BufferBytes)",
-		ErrOverloaded, pl.self.Name, pl.cfg.BufferBytes, size, r.shard, r.kind.desc.Name)
+		ErrOverloaded, drv.self.Name, drv.cfg.BufferBytes, size, r.shard, r.kind.desc.Name)
 }
 
 // errUnbuffered is the error of a tell to a singleton without an instance when no tell
 // may wait.
 func (r *route) errUnbuffered() error {
 	return fmt.Errorf("%w: Config.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
-		ErrBufferFull, r.kind.plane.self.Name, r.kind.desc.Name)
+		ErrBufferFull, r.kind.driver.self.Name, r.kind.desc.Name)
 }

@@ -30,7 +30,7 @@ type inCall struct {
 	from     *peers.Session              // the session on which it came; nil for this process's own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
-	began    int64                       // when its turn began, in nanoseconds after the plane's base
+	began    int64                       // when its turn began, in nanoseconds after the driver's base
 
 	// caller is the context of a local caller whose goroutine runs the turn of a durable
 	// entity; else nil. command is that turn's command, which is not encoded.
@@ -100,16 +100,16 @@ func (c *inCall) empty() {
 }
 
 // newInCall makes a call of an envelope that arrived at the given time.
-func newInCall(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) *inCall {
+func newInCall(drv *driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) *inCall {
 	c := inCalls.Get().(*inCall)
-	c.fill(pl, from, e, lane, at)
+	c.fill(drv, from, e, lane, at)
 	return c
 }
 
 // fill sets an empty c to that call. Its byte slices are those of the frame, which
 // belongs to this process.
-func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
-	c.Fill(from, e, int64(at.Sub(pl.lease.Base())))
+func (c *inCall) fill(drv *driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
+	c.Fill(from, e, int64(at.Sub(drv.lease.Base())))
 	c.Driver, c.lane = c, lane
 }
 
@@ -132,15 +132,15 @@ const maxAlone = 16 << 10
 
 // runAlone runs a turn on a goroutine of its own, unless there are too many.
 func (c *inCall) runAlone(s *hostedShard, e *region.Entity, p *runtoken.SlowTurnDetector) bool {
-	pl := s.plane()
-	if pl.alone.Add(1) > maxAlone {
-		pl.alone.Add(-1)
+	drv := s.driver()
+	if drv.alone.Add(1) > maxAlone {
+		drv.alone.Add(-1)
 		return false
 	}
-	pl.wg.Go(func() {
-		defer pl.alone.Add(-1)
+	drv.wg.Go(func() {
+		defer drv.alone.Add(-1)
 		a := c.guarded(s, e)
-		p.Took(time.Duration(pl.lease.Now() - c.began))
+		p.Took(time.Duration(drv.lease.Now() - c.began))
 		c.finish(s, a, c.failed(), peers.Pumps{})
 	})
 	return true
@@ -161,32 +161,32 @@ func (c *inCall) runQueued(s *hostedShard, e *region.Entity, r *turnRunner) bool
 }
 
 // finish ends a turn and answers its call. A process that leaves does not wait for this
-// goroutine, so it waits for plane.answering.
+// goroutine, so it waits for driver.answering.
 func (c *inCall) finish(s *hostedShard, a answer, failed *failure, by peers.Publisher) {
-	pl, answers := s.plane(), c.ID != 0
+	drv, answers := s.driver(), c.ID != 0
 	if answers {
-		pl.answering.Add(1)
-		defer pl.answering.Add(-1)
+		drv.answering.Add(1)
+		defer drv.answering.Add(-1)
 	}
 	s.endTurnOf(c.turn(), failed)
-	c.answer(pl, a, by)
+	c.answer(drv, a, by)
 }
 
 // answer sends the result of a turn, unless its call was a tell, and ends the call. If
 // an answer must wait for the lease, it waits in its session, or on a goroutine if the
 // caller is in this process.
-func (c *inCall) answer(pl *plane, a answer, by peers.Publisher) {
+func (c *inCall) answer(drv *driver, a answer, by peers.Publisher) {
 	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
-		a.after.answer(pl, c, a)
+		a.after.answer(drv, c, a)
 		return
 	}
-	own := c.Sender.Address == pl.self.Address
-	if c.ID != 0 && own && !pl.lease.MayAnswer() {
-		pl.wg.Go(func() { c.answerLeased(pl, a) })
+	own := c.Sender.Address == drv.self.Address
+	if c.ID != 0 && own && !drv.lease.MayAnswer() {
+		drv.wg.Go(func() { c.answerLeased(drv, a) })
 		return
 	}
 	if c.ID != 0 {
-		c.answerNow(pl, a, by)
+		c.answerNow(drv, a, by)
 	}
 	if a.payload != nil && (c.ID == 0 || !own) && cap(*a.payload) <= 64<<10 {
 		replyPool.Put(a.payload) // the session has a copy
@@ -198,25 +198,25 @@ func (c *inCall) answer(pl *plane, a answer, by peers.Publisher) {
 	}
 }
 
-func (c *inCall) answerNow(pl *plane, a answer, by peers.Publisher) {
+func (c *inCall) answerNow(drv *driver, a answer, by peers.Publisher) {
 	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: wire.BytesOf(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}
 	if a.code != wire.CodeOK {
-		if room := pl.maxResult(); len(e.Text)+len(e.Payload) > room {
+		if room := drv.maxResult(); len(e.Text)+len(e.Payload) > room {
 			e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // keep the text, which people read
 		}
 	}
-	pl.answer(c, &e, by)
+	drv.answer(c, &e, by)
 }
 
 // answerLeased sends an answer when the lease allows it. If the cluster has declared
 // this node down, another node may have run the entity since, and the answer is never
 // sent.
-func (c *inCall) answerLeased(pl *plane, a answer) {
-	if pl.waitLease(pl.ctx) == nil {
-		c.answerNow(pl, a, nil)
+func (c *inCall) answerLeased(drv *driver, a answer) {
+	if drv.waitLease(drv.ctx) == nil {
+		c.answerNow(drv, a, nil)
 	}
 }
 
@@ -245,23 +245,23 @@ func (c *inCall) guarded(s *hostedShard, e *region.Entity) (a answer) {
 
 // execute runs one encoded call on its entity.
 func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
-	pl := s.plane()
+	drv := s.driver()
 	r := c.newTurn(e)
 	t := &r.turn
 	defer r.finish()
 	var now int64
 	if !c.told || !s.mayRunInline() { // a tell of this process has no deadline either
-		now = pl.lease.Now()
+		now = drv.lease.Now()
 		c.began = now
 		if !s.mayRunAt(now) {
 			if a, ok := s.leased(t); !ok {
 				return a
 			}
-			now = pl.lease.Now()
+			now = drv.lease.Now()
 		}
 	}
 	if c.Deadline != 0 && now > c.Deadline {
-		pl.counters.add(callExpired)
+		drv.counters.add(callExpired)
 		return answer{code: wire.CodeExpired}
 	}
 	method, ok := s.host.desc.Dispatch[string(c.Method)]
@@ -284,17 +284,17 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 
 // notActivated is the answer to a call whose entity could not be activated.
 func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, err error) answer {
-	pl := s.plane()
+	drv := s.driver()
 	r.failed = &failure{string(c.Method), fmt.Errorf("%w: %w", ErrActivation, err)}
-	if n, tell := pl.seldom.tell("activation failed", s.ID.Kind, ""); tell {
-		pl.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
+	if n, tell := drv.seldom.tell("activation failed", s.ID.Kind, ""); tell {
+		drv.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
 	}
 	return answer{code: wire.CodeActivation, text: err.Error()}
 }
 
 // runMethod runs the method of an encoded call on its entity, which is active.
 func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
-	pl, t := s.plane(), &r.turn
+	drv, t := s.driver(), &r.turn
 	var buf *[]byte
 	var out []byte // nil: no caller wants the results
 	if c.ID != 0 {
@@ -311,7 +311,7 @@ func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, meth
 	}
 	*buf = out
 	if len(out) > smallMessage {
-		if limit := pl.maxResult(); len(out) > limit {
+		if limit := drv.maxResult(); len(out) > limit {
 			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
 		}
 	}

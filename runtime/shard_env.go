@@ -30,15 +30,15 @@ func (v *shardEnv) shard() *hostedShard { return (*hostedShard)(v) }
 func (v *shardEnv) Now() time.Time { return time.Now() }
 
 // Ticks returns the coarse clock, by which entities are passivated.
-func (v *shardEnv) Ticks() uint32 { return v.host.plane.clock.Load() }
+func (v *shardEnv) Ticks() uint32 { return v.host.driver.clock.Load() }
 
 // Elapsed returns the time of the lease's clock.
-func (v *shardEnv) Elapsed() int64 { return v.host.plane.lease.Now() }
+func (v *shardEnv) Elapsed() int64 { return v.host.driver.lease.Now() }
 
 // After calls f after d unless the node has ended.
 func (v *shardEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
-		if !v.host.plane.closed() {
+		if !v.host.driver.closed() {
 			f()
 		}
 	})
@@ -46,20 +46,20 @@ func (v *shardEnv) After(d time.Duration, f func()) {
 
 // Session returns the session with a process on the shard's lane.
 func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
-	p := v.host.plane.peers.Session(to, v.lane)
+	p := v.host.driver.peers.Session(to, v.lane)
 	return p, p != nil
 }
 
 // Departed returns the departed peers of the lane, latest last.
-func (v *shardEnv) Departed() []transport.Address { return v.host.plane.peers.Departed(v.lane) }
+func (v *shardEnv) Departed() []transport.Address { return v.host.driver.peers.Departed(v.lane) }
 
 // HasDeparted reports whether a process is a departed peer of the lane.
 func (v *shardEnv) HasDeparted(a transport.Address) bool {
-	return v.host.plane.peers.HasDeparted(a, v.lane)
+	return v.host.driver.peers.HasDeparted(a, v.lane)
 }
 
 // MaxPayload returns the broker's payload limit, at least minPayload.
-func (v *shardEnv) MaxPayload() int { return max(v.host.plane.link().MaxPayload(), minPayload) }
+func (v *shardEnv) MaxPayload() int { return max(v.host.driver.link().MaxPayload(), minPayload) }
 
 // Learn passes the shard's home to the route.
 func (v *shardEnv) Learn(owner transport.Address, epoch placement.Epoch) {
@@ -68,7 +68,7 @@ func (v *shardEnv) Learn(owner transport.Address, epoch placement.Epoch) {
 
 // Run gives a turn that has begun to a runner.
 func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
-	v.host.plane.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
+	v.host.driver.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
 
 // Grant wakes a local caller.
@@ -89,19 +89,19 @@ func (v *shardEnv) Release() { v.shard().releaseAll() }
 // own.
 func (v *shardEnv) Drained() {
 	if in := v.host.instance; in != nil {
-		v.host.plane.wg.Go(in.HandOff)
+		v.host.driver.wg.Go(in.HandOff)
 		return
 	}
-	v.host.plane.wg.Go(v.shard().HandOff)
+	v.host.driver.wg.Go(v.shard().HandOff)
 }
 
 // StopEntities encodes the entities and runs their stop hooks.
 func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
-	s, pl := v.shard(), v.host.plane
+	s, drv := v.shard(), v.host.driver
 	rested := false
 	defer func() {
-		if !rested && !pl.closed() { // a method that encodes state has ended this goroutine
-			pl.wg.Go(func() {
+		if !rested && !drv.closed() { // a method that encodes state has ended this goroutine
+			drv.wg.Go(func() {
 				s.cannotMove(errEncodeExits)
 				done(errEncodeExits)
 			})
@@ -138,18 +138,18 @@ func (v *shardEnv) TurnEnded() {
 
 // Answer brings a reply to the call's sender.
 func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
-	v.host.plane.answer(inbound(&c.Call), e, nil)
+	v.host.driver.answer(inbound(&c.Call), e, nil)
 }
 
 // Forwarded records where a call of this process was forwarded.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
-	if pl := v.host.plane; c.Sender.Address == pl.self.Address && c.ID != 0 {
-		pl.pending.Sent(c.ID, to.(*peers.Session), seq)
+	if drv := v.host.driver; c.Sender.Address == drv.self.Address && c.ID != 0 {
+		drv.pending.Sent(c.ID, to.(*peers.Session), seq)
 	}
 }
 
 // LoseTell counts a tell that was accepted and will not run.
-func (v *shardEnv) LoseTell(*shardhost.Call) { v.host.plane.counters.add(tellLost) }
+func (v *shardEnv) LoseTell(*shardhost.Call) { v.host.driver.counters.add(tellLost) }
 
 // Canceler cancels the context of a call's turn.
 func (v *shardEnv) Canceler(c *shardhost.Call) func() {
@@ -171,18 +171,18 @@ func (v *shardEnv) Why(c *shardhost.Call, verdict region.Verdict) string {
 }
 
 // Exiting reports whether this node has nothing left to give away.
-func (v *shardEnv) Exiting() bool { return v.host.plane.exiting.Load() }
+func (v *shardEnv) Exiting() bool { return v.host.driver.exiting.Load() }
 
 // MoveDone reports a completed move to the coordinator.
-func (v *shardEnv) MoveDone(e placement.Epoch) { v.host.plane.ctl.moveDone(v.ID, e) }
+func (v *shardEnv) MoveDone(e placement.Epoch) { v.host.driver.ctl.moveDone(v.ID, e) }
 
 // MoveAborted gives up the move and reports that to the coordinator.
 func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
-	v.host.plane.ctl.moveAborted(v.ID, e, reason)
+	v.host.driver.ctl.moveAborted(v.ID, e, reason)
 }
 
 // Progress wakes the control loop.
-func (v *shardEnv) Progress() { v.host.plane.ctl.progress(v.ID) }
+func (v *shardEnv) Progress() { v.host.driver.ctl.progress(v.ID) }
 
 // Remembered returns the remembered ids of the shard.
 func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
@@ -201,8 +201,8 @@ func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
 
 // BarrierTimedOut counts and logs a barrier that timed out.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
-	v.host.plane.counters.add(barrierTimedOut)
-	v.host.plane.log.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
+	v.host.driver.counters.add(barrierTimedOut)
+	v.host.driver.log.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
 		"shard", v.ID.String(), "sender", b.Sender.String(), "via", b.Via.String(),
 		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.BarrierTimeout)
 }
@@ -219,7 +219,7 @@ var reasonOf = [...]reason{
 }
 
 // Count counts an event.
-func (v *shardEnv) Count(e shardhost.Event) { v.host.plane.counters.add(reasonOf[e]) }
+func (v *shardEnv) Count(e shardhost.Event) { v.host.driver.counters.add(reasonOf[e]) }
 
 // singletonHome implements the interface of package singlehost for the shard of a
 // singleton.
@@ -233,27 +233,27 @@ var (
 func (v *singletonHome) shard() *hostedShard { return (*hostedShard)(v) }
 
 // Name returns the node's name.
-func (v *singletonHome) Name() string { return v.host.plane.self.Name }
+func (v *singletonHome) Name() string { return v.host.driver.self.Name }
 
 // Log returns the node's logger.
-func (v *singletonHome) Log() *slog.Logger { return v.host.plane.log }
+func (v *singletonHome) Log() *slog.Logger { return v.host.driver.log }
 
 // WarnSeldom logs a warning, and drops most repetitions of similar ones.
 func (v *singletonHome) WarnSeldom(text, subject string, args ...any) {
-	v.host.plane.seldom.warn(v.host.plane.log, text, subject, "", args...)
+	v.host.driver.seldom.warn(v.host.driver.log, text, subject, "", args...)
 }
 
 // Count counts an event.
-func (v *singletonHome) Count(e shardhost.Event) { v.host.plane.counters.add(reasonOf[e]) }
+func (v *singletonHome) Count(e shardhost.Event) { v.host.driver.counters.add(reasonOf[e]) }
 
 // Context ends when the node stops.
-func (v *singletonHome) Context() context.Context { return v.host.plane.ctx }
+func (v *singletonHome) Context() context.Context { return v.host.driver.ctx }
 
 // Go runs f on a goroutine that the node waits for.
-func (v *singletonHome) Go(f func()) { v.host.plane.wg.Go(f) }
+func (v *singletonHome) Go(f func()) { v.host.driver.wg.Go(f) }
 
 // Ticks returns the coarse clock, by which entities are passivated.
-func (v *singletonHome) Ticks() uint32 { return v.host.plane.clock.Load() }
+func (v *singletonHome) Ticks() uint32 { return v.host.driver.clock.Load() }
 
 // WaitLease waits until turns of the instance may run here.
 func (v *singletonHome) WaitLease(ctx context.Context) error { return v.shard().waitLease(ctx) }
@@ -263,7 +263,7 @@ func (v *singletonHome) MayRun() bool { return v.shard().mayRun() }
 
 // Activate runs the factory and OnActivate in a turn that has begun, when turns may run.
 func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {
-	ctx, cancel := context.WithTimeout(ctx, v.host.plane.cfg.HandoffTimeout)
+	ctx, cancel := context.WithTimeout(ctx, v.host.driver.cfg.HandoffTimeout)
 	defer cancel()
 	t := &turn{parent: ctx, entity: e}
 	defer t.end()
@@ -283,17 +283,17 @@ func (v *singletonHome) Rest(entities []*region.Entity, why codegen.Passivation)
 
 // Session returns the session with a process on the shard's lane.
 func (v *singletonHome) Session(to transport.Peer) (shardhost.Session, bool) {
-	p := v.host.plane.peers.Session(to, v.lane)
+	p := v.host.driver.peers.Session(to, v.lane)
 	return p, p != nil
 }
 
 // HasDeparted reports whether a process is a departed peer of the lane.
 func (v *singletonHome) HasDeparted(a transport.Address) bool {
-	return v.host.plane.peers.HasDeparted(a, v.lane)
+	return v.host.driver.peers.HasDeparted(a, v.lane)
 }
 
 // Progress wakes the control loop.
-func (v *singletonHome) Progress() { v.host.plane.ctl.progress(v.ID) }
+func (v *singletonHome) Progress() { v.host.driver.ctl.progress(v.ID) }
 
 // rememberedHome implements the interface of package remembering for a shard of a type
 // whose entities are remembered.
@@ -305,15 +305,15 @@ func (v *rememberedHome) shard() *hostedShard { return (*hostedShard)(v) }
 func (v *rememberedHome) MayRun() bool { return v.shard().mayRun() }
 
 // Ticks returns the coarse clock, by which entities are passivated.
-func (v *rememberedHome) Ticks() uint32 { return v.host.plane.clock.Load() }
+func (v *rememberedHome) Ticks() uint32 { return v.host.driver.clock.Load() }
 
 // EndTurn ends the turn of an entity and begins the next one.
 func (v *rememberedHome) EndTurn(e *region.Entity) { v.shard().endTurn(e) }
 
 // Start activates an entity in a turn without a call.
 func (v *rememberedHome) Start(e *region.Entity, ended func(error)) {
-	pl := v.host.plane
-	ctx, cancel := context.WithTimeout(pl.ctx, pl.cfg.CallTimeout)
+	drv := v.host.driver
+	ctx, cancel := context.WithTimeout(drv.ctx, drv.cfg.CallTimeout)
 	defer cancel()
 	t := &turn{parent: ctx, entity: e}
 	err := errors.New("runtime.Goexit in OnActivate or the factory")

@@ -24,8 +24,8 @@ func TestBadShardFunctions(t *testing.T) {
 		"refused id bob: odd id": func(string) (uint64, error) { return 0, own },
 	} {
 		n := shard.New(emptyCluster(t).config("a"))
-		port := n.ShardPort(codegen.Kind{Name: "Odd", Package: "p", Shards: 4, HashName: "p.Hash", Hash: hash})
-		ref := codegen.NewRef(port, "bob", nil)
+		invoker := n.ShardInvoker(codegen.Kind{Name: "Odd", Package: "p", Shards: 4, HashName: "p.Hash", Hash: hash})
+		ref := codegen.NewRef(invoker, "bob", nil)
 		_, err := ref.Begin(testContext(t), "Do")
 		require.ErrorIs(t, err, shard.ErrBadID)
 		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))

@@ -12,7 +12,7 @@ import (
 
 // asked records the types for which a home was requested.
 type asked struct {
-	planeControl
+	controlPlane
 	kinds []string
 }
 
@@ -22,8 +22,8 @@ func (a *asked) ask(kind string) { a.kinds = append(a.kinds, kind) }
 // still has the instance looked for, so that the next one need not wait.
 func TestRefusedCallLooksForTheInstance(t *testing.T) {
 	ctl, none := &asked{}, 0
-	pl := newPlane(Config{Lanes: 1, BufferBytes: 8, SingletonBuffer: &none}, transport.Peer{Address: transport.Address{Name: "a"}}, ctl)
-	r := pl.kind(codegen.Kind{Name: "Leader", Package: "p", Shards: 1, Singleton: true}).route(1)
+	drv := newDriver(Config{Lanes: 1, BufferBytes: 8, SingletonBuffer: &none}, transport.Peer{Address: transport.Address{Name: "a"}}, ctl)
+	r := drv.kind(codegen.Kind{Name: "Leader", Package: "p", Shards: 1, Singleton: true}).route(1)
 	require.ErrorIs(t, r.send(&wire.Envelope{Type: wire.TypeTell, Shard: 1}), ErrBufferFull)
 	require.Equal(t, []string{"Leader"}, ctl.kinds)
 	require.ErrorIs(t, r.send(&wire.Envelope{Type: wire.TypeCall, ID: 1, Shard: 1, Payload: make([]byte, 9)}), ErrOverloaded)

@@ -26,7 +26,7 @@ func Go(ctx context.Context, task func(context.Context) error) error {
 	}
 	s := t.shard()
 	if !s.host.instance.Go(task) {
-		return fmt.Errorf("start a task of %s: %w: the instance at %s is ending (start tasks from OnActivate of the next one)", s.ID.Kind, ErrClosed, s.plane().self.Name)
+		return fmt.Errorf("start a task of %s: %w: the instance at %s is ending (start tasks from OnActivate of the next one)", s.ID.Kind, ErrClosed, s.driver().self.Name)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.opening(give); err != nil {
 		return err
 	}
-	defer n.plane.wg.Done()
+	defer n.driver.wg.Done()
 	if err := checkStore(ctx, n); err != nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -125,7 +125,7 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it
-		Cluster: n.cfg.Cluster, Self: n.plane.self.Address, Lanes: n.cfg.Lanes,
+		Cluster: n.cfg.Cluster, Self: n.driver.self.Address, Lanes: n.cfg.Lanes,
 		OnState: n.connState, Logger: n.log,
 	})
 	if err == nil {
@@ -141,28 +141,28 @@ func (n *Node) begin(ctx context.Context) error {
 		if err == nil {
 			_ = link.Close()
 		}
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
 	case err != nil:
 		n.state = stateNew
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
 	n.state, n.link, n.control.link = stateStarted, link, link
-	n.plane.open(link)
-	n.plane.wg.Go(n.control.receive)
-	n.plane.wg.Go(func() { n.control.run(n.plane.stop) })
+	n.driver.open(link)
+	n.driver.wg.Go(n.control.receive)
+	n.driver.wg.Go(func() { n.control.run(n.driver.stop) })
 	n.memory.Begin(link.MaxPayload())
-	n.plane.wg.Go(func() { n.memory.Run(n.plane.stop) })
+	n.driver.wg.Go(func() { n.memory.Run(n.driver.stop) })
 	for _, h := range n.hosted() {
 		if h.settings.idle > 0 || h.settings.maxActive > 0 {
-			n.plane.wg.Go(h.passivator.run)
+			n.driver.wg.Go(h.passivator.run)
 		}
 	}
-	n.plane.wg.Go(n.tickClock)
+	n.driver.wg.Go(n.tickClock)
 	return nil
 }
 
 // opening enters the state in which the node connects, if it may. From then on the end
-// of the plane waits for begin.
+// of the driver waits for begin.
 func (n *Node) opening(give context.CancelFunc) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -170,7 +170,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 	case stateOpening, stateStarted:
 		return fmt.Errorf("start node %s: %w (call Start once; Done is closed when the node has stopped)", n.cfg.Name, ErrStarted)
 	case stateEnding:
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
 	case stateNew:
 	}
 	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
@@ -183,7 +183,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 		return err
 	}
 	n.state, n.give = stateOpening, give
-	n.plane.wg.Add(1)
+	n.driver.wg.Add(1)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func checkStore(ctx context.Context, n *Node) error {
 		if !h.desc.Durable {
 			continue
 		}
-		if err := n.plane.durable.Check(ctx, h.desc.Name, h.kind.shards, h.desc.HashName); err != nil {
+		if err := n.driver.durable.Check(ctx, h.desc.Name, h.kind.shards, h.desc.HashName); err != nil {
 			return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
 		}
 	}

@@ -117,9 +117,9 @@ func TestForwardedOutlivesLeaving(t *testing.T) {
 	second := make(chan error, 1)
 	go func() { second <- accounts.Ref("bob").Hold(context.Background()) }()
 	require.Eventually(t, draining(1), testPatience, testTick, "what comes now waits for the move")
-	c.gate.Release <- struct{}{}
+	c.probe.Release <- struct{}{}
 	require.NoError(t, receive(t, first, "the first turn ends"))
-	receive(t, c.gate.Entered, "the second turn begins at its new home")
+	receive(t, c.probe.Entered, "the second turn begins at its new home")
 	require.NoError(t, receive(t, left, "a has left"))
 	select {
 	case err := <-second:
@@ -127,6 +127,6 @@ func TestForwardedOutlivesLeaving(t *testing.T) {
 		t.Fatal("the second turn ended although nobody released it")
 	case <-time.After(4 * time.Second): // longer than goodbyes are waited for
 	}
-	c.gate.Release <- struct{}{}
+	c.probe.Release <- struct{}{}
 	require.NoError(t, receive(t, second, "the second turn ends"))
 }

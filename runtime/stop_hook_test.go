@@ -74,7 +74,7 @@ func TestStopHooksShareContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
-		s := &hostedShard{host: &host{plane: &plane{ctx: t.Context()}, settings: hostSettings{stopTimeout: limit}}}
+		s := &hostedShard{host: &host{driver: &driver{ctx: t.Context()}, settings: hostSettings{stopTimeout: limit}}}
 		r := &restWorker{workers: &restWorkers{}}
 		defer r.end()
 		first := r.watch(s, &region.Entity{})

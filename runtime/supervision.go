@@ -78,11 +78,11 @@ func endWith(ctx context.Context, what string, after uint32) error {
 func (s *hostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		if err := s.host.stopHook(e, codegen.Forgotten); err != nil {
-			pl := s.plane()
-			pl.seldom.error(pl.log, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
+			drv := s.driver()
+			drv.seldom.error(drv.log, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
 		}
 	}
-	s.plane().counters.add(entityForgotten)
+	s.driver().counters.add(entityForgotten)
 	s.host.lost(e)
 	s.Mu.Lock()
 	delete(s.failures, e.ID)

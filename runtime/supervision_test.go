@@ -57,7 +57,7 @@ func TestCallsWaitForTheNextActivation(t *testing.T) {
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return c.nodes["a"].Waiting(accountKind, id) == 1 }, testPatience, testTick)
-	close(c.gate.Release)
+	close(c.probe.Release)
 	require.NoError(t, receive(t, done, "the call ends"))
 	c.hooks(id, "fresh", "forgotten", "fresh")
 }
@@ -173,7 +173,7 @@ func TestHooksThatDoNotEnd(t *testing.T) {
 	for _, id := range ids[1:] {
 		add(t, accounts, id, 2)
 	}
-	close(c.gate.Release)
+	close(c.probe.Release)
 }
 
 // TestStartHookEndsGoroutine: the entity stays callable, and the lane goes on.

@@ -42,7 +42,7 @@ func (r *turnRunner) offer(s *hostedShard, e *region.Entity, c *outCall) error {
 		return nil
 	}
 	s.endTurn(e)
-	s.plane().counters.add(callRefused)
+	s.driver().counters.add(callRefused)
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
@@ -61,24 +61,24 @@ func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args
 func newToldCall(s *hostedShard, e *region.Entity, name string, args []byte) *inCall {
 	c := &inCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true
-	c.Entity, c.Sender, c.Driver = e.ID, s.plane().self, c
+	c.Entity, c.Sender, c.Driver = e.ID, s.driver().self, c
 	return c
 }
 
 // enqueue is hostedShard.enqueue for a tell, which has neither a chain of callers nor a
 // deadline.
 func (r *turnRunner) enqueue(s *hostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
-	pl := s.plane()
+	drv := s.driver()
 	c := r.told.take()
-	args, at := append(c.Args, e.Payload...), pl.lately()
-	c.fill(pl, pl.self, e, s.lane, at)
+	args, at := append(c.Args, e.Payload...), drv.lately()
+	c.fill(drv, drv.self, e, s.lane, at)
 	c.Args, c.told = args, true
 	entity, v := s.Deliver(&c.Call, at, current)
 	switch v {
 	case region.Overloaded:
 		full := s.noRoom(&c.Call.Call)
 		r.told.giveBack(c)
-		pl.counters.add(callRefused)
+		drv.counters.add(callRefused)
 		return true, &overload{cause: full}
 	case region.Moved:
 		r.told.giveBack(c)
@@ -156,10 +156,10 @@ func (t *toldCalls) collect(shrink bool) {
 // durableTell is a tell of a durable entity's turn, which is sent when the turn is
 // committed.
 type durableTell struct {
-	port   port
-	ref    *codegen.Ref
-	method string
-	args   []byte
+	invoker invoker
+	ref     *codegen.Ref
+	method  string
+	args    []byte
 }
 
 // durableTells are the tells of one turn. It is safe for concurrent use.
@@ -170,7 +170,7 @@ type durableTells struct {
 }
 
 // add adds a tell of the turn. It reports false if the turn has ended.
-func (d *durableTells) add(c *outCall, p port) bool {
+func (d *durableTells) add(c *outCall, p invoker) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.taken {
@@ -190,7 +190,7 @@ func (d *durableTells) take() []durableTell {
 
 // logged returns the tell in the form of the log.
 func (t durableTell) logged() durable.Tell {
-	k := t.port.kind
+	k := t.invoker.kind
 	return durable.Tell{
 		Target: durable.Target{Log: k.desc.Name, Shard: placement.ShardOf(t.ref.Hash, k.shards)},
 		Entity: t.ref.ID, Body: durablehost.Body{Method: t.method, Args: t.args}.Append(nil),
@@ -207,11 +207,11 @@ func loggedTells(tells []durableTell) (all []durable.Tell) {
 
 // send sends a tell of a turn without a commit. It is not stored, so it may be lost.
 func (t durableTell) send() {
-	pl := t.port.kind.plane
-	if err := t.port.tell(&outCall{Context: pl.ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
-		pl.lost.lose(&pl.counters, NotExecuted)
-		pl.seldom.warn(pl.log, "tell of a durable entity could not be sent", t.port.kind.desc.Name, t.method,
-			"kind", t.port.kind.desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
+	drv := t.invoker.kind.driver
+	if err := t.invoker.tell(&outCall{Context: drv.ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
+		drv.lost.lose(&drv.counters, NotExecuted)
+		drv.seldom.warn(drv.log, "tell of a durable entity could not be sent", t.invoker.kind.desc.Name, t.method,
+			"kind", t.invoker.kind.desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
 	}
 }
 
@@ -226,19 +226,19 @@ type toldContext struct {
 const storedTellPatience = time.Minute
 
 // outbox sends the tells in the logs of this process's shards.
-type outbox struct{ plane *plane }
+type outbox struct{ driver *driver }
 
 // send sends a tell to its receiver. It reports whether the receiver has run it and, if
 // it is durable, committed it.
 func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
-	pl := o.plane
+	drv := o.driver
 	body, err := durablehost.ReadBody(tell.Body)
 	if err == nil {
 		arrived, err = o.call(ctx, from, tell, body)
 	}
 	if !arrived && ctx.Err() == nil {
-		pl.counters.add(callRetried)
-		pl.seldom.warn(pl.log, "tell of a durable entity waits; it is sent again", tell.Target.Log, body.Method, "from", from.String(),
+		drv.counters.add(callRetried)
+		drv.seldom.warn(drv.log, "tell of a durable entity waits; it is sent again", tell.Target.Log, body.Method, "from", from.String(),
 			"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "err", err)
 	}
 	return arrived
@@ -250,13 +250,13 @@ var errNoClient = errors.New("this process has no client of the type (make one b
 // call makes the call that delivers a tell. It is answered, so that the sender learns of
 // its end.
 func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
-	k := (*o.plane.kinds.Load())[tell.Target.Log]
+	k := (*o.driver.kinds.Load())[tell.Target.Log]
 	if k == nil {
 		return false, errNoClient
 	}
 	within, cancel := context.WithTimeout(ctx, storedTellPatience)
 	defer cancel()
-	p := port{k}
+	p := invoker{k}
 	ref := codegen.NewRef(p, tell.Entity, nil)
 	if err := p.Check(within, ref, body.Method); err != nil {
 		return false, err
@@ -277,8 +277,8 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 
 // givenUp logs a tell that was not committed in time.
 func (o outbox) givenUp(from store.Shard, tell durable.Tell) {
-	o.plane.counters.add(tellGivenUp)
+	o.driver.counters.add(tellGivenUp)
 	body, err := durablehost.ReadBody(tell.Body)
-	o.plane.log.Error("dead letter: a tell of a durable entity was given up, because its receiver has not run it in time", "from", from.String(),
+	o.driver.log.Error("dead letter: a tell of a durable entity was given up, because its receiver has not run it in time", "from", from.String(),
 		"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "number", tell.Number, "err", err)
 }

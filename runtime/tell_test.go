@@ -127,7 +127,7 @@ func TestTellsThatFail(t *testing.T) {
 		got, err := accounts.Ref("bob").Get(testContext(t))
 		require.NoError(t, err)
 		require.EqualValues(t, 9, got, "7, what Fail did before it failed, and 1")
-		require.Equal(t, []string{"fresh"}, c.gate.Hooks("bob"))
+		require.Equal(t, []string{"fresh"}, c.probe.Hooks("bob"))
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, []string{
@@ -258,7 +258,7 @@ func TestTellsFillAMailbox(t *testing.T) {
 			require.EqualValues(t, 1, c.nodes["a"].Counters()["refused"])
 			require.Zero(t, c.nodes["a"].Counters()["tell lost"], "the sender knows")
 		}
-		close(c.gate.Release)
+		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		require.Eventually(t, func() bool {
 			got, err := accounts.Ref("bob").Get(testContext(t))

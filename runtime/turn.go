@@ -66,7 +66,7 @@ type encodedTurn struct {
 // remoteTurn is a turn for an encoded call, with the call's envelope.
 type remoteTurn struct {
 	encodedTurn
-	deadline int64  // nanoseconds after the plane's base; 0: none
+	deadline int64  // nanoseconds after the driver's base; 0: none
 	chain    []byte // encoded turns that wait for this one
 }
 
@@ -124,7 +124,7 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 	if r.deadline == 0 {
 		return time.Time{}, false
 	}
-	return r.turn.shard().plane().lease.Base().Add(time.Duration(r.deadline)), true
+	return r.turn.shard().driver().lease.Base().Add(time.Duration(r.deadline)), true
 }
 
 // Done is closed when the caller gives up, the deadline passes, or the turn or the node
@@ -142,7 +142,7 @@ func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
 		return c
 	}
-	c, parent := &endable{}, r.turn.shard().plane().ctx
+	c, parent := &endable{}, r.turn.shard().driver().ctx
 	if d, ok := r.turn.parent.(*durableTurn); ok && d.caller != nil {
 		parent = d.caller
 	}

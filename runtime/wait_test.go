@@ -22,7 +22,7 @@ func (c *cluster) hold(ctx context.Context, accounts *fixture.AccountClient) <-c
 	c.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- accounts.Ref("bob").Hold(ctx) }()
-	receive(c.t, c.gate.Entered, "Hold begins")
+	receive(c.t, c.probe.Entered, "Hold begins")
 	return done
 }
 
@@ -53,7 +53,7 @@ func TestBusyEntityServesInOrder(t *testing.T) {
 			go func() { notes <- accounts.Ref("bob").Note(context.Background(), fmt.Sprint(i)) }()
 			c.waiting(i + 1)
 		}
-		close(c.gate.Release)
+		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		for range want {
 			require.NoError(t, receive(t, notes, "a note returns"))
@@ -78,7 +78,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 		}
 		requireCall(t, err, context.DeadlineExceeded, want)
 		c.waiting(0)
-		close(c.gate.Release)
+		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		got, err := accounts.Ref("bob").Get(testContext(t))
 		require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 		c.waiting(0)
 		counters := c.nodes["a"].Counters()
 		require.NotZero(t, counters["cancelled"]+counters["expired"], "%v", counters)
-		close(c.gate.Release)
+		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		got, err := accounts.Ref("bob").Get(testContext(t))
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestEndOfContextInMethod(t *testing.T) {
 					cancel()
 				}
 				err := receive(t, held, "the caller is back")
-				left := receive(t, c.gate.Left, "the method returns")
+				left := receive(t, c.probe.Left, "the method returns")
 				require.Error(t, left)
 				if t.Name() == "TestEndOfContextInMethod/"+test.name+"/inline" {
 					require.ErrorIs(t, left, test.want)
@@ -169,11 +169,11 @@ func TestDeadlineComesBack(t *testing.T) {
 		if t.Name() == "TestDeadlineComesBack/inline" {
 			t.Skip("inline the method runs on the caller's goroutine")
 		}
-		c.gate.Left = make(chan error) // Hold does not return before somebody receives
+		c.probe.Left = make(chan error) // Hold does not return before somebody receives
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
 		requireCall(t, receive(t, c.hold(ctx, accounts), "the caller is back"), context.DeadlineExceeded, shard.Unknown)
-		require.Error(t, receive(t, c.gate.Left, "the method returns"))
+		require.Error(t, receive(t, c.probe.Left, "the method returns"))
 	})
 }
 
@@ -214,7 +214,7 @@ func TestTimeouts(t *testing.T) {
 			requireEnded(t, err, context.DeadlineExceeded)
 			require.GreaterOrEqual(t, took, test.want-time.Millisecond)
 			require.Less(t, took, test.want+10*time.Second)
-			require.Error(t, receive(t, c.gate.Left, "the method returns"))
+			require.Error(t, receive(t, c.probe.Left, "the method returns"))
 		})
 	}
 }
@@ -234,7 +234,7 @@ func TestMailboxOverflows(t *testing.T) {
 		_, err := accounts.Ref("bob").Add(testContext(t), 1)
 		requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
 		require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a holds 2 calls (retry later, or raise its Mailbox)")
-		close(c.gate.Release)
+		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		for range 2 {
 			require.NoError(t, receive(t, adds, "an Add returns"))

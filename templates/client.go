@@ -19,12 +19,12 @@ func (e clientEmitter) client(n *model.Entity) {
 	} else {
 		e.comment("%s makes references to %s entities. It is safe for concurrent use.", n.ClientType(), n.Name)
 	}
-	f.Type().Id(n.ClientType()).Struct(jen.Id("port").Add(codegen("Port")))
+	f.Type().Id(n.ClientType()).Struct(jen.Id("invoker").Add(codegen("Invoker")))
 
 	e.comment("%s returns a client that calls through c: a node, or a connection from outside.", n.NewClient())
 	f.Func().Id(n.NewClient()).Params(jen.Id("c").Add(shard("Caller"))).Op("*").Id(n.ClientType()).Block(
 		jen.Return(jen.Op("&").Id(n.ClientType()).Values(
-			field("port", jen.Id("c").Dot("ShardPort").Call(jen.Id(n.KindFunc()).Call())),
+			field("invoker", jen.Id("c").Dot("ShardInvoker").Call(jen.Id(n.KindFunc()).Call())),
 		)),
 	)
 
@@ -82,7 +82,7 @@ func (e clientEmitter) client(n *model.Entity) {
 // newRef emits the making of a reference from the id.
 func newRef(g *jen.Group, n *model.Entity, ref string) {
 	if n.Singleton {
-		g.Return(jen.Id(ref).Values(field("ref", codegen("NewSingletonRef").Call(jen.Id("c").Dot("port"), jen.Id("opts").Op("...")))))
+		g.Return(jen.Id(ref).Values(field("ref", codegen("NewSingletonRef").Call(jen.Id("c").Dot("invoker"), jen.Id("opts").Op("...")))))
 		return
 	}
 	key, fallible := idBytes(n, jen.Id("id"))
@@ -92,7 +92,7 @@ func newRef(g *jen.Group, n *model.Entity, ref string) {
 		key, err = jen.Id("key"), jen.Err()
 	}
 	g.Return(jen.Id(ref).Values(field("ref", codegen("NewRef").Call(
-		jen.Id("c").Dot("port"), key, err, jen.Id("opts").Op("..."),
+		jen.Id("c").Dot("invoker"), key, err, jen.Id("opts").Op("..."),
 	))))
 }
 

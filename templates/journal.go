@@ -21,7 +21,7 @@ func (e journalEmitter) followers(n *model.Entity) {
 	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("Events").Params(
 		jen.Id("ctx").Add(contextType()), jen.Id("from").Add(shard("Position")), jen.Id("opts").Op("...").Add(shard("EventsOption")),
 	).Qual("iter", "Seq2").Types(shard("Event").Types(event.Clone()), jen.Error()).Block(
-		jen.Return(shard("FollowEvents").Call(jen.Id("ctx"), jen.Id("c").Dot("port"), jen.Id("from"), jen.Id(n.DecodeEventFunc()), jen.Id("opts").Op("..."))),
+		jen.Return(shard("FollowEvents").Call(jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id("from"), jen.Id(n.DecodeEventFunc()), jen.Id("opts").Op("..."))),
 	)
 }
 

@@ -20,7 +20,7 @@ func (e jsonEmitter) json(n *model.Entity) {
 	e.comment("CallRaw makes a call whose arguments are JSON or protobuf already, and returns the results in the same form.")
 	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("CallRaw").
 		Params(jen.Id("ctx").Add(contextType()), jen.Id("raw").Add(shard("Raw"))).Params(jen.Index().Byte(), jen.Error()).Block(
-		jen.Return(codegen("CallRaw").Call(jen.Id("ctx"), jen.Id("c").Dot("port"), jen.Id(n.KindFunc()).Call(), jen.Id("raw"))),
+		jen.Return(codegen("CallRaw").Call(jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id(n.KindFunc()).Call(), jen.Id("raw"))),
 	)
 	e.comment("%s returns the functions that convert messages of %s from and to JSON.", n.JSONFunc(), n.Name)
 	e.file.Func().Id(n.JSONFunc()).Params(jen.Id("method").String()).Add(codegen("JSONMethod")).Block(

@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // OrderAPI has the methods of an [Order]. The entity implements it, and so does
 // a reference to an entity at any node.
@@ -29,24 +29,24 @@ var (
 // OrderClient makes references to Order entities. It is safe for concurrent
 // use.
 type OrderClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewOrderClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewOrderClient(c shard.Caller) *OrderClient {
-	return &OrderClient{port: c.ShardPort(orderKind())}
+	return &OrderClient{invoker: c.ShardInvoker(orderKind())}
 }
 
 // Ref returns a reference to the Order with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *OrderClient) Ref(id OrderID, opts ...shard.CallOption) OrderRef {
-	return OrderRef{ref: codegen.NewRef(c.port, string(id), nil, opts...)}
+	return OrderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *OrderClient) Tell(id OrderID, opts ...shard.CallOption) OrderTell {
-	return OrderTell{ref: codegen.NewRef(c.port, string(id), nil, opts...)}
+	return OrderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -209,24 +209,24 @@ var (
 // StockClient makes references to Stock entities. It is safe for concurrent
 // use.
 type StockClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewStockClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewStockClient(c shard.Caller) *StockClient {
-	return &StockClient{port: c.ShardPort(stockKind())}
+	return &StockClient{invoker: c.ShardInvoker(stockKind())}
 }
 
 // Ref returns a reference to the Stock with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *StockClient) Ref(id SKU, opts ...shard.CallOption) StockRef {
-	return StockRef{ref: codegen.NewRef(c.port, string(id), nil, opts...)}
+	return StockRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *StockClient) Tell(id SKU, opts ...shard.CallOption) StockTell {
-	return StockTell{ref: codegen.NewRef(c.port, string(id), nil, opts...)}
+	return StockTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

@@ -80,7 +80,7 @@ type shard struct {
 
 func (s *shard) Forget(func(transport.Address) bool)       { s.stage.say("forget") }
 func (s *shard) OpenBarriers(func(transport.Address) bool) { s.stage.say("open barriers") }
-func (s *shard) Return(_ *shardhost.Call, died bool) { s.stage.say("return, died: %v", died) }
+func (s *shard) Return(_ *shardhost.Call, died bool)       { s.stage.say("return, died: %v", died) }
 
 func (s *shard) Flush(f region.Flush)                            { s.stage.say("flush of %s", f.Sender.Name) }
 func (s *shard) MoveStep(shardhost.Session, *wire.Envelope) bool { return false }

@@ -99,7 +99,7 @@ func TestMismatchedClient(t *testing.T) {
 			t.Errorf("dial: %v, want %q in it", err, want)
 		}
 	}
-	port := c.dial("other").ShardPort(otherAccount(fixturePackage, 64).Kind)
+	port := c.dial("other").ShardInvoker(otherAccount(fixturePackage, 64).Kind)
 	ref := codegen.NewRef(port, "x", nil, shard.Timeout(300*time.Millisecond))
 	_, err = ref.Begin(t.Context(), "Get")
 	err = ref.Run(t.Context(), "Get", nil, err)

@@ -11,13 +11,13 @@ import (
 // A Caller reaches entities: a node that is a member, or a connection from
 // outside. It is safe for concurrent use.
 type Caller interface {
-	// ShardPort returns the caller's way to one kind. It never fails: the calls return
+	// ShardInvoker returns the Invoker of one kind. It never fails: the calls return
 	// the faults of the kind.
-	ShardPort(k Kind) Port
+	ShardInvoker(k Kind) Invoker
 }
 
-// A Port is one kind as one process reaches it.
-type Port interface {
+// An Invoker calls the entities of one kind for one process.
+type Invoker interface {
 	// Begin begins a turn of the entity on the caller's goroutine. The zero Turn
 	// without an error says that the call must be encoded.
 	Begin(ctx context.Context, r *Ref, method string) (Turn, error)
@@ -38,11 +38,11 @@ type Port interface {
 // A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
 // concurrent use.
 type Ref struct {
-	Port Port
-	Hash uint64
-	ID   string       // as on the wire; 1 to 1024 bytes
-	Near atomic.Value // the Port's own: the result of an earlier lookup
-	Odd  *Odd         // nil for most, so that a Ref fits a cache line
+	Invoker Invoker
+	Hash    uint64
+	ID      string       // as on the wire; 1 to 1024 bytes
+	Near    atomic.Value // the Invoker's own: the result of an earlier lookup
+	Odd     *Odd         // nil for most, so that a Ref fits a cache line
 }
 
 // Odd has the unusual properties of a reference.
@@ -53,10 +53,10 @@ type Odd struct {
 
 // NewRef returns a reference to the entity with that id. A bad id, or err not
 // nil, makes every call fail with it.
-func NewRef(p Port, id string, err error, opts ...CallOption) *Ref {
-	r := &Ref{Port: p, ID: id}
+func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
+	r := &Ref{Invoker: by, ID: id}
 	if err == nil {
-		r.Hash, _, err = p.Locate(id)
+		r.Hash, _, err = by.Locate(id)
 	}
 	if err != nil || len(opts) > 0 {
 		r.Odd = &Odd{Err: err}
@@ -87,8 +87,8 @@ func (r *Ref) Timeout() time.Duration {
 const SingletonID = "singleton"
 
 // NewSingletonRef returns a reference to the only instance of a singleton.
-func NewSingletonRef(p Port, opts ...CallOption) *Ref {
-	return NewRef(p, SingletonID, nil, opts...)
+func NewSingletonRef(by Invoker, opts ...CallOption) *Ref {
+	return NewRef(by, SingletonID, nil, opts...)
 }
 
 var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
@@ -99,7 +99,7 @@ func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
 		return t, errZeroRef
 	}
-	return r.Port.Begin(ctx, r, method)
+	return r.Invoker.Begin(ctx, r, method)
 }
 
 // Ask sends a call and returns a decoder of its results. The arguments, in a buffer of
@@ -128,7 +128,7 @@ func (r *Ref) do(ctx context.Context, method string, args []byte, err error) ([]
 		Recycle(args)
 		return nil, err
 	}
-	return r.Port.Do(ctx, r, method, args)
+	return r.Invoker.Do(ctx, r, method, args)
 }
 
 // Tell sends a call without an answer. The arguments, in a buffer of NewArgs, are the
@@ -137,7 +137,7 @@ func (r *Ref) Tell(ctx context.Context, method string, args []byte) error {
 	if r == nil {
 		return errZeroRef
 	}
-	return r.Port.Send(ctx, r, method, args)
+	return r.Invoker.Send(ctx, r, method, args)
 }
 
 // NotEncoded returns the caller's error of a call whose arguments do not encode.
@@ -145,7 +145,7 @@ func (r *Ref) NotEncoded(method string, err error) error {
 	if r == nil {
 		return errZeroRef
 	}
-	return r.Port.Failed(r, method, false, encodeError("arguments", err))
+	return r.Invoker.Failed(r, method, false, encodeError("arguments", err))
 }
 
 // CallOptions are the settings of one reference.

@@ -280,7 +280,7 @@ func (d *Decoder) Results() error {
 	case d.ref == nil:
 		return d.err
 	}
-	return d.ref.Port.Failed(d.ref, d.method, true, d.Err("results"))
+	return d.ref.Invoker.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
 // ReadBack returns nil, or an [*EncodeError] about a value that this program has just

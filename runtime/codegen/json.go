@@ -176,7 +176,7 @@ func (r *Raw) IsJSON() (bool, error) {
 
 // CallRaw makes a call whose arguments are already encoded, and returns the results in
 // the same form.
-func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
+func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	id := r.ID
 	if k.Singleton {
 		id = SingletonID

@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // CounterAPI has the methods of a [Counter]. The entity implements it, and so
 // does a reference to an entity at any node.
@@ -32,19 +32,19 @@ var (
 // CounterClient makes references to Counter entities. It is safe for concurrent
 // use.
 type CounterClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewCounterClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewCounterClient(c shard.Caller) *CounterClient {
-	return &CounterClient{port: c.ShardPort(counterKind())}
+	return &CounterClient{invoker: c.ShardInvoker(counterKind())}
 }
 
 // Ref returns a reference to the Counter with that id, which need not live yet.
 // A bad id is answered by the calls.
 func (c *CounterClient) Ref(id string, opts ...shard.CallOption) CounterRef {
-	return CounterRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return CounterRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

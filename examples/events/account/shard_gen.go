@@ -14,7 +14,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // AccountAPI has the methods of an [Account]. The entity implements it, and so
 // does a reference to an entity at any node.
@@ -31,19 +31,19 @@ var (
 // AccountClient makes references to Account entities. It is safe for concurrent
 // use.
 type AccountClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewAccountClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewAccountClient(c shard.Caller) *AccountClient {
-	return &AccountClient{port: c.ShardPort(accountKind())}
+	return &AccountClient{invoker: c.ShardInvoker(accountKind())}
 }
 
 // Ref returns a reference to the Account with that id, which need not live yet.
 // A bad id is answered by the calls.
 func (c *AccountClient) Ref(id string, opts ...shard.CallOption) AccountRef {
-	return AccountRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return AccountRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -74,7 +74,7 @@ func (r AccountRef) Enter(ctx context.Context, amount int64, note string) (resul
 // once and those of one entity in order. It waits for more until ctx ends, and
 // then yields ctx's error. An error is the last that it yields.
 func (c *AccountClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Entry], error] {
-	return shard.FollowEvents(ctx, c.port, from, decodeAccountEvent, opts...)
+	return shard.FollowEvents(ctx, c.invoker, from, decodeAccountEvent, opts...)
 }
 
 // AccountExtractor tells which entity and which shard an id stands for. Its

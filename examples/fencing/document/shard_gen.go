@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // DocumentAPI has the methods of a [Document]. The entity implements it, and so
 // does a reference to an entity at any node.
@@ -32,24 +32,24 @@ var (
 // DocumentClient makes references to Document entities. It is safe for
 // concurrent use.
 type DocumentClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewDocumentClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewDocumentClient(c shard.Caller) *DocumentClient {
-	return &DocumentClient{port: c.ShardPort(documentKind())}
+	return &DocumentClient{invoker: c.ShardInvoker(documentKind())}
 }
 
 // Ref returns a reference to the Document with that id, which need not live
 // yet. A bad id is answered by the calls.
 func (c *DocumentClient) Ref(id string, opts ...shard.CallOption) DocumentRef {
-	return DocumentRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return DocumentRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *DocumentClient) Tell(id string, opts ...shard.CallOption) DocumentTell {
-	return DocumentTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return DocumentTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // SchedulerAPI has the methods of a [Scheduler]. The entity implements it, and
 // so does a reference to an entity at any node.
@@ -32,23 +32,23 @@ var (
 // SchedulerClient makes references to the Scheduler of the cluster. It is safe
 // for concurrent use.
 type SchedulerClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewSchedulerClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewSchedulerClient(c shard.Caller) *SchedulerClient {
-	return &SchedulerClient{port: c.ShardPort(schedulerKind())}
+	return &SchedulerClient{invoker: c.ShardInvoker(schedulerKind())}
 }
 
 // Ref returns a reference to the Scheduler, which need not live yet.
 func (c *SchedulerClient) Ref(opts ...shard.CallOption) SchedulerRef {
-	return SchedulerRef{ref: codegen.NewSingletonRef(c.port, opts...)}
+	return SchedulerRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *SchedulerClient) Tell(opts ...shard.CallOption) SchedulerTell {
-	return SchedulerTell{ref: codegen.NewSingletonRef(c.port, opts...)}
+	return SchedulerTell{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -211,24 +211,24 @@ var (
 // WorkerClient makes references to Worker entities. It is safe for concurrent
 // use.
 type WorkerClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewWorkerClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewWorkerClient(c shard.Caller) *WorkerClient {
-	return &WorkerClient{port: c.ShardPort(workerKind())}
+	return &WorkerClient{invoker: c.ShardInvoker(workerKind())}
 }
 
 // Ref returns a reference to the Worker with that id, which need not live yet.
 // A bad id is answered by the calls.
 func (c *WorkerClient) Ref(id WorkerID, opts ...shard.CallOption) WorkerRef {
-	return WorkerRef{ref: codegen.NewRef(c.port, string(id), nil, opts...)}
+	return WorkerRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *WorkerClient) Tell(id WorkerID, opts ...shard.CallOption) WorkerTell {
-	return WorkerTell{ref: codegen.NewRef(c.port, string(id), nil, opts...)}
+	return WorkerTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

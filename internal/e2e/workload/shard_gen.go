@@ -13,7 +13,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // ClerkAPI has the methods of a [Clerk]. The entity implements it, and so does
 // a reference to an entity at any node.
@@ -30,24 +30,24 @@ var (
 // ClerkClient makes references to Clerk entities. It is safe for concurrent
 // use.
 type ClerkClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewClerkClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewClerkClient(c shard.Caller) *ClerkClient {
-	return &ClerkClient{port: c.ShardPort(clerkKind())}
+	return &ClerkClient{invoker: c.ShardInvoker(clerkKind())}
 }
 
 // Ref returns a reference to the Clerk with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *ClerkClient) Ref(id string, opts ...shard.CallOption) ClerkRef {
-	return ClerkRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return ClerkRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
-	return ClerkTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return ClerkTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -165,18 +165,18 @@ var (
 // LeaderClient makes references to the Leader of the cluster. It is safe for
 // concurrent use.
 type LeaderClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewLeaderClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewLeaderClient(c shard.Caller) *LeaderClient {
-	return &LeaderClient{port: c.ShardPort(leaderKind())}
+	return &LeaderClient{invoker: c.ShardInvoker(leaderKind())}
 }
 
 // Ref returns a reference to the Leader, which need not live yet.
 func (c *LeaderClient) Ref(opts ...shard.CallOption) LeaderRef {
-	return LeaderRef{ref: codegen.NewSingletonRef(c.port, opts...)}
+	return LeaderRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -330,19 +330,19 @@ var (
 // LedgerClient makes references to Ledger entities. It is safe for concurrent
 // use.
 type LedgerClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewLedgerClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewLedgerClient(c shard.Caller) *LedgerClient {
-	return &LedgerClient{port: c.ShardPort(ledgerKind())}
+	return &LedgerClient{invoker: c.ShardInvoker(ledgerKind())}
 }
 
 // Ref returns a reference to the Ledger with that id, which need not live yet.
 // A bad id is answered by the calls.
 func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
-	return LedgerRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return LedgerRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -509,24 +509,24 @@ var (
 // PoisonClient makes references to Poison entities. It is safe for concurrent
 // use.
 type PoisonClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewPoisonClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewPoisonClient(c shard.Caller) *PoisonClient {
-	return &PoisonClient{port: c.ShardPort(poisonKind())}
+	return &PoisonClient{invoker: c.ShardInvoker(poisonKind())}
 }
 
 // Ref returns a reference to the Poison with that id, which need not live yet.
 // A bad id is answered by the calls.
 func (c *PoisonClient) Ref(id string, opts ...shard.CallOption) PoisonRef {
-	return PoisonRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return PoisonRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
-	return PoisonTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return PoisonTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -674,19 +674,19 @@ var (
 // PulseClient makes references to Pulse entities. It is safe for concurrent
 // use.
 type PulseClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewPulseClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewPulseClient(c shard.Caller) *PulseClient {
-	return &PulseClient{port: c.ShardPort(pulseKind())}
+	return &PulseClient{invoker: c.ShardInvoker(pulseKind())}
 }
 
 // Ref returns a reference to the Pulse with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *PulseClient) Ref(id string, opts ...shard.CallOption) PulseRef {
-	return PulseRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return PulseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -800,19 +800,19 @@ var (
 // RelayClient makes references to Relay entities. It is safe for concurrent
 // use.
 type RelayClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewRelayClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewRelayClient(c shard.Caller) *RelayClient {
-	return &RelayClient{port: c.ShardPort(relayKind())}
+	return &RelayClient{invoker: c.ShardInvoker(relayKind())}
 }
 
 // Ref returns a reference to the Relay with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
-	return RelayRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return RelayRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -945,24 +945,24 @@ var (
 // TallyClient makes references to Tally entities. It is safe for concurrent
 // use.
 type TallyClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewTallyClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewTallyClient(c shard.Caller) *TallyClient {
-	return &TallyClient{port: c.ShardPort(tallyKind())}
+	return &TallyClient{invoker: c.ShardInvoker(tallyKind())}
 }
 
 // Ref returns a reference to the Tally with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *TallyClient) Ref(id string, opts ...shard.CallOption) TallyRef {
-	return TallyRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return TallyRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
-	return TallyTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

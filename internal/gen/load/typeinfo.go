@@ -176,7 +176,7 @@ func isReference(t types.Type) bool {
 		return false
 	}
 	f := s.Field(0).Type()
-	return isNamed(f, codegenPath, "Ref") || isNamed(f, codegenPath, "Port")
+	return isNamed(f, codegenPath, "Ref") || isNamed(f, codegenPath, "Invoker")
 }
 
 // refuseType explains why a type has no codec.

@@ -51,7 +51,7 @@ func messageOf(t *testing.T, version, name, text string) proto.Message {
 // wire answers every call with the same bytes, and keeps those of the arguments.
 type wire struct{ args, reply []byte }
 
-func (w *wire) ShardPort(codegen.Kind) codegen.Port { return w }
+func (w *wire) ShardInvoker(codegen.Kind) codegen.Invoker { return w }
 
 func (w *wire) Begin(context.Context, *codegen.Ref, string) (codegen.Turn, error) {
 	return codegen.Turn{}, nil

@@ -44,7 +44,7 @@ type (
 	}
 )
 
-func (p *local) ShardPort(codegen.Kind) codegen.Port { return p }
+func (p *local) ShardInvoker(codegen.Kind) codegen.Invoker { return p }
 
 func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
 	p.turn.Context = ctx
@@ -76,7 +76,7 @@ func (turn) End(_ string, panicked any, err error) error {
 	return err
 }
 
-func (p *remote) ShardPort(codegen.Kind) codegen.Port { return p }
+func (p *remote) ShardInvoker(codegen.Kind) codegen.Invoker { return p }
 
 func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
 	return codegen.Turn{}, r.Err()
@@ -112,7 +112,7 @@ type capture struct {
 	remote
 }
 
-func (p *capture) ShardPort(codegen.Kind) codegen.Port { return p }
+func (p *capture) ShardInvoker(codegen.Kind) codegen.Invoker { return p }
 
 func (p *capture) Do(_ context.Context, _ *codegen.Ref, _ string, args []byte) ([]byte, error) {
 	p.args = args

@@ -16,7 +16,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // CageAPI has the methods of a [Cage]. The entity implements it, and so does a
 // reference to an entity at any node.
@@ -32,19 +32,19 @@ var (
 
 // CageClient makes references to Cage entities. It is safe for concurrent use.
 type CageClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewCageClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewCageClient(c shard.Caller) *CageClient {
-	return &CageClient{port: c.ShardPort(cageKind())}
+	return &CageClient{invoker: c.ShardInvoker(cageKind())}
 }
 
 // Ref returns a reference to the Cage with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *CageClient) Ref(id string, opts ...shard.CallOption) CageRef {
-	return CageRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return CageRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -159,7 +159,7 @@ func decodeCageEchoOneofsReply(d codegen.Decoder) (result Oneofs, err error) {
 // CallRaw makes a call whose arguments are JSON or protobuf already, and
 // returns the results in the same form.
 func (c *CageClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
-	return codegen.CallRaw(ctx, c.port, cageKind(), raw)
+	return codegen.CallRaw(ctx, c.invoker, cageKind(), raw)
 }
 
 // cageJSON returns the functions that convert messages of Cage from and to
@@ -260,24 +260,24 @@ var (
 
 // ZooClient makes references to Zoo entities. It is safe for concurrent use.
 type ZooClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewZooClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewZooClient(c shard.Caller) *ZooClient {
-	return &ZooClient{port: c.ShardPort(zooKind())}
+	return &ZooClient{invoker: c.ShardInvoker(zooKind())}
 }
 
 // Ref returns a reference to the Zoo with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *ZooClient) Ref(id Count, opts ...shard.CallOption) ZooRef {
-	return ZooRef{ref: codegen.NewRef(c.port, codegen.FormatUintID(id), nil, opts...)}
+	return ZooRef{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *ZooClient) Tell(id Count, opts ...shard.CallOption) ZooTell {
-	return ZooTell{ref: codegen.NewRef(c.port, codegen.FormatUintID(id), nil, opts...)}
+	return ZooTell{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

@@ -13,7 +13,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // BillAPI has the methods of a Bill. The entity implements it, and so does a
 // reference to an entity at any node.
@@ -32,24 +32,24 @@ var _ BillAPI = BillRef{}
 
 // BillClient makes references to Bill entities. It is safe for concurrent use.
 type BillClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewBillClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewBillClient(c shard.Caller) *BillClient {
-	return &BillClient{port: c.ShardPort(billKind())}
+	return &BillClient{invoker: c.ShardInvoker(billKind())}
 }
 
 // Ref returns a reference to the Bill with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *BillClient) Ref(id string, opts ...shard.CallOption) BillRef {
-	return BillRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return BillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *BillClient) Tell(id string, opts ...shard.CallOption) BillTell {
-	return BillTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return BillTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // OrderAPI has the methods of an Order. The entity implements it, and so does a
 // reference to an entity at any node.
@@ -29,19 +29,19 @@ var _ OrderAPI = OrderRef{}
 // OrderClient makes references to Order entities. It is safe for concurrent
 // use.
 type OrderClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewOrderClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewOrderClient(c shard.Caller) *OrderClient {
-	return &OrderClient{port: c.ShardPort(orderKind())}
+	return &OrderClient{invoker: c.ShardInvoker(orderKind())}
 }
 
 // Ref returns a reference to the Order with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *OrderClient) Ref(id ID, opts ...shard.CallOption) OrderRef {
-	return OrderRef{ref: codegen.NewRef(c.port, string(id), nil, opts...)}
+	return OrderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

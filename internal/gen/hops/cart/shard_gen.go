@@ -13,7 +13,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // CartAPI has the methods of a [Cart]. The entity implements it, and so does a
 // reference to an entity at any node.
@@ -29,24 +29,24 @@ var (
 
 // CartClient makes references to Cart entities. It is safe for concurrent use.
 type CartClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewCartClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewCartClient(c shard.Caller) *CartClient {
-	return &CartClient{port: c.ShardPort(cartKind())}
+	return &CartClient{invoker: c.ShardInvoker(cartKind())}
 }
 
 // Ref returns a reference to the Cart with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *CartClient) Ref(id string, opts ...shard.CallOption) CartRef {
-	return CartRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return CartRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *CartClient) Tell(id string, opts ...shard.CallOption) CartTell {
-	return CartTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return CartTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

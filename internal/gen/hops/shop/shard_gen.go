@@ -13,7 +13,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // ShopAPI has the methods of a [Shop]. The entity implements it, and so does a
 // reference to an entity at any node.
@@ -29,24 +29,24 @@ var (
 
 // ShopClient makes references to Shop entities. It is safe for concurrent use.
 type ShopClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewShopClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewShopClient(c shard.Caller) *ShopClient {
-	return &ShopClient{port: c.ShardPort(shopKind())}
+	return &ShopClient{invoker: c.ShardInvoker(shopKind())}
 }
 
 // Ref returns a reference to the Shop with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *ShopClient) Ref(id string, opts ...shard.CallOption) ShopRef {
-	return ShopRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return ShopRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *ShopClient) Tell(id string, opts ...shard.CallOption) ShopTell {
-	return ShopTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return ShopTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

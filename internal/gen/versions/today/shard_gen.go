@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI5
+const _ = codegen.ABI6
 
 // DepotAPI has the methods of a [Depot]. The entity implements it, and so does
 // a reference to an entity at any node.
@@ -47,24 +47,24 @@ var (
 // DepotClient makes references to Depot entities. It is safe for concurrent
 // use.
 type DepotClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewDepotClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewDepotClient(c shard.Caller) *DepotClient {
-	return &DepotClient{port: c.ShardPort(depotKind())}
+	return &DepotClient{invoker: c.ShardInvoker(depotKind())}
 }
 
 // Ref returns a reference to the Depot with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *DepotClient) Ref(id string, opts ...shard.CallOption) DepotRef {
-	return DepotRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return DepotRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
-	return DepotTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return DepotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -402,24 +402,24 @@ var (
 // ParcelClient makes references to Parcel entities. It is safe for concurrent
 // use.
 type ParcelClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewParcelClient returns a client that calls through c: a node, or a
 // connection from outside.
 func NewParcelClient(c shard.Caller) *ParcelClient {
-	return &ParcelClient{port: c.ShardPort(parcelKind())}
+	return &ParcelClient{invoker: c.ShardInvoker(parcelKind())}
 }
 
 // Ref returns a reference to the Parcel with that id, which need not live yet.
 // A bad id is answered by the calls.
 func (c *ParcelClient) Ref(id string, opts ...shard.CallOption) ParcelRef {
-	return ParcelRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return ParcelRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *ParcelClient) Tell(id string, opts ...shard.CallOption) ParcelTell {
-	return ParcelTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return ParcelTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain
@@ -663,24 +663,24 @@ var (
 // StockClient makes references to Stock entities. It is safe for concurrent
 // use.
 type StockClient struct {
-	port codegen.Port
+	invoker codegen.Invoker
 }
 
 // NewStockClient returns a client that calls through c: a node, or a connection
 // from outside.
 func NewStockClient(c shard.Caller) *StockClient {
-	return &StockClient{port: c.ShardPort(stockKind())}
+	return &StockClient{invoker: c.ShardInvoker(stockKind())}
 }
 
 // Ref returns a reference to the Stock with that id, which need not live yet. A
 // bad id is answered by the calls.
 func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
-	return StockRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // Tell is Ref for calls that do not wait for an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
-	return StockTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is Ref as the interface, for callers that are tested against plain

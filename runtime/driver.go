@@ -29,15 +29,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// plane is the data plane of one process: lanes, sessions to peers, routes and
+// driver is the data plane of one process: lanes, sessions to peers, routes and
 // pending calls. A node has one, and so has a connection from outside, which
 // hosts nothing. It exists before Start, so that clients can be made and calls
 // wait; open connects it.
-type plane struct {
+type driver struct {
 	cfg      Config
 	self     transport.Peer
 	log      *slog.Logger
-	ctl      planeControl
+	ctl      controlPlane
 	counters counters
 	lease    turnlease.Lease
 	memory   *remembering.Memory // a node's
@@ -81,9 +81,9 @@ type plane struct {
 	table   atomic.Pointer[placement.Table]
 }
 
-// planeControl is the data plane's interface to the control plane. Its methods do not
+// controlPlane is the data plane's interface to the control plane. Its methods do not
 // block.
-type planeControl interface {
+type controlPlane interface {
 	// ask requests a home for a kind whose calls wait.
 	ask(kind string)
 	// moveDone reports that a shard runs here under a new epoch.
@@ -107,36 +107,36 @@ type planeControl interface {
 	waits(kind string, now time.Time) (why string, hosted bool)
 }
 
-func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
-	pl := &plane{
+func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
+	drv := &driver{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
 	}
-	pl.budget = region.NewBudget(cfg.BufferBytes)
-	pl.ctx, pl.halt = context.WithCancel(context.Background())
-	pl.stop = pl.ctx.Done()
+	drv.budget = region.NewBudget(cfg.BufferBytes)
+	drv.ctx, drv.halt = context.WithCancel(context.Background())
+	drv.stop = drv.ctx.Done()
 	if cfg.Store != nil {
-		pl.durable = &durablehost.Process{
-			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: pl.ctx, Log: cfg.Logger,
+		drv.durable = &durablehost.Process{
+			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: drv.ctx, Log: cfg.Logger,
 			Spawn: func(f func()) {
-				if !pl.closed() {
-					pl.wg.Go(f)
+				if !drv.closed() {
+					drv.wg.Go(f)
 				}
 			},
-			Send: outbox{pl}.send, GivenUp: outbox{pl}.givenUp,
+			Send: outbox{drv}.send, GivenUp: outbox{drv}.givenUp,
 		}
 	}
-	pl.kinds.Store(&map[string]*kind{})
-	pl.data.Init((*dataEnv)(pl))
-	pl.peers.init(pl) // Start reports errors of cfg
-	pl.pending.Init(await.NewCaller)
-	pl.lease.Init(time.Now())
-	pl.watch.Init(pl.lease.Base())
-	pl.runs = make([]turnRunner, max(runtime.GOMAXPROCS(0), minRunners))
-	for i := range pl.runs {
-		pl.runs[i].Init(&pl.wg, &pl.watch, &pl.runs[i])
-		pl.runs[i].SetMost(cfg.runnerBytes(len(pl.runs)))
+	drv.kinds.Store(&map[string]*kind{})
+	drv.data.Init((*dataEnv)(drv))
+	drv.peers.init(drv) // Start reports errors of cfg
+	drv.pending.Init(await.NewCaller)
+	drv.lease.Init(time.Now())
+	drv.watch.Init(drv.lease.Base())
+	drv.runs = make([]turnRunner, max(runtime.GOMAXPROCS(0), minRunners))
+	for i := range drv.runs {
+		drv.runs[i].Init(&drv.wg, &drv.watch, &drv.runs[i])
+		drv.runs[i].SetMost(cfg.runnerBytes(len(drv.runs)))
 	}
-	return pl
+	return drv
 }
 
 // minRunners is the least number of runners of a process, so that turns that take just
@@ -144,61 +144,61 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 const minRunners = 4
 
 // runner returns the runner for a shard's turns.
-func (pl *plane) runner(shard uint32) *turnRunner { return &pl.runs[int(shard)%len(pl.runs)] }
+func (drv *driver) runner(shard uint32) *turnRunner { return &drv.runs[int(shard)%len(drv.runs)] }
 
 // open starts the lanes over an open link.
-func (pl *plane) open(l transport.Link) {
-	pl.tr.Store(&l)
-	for i := range pl.cfg.Lanes {
-		pl.lanes = append(pl.lanes, newLane(pl, transport.Channel(i)))
+func (drv *driver) open(l transport.Link) {
+	drv.tr.Store(&l)
+	for i := range drv.cfg.Lanes {
+		drv.lanes = append(drv.lanes, newLane(drv, transport.Channel(i)))
 	}
-	pl.wg.Go(func() { pl.watch.Run(pl.stop) })
-	pl.wg.Go(pl.sweepPending)
-	for i, l := range pl.lanes {
-		pl.wg.Go(l.run)
-		pl.wg.Go(func() { pl.peers.RunPump(pl.ctx, i) })
+	drv.wg.Go(func() { drv.watch.Run(drv.stop) })
+	drv.wg.Go(drv.sweepPending)
+	for i, l := range drv.lanes {
+		drv.wg.Go(l.run)
+		drv.wg.Go(func() { drv.peers.RunPump(drv.ctx, i) })
 	}
 }
 
 // lately returns a time that is at most about await.Sweep ago. It bounds waiting where
 // reading the clock would cost more than the rest.
-func (pl *plane) lately() time.Time {
-	if at := pl.swept.Load(); at != 0 {
-		return pl.lease.Base().Add(time.Duration(at))
+func (drv *driver) lately() time.Time {
+	if at := drv.swept.Load(); at != 0 {
+		return drv.lease.Base().Add(time.Duration(at))
 	}
 	return time.Now()
 }
 
 // sweepPending ends calls whose deadlines have passed and, every second, drops tells
 // that waited too long.
-func (pl *plane) sweepPending() {
+func (drv *driver) sweepPending() {
 	calls, tells := time.NewTicker(await.Sweep), time.NewTicker(time.Second)
 	defer calls.Stop()
 	defer tells.Stop()
 	for {
 		select {
-		case <-pl.stop:
+		case <-drv.stop:
 			return
 		case <-calls.C:
-			now := pl.lease.Now()
-			pl.swept.Store(now)
-			pl.pending.Sweep(now)
+			now := drv.lease.Now()
+			drv.swept.Store(now)
+			drv.pending.Sweep(now)
 		case <-tells.C:
-			pl.dropTells(time.Now().Add(-pl.cfg.CallTimeout)) // calls end at their own deadlines
+			drv.dropTells(time.Now().Add(-drv.cfg.CallTimeout)) // calls end at their own deadlines
 		}
 	}
 }
 
-func (pl *plane) link() transport.Link {
-	if l := pl.tr.Load(); l != nil {
+func (drv *driver) link() transport.Link {
+	if l := drv.tr.Load(); l != nil {
 		return *l
 	}
 	return noLink{}
 }
 
-func (pl *plane) closed() bool {
+func (drv *driver) closed() bool {
 	select {
-	case <-pl.stop:
+	case <-drv.stop:
 		return true
 	default:
 		return false
@@ -207,22 +207,22 @@ func (pl *plane) closed() bool {
 
 // close fails every waiting call and stops timers; the link must be closed before wait
 // returns.
-func (pl *plane) close() {
-	pl.lease.End(turnlease.Over)
-	pl.halt()
-	for _, p := range pl.peers.All() {
+func (drv *driver) close() {
+	drv.lease.End(turnlease.Over)
+	drv.halt()
+	for _, p := range drv.peers.All() {
 		left, _ := p.Close(false)
-		pl.lost.count(&pl.counters, left)
+		drv.lost.count(&drv.counters, left)
 	}
-	pl.pending.CompleteAll(pending.Result{Code: codeClosed})
+	drv.pending.CompleteAll(pending.Result{Code: codeClosed})
 }
 
-// waitEnd waits for all goroutines of the plane until ctx ends. It reports whether
+// waitEnd waits for all goroutines of the driver until ctx ends. It reports whether
 // they ended.
-func (pl *plane) waitEnd(ctx context.Context) bool {
+func (drv *driver) waitEnd(ctx context.Context) bool {
 	ended := make(chan struct{})
 	go func() { // outlives this call only if a turn or the transport does not return
-		pl.wg.Wait()
+		drv.wg.Wait()
 		close(ended)
 	}()
 	select {
@@ -241,41 +241,41 @@ const minPayload = peers.MinPayload
 // the limit.
 const smallMessage = minPayload / 2
 
-func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }
+func (drv *driver) laneOf(shard uint32) int { return laneOf(shard, drv.cfg.Lanes) }
 
 // callable is kind for a process that may host the type. A type whose name another
 // package's type has at this process cannot be called.
-func (pl *plane) callable(c codegen.Kind) *kind {
-	k := pl.kind(c)
+func (drv *driver) callable(c codegen.Kind) *kind {
+	k := drv.kind(c)
 	if k.desc.Package == c.Package {
 		return k
 	}
-	return &kind{plane: pl, desc: c, name: k.name, err: fmt.Errorf("%w: type %s is one of %s and one of %s (set name= in one's directive)",
+	return &kind{driver: drv, desc: c, name: k.name, err: fmt.Errorf("%w: type %s is one of %s and one of %s (set name= in one's directive)",
 		ErrMismatch, c.Name, k.desc.Package, c.Package)}
 }
 
 // kind returns the kind of this process, which it adds if it is new.
-func (pl *plane) kind(c codegen.Kind) *kind {
-	if k := (*pl.kinds.Load())[c.Name]; k != nil {
+func (drv *driver) kind(c codegen.Kind) *kind {
+	if k := (*drv.kinds.Load())[c.Name]; k != nil {
 		return k
 	}
-	pl.kindsMu.Lock()
-	defer pl.kindsMu.Unlock()
-	old := *pl.kinds.Load()
+	drv.kindsMu.Lock()
+	defer drv.kindsMu.Unlock()
+	old := *drv.kinds.Load()
 	if k := old[c.Name]; k != nil {
 		return k
 	}
-	k := newKind(pl, c)
+	k := newKind(drv, c)
 	next := maps.Clone(old)
 	next[c.Name] = k
-	pl.kinds.Store(&next)
-	k.adopt(nil, pl.table.Load())
+	drv.kinds.Store(&next)
+	k.adopt(nil, drv.table.Load())
 	return k
 }
 
 // singleton returns the singleton of that name, or nil if it cannot be called here.
-func (pl *plane) singleton(name string) singlehost.Callable {
-	k := (*pl.kinds.Load())[name]
+func (drv *driver) singleton(name string) singlehost.Callable {
+	k := (*drv.kinds.Load())[name]
 	if k == nil || !k.desc.Singleton || k.err != nil {
 		return nil
 	}
@@ -283,13 +283,13 @@ func (pl *plane) singleton(name string) singlehost.Callable {
 }
 
 // setTable takes a newer table: routes and hosted shards follow it.
-func (pl *plane) setTable(t *placement.Table) {
-	pl.kindsMu.Lock()
-	old := pl.table.Load()
-	pl.table.Store(t)
-	kinds := *pl.kinds.Load()
-	pl.kindsMu.Unlock()
-	pl.countMoves(old, t)
+func (drv *driver) setTable(t *placement.Table) {
+	drv.kindsMu.Lock()
+	old := drv.table.Load()
+	drv.table.Store(t)
+	kinds := *drv.kinds.Load()
+	drv.kindsMu.Unlock()
+	drv.countMoves(old, t)
 	for name, k := range kinds {
 		if old.Kind(name) != t.Kind(name) || old.Version().Term != t.Version().Term {
 			k.adopt(old, t)
@@ -298,7 +298,7 @@ func (pl *plane) setTable(t *placement.Table) {
 }
 
 // countMoves counts the shards whose home has changed.
-func (pl *plane) countMoves(old, t *placement.Table) {
+func (drv *driver) countMoves(old, t *placement.Table) {
 	for _, name := range t.Kinds() {
 		was, is := old.Kind(name), t.Kind(name)
 		if was == is || was == nil {
@@ -306,7 +306,7 @@ func (pl *plane) countMoves(old, t *placement.Table) {
 		}
 		for e := range is.All() {
 			if o, ok := was.Lookup(e.Shard); ok && !o.Owner.IsZero() && o.Owner != e.Owner {
-				pl.counters.add(tableMoved)
+				drv.counters.add(tableMoved)
 			}
 		}
 	}
@@ -314,16 +314,16 @@ func (pl *plane) countMoves(old, t *placement.Table) {
 
 // waitLease waits until this node may run turns. It fails when ctx ends first,
 // and at once when the node ends.
-func (pl *plane) waitLease(ctx context.Context) error {
-	for !pl.lease.Valid() {
-		if pl.lease.Phase() != turnlease.Renewed {
-			return pl.errClosed()
+func (drv *driver) waitLease(ctx context.Context) error {
+	for !drv.lease.Valid() {
+		if drv.lease.Phase() != turnlease.Renewed {
+			return drv.errClosed()
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-pl.stop:
-			return pl.errClosed()
+		case <-drv.stop:
+			return drv.errClosed()
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -331,9 +331,9 @@ func (pl *plane) waitLease(ctx context.Context) error {
 }
 
 // heldFor counts the calls of a kind that wait for a home.
-func (pl *plane) heldFor(name string) (n int) {
-	k := (*pl.kinds.Load())[name]
-	if k == nil || pl.held.Load() == 0 {
+func (drv *driver) heldFor(name string) (n int) {
+	k := (*drv.kinds.Load())[name]
+	if k == nil || drv.held.Load() == 0 {
 		return 0
 	}
 	for i := range k.routes {
@@ -347,12 +347,12 @@ func (pl *plane) heldFor(name string) (n int) {
 
 // pause delays a loop that waits until the table and this process agree about a home.
 // It returns an error when they do not agree in time.
-func (pl *plane) pause(try int) error {
+func (drv *driver) pause(try int) error {
 	switch {
 	case try < 3:
 		return nil
-	case pl.closed():
-		return pl.errClosed()
+	case drv.closed():
+		return drv.errClosed()
 	case try > 5000:
 		return fmt.Errorf("%w: the table and this process do not agree about its home (retry later)", ErrNoHost)
 	}
@@ -361,31 +361,31 @@ func (pl *plane) pause(try int) error {
 }
 
 // answerCode answers a call that was accepted and then could not run.
-func (pl *plane) answerCode(c *inCall, code wire.Code, text string) {
-	pl.counters.add(callRefused)
+func (drv *driver) answerCode(c *inCall, code wire.Code, text string) {
+	drv.counters.add(callRefused)
 	if c.ID == 0 {
-		pl.counters.add(tellLost)
+		drv.counters.add(tellLost)
 		return
 	}
-	pl.answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)}, nil)
+	drv.answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
 // answer brings a reply to the call's sender: to the pending table of this process, or
 // to the sender's session. By publishes it; if by is nil it is published at once.
-func (pl *plane) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
+func (drv *driver) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
 	}
-	if c.Sender.Address == pl.self.Address {
-		pl.reply(e)
+	if c.Sender.Address == drv.self.Address {
+		drv.reply(e)
 		return
 	}
 	if c.from != nil && c.Via.IsZero() && c.from.Answer(e, by) {
 		return
 	}
 	// The call was forwarded, or its sender is new on this lane.
-	if p := pl.peers.Session(c.Sender, c.lane); p == nil || !p.Answer(e, by) {
-		pl.counters.add(dropNoPeer)
+	if p := drv.peers.Session(c.Sender, c.lane); p == nil || !p.Answer(e, by) {
+		drv.counters.add(dropNoPeer)
 	}
 }
 
@@ -407,33 +407,33 @@ func (noLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
 func (noLink) MaxPayload() int { return 1 << 20 }
 
 // errClosed is the ErrClosed of this process, with the remedy.
-func (pl *plane) errClosed() error {
-	if pl.self.Client {
-		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, pl.self.Name)
+func (drv *driver) errClosed() error {
+	if drv.self.Client {
+		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, drv.self.Name)
 	}
-	return fmt.Errorf("%w: node %s has ended (its Err has the reason; make calls at another node, or start a new one)", ErrClosed, pl.self.Name)
+	return fmt.Errorf("%w: node %s has ended (its Err has the reason; make calls at another node, or start a new one)", ErrClosed, drv.self.Name)
 }
 
 // maxResult is the largest result, in bytes, that fits the broker's payload limit.
-func (pl *plane) maxResult() int {
-	return max(pl.link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead
+func (drv *driver) maxResult() int {
+	return max(drv.link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead
 }
 
 // dropTells drops the tells that have waited for a home since before limit, and counts
 // them.
-func (pl *plane) dropTells(limit time.Time) (dropped int) {
-	if pl.held.Load() == 0 {
+func (drv *driver) dropTells(limit time.Time) (dropped int) {
+	if drv.held.Load() == 0 {
 		return 0
 	}
-	for name, k := range *pl.kinds.Load() {
+	for name, k := range *drv.kinds.Load() {
 		n := 0
 		for i := range k.routes {
 			n += k.routes[i].dropTells(limit)
 		}
 		if n > 0 {
-			pl.counters.addN(tellLost, n)
-			pl.lost.unsent.Add(int64(n))
-			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name, time.Now()))
+			drv.counters.addN(tellLost, n)
+			drv.lost.unsent.Add(int64(n))
+			drv.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", drv.ctl.why(name, time.Now()))
 		}
 		dropped += n
 	}
@@ -441,21 +441,21 @@ func (pl *plane) dropTells(limit time.Time) (dropped int) {
 }
 
 // reply passes an answer of this process to its caller.
-func (pl *plane) reply(e *wire.Envelope) {
-	if !pl.data.Reply(e) {
-		pl.counters.add(replyUnclaimed)
+func (drv *driver) reply(e *wire.Envelope) {
+	if !drv.data.Reply(e) {
+		drv.counters.add(replyUnclaimed)
 	}
 }
 
 // answered takes the call of an answer out of the pending table; it is nil if no caller
 // waits for the answer. The goroutine that calls answered must wake the caller.
-func (pl *plane) answered(e *wire.Envelope) *pending.Call {
+func (drv *driver) answered(e *wire.Envelope) *pending.Call {
 	if e.Code == wire.CodeMoved {
-		pl.data.Learn(e)
+		drv.data.Learn(e)
 	}
-	c := pl.pending.Remove(e.ID)
+	c := drv.pending.Remove(e.ID)
 	if c == nil {
-		pl.counters.add(replyUnclaimed)
+		drv.counters.add(replyUnclaimed)
 		return nil
 	}
 	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
@@ -463,14 +463,14 @@ func (pl *plane) answered(e *wire.Envelope) *pending.Call {
 }
 
 // homes returns the other processes to which routes lead, each once.
-func (pl *plane) homes() (all []transport.Address) {
-	for _, k := range *pl.kinds.Load() {
+func (drv *driver) homes() (all []transport.Address) {
+	for _, k := range *drv.kinds.Load() {
 		for i := range k.routes {
 			r := &k.routes[i]
 			r.Mu.Lock()
 			a := r.Core.Owner
 			r.Mu.Unlock()
-			if !a.IsZero() && a != pl.self.Address && !slices.Contains(all, a) {
+			if !a.IsZero() && a != drv.self.Address && !slices.Contains(all, a) {
 				all = append(all, a)
 			}
 		}

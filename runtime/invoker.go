@@ -24,13 +24,13 @@ import (
 // maxIDBytes bounds an entity id.
 const maxIDBytes = 1024
 
-// port is one kind as generated clients of this process use it.
-type port struct{ kind *kind }
+// invoker calls the entities of one kind for the generated clients of this process.
+type invoker struct{ kind *kind }
 
-var _ codegen.Port = port{}
+var _ codegen.Invoker = invoker{}
 
 // Locate returns the hash and the shard of an id.
-func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
+func (p invoker) Locate(id string) (hash uint64, shard uint32, err error) {
 	k := p.kind
 	switch {
 	case k.err != nil:
@@ -49,13 +49,13 @@ func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
 	return hash, placement.ShardOf(hash, k.shards), nil
 }
 
-func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
+func (p invoker) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
 	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }
 
 // Begin starts a call. It begins the turn itself if the entity is in this process and
 // may run on the caller's goroutine.
-func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
+func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
 	if r.Odd != nil || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
 			return codegen.Turn{}, err
@@ -91,7 +91,7 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 
 // cannot is the reason why a call cannot begin: its reference is invalid, or its time
 // is over.
-func (p port) cannot(ctx context.Context, r *codegen.Ref, method string) error {
+func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 	why := r.Err()
 	if why == nil && r.Timeout() < 0 {
 		why = expired("its timeout is negative (give shard.Timeout a positive duration)")
@@ -107,10 +107,10 @@ func (p port) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 
 // waitTurn waits for the entity's turn, for a local caller. If the shard leaves
 // meanwhile, the call is encoded and sent.
-func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Turn, error) {
-	pl := p.kind.plane
+func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Turn, error) {
+	drv := p.kind.driver
 	c := &inCall{granted: make(chan *region.Entity, 1), lane: s.lane}
-	c.Entity, c.Sender, c.Local, c.Driver = r.ID, pl.self, true, c
+	c.Entity, c.Sender, c.Local, c.Driver = r.ID, drv.self, true, c
 	if up != nil {
 		c.Links = up.appendChain(nil)
 		c.Chain = shardhost.Chain(c.Links)
@@ -122,10 +122,10 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	case region.Moved, region.Forward, region.Shed:
 		return codegen.Turn{}, nil
 	case region.Overloaded:
-		pl.counters.add(callRefused)
+		drv.counters.add(callRefused)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
 	case region.Circular:
-		pl.counters.add(callRefused)
+		drv.counters.add(callRefused)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular((*shardEnv)(s).Why(&c.Call, v)))
 	}
 	up.yieldLane()
@@ -135,46 +135,46 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	case g := <-c.granted:
 		return p.granted(ctx, up, s, r, method, g)
 	case <-limit.Done():
-	case <-pl.stop:
+	case <-drv.stop:
 	}
 	if !s.Withdraw(&c.Call) { // its turn was granted at the same time
 		return p.granted(ctx, up, s, r, method, <-c.granted)
 	}
-	pl.counters.add(callExpired)
-	if pl.closed() {
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, pl.errClosed())
+	drv.counters.add(callExpired)
+	if drv.closed() {
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, drv.errClosed())
 	}
 	return codegen.Turn{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy))
 }
 
-func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, e *region.Entity) (codegen.Turn, error) {
+func (p invoker) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, e *region.Entity) (codegen.Turn, error) {
 	if e == nil {
-		p.kind.plane.counters.add(callRetried)
+		p.kind.driver.counters.add(callRetried)
 		return codegen.Turn{}, nil
 	}
 	return s.begin(ctx, up, e, method)
 }
 
 // limit returns ctx with the timeout for calls that have no deadline.
-func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
+func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
 	timeout := r.Timeout()
 	if _, ok := ctx.Deadline(); ok && timeout == 0 {
 		return ctx, func() {}
 	}
 	if timeout == 0 {
-		timeout = p.kind.plane.cfg.CallTimeout
+		timeout = p.kind.driver.cfg.CallTimeout
 	}
 	return context.WithTimeout(ctx, timeout)
 }
 
 // Check returns the reason why a call cannot be sent, or nil.
-func (p port) Check(ctx context.Context, r *codegen.Ref, method string) error {
+func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error {
 	return p.cannot(ctx, r, method)
 }
 
 // Send sends a tell. It returns nil when the tell is appended to a session or waits for
 // its shard's home; the sender does not learn whether it arrives.
-func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
+func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
 	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
@@ -187,9 +187,9 @@ func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []by
 }
 
 // tell is Send for a tell that may leave at once.
-func (p port) tell(c *outCall) error {
-	if p.kind.plane.closed() {
-		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
+func (p invoker) tell(c *outCall) error {
+	if p.kind.driver.closed() {
+		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.driver.errClosed())
 	}
 	if near, err := p.tellNear(c); err != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, err)
@@ -205,16 +205,16 @@ func (p port) tell(c *outCall) error {
 
 // Failed returns the caller's error for a call whose arguments do not encode or, if it
 // ran, whose results do not decode.
-func (p port) Failed(r *codegen.Ref, method string, ran bool, err error) error {
+func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
 		return p.fail(r, method, Executed, err)
 	}
 	return p.fail(r, method, NotExecuted, err)
 }
 
-func (p port) route(c *outCall) *route { return p.kind.routeOf(c.Ref.Hash) }
+func (p invoker) route(c *outCall) *route { return p.kind.routeOf(c.Ref.Hash) }
 
-func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
+func (p invoker) envelope(c *outCall, t wire.Type) wire.Envelope {
 	k := p.kind
 	e := wire.Envelope{
 		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),
@@ -228,7 +228,7 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 
 // enterDurable begins a turn of a durable entity for a local caller, whose goroutine is to run
 // it. It returns no entity if the call has to queue, or if the home is elsewhere.
-func (p port) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) {
+func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) {
 	k := p.kind
 	if k.host == nil || !k.host.settings.inline {
 		return nil, nil
@@ -250,7 +250,7 @@ func (p port) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) 
 // goroutine, like that of a volatile type, if its entity is active and its state is
 // completely in the log. The arguments and results of other methods are part of their
 // commits: see attempt.
-func (p port) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string) (codegen.Turn, error) {
+func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string) (codegen.Turn, error) {
 	k := p.kind
 	if k.host == nil || !k.host.desc.Reads[method] || !k.host.settings.inline || invariant.Enabled {
 		return codegen.Turn{}, nil // with invariants on, the state is compared before and after the method
@@ -280,31 +280,31 @@ func (p port) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method st
 // The stacks of many waiting callers do not fit the processor's cache. Variables for
 // sending and for failing are therefore in separate functions that are not inlined, and
 // are on the stack only as long as needed.
-func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
+func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
-	pl := p.kind.plane
+	drv := p.kind.driver
 	if p.kind.desc.Durable {
 		c.Command = newCommand(p, &c)
 	}
 	turnOf(c.Context).yieldLane()
-	limit := await.New(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
+	limit := await.New(c.Context, c.Ref.Timeout(), drv.cfg.CallTimeout, drv.tr.Load() != nil)
 	for try, again := 0, true; again; try++ {
 		var w *pending.Call
 		var id uint64
 		if w, id, err = p.attempt(&c, &limit); err != nil {
 			break
 		}
-		answered := await.Answer(c.Context, &pl.pending, w, id, &limit)
+		answered := await.Answer(c.Context, &drv.pending, w, id, &limit)
 		if answered && w.Result().Code == wire.CodeOK {
 			reply = w.Result().Payload
-			pl.pending.Free(w, c.Ref.Hash)
+			drv.pending.Free(w, c.Ref.Hash)
 			break
 		}
 		again, err = p.failed(&c, w, id, &limit, answered, try)
 	}
 	limit.Stop()
 	if c.Command != nil {
-		err = c.Command.end(&pl.commands, err)
+		err = c.Command.end(&drv.commands, err)
 	}
 	codegen.Recycle(c.Args) // a call that still waits has a copy
 	return reply, err
@@ -313,35 +313,35 @@ func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte
 // attempt sends the call once. The answer comes to w.
 //
 //go:noinline
-func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
-	pl, r := p.kind.plane, p.route(c)
-	if pl.closed() {
-		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
+func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
+	drv, r := p.kind.driver, p.route(c)
+	if drv.closed() {
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, drv.errClosed())
 	}
 	left := limit.Micros()
 	if limit.Passed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
 	}
-	if w, id = pl.pending.Open(limit.Swept(pl.lease.Base()), c.Ref.Hash); w == nil {
+	if w, id = drv.pending.Open(limit.Swept(drv.lease.Base()), c.Ref.Hash); w == nil {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 	}
-	if pl.closed() { // a call that is entered after the end gets no answer
-		pl.pending.Complete(id, pending.Result{Code: codeClosed})
+	if drv.closed() { // a call that is entered after the end gets no answer
+		drv.pending.Complete(id, pending.Result{Code: codeClosed})
 	}
 	e := p.envelope(c, wire.TypeCall)
 	e.ID, e.Timeout = id, left
 	if c.Command != nil {
 		if s, entity := p.enterDurable(c, r); entity != nil {
 			s.durable.runHere(entity, c, &e, func() { // runtime.Goexit in the method ends the caller
-				await.Abandon(&pl.pending, w, id, c.Ref.Hash)
-				_ = c.Command.end(&pl.commands, nil)
+				await.Abandon(&drv.pending, w, id, c.Ref.Hash)
+				_ = c.Command.end(&drv.commands, nil)
 			})
 			return w, id, nil
 		}
-		e.Command = c.Command.next(&pl.commands).Append(nil)
+		e.Command = c.Command.next(&drv.commands).Append(nil)
 	}
 	if err := r.send(&e); err != nil {
-		await.Abandon(&pl.pending, w, id, c.Ref.Hash)
+		await.Abandon(&drv.pending, w, id, c.Ref.Hash)
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return w, id, nil
@@ -351,16 +351,16 @@ func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id ui
 // fails with err.
 //
 //go:noinline
-func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadline, answered bool, try int) (again bool, err error) {
-	pl := p.kind.plane
+func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadline, answered bool, try int) (again bool, err error) {
+	drv := p.kind.driver
 	if res := *w.Result(); answered && res.Code != pending.Expired && res.Code != codeClosed {
-		limit.Seen(w.Over(), pl.lease.Base())
-		pl.pending.Free(w, c.Ref.Hash)
+		limit.Seen(w.Over(), drv.lease.Base())
+		drv.pending.Free(w, c.Ref.Hash)
 		if c.sendsAgain(res.Code) {
 			if res.Code == wire.CodeInDoubt {
 				c.Command.doubt = res.Text
 			}
-			pl.counters.add(callRetried)
+			drv.counters.add(callRetried)
 			if limit.Sleep(retryPause(try)) {
 				return true, nil
 			}
@@ -372,17 +372,17 @@ func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadli
 		return false, p.resultError(c, res)
 	}
 	if !answered {
-		pl.pending.Coalescer.GaveUp()
+		drv.pending.Coalescer.GaveUp()
 	}
-	pl.counters.add(callExpired)
+	drv.counters.add(callExpired)
 	err = context.DeadlineExceeded
-	if pl.closed() {
-		err = pl.errClosed()
+	if drv.closed() {
+		err = drv.errClosed()
 	} else if c.Context.Err() != nil {
 		err = c.Context.Err()
 	}
 	outcome, why := p.giveUp(c, w, id)
-	pl.pending.Free(w, c.Ref.Hash)
+	drv.pending.Free(w, c.Ref.Hash)
 	return false, p.fail(c.Ref, c.Method, outcome, c.why(err, why))
 }
 
@@ -393,15 +393,15 @@ func retryPause(try int) time.Duration {
 
 // giveUp withdraws a call whose time is over, if that is still possible, and returns
 // whether it ran.
-func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
-	pl, r := p.kind.plane, p.route(c)
-	how, on := pl.data.Withdraw(&r.Route, w, id, c.Ref.ID)
+func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
+	drv, r := p.kind.driver, p.route(c)
+	how, on := drv.data.Withdraw(&r.Route, w, id, c.Ref.ID)
 	switch how {
 	case dataplane.Unsent:
 		if p.kind.desc.Singleton {
 			return NotExecuted, r.noInstance(time.Now())
 		}
-		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
+		if n := drv.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
 			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
 		}
 		return NotExecuted, r.waitsFor(time.Now())
@@ -419,13 +419,13 @@ func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 // runner. It reports false if that is impossible: the entity is elsewhere, not active,
 // or has a turn. The tell then takes the ordinary path, on which it may wait, so that a
 // sender's tells and calls stay in order.
-func (p port) tellNear(c *outCall) (near bool, err error) {
+func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.desc.Durable {
 		return false, nil // its turn commits
 	}
 	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		s := hostedOf(e)
-		return true, p.kind.plane.runner(s.ID.Shard).offer(s, e, c)
+		return true, p.kind.driver.runner(s.ID.Shard).offer(s, e, c)
 	}
 	k := p.kind
 	s := k.routeOf(c.Ref.Hash).local()
@@ -437,11 +437,11 @@ func (p port) tellNear(c *outCall) (near bool, err error) {
 		return false, nil
 	}
 	c.Ref.Near.Store(e)
-	return true, p.kind.plane.runner(s.ID.Shard).offer(s, e, c)
+	return true, p.kind.driver.runner(s.ID.Shard).offer(s, e, c)
 }
 
 // resultError is the error for an answer without results.
-func (p port) resultError(c *outCall, res pending.Result) error {
+func (p invoker) resultError(c *outCall, res pending.Result) error {
 	kind := p.kind.desc.Name
 	switch res.Code {
 	case wire.CodeMethodError:
@@ -460,14 +460,14 @@ func (p port) resultError(c *outCall, res pending.Result) error {
 		}
 		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
 	}
-	if cause := notRun(kind, res, *p.kind.plane.cfg.SingletonBuffer); cause != nil {
+	if cause := notRun(kind, res, *p.kind.driver.cfg.SingletonBuffer); cause != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, cause)
 	}
 	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
 
 // newCommand gives a call the next command number.
-func newCommand(p port, c *outCall) *sentCommand {
+func newCommand(p invoker, c *outCall) *sentCommand {
 	if t, ok := c.Context.(*toldContext); ok {
 		return &sentCommand{id: t.id}
 	}
@@ -479,6 +479,6 @@ func newCommand(p port, c *outCall) *sentCommand {
 	if c.Ref.Odd != nil && c.Ref.Odd.Options.CommandID != "" {
 		return &sentCommand{id: durablehost.ID{Key: c.Ref.Odd.Options.CommandID}}
 	}
-	id := p.kind.plane.commands.Begin()
+	id := p.kind.driver.commands.Begin()
 	return &sentCommand{id: id, number: id.Number}
 }
