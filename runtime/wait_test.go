@@ -77,6 +77,10 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 			want = shard.Unknown
 		}
 		requireCall(t, err, context.DeadlineExceeded, want)
+		require.Eventually(t, func() bool { // a call from afar may only arrive now
+			counters := c.nodes["a"].Counters()
+			return counters["cancelled"]+counters["expired"] > 0
+		}, testPatience, testTick)
 		c.waiting(0)
 		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
