@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -85,6 +87,8 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
 	case wire.CodeNoMethod:
 		return fmt.Errorf("%w: %s has no method %s at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)", ErrNoMethod, kind, res.Text)
+	case wire.CodeForbidden:
+		return fmt.Errorf("%w: %s", ErrForbidden, res.Text)
 	case wire.CodeBadArgs:
 		return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrBadArgs, res.Text)
 	case wire.CodeActivation:
@@ -110,6 +114,11 @@ func notRun(kind string, res pending.Result, buffered int) error {
 	return nil
 }
 
+// noMethod names a method that a type lacks, and those that it has.
+func noMethod(method string, has []string) string {
+	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
+}
+
 // errLargeCommit is ErrTooLarge for the changes of a turn of a durable entity. The turn ran
 // under the call's command, so no earlier attempt of the call has been applied.
 var errLargeCommit = fmt.Errorf("%w for the store", ErrTooLarge)
@@ -120,6 +129,8 @@ const (
 	codeUnrepeatable                                     // it was sent, and is too large to be sent again
 	codeClosed                                           // this process shuts down
 	codeShed                                             // it was dropped from a full buffer for younger calls
+	codeDenied                                           // the broker refuses the subject of its home
+	codeTurnedAway                                       // its home keeps no session with this process
 )
 
 // Remedies for refusals of the layers below.

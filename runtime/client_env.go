@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -82,6 +83,12 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 
 // Refused takes the reason why a member does not serve this process.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
+
+// TurnedAway fails the calls that were sent to a member that keeps no session with this process.
+func (v *clientEnv) TurnedAway(by transport.Address, why error) {
+	v.driver.pending.CompleteSent(func(s pending.Session) bool { return s.Peer().Address == by },
+		pending.Result{Code: codeTurnedAway, Text: why.Error()})
+}
 
 // SetWhy takes the reason why a type has no home.
 func (v *clientEnv) SetWhy(kind, reason string) { v.reasons.Note(kind, reason, time.Now()) }

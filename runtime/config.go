@@ -60,6 +60,10 @@ type Config struct {
 	// hooks, and then the transfer of its state to the new home. If either takes longer,
 	// the shard stays. Default 60s, minimum 1s.
 	HandoffTimeout time.Duration
+	// LeaveDelay is how long Shutdown goes on as before, while [Node.Health] is not ready
+	// any more, before it leaves the cluster: the time that load balancers need to notice.
+	// A node that was never Up does not wait. Default 0.
+	LeaveDelay time.Duration
 	// LeaveTimeout bounds how long Shutdown gives shards away. Default 60s, minimum 1s.
 	LeaveTimeout time.Duration
 	// BufferSize bounds the calls that wait at this process because their shards have no
@@ -110,9 +114,14 @@ type Config struct {
 	// rebalancing was given up. Default 10s, minimum 1s.
 	RebalanceInterval time.Duration
 	// Gateway lets any client of the broker call the types that this node hosts, in JSON
-	// or protobuf, by a request to sh.<cluster>.gw.<kind>.<method>.<id>. Access is
-	// controlled by NATS permissions. Default false.
+	// or protobuf, by a request to sh.<cluster>.g.<caller>.<kind>.<method>.<id>. Access is
+	// controlled by NATS permissions, which grant a client its caller's name; it is "any" in
+	// clusters without permissions. Default false.
 	Gateway bool
+	// Interceptors are called around the calls and tells that this process makes, the first
+	// outermost; see [Interceptor]. With one, local calls are encoded. [Intercept] sets those of
+	// the turns that a node runs. Default none.
+	Interceptors []Interceptor
 	// Logger receives messages for operators. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -194,6 +203,7 @@ func (c Config) validate() error {
 	bad(c.CallTimeout >= time.Millisecond, "CallTimeout is %v: want at least 1ms", c.CallTimeout)
 	bad(c.JoinTimeout >= time.Second, "JoinTimeout is %v: want at least 1s", c.JoinTimeout)
 	bad(c.HandoffTimeout >= time.Second, "HandoffTimeout is %v: want at least 1s", c.HandoffTimeout)
+	bad(c.LeaveDelay >= 0, "LeaveDelay is %v: want 0 or more", c.LeaveDelay)
 	bad(c.LeaveTimeout >= time.Second, "LeaveTimeout is %v: want at least 1s", c.LeaveTimeout)
 	bad(c.BufferSize >= 1, "BufferSize is %d: want at least 1", c.BufferSize)
 	bad(c.MailboxCalls >= 1, "MailboxCalls is %d: want at least 1", c.MailboxCalls)

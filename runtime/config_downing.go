@@ -49,8 +49,8 @@ type DowningOptions struct {
 	// vote.
 	Role string
 	// StableAfter is how long the set of unreachable members must have stayed the same
-	// before it is judged; it is judged after twice that in any case. Default 20s, at
-	// least Membership.LeaseMajority. DowningBroker and DowningByHand do not use it.
+	// before it is judged; a set that goes on changing is judged after twice that and at
+	// most 5s. Default 20s, at least Membership.LeaseMajority. DowningBroker and DowningByHand do not use it.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member is unreachable before DowningAuto downs it: at
 	// least Membership.LeaseMajority. It has no default and is used only by DowningAuto.

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -65,7 +65,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 		served: make(chan struct{}), denied: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
-	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
+	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Client)}, Client: true}
 	c.driver = newDriver(cfg, self, c)
 	c.driver.lease.Renew(time.Time{})
 	c.control = control.NewClient(control.ClientConfig{
@@ -136,7 +136,9 @@ func (c *Conn) whyRefused() error {
 }
 
 // ShardInvoker is for generated code.
-func (c *Conn) ShardInvoker(k codegen.Kind) codegen.Invoker { return invoker{c.driver.kind(k)} }
+func (c *Conn) ShardInvoker(k codegen.Kind) codegen.Invoker {
+	return invokerOf(c.driver.kind(k))
+}
 
 // Close ends the connection. It waits up to two seconds until all tells have arrived;
 // calls that still wait fail. Its error says how many tells were not delivered, how many
@@ -218,6 +220,8 @@ func (c *Conn) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 // suspect reports that nobody listens at the address.
 func (c *Conn) suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
 
+func (c *Conn) knows(transport.Address) bool                           { return false }
+func (c *Conn) turnAway(transport.Peer, string)                        {}
 func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
 func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
 func (c *Conn) progress(placement.ShardID)                             {}
@@ -246,6 +250,9 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	}
 	return c.reasons.Lately(kind, now), true
 }
+
+// Health returns the health of this connection. It does no I/O.
+func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 
 // Counters returns the counters of this connection; see [Node.Counters].
 func (c *Conn) Counters() map[string]uint64 { return c.driver.counters.snapshot() }

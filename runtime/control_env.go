@@ -49,9 +49,11 @@ func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...an
 
 // controlReasons maps the counters of package control to those of this process.
 var controlReasons = [...]reason{
-	control.Foreign: frameForeign,
-	control.Newer:   messageNewer,
-	control.Ignored: frameIgnored,
+	control.Foreign:   frameForeign,
+	control.Newer:     messageNewer,
+	control.Ignored:   frameIgnored,
+	control.Forbidden: messageForbidden,
+	control.OverQuota: clientOverQuota,
 }
 
 // Count counts an event.
@@ -214,13 +216,12 @@ func (v *controlEnv) Downed(reason string) {
 // LeaveByOrder makes the node leave, on an operator's command.
 func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 
-// States serves an operator's requests about the states of entities of this node. It does not
-// block the control loop, because decoders are the user's code and may take long.
-func (v *controlEnv) States(r *operator.Request, answer func(operator.Answer)) {
+// Operate carries out an operator's request. It does not block the control loop, because decoders
+// are the user's code and may take long, and shards are many.
+func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) {
 	v.driver.wg.Go(func() {
-		var a operator.Answer
-		var err error
-		if a.Entities, err = (repairs{v.node}).states(r); err != nil {
+		a, err := inspections{v.node}.answer(v.driver.ctx, r)
+		if err != nil {
 			a.Refusal = err.Error()
 		}
 		v.loop.Post(func() { answer(a) })

@@ -23,7 +23,9 @@ type controlLoop struct {
 	loop   *loop.Loop
 	member *control.Member // used on the loop, except for methods that are safe for concurrent use
 	serves serving
+	pulse  pulse
 
+	outside   outsiders
 	suspectMu sync.Mutex
 	suspects  map[transport.Address]time.Time // when last reported
 }
@@ -55,7 +57,18 @@ func (c *controlLoop) receive() {
 			return
 		}
 		at := time.Now()
-		c.loop.Post(func() { c.member.Receive(m, at) })
+		if m.From.IsZero() || m.Kind == transport.Unreachable {
+			c.loop.Post(func() { c.member.Receive(m, at) })
+			continue
+		}
+		if !c.outside.enter(m.From.Name, at) {
+			c.driver.counters.add(clientOverQuota)
+			continue
+		}
+		c.loop.Post(func() {
+			c.member.Receive(m, at)
+			c.outside.leave(m.From.Name)
+		})
 	}
 }
 
@@ -83,6 +96,19 @@ func (c *controlLoop) moveAborted(id placement.ShardID, epoch placement.Epoch, r
 
 func (c *controlLoop) progress(id placement.ShardID) {
 	c.loop.Post(func() { c.member.Progress(id) })
+}
+
+func (c *controlLoop) turnAway(client transport.Peer, why string) {
+	c.loop.Post(func() { c.member.TurnAway(client, why) })
+}
+
+func (c *controlLoop) knows(a transport.Address) bool {
+	v := c.member.View()
+	if v == nil {
+		return false
+	}
+	_, ok := v.Member(a)
+	return ok
 }
 
 func (c *controlLoop) suspect(a transport.Address, server string) {

@@ -43,6 +43,9 @@ const (
 	leftUnacked                     // messages that a peer had not acknowledged when this node left
 	frameSent                       // frames published, each with many envelopes under load
 	messageNewer                    // control messages that only a later release knows
+	messageForbidden                // messages that their sender's class may not send
+	clientOverQuota                 // messages and sessions of clients above the bounds of their name
+	clientExpired                   // clients whose sessions ended unused, or without a listener
 	limitTooLow                     // frames that wait because the broker's payload limit is too low
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
 	// RefusedMalformed is the last.
@@ -62,7 +65,8 @@ var reasonNames = [membershipRefused]string{
 	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",
 	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", leftUnacked: "not acknowledged", frameSent: "frames sent",
-	messageNewer: "newer message", limitTooLow: "broker limit too low",
+	messageNewer: "newer message", messageForbidden: "forbidden message",
+	clientOverQuota: "client over quota", clientExpired: "client expired", limitTooLow: "broker limit too low",
 }
 
 // String names the reason.

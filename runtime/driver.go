@@ -92,11 +92,15 @@ type controlPlane interface {
 	moveAborted(id placement.ShardID, epoch placement.Epoch, reason string)
 	// progress reports a change of the shard for which others may wait.
 	progress(id placement.ShardID)
+	// knows reports whether a process is a member.
+	knows(a transport.Address) bool
 	// suspect reports that nobody listens at the address.
 	suspect(a transport.Address, server string)
 	// shardsOf returns the number of shards that the cluster's hosts give the kind,
 	// or 0 if it is unknown.
 	shardsOf(kind string) uint32
+	// turnAway tells a client that it gets no session here.
+	turnAway(client transport.Peer, why string)
 	// escalate ends this process.
 	escalate(err error)
 	// why returns the latest reason why the kind has no home, as text, or "" if
@@ -169,12 +173,17 @@ func (drv *driver) lately() time.Time {
 	return time.Now()
 }
 
-// sweepPending ends calls whose deadlines have passed and, every second, drops tells
-// that waited too long.
+// sweepClients is how often clients that are gone are looked for.
+const sweepClients = 5 * time.Second
+
+// sweepPending ends calls whose deadlines have passed, every second drops tells that waited
+// too long, and from time to time ends the sessions of clients that are gone.
 func (drv *driver) sweepPending() {
 	calls, tells := time.NewTicker(await.Sweep), time.NewTicker(time.Second)
 	defer calls.Stop()
 	defer tells.Stop()
+	clients := time.NewTicker(sweepClients)
+	defer clients.Stop()
 	for {
 		select {
 		case <-drv.stop:
@@ -183,6 +192,8 @@ func (drv *driver) sweepPending() {
 			now := drv.lease.Now()
 			drv.swept.Store(now)
 			drv.pending.Sweep(now)
+		case <-clients.C:
+			drv.peers.SweepClients(time.Now())
 		case <-tells.C:
 			drv.dropTells(time.Now().Add(-drv.cfg.CallTimeout)) // calls end at their own deadlines
 		}

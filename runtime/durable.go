@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -23,27 +22,27 @@ import (
 // are appended together, so few shards allow more commits a second than many.
 const durableShards = 64
 
+// forgottenFirst and forgottenRest are the times of a shard's walks through its records, for a type
+// without a ttl: only those of entities that were forgotten may be left over.
+const (
+	forgottenFirst = time.Hour
+	forgottenRest  = 24 * time.Hour
+)
+
+// sweepOf returns the walks through a shard's records for a type with a ttl, or 0.
+func sweepOf(ttl time.Duration) durablehost.Sweep {
+	if ttl > 0 {
+		return durablehost.Sweep{On: true}
+	}
+	return durablehost.Sweep{On: true, First: forgottenFirst, Rest: forgottenRest}
+}
+
 // durableShard is a hosted shard of a durable type, with its tenure in the store.
 type durableShard struct {
 	*durablehost.Shard
 	hosted *hostedShard
-}
-
-// durableEntity is an active entity. Only the goroutine that has the entity's turn may
-// use it.
-type durableEntity struct {
-	region.Kept
-	tenure *durablehost.Tenure // under which it was activated
-	state  []byte              // as last committed, or being committed
-	last   durable.Ticket      // the ticket of its last commit
-	ready  bool                // it has been activated
-	// expires is the Unix time in milliseconds from which it is as if it had ended; 0: never.
-	expires int64
-}
-
-// expired reports whether the entity has outlived its ttl.
-func (a *durableEntity) expired() bool {
-	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
+	tasks  heldTasks // of a singleton
+	parted parted
 }
 
 // expiry is when an entity that commits now expires; 0: never.
@@ -68,14 +67,21 @@ func newDurableShard(s *hostedShard) *durableShard {
 		Node:  drv.self.Name, Incarnation: drv.self.Incarnation, Host: drv.durable, Limits: drv.limits,
 	}
 	if drv.durable != nil {
-		c.Appends = &drv.durable.Appends
+		c.Appends, c.Claims = &drv.durable.Appends, &drv.durable.Claims
 	}
 	if drv.cfg.Store != nil { // a node without a store does not start
 		c.Store, c.Records = drv.cfg.Store.Shards(), drv.cfg.Store
 	}
+	if s.host.desc.Singleton {
+		c.Alone = &durablehost.Alone{
+			May:  s.mayRun,
+			Lost: func(err error) { s.host.died("its shard in the store was lost: " + err.Error()) },
+		}
+	}
 	if e := s.host.desc.Events; e != nil {
 		c.Journal = journalOf(e, s.host.desc.Shards)
 	}
+	c.Sweep = sweepOf(s.host.desc.TTL)
 	d.Shard = durablehost.New(c)
 	return d
 }
@@ -143,6 +149,18 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID), expires: loaded.Expires}
 	a.Driver = a
 	e.Keep(&a.Kept)
+	if s.host.desc.Activate != nil {
+		if err := tenure.Wait(ctx, a.last); err != nil { // OnActivate may tell others of these changes
+			tenure.Rest(e.ID)
+			e.Keep(nil)
+			e.State = nil
+			return nil, err
+		}
+		a.woken = true
+		if r := durableOf(t); r != nil {
+			defer r.activating()()
+		}
+	}
 	if err := s.activate(t, e); err != nil {
 		e.Value, e.State = nil, nil
 		d.lost(e)
@@ -181,16 +199,34 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 // retire commits the changes of an entity's stop hook. If err is not nil, state is not
 // the state that the hook left. It returns nil, because the region must not keep a state
 // of a durable entity.
-func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
+func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) []byte {
 	a := d.entity(e)
-	if a != nil && a.ready && a.tenure == d.Current() && err == nil && !a.expired() && !bytes.Equal(a.state, state) {
-		events, err := takeEvents(&d.hosted.host.desc, e.Value, a.state, state, false, e.ID)
-		if err == nil {
-			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
-		}
-		if err != nil {
-			d.hosted.host.passivationFailed(e, codegen.Idle, fmt.Errorf("the changes of OnPassivate are lost: %w", err))
-		}
+	if a == nil || !a.ready || err != nil || a.expired() || bytes.Equal(a.state, state) {
+		return nil
+	}
+	failed := func(err error) {
+		d.hosted.host.passivationFailed(e, why, fmt.Errorf("the changes of OnPassivate are not in the store: %w", err))
+	}
+	if a.tenure != d.Current() {
+		failed(durable.ErrNotOpen)
+		return nil
+	}
+	events, err := takeEvents(&d.hosted.host.desc, e.Value, a.state, state, false, e.ID)
+	var ticket durable.Ticket
+	if err == nil {
+		ticket, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
+	}
+	switch {
+	case err != nil:
+		failed(err)
+	case why == codegen.Stopping:
+		d.parted.add(a.tenure, ticket, failed)
+	default:
+		a.tenure.Then(ticket, func(err error) {
+			if err != nil {
+				failed(err)
+			}
+		})
 	}
 	return nil
 }
@@ -235,6 +271,12 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 			e.Value, e.State = nil, nil
 		}
 	}()
+	if why := d.strayed(e, tenure); why != "" {
+		settled = true
+		s.host.died(why)
+		d.discard(r)
+		return answer{code: wire.CodeDropped} // the next instance takes the call
+	}
 	active, err := d.activate(t, e, tenure)
 	settled = err != nil || settled
 	if err != nil {
@@ -247,18 +289,20 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 	if a, ok := s.leased(t); !ok { // the store or the hook may have taken long
 		settled = true
 		d.discard(r)
+		d.unwoken(r, e, active)
 		return a
 	}
 	if r.command.Key != "" {
 		if v := tenure.Keyed(e.ID, r.command); v.Verdict != durable.Run {
 			settled = true
 			d.discard(r)
+			d.unwoken(r, e, active)
 			return d.decided(r, v)
 		}
 	}
 	r.seen = active.last
 	a := runMethod(s, &r.encodedTurn, e, c, method)
-	a = d.settle(r, e, active, a, read)
+	a = d.settle(r, e, active, a, read && !active.woken)
 	settled = true
 	return a
 }
@@ -289,7 +333,7 @@ func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope
 // The caller has begun the turn.
 func (d *durableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
-	return a != nil && a.ready && e.Value != nil && a.tenure == d.Current() && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
+	return a != nil && a.ready && !a.woken && e.Value != nil && a.tenure == d.Current() && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
 // Before its deadline a call is told why it waits for the store: by a tenth of the time that
@@ -402,9 +446,11 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		return d.refused(r, a, fmt.Sprintf("%s/%s: %v", s.ID.Kind, clip(e.ID), err))
 	}
 	if !changed && !forget && len(events) == 0 {
+		active.woken = false
 		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
 		d.discard(r)
 		d.sendTells(r, tells)
+		d.tasks.release(r.tenure, r.ticket)
 		return a
 	}
 	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry(), Form: form(&s.host.desc)}
@@ -423,15 +469,28 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		return answer{code: wire.CodeDropped}
 	}
 	r.ticket, active.state, active.last, active.expires = ticket, state, ticket, turn.Expires
+	active.woken = false
+	d.tasks.release(r.tenure, ticket)
 	return a
 }
 
-// drop ends an activation whose turn commits nothing. The next activation begins with
-// the committed state.
+// drop ends an activation whose turn commits nothing, and the instance of a singleton. The next
+// activation begins with the committed state.
 func (d *durableShard) drop(r *durableTurn, e *region.Entity) {
 	d.discard(r)
+	d.tasks.take()
+	d.hosted.host.died("the changes of its last turn were not committed")
 	d.hosted.host.lost(e)
 	e.Value, e.State = nil, nil
+}
+
+// unwoken ends an activation whose OnActivate has told others something that no turn has committed.
+// OnActivate runs again before the next turn.
+func (d *durableShard) unwoken(r *durableTurn, e *region.Entity, active *durableEntity) {
+	if active.woken && len(r.tells.take()) > 0 {
+		d.hosted.host.lost(e)
+		e.Value, e.State = nil, nil
+	}
 }
 
 // refused is the answer for a turn whose changes are all dropped.
@@ -457,71 +516,69 @@ func (d *durableShard) sendTells(r *durableTurn, tells []durableTell) {
 	})
 }
 
-// durableTurn is a turn of a durable type's entity.
-type durableTurn struct {
-	remoteTurn
-	tenure  *durablehost.Tenure
-	read    bool            // its method changes nothing
-	command durable.Command // the zero Command: none
-	ticket  durable.Ticket  // the answer waits for it
-	seen    durable.Ticket  // calls that the turn makes wait for it
-	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
-
-	mu    sync.Mutex
-	calls durable.Calls
-	tells durableTells
-}
-
-// durableOf returns t as a turn of a durable type, or nil if it is none.
-func durableOf(t *turn) *durableTurn {
-	if t == nil {
-		return nil
+// activateInstance activates a singleton's instance, in a turn that has begun, with the state from the
+// store, and commits the changes of OnActivate.
+func (d *durableShard) activateInstance(t *turn, e *region.Entity) error {
+	tenure, err := d.Tenure(t)
+	if err != nil {
+		return err
 	}
-	d, _ := t.parent.(*durableTurn)
-	return d
-}
-
-// mayLeave reports whether the answer may leave at once.
-func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
-
-// answer sends an answer when everything that it saw is in the log. If the tenure ends
-// before that, the caller sends the call to the next home.
-func (d *durableTurn) answer(drv *driver, c *inCall, a answer) {
-	a.after = nil
-	drv.answering.Add(1)
-	then := d.tenure.Then
-	if c.hasCommand() {
-		then = d.tenure.Answer // its caller asks again
+	d.tasks.take() // of an activation that failed
+	a, err := d.activate(t, e, tenure)
+	if err != nil {
+		return err
 	}
-	then(d.ticket, func(err error) {
-		defer drv.answering.Add(-1)
-		if err != nil {
-			a = answer{code: wire.CodeInDoubt, text: err.Error()}
+	h := &d.hosted.host.desc
+	state, err := d.encode(e.Value, e.State)
+	if err != nil {
+		return err
+	}
+	events, err := takeEvents(h, e.Value, a.state, state, false, e.ID)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(state, a.state) || len(events) > 0 {
+		if a.last, err = tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Form: form(h)}); err != nil {
+			return fmt.Errorf("the changes of OnActivate: %w", err)
 		}
-		c.answer(drv, a, peers.Pumps{})
-	})
+		a.state = state
+	}
+	a.woken = false
+	d.tasks.release(tenure, a.last)
+	return nil
 }
 
-// before waits until everything that the turn saw is in the log, because something is
-// about to leave the turn.
-func (d *durableTurn) before(ctx context.Context) error {
-	if d.tenure.Reached(d.seen) {
-		return nil
+// strayed returns why the instance of a singleton must end before another turn; "" if it need not, or
+// if the type is no singleton.
+func (d *durableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) string {
+	in := d.hosted.host.instance
+	if in == nil {
+		return ""
 	}
-	d.turn.yieldLane()
-	return d.tenure.Wait(ctx, d.seen)
+	a := d.entity(e)
+	if a == nil || a.tenure != tenure || !a.ready || e.Value == nil {
+		return "its shard was claimed anew in the store"
+	}
+	if in.HadTasks() && d.differs(e, a) {
+		return strayedState
+	}
+	return ""
 }
 
-// nested is the command of a call that the turn makes; it is zero if the turn has no
-// command.
-func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
-	if d.command.Number == 0 {
-		return durablehost.ID{}
+// differs reports whether the state differs from the one that was committed last.
+func (d *durableShard) differs(e *region.Entity, a *durableEntity) bool {
+	state, err := d.encode(e.Value, e.State)
+	return err != nil || !bytes.Equal(state, a.state)
+}
+
+// undoStray has the state of a singleton that is about to end not be committed if it was changed
+// outside a turn.
+func (d *durableShard) undoStray(e *region.Entity) {
+	a := d.entity(e)
+	if a != nil && a.ready && e.Value != nil && d.hosted.host.instance.HadTasks() && d.differs(e, a) {
+		a.ready = false
+		d.hosted.driver().log.Error("singleton's changes are lost", "kind", d.hosted.ID.Kind, "why", strayedState)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	id := d.turn.shard().ID
-	return durablehost.Nested(d.command, durable.Target{Log: id.Kind, Shard: id.Shard}, &d.calls, kind, entity, method)
 }
 
 // replyOf encodes an answer for the log.

@@ -31,6 +31,9 @@ var (
 	ErrTooLarge = errors.New("message too large")
 	// ErrNoResult means that the method ran and its results cannot be encoded.
 	ErrNoResult = errors.New("results do not encode")
+	// ErrForbidden means that the caller has no right to send the call; the text names the
+	// missing right. See docs/security.md.
+	ErrForbidden = errors.New("forbidden")
 	// ErrBadID means that an entity id is not 1 to 1024 bytes long.
 	ErrBadID = errors.New("bad entity id")
 	// ErrMismatch means that caller and host disagree about the type, for example

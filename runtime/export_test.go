@@ -1,11 +1,13 @@
 package shard
 
 import (
+	"context"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/turnlease"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -84,6 +86,9 @@ func (n *Node) RestIdle(kind string) {
 	}
 }
 
+// Passivated returns the number of entities that were passivated. It allocates nothing.
+func (n *Node) Passivated() uint64 { return n.driver.counters[entityPassivated].Load() }
+
 // Evict makes room where more entities of a kind are active than may be.
 func (n *Node) Evict(kind string) {
 	h := (*n.driver.kinds.Load())[kind].host
@@ -151,4 +156,15 @@ func (c *Conn) Appended(kind, id string) uint64 {
 	t.Session.(*peers.Session).Lock()
 	defer t.Session.(*peers.Session).Unlock()
 	return t.Session.(*peers.Session).Core.Next() - 1
+}
+
+// Forge has the calls of ctx say about themselves what only members may say.
+func Forge(ctx context.Context, info wire.Info) context.Context { return withOutgoing(ctx, info) }
+
+// Inject sends an envelope to a node of the entity's shard, whatever the connection itself would
+// send, behind what it has sent for the shard.
+func (c *Conn) Inject(to transport.Peer, kind, id string, e wire.Envelope) {
+	at := c.ShardOf(kind, id)
+	e.Kind, e.Shard, e.Entity = []byte(kind), at.Shard, []byte(id)
+	c.driver.peers.Session(to, c.driver.laneOf(at.Shard)).Post(&e)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/identity"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/transport"
 	"github.com/shardgen/shardgen/transport/memory"
@@ -94,7 +95,7 @@ func TestForeignBytes(t *testing.T) {
 	_, err := accounts.Ref("bob").Add(testContext(t), 1)
 	require.NoError(t, err)
 	link, err := c.broker.Transport().Open(testContext(t), transport.Options{
-		Cluster: "test", Self: transport.Address{Name: "stranger", Incarnation: 7}, Lanes: 4, Client: true,
+		Cluster: "test", Self: transport.Address{Name: "stranger", Incarnation: identity.Mark(identity.Client, 7)}, Lanes: 4, Client: true,
 		OnState: func(transport.Channel, transport.State) {},
 	})
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/wire"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/transport"
@@ -26,7 +27,7 @@ func testFrameGoesOn(t *testing.T, typ wire.Type) {
 	a := c.start("a")
 	accounts := fixture.NewAccountClient(a)
 	settle(t, accounts, "bob", "log")
-	peer := transport.Peer{Address: transport.Address{Name: "stranger", Incarnation: 7}, Client: true}
+	peer := transport.Peer{Address: transport.Address{Name: "stranger", Incarnation: identity.Mark(identity.Client, 7)}, Client: true}
 	link, err := c.broker.Transport().Open(testContext(t), transport.Options{
 		Cluster: "test", Self: peer.Address, Client: true, Lanes: 1, OnState: func(transport.Channel, transport.State) {},
 	})

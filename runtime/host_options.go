@@ -38,6 +38,7 @@ type hostSettings struct {
 
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
+	intercept   []Interceptor
 	remember    *RememberOptions             // nil: entities are not remembered
 	decide      func(error) SupervisorAction // nil: resume
 	backoff     time.Duration
@@ -116,6 +117,17 @@ func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.mailbo
 // Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes applies as well. Members may
 // differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
+
+// Intercept has interceptors called around the turns of the type at this node, the first outermost.
+// They see the caller before the entity is activated, and may refuse. The method gets the context
+// that the last one gave to next, and so its values. Calls of a type with interceptors are encoded,
+// also those of the same process, and do not run on their callers' goroutines unless the type is
+// durable; a type without interceptors costs nothing more. Hooks, tasks of singletons, and
+// activations without a call are not intercepted. Default none. Members may differ, but then calls
+// are refused or not depending on where their entity lives.
+func Intercept(interceptors ...Interceptor) HostOption {
+	return func(s *hostSettings) { s.intercept = append(s.intercept, interceptors...) }
+}
 
 // Strategies that place shards, for [Allocation].
 type (

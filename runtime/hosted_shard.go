@@ -188,7 +188,7 @@ func (s *hostedShard) endTurn(e *region.Entity) {
 
 // begin starts a turn of a local caller on its own goroutine.
 func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string) (codegen.Turn, error) {
-	t := &turn{parent: ctx, entity: e}
+	t := &turn{parent: ctx, entity: e, method: method}
 	if up != nil {
 		t.depth = up.depth + 1
 	}
@@ -360,7 +360,7 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 		s.host.passivationFailed(e, why, err)
 	}
 	if s.durable != nil {
-		state = s.durable.retire(e, state, err)
+		state = s.durable.retire(e, why, state, err)
 	}
 	s.host.lost(e)
 	e.Value, e.State = nil, state

@@ -72,7 +72,7 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (code
 			return codegen.Turn{}, nil
 		}
 	}
-	if p.kind.desc.Durable {
+	if p.kind.encodes {
 		return p.beginRead(ctx, up, r, method)
 	}
 	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
@@ -220,8 +220,11 @@ func (p invoker) envelope(c *outCall, t wire.Type) wire.Envelope {
 		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),
 		Entity: wire.BytesOf(c.Ref.ID), Method: wire.BytesOf(c.Method), Payload: c.Args,
 	}
-	if t == wire.TypeCall {
+	if t == wire.TypeCall && !k.driver.self.Client { // members take no chain from others
 		e.Chain = turnOf(c.Context).appendChain(nil)
+	}
+	if o, ok := c.Context.Value(outgoingKey{}).(*outgoing); ok {
+		e.Info = o.encoded
 	}
 	return e
 }
@@ -252,7 +255,7 @@ func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entit
 // commits: see attempt.
 func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string) (codegen.Turn, error) {
 	k := p.kind
-	if k.host == nil || !k.host.desc.Reads[method] || !k.host.settings.inline || invariant.Enabled {
+	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.desc.Reads[method] || !k.host.settings.inline || invariant.Enabled {
 		return codegen.Turn{}, nil // with invariants on, the state is compared before and after the method
 	}
 	e, ok := r.Near.Load().(*region.Entity)
@@ -420,8 +423,8 @@ func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error)
 // or has a turn. The tell then takes the ordinary path, on which it may wait, so that a
 // sender's tells and calls stay in order.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
-	if p.kind.desc.Durable {
-		return false, nil // its turn commits
+	if p.kind.encodes || outgoingOf(c.Context) != nil {
+		return false, nil // its turn commits, or it has more than arguments
 	}
 	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		s := hostedOf(e)
@@ -448,12 +451,18 @@ func (p invoker) resultError(c *outCall, res pending.Result) error {
 		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, causes: codegen.Causes(p.kind.errors(), res.Payload)}
 	case wire.CodePanic:
 		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true}
+	case wire.CodeIntercepted:
+		return p.fail(c.Ref, c.Method, NotExecuted, &refused{res.Text, codegen.Causes(p.kind.errors(), res.Payload)})
 	case wire.CodeTooLarge:
 		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
 	case wire.CodeNoResult:
 		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.Text)))
 	case codeUnrepeatable:
 		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
+	case codeTurnedAway:
+		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s", ErrOverloaded, res.Text))
+	case codeDenied:
+		return p.fail(c.Ref, c.Method, Unknown, errors.New(res.Text))
 	case pending.Lost:
 		if res.Text != "" {
 			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
-	"github.com/shardgen/shardgen/internal/prefetch"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -30,10 +30,10 @@ type lane struct {
 	header wire.FrameHeader
 	size   int // of the frame under way, in bytes
 	from   *peers.Session
-	at     time.Time // when the frame arrived
-	rest   []byte    // the part of the frame under way that is not parsed yet
-	seq    uint64    // of the next envelope
-	ahead  readAhead // the envelopes that are parsed and not handled
+	at     time.Time     // when the frame arrived
+	rest   []byte        // the part of the frame under way that is not parsed yet
+	seq    uint64        // of the next envelope
+	next   wire.Envelope // the one under way; reused
 	skip   uint32
 	open   bool // a frame is under way
 	// answered are calls of this process whose answers are in the current frame.
@@ -41,8 +41,6 @@ type lane struct {
 	slow     runtoken.SlowTurnDetector
 	kind     *kind   // of the previous call, and mostly of the next one
 	spare    *inCall // a call whose turn has ended, for reuse
-	// unpublished is the number of frames whose answers are in the Batch.
-	unpublished int
 
 	done chan struct{} // closed when the link has nothing more to receive
 }
@@ -54,10 +52,6 @@ func newLane(drv *driver, ch transport.Channel) *lane {
 	return l
 }
 
-// framesAPublish is the largest number of frames whose answers are published together
-// while more frames wait to be received.
-const framesAPublish = 8
-
 // run handles messages until the link closes or another goroutine takes over the lane.
 func (l *lane) run() {
 	for {
@@ -67,7 +61,7 @@ func (l *lane) run() {
 		m, ok := l.driver.link().TryReceive(l.ch)
 		if !ok {
 			l.slow.Rest()
-			l.publish()
+			l.Publish()
 			var err error
 			if m, err = l.driver.link().Receive(l.ch); err != nil {
 				if !errors.Is(err, transport.ErrClosed) {
@@ -92,6 +86,10 @@ func (l *lane) resume() {
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()
+	if m.Kind == transport.Unreachable && len(m.Payload) > 0 {
+		drv.peers.denied(int(l.ch), m.From, string(m.Payload))
+		return
+	}
 	if m.Kind == transport.Unreachable {
 		drv.counters.add(frameBounced)
 		drv.ctl.suspect(m.From, m.Server)
@@ -101,6 +99,9 @@ func (l *lane) message(m transport.Message) {
 		return
 	}
 	h, rest, err := l.reader.Header(m.Payload)
+	if err == nil && !wire.Vouched(m, h.From) {
+		err = wire.ErrForged
+	}
 	if err != nil {
 		if n, tell := drv.counters.addSeldom(frameForeign); tell {
 			drv.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
@@ -129,8 +130,9 @@ func (l *lane) message(m transport.Message) {
 // goroutine still has the lane.
 func (l *lane) frame() bool {
 	for l.seq < l.header.Seq+uint64(l.header.Count) {
-		e, err := l.nextEnvelope()
-		if e == nil {
+		e := &l.next
+		rest, ok, err := wire.NextEnvelope(l.rest, e)
+		if !ok || err != nil {
 			if n, tell := l.driver.counters.addSeldom(frameForeign); tell {
 				l.driver.log.Warn("frame refused", "from", l.from.Peer().Address.String(), "err", bounded.Error(err), "count", n)
 			}
@@ -138,7 +140,7 @@ func (l *lane) frame() bool {
 			break
 		}
 		seq := l.seq
-		l.seq = seq + 1
+		l.rest, l.seq = rest, seq+1
 		if l.skip > 0 {
 			l.skip--
 			continue
@@ -147,7 +149,7 @@ func (l *lane) frame() bool {
 			return false
 		}
 	}
-	l.ahead.clear()
+	l.next = wire.Envelope{} // drop the references to the frame
 	l.wake()
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
@@ -161,16 +163,8 @@ func (l *lane) frame() bool {
 			l.driver.data.PeerGone(p.Peer().Address, int(l.ch), true)
 		}
 	}
-	if l.unpublished++; l.unpublished >= framesAPublish {
-		l.publish()
-	}
-	return true
-}
-
-// publish publishes the envelopes that were appended to sessions since the last call.
-func (l *lane) publish() {
 	l.Publish()
-	l.unpublished = 0
+	return true
 }
 
 // answerLater appends an envelope to a session and publishes it with the next batch.
@@ -210,6 +204,17 @@ func (l *lane) kindOf(name []byte) *kind {
 // goroutine still has the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
+	if from.Peer().Client && !l.mayClientSend(e) {
+		if n, tell := l.driver.counters.addSeldom(messageForbidden); tell {
+			l.driver.log.Warn("envelope of a client refused", "from", from.Peer().Address.String(), "type", int(e.Type), "count", n)
+		}
+		if (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && identity.Of(from.Peer().Incarnation) == identity.Client {
+			e.Node = transport.Peer{} // the answer goes to the sender, and to no process that it names
+			l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeForbidden, Text: l.missingRight(e)})
+		}
+		from.Handled.Store(seq)
+		return true
+	}
 	switch e.Type {
 	case wire.TypeCall, wire.TypeTell:
 		return l.call(e, seq)
@@ -285,94 +290,6 @@ func (l *lane) wake() {
 	l.answered = l.answered[:0]
 }
 
-// readAhead are the next envelopes of a frame, parsed before the first of them is
-// handled, so that the processor waits for all their cache misses at once, as in a
-// runner's prefetch. The lane reuses the memory.
-type readAhead struct {
-	envelopes  [prefetch.Turns]wire.Envelope
-	at, n      int  // the next one, and how many there are
-	prefetched byte // keeps the compiler from dropping the reads of warmFor
-}
-
-// clear drops the references to the frame.
-func (r *readAhead) clear() {
-	clear(r.envelopes[:r.n])
-	r.at, r.n = 0, 0
-}
-
-// nextEnvelope returns the next envelope of the frame under way; nil when the frame ends
-// or goes on with something else.
-func (l *lane) nextEnvelope() (*wire.Envelope, error) {
-	r := &l.ahead
-	if r.at == r.n {
-		if err := l.readOn(); r.n == 0 {
-			return nil, err
-		}
-		if r.n > 1 {
-			r.prefetched = l.warmFor(r.envelopes[:r.n])
-		}
-	}
-	r.at++
-	return &r.envelopes[r.at-1], nil
-}
-
-// readOn parses the next envelopes, up to the frame's end or to bytes that are not an
-// envelope. The error is returned again when the envelopes before it have been handled.
-func (l *lane) readOn() error {
-	r := &l.ahead
-	before := r.n
-	for r.at, r.n = 0, 0; r.n < len(r.envelopes); r.n++ {
-		rest, ok, err := wire.NextEnvelope(l.rest, &r.envelopes[r.n])
-		if !ok || err != nil {
-			clear(r.envelopes[r.n:max(before, r.n+1)]) // envelopes of before, or parsed in part
-			return err
-		}
-		l.rest = rest
-	}
-	return nil
-}
-
-// warmFor prefetches memory that the handling of the envelopes reads first: the entities
-// and the user's structs of calls, and the table entries of this process's answered
-// calls. It has no other effect, and its result has no meaning.
-func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
-	var entities [prefetch.Turns]*region.Entity
-	for i := range envelopes {
-		switch e := &envelopes[i]; e.Type {
-		case wire.TypeCall, wire.TypeTell:
-			entities[i] = l.likely(e)
-		case wire.TypeReply:
-			if c := l.driver.pending.At(e.ID); c != nil {
-				sum += c.Touch()
-			}
-		}
-	}
-	for _, e := range entities {
-		if e != nil {
-			e.Busy() // reads its word
-		}
-	}
-	for _, e := range entities {
-		if e != nil && e.ID != "" {
-			sum += e.ID[0] + prefetch.FirstByte(e)
-		}
-	}
-	return sum
-}
-
-// likely returns the entity for which an envelope probably is, or nil.
-func (l *lane) likely(e *wire.Envelope) *region.Entity {
-	k := l.kindOf(e.Kind)
-	if k == nil || k.host == nil || len(e.Entity) == 0 {
-		return nil
-	}
-	sh := k.host.shard(e.Shard)
-	if sh == nil {
-		return nil
-	}
-	return sh.Core.Peek(region.Hash(wire.StringOf(e.Entity)))
-}
-
 // runTurn runs a remote call's turn, on the lane's goroutine unless turns take
 // long. It reports whether this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
@@ -397,7 +314,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 // shard's lock and without an inCall, if it may run at once. If not, ran is false and
 // tellFar has done nothing. kept reports whether this goroutine still has the lane.
 func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
-	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.durable != nil {
+	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.host.kind.encodes || len(e.Info) > 0 {
 		return false, false
 	}
 	name, id := wire.StringOf(e.Method), wire.StringOf(e.Entity)
@@ -412,9 +329,56 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	l.from.Handled.Store(seq)
 	l.wake() // a turn may take long
 	l.driver.watch.Awake()
-	if !runTell(s, method, entity, name, e.Payload, &l.Token) {
+	if !runTell(s, method, entity, name, e.Payload, l.from, &l.Token) {
 		return true, false
 	}
 	l.slow.Ran(now)
 	return true, true
+}
+
+// mayClientSend reports whether a process that is no member may send the envelope: calls and
+// tells of its own, which no member has forwarded and no turn has made, and what belongs to
+// them. Answers, and the steps of a shard's move, are for members.
+func (l *lane) mayClientSend(e *wire.Envelope) bool {
+	if identity.Of(l.from.Peer().Incarnation) != identity.Client {
+		return false // operators have no part in the data plane
+	}
+	switch e.Type {
+	case 0, wire.TypeCancel:
+		return true
+	case wire.TypeCall, wire.TypeTell:
+		return e.Node.IsZero() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
+	case wire.TypeFlush:
+		// It is passed on to the member that it names, with which this one may begin a session.
+		return e.Node.IsZero() || isMember(e.Node) && l.driver.ctl.knows(e.Node.Address)
+	case wire.TypeBarrier:
+		return isMember(e.Via) // which may have left
+	}
+	return false
+}
+
+// mayClientSay reports whether a client may send calls that say this about themselves.
+func mayClientSay(info []byte) bool {
+	i, err := wire.ParseInfo(info)
+	return err == nil && i.Gateway == "" && !i.Told
+}
+
+// missingRight says why a client may not send a call.
+func (l *lane) missingRight(e *wire.Envelope) string {
+	what := "in the name of another process"
+	switch i, err := wire.ParseInfo(e.Info); {
+	case err != nil:
+		return err.Error()
+	case len(e.Chain) > 0:
+		what = "for a turn of an entity"
+	case i.Gateway != "":
+		what = "for a caller of a gateway"
+	case i.Told:
+		what = "for a tell in a log"
+	}
+	return fmt.Sprintf("%s is a client, and only members make calls %s (give the process the rights of a worker: docs/security.md)", l.from.Peer().Name, what)
+}
+
+func isMember(p transport.Peer) bool {
+	return !p.Client && identity.Of(p.Incarnation) == identity.Member
 }

@@ -32,7 +32,7 @@ func sameShard(id string, n int) (ids []string) {
 func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.HandoffTimeout = time.Second }
-	c.opts = []shard.HostOption{shard.StopTimeout(time.Minute)}
+	c.opts = []shard.HostOption{shard.StopTimeout(time.Hour)} // the hook ends when the test lets it
 	a := c.start("a")
 	accounts := fixture.NewAccountClient(c.dial("client"))
 	ctx := testContext(t)

@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -37,6 +37,8 @@ type Node struct {
 	err     error // the reason why the node ended
 	link    transport.Link
 	give    context.CancelFunc // cancels connecting; nil unless the state is stateOpening
+	leaveAt time.Time          // when Shutdown leaves the cluster; zero: not yet called
+	probe   storeProbe         // begun under mu
 
 	ordered  sync.Once     // an operator commanded it to leave
 	up       chan struct{} // closed when Up, or ended
@@ -66,7 +68,7 @@ func New(cfg Config) *Node {
 		cfg: cfg, cfgErr: cfg.validate(),
 		up: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
 	}
-	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}}
+	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Member)}}
 	n.log = cfg.Logger.With("node", cfg.Name)
 	cfg.Logger = n.log
 	n.driver = newDriver(cfg, self, nil)
@@ -81,7 +83,9 @@ func New(cfg Config) *Node {
 func (n *Node) Name() string { return n.cfg.Name }
 
 // ShardInvoker is for generated code.
-func (n *Node) ShardInvoker(k codegen.Kind) codegen.Invoker { return invoker{n.driver.callable(k)} }
+func (n *Node) ShardInvoker(k codegen.Kind) codegen.Invoker {
+	return invokerOf(n.driver.callable(k))
+}
 
 // Host makes the node host a type. It is for generated code: call the type's HostX. After
 // Start it fails, because joining compares the types. Start returns its errors too.
@@ -144,6 +148,7 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 			return err
 		}
 		k.host = host
+		k.encodes = k.desc.Durable || len(settings.intercept) > 0
 	}
 	k.declared = &settings
 	return nil
@@ -261,18 +266,16 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// Shutdown leaves the cluster in order. The node gives its shards and their state to
-// others, for at most Config.LeaveTimeout, waits up to 2.5s more until they have
+// Shutdown leaves the cluster in order. From its call on [Node.Health] is not ready. The
+// node goes on for Config.LeaveDelay, gives its shards and their state to others, for at
+// most Config.LeaveTimeout, waits up to 2.5s more until they have
 // acknowledged the calls that it forwarded to them, says goodbye and stops. Shutdown then
 // returns nil. If ctx ends first, the node stops at once, and Shutdown returns the error
 // of ctx within a second, although methods, hooks or the broker may delay the end of the
 // node until [Node.Done] is closed. Calls by this node's own clients fail once it has
 // stopped. Shutdown may be called twice.
 func (n *Node) Shutdown(ctx context.Context) error {
-	n.mu.Lock()
-	started := n.state == stateStarted
-	n.mu.Unlock()
-	if !started {
+	if !n.drainFirst(ctx) {
 		n.stop(nil)
 		return n.awaitEnd(ctx)
 	}
@@ -296,11 +299,45 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
+// drainFirst makes the node not ready and, if it was up, waits for Config.LeaveDelay after
+// the first call, until the node ends or ctx does. It reports false if the node was not
+// started.
+func (n *Node) drainFirst(ctx context.Context) bool {
+	n.mu.Lock()
+	started := n.state == stateStarted
+	if started && n.leaveAt.IsZero() {
+		n.leaveAt = time.Now()
+		select {
+		case <-n.up:
+			n.leaveAt = n.leaveAt.Add(n.cfg.LeaveDelay)
+		default:
+		}
+	}
+	delay := time.Until(n.leaveAt)
+	n.mu.Unlock()
+	if !started || delay <= 0 {
+		return started
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.done:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// leaveTime bounds leaving in order.
+func (n *Node) leaveTime() time.Duration {
+	return n.cfg.LeaveDelay + n.cfg.LeaveTimeout + 10*time.Second
+}
+
 // leaveByOrder is Shutdown on an operator's command.
 func (n *Node) leaveByOrder() {
 	n.ordered.Do(func() {
 		go func() { // ends with the node, which does not wait for this goroutine
-			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.LeaveTimeout+10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), n.leaveTime())
 			defer cancel()
 			_ = n.Shutdown(ctx) // Err has the reason
 		}()
@@ -336,7 +373,8 @@ func (n *Node) drain(ctx context.Context) {
 	drain{n.driver}.run(ctx)
 }
 
-// stopEntities runs the stop hooks of entities that no other node took over.
+// stopEntities runs the stop hooks of entities that no other node took over, and waits until the
+// store has the changes of the hooks.
 func (n *Node) stopEntities(ctx context.Context) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
@@ -344,6 +382,13 @@ func (n *Node) stopEntities(ctx context.Context) {
 		}
 		for i := range h.shards {
 			h.shards[i].stop(ctx)
+		}
+	}
+	for _, h := range n.hosted() {
+		for i := range h.shards {
+			if d := h.shards[i].durable; d != nil {
+				d.parted.confirm(ctx)
+			}
 		}
 	}
 }
@@ -434,6 +479,11 @@ func (n *Node) stop(err error) {
 	})
 }
 
+// Health returns the node's health. It does no I/O and takes well under a millisecond.
+// Its reason about the store is the answer to a question that an earlier call began; a call
+// begins another one after 5s.
+func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
+
 // Counters returns how many calls, tells, frames and shards of this node did not
 // take the direct way, by reason: "buffered", "forwarded", "retried",
 // "refused", "expired", "tell lost", "shards moved" and so on. They count from
@@ -454,6 +504,7 @@ func (n *Node) tickClock() {
 		if n.driver.clock.Add(1)%ticksASecond != 0 {
 			continue
 		}
+		n.control.pulse.beat(n.driver.lease.Now(), n.control.loop.Post)
 		for _, h := range n.hosted() {
 			notify(h.passivator.second)
 		}

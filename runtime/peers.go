@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
@@ -20,6 +22,7 @@ import (
 type peerHost struct {
 	peers.Set
 	driver *driver
+	turned atomic.Int64 // when a client was last turned away, in nanoseconds of the lease's clock
 }
 
 var _ peers.Env = (*peerHost)(nil)
@@ -48,6 +51,7 @@ var peerReasons = [...]reason{
 	peers.FrameIgnored: frameIgnored,
 	peers.NoPeer:       dropNoPeer,
 	peers.LimitTooLow:  limitTooLow,
+	peers.Expired:      clientExpired,
 }
 
 // Count counts an event, and logs events that an operator has to resolve.
@@ -59,6 +63,19 @@ func (h *peerHost) Count(e peers.Event) {
 	if n, tell := h.driver.counters.addSeldom(limitTooLow); tell {
 		h.driver.log.Error("the broker takes too little: raise its max_payload", "max_payload", h.Link().MaxPayload(), "least", minPayload, "count", n)
 	}
+}
+
+// turnAwayEvery is how often at most a client is told that it gets no session.
+const turnAwayEvery = 20 * time.Millisecond
+
+// OverQuota tells a client that it gets no session. It counts all, and tells few of a flood.
+func (h *peerHost) OverQuota(to transport.Peer) {
+	now, last := h.driver.lease.Now(), h.turned.Load()
+	if last != 0 && now-last < int64(turnAwayEvery) || !h.turned.CompareAndSwap(last, now) {
+		h.driver.counters.add(clientOverQuota)
+		return
+	}
+	h.driver.ctl.turnAway(to, fmt.Sprintf("it has sessions with %d processes called %s and no more (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
 }
 
 // Stranger closes a lane's session with a member that says no goodbye there.
@@ -113,6 +130,16 @@ func (h *peerHost) connState(ch transport.Channel, s transport.State) {
 	if s.Connected && ch != transport.Control {
 		h.Rewind(ch)
 	}
+}
+
+// denied fails the calls that wait for a process whose subject the broker refuses, or for all
+// processes on a lane that gets no connection for want of a right. An earlier sending of such a
+// call may have arrived.
+func (h *peerHost) denied(lane int, to transport.Address, why string) {
+	h.driver.pending.CompleteSent(func(s pending.Session) bool {
+		p, ok := s.(*peers.Session)
+		return ok && p.Lane() == lane && (to.IsZero() || p.Peer().Address == to)
+	}, pending.Result{Code: codeDenied, Text: why})
 }
 
 // peerLeft ends the sessions with a member that left in order, when it has had time to say

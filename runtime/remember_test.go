@@ -164,6 +164,7 @@ func TestRememberedUntil(t *testing.T) {
 	c.hooks("rested", "fresh", "idle")
 	c.hooks("ended", "fresh", "forgotten")
 	c.hooks("refuses", "fresh")
+	require.Eventually(t, func() bool { return len(c.nodes["b"].RegionState(accountKind)) == 256 }, testPatience, testTick)
 	add(t, fixture.NewAccountClient(c.nodes["b"]), "rested", 1)
 }
 

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -75,7 +78,7 @@ func (g requests) errTooMany() error {
 }
 
 func notSent(r *transport.Request, err error) error {
-	return &CallError{Kind: r.Kind, ID: r.ID, Method: r.Method, Outcome: NotExecuted, Err: err}
+	return &CallError{Kind: r.Kind, ID: r.ID, Method: bounded.Text(r.Method), Outcome: NotExecuted, Err: err}
 }
 
 // call makes one call for a client of the broker.
@@ -83,23 +86,54 @@ func (g requests) call(k *kind, r *transport.Request) {
 	n := g.node
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
 	asJSON, _ := raw.IsJSON()
-	if r.IDErr != nil {
-		g.respond(r, asJSON, nil, notSent(r, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)))
+	info, timeout, err := g.understand(k, r)
+	if err != nil {
+		g.respond(r, asJSON, nil, notSent(r, err))
 		return
 	}
-	timeout := n.cfg.CallTimeout
-	if r.Timeout != "" {
-		d, err := time.ParseDuration(r.Timeout)
-		if err != nil || d <= 0 {
-			g.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its timeout %q is not a positive duration such as 2s", r.Timeout)))
-			return
-		}
-		timeout = d
-	}
-	ctx, cancel := context.WithTimeout(n.driver.ctx, timeout)
+	ctx, cancel := context.WithTimeout(withOutgoing(n.driver.ctx, info), timeout)
 	defer cancel()
-	body, err := codegen.CallRaw(ctx, invoker{k}, k.desc, raw)
+	body, err := codegen.CallRaw(ctx, invokerOf(k), k.desc, raw)
 	g.respond(r, asJSON, body, err)
+}
+
+// understand returns the description of a request's call, and how long it may take.
+func (g requests) understand(k *kind, r *transport.Request) (info wire.Info, timeout time.Duration, err error) {
+	if r.IDErr != nil {
+		return info, 0, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)
+	}
+	if !slices.Contains(k.desc.Methods, r.Method) {
+		return info, 0, fmt.Errorf("%w: %s has no method %s", ErrNoMethod, k.desc.Name, noMethod(r.Method, k.desc.Methods))
+	}
+	if timeout, err = requestTimeout(r.Timeout, g.node.cfg.CallTimeout); err != nil {
+		return info, 0, err
+	}
+	info.Gateway = r.Caller
+	for _, key := range slices.Sorted(maps.Keys(r.Header)) {
+		for _, value := range r.Header[key] {
+			info.Headers = append(info.Headers, wire.Header{Key: strings.ToLower(key), Value: value})
+		}
+	}
+	return info, timeout, info.Check()
+}
+
+// maxRequestTimeout is the longest time that a request may ask for, unless Config.CallTimeout is
+// longer: it has one of maxRequests places meanwhile.
+const maxRequestTimeout = time.Minute
+
+// requestTimeout reads the time that a request asks for; "" asks for the usual one.
+func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
+	if asked == "" {
+		return usual, nil
+	}
+	d, err := time.ParseDuration(asked)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("its timeout %q is not a positive duration such as 2s", bounded.Text(asked))
+	}
+	if most := max(maxRequestTimeout, usual); d > most {
+		return 0, fmt.Errorf("its timeout %v is too long (want at most %v)", d, most)
+	}
+	return d, nil
 }
 
 // respond answers a request that has a reply subject: the outcome in a header, and an

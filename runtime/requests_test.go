@@ -76,12 +76,23 @@ func TestGateway(t *testing.T) {
 		{name: "too large", subject: "Account.Add.alice", body: `{"n":1e300}`, outcome: "not executed", failure: "n: json: cannot unmarshal", want: "error"},
 		{name: "deep", subject: "Account.Add.alice", body: `{"n":` + strings.Repeat("[", 20_000), outcome: "not executed", failure: "JSON", want: "error"},
 		{name: "no object", subject: "Account.Add.alice", content: shard.ContentJSON, body: `5`, outcome: "not executed", failure: "cannot unmarshal number", want: "error"},
+		{name: "a number, not declared", subject: "Account.Add.alice", body: `5`, outcome: "not executed", failure: "want an object of the arguments by their names", want: `"outcome":"not executed"`},
+		{name: "an array, not declared", subject: "Account.Add.alice", body: ` [5]`, outcome: "not executed", failure: "want an object of the arguments by their names", want: `"outcome":"not executed"`},
+		{name: "a text, not declared", subject: "Account.Add.alice", body: `"x"`, outcome: "not executed", failure: "want an object of the arguments by their names", want: `"outcome":"not executed"`},
+		{name: "null, not declared", subject: "Account.Add.alice", body: `null`, outcome: "executed", want: `{"balance":10}`},
+		{name: "a name twice", subject: "Account.Add.alice", body: `{"n":1,"n":2}`, outcome: "not executed", failure: `the name "n" is there twice`, want: "error"},
+		{name: "long unknown name", subject: "Account.Add.alice", body: `{"` + strings.Repeat("x", 2000) + `":1}`, outcome: "not executed", failure: strings.Repeat("x", 200) + "… (2000 bytes)", want: "error"},
+		{name: "long number", subject: "Account.Add.alice", body: `{"n":` + strings.Repeat("1", 2000) + `}`, outcome: "not executed", failure: "n: json: cannot unmarshal number 111", want: "error"},
+		{name: "long content type", subject: "Account.Add.alice", content: strings.Repeat("x", 2000), outcome: "not executed", failure: "… (2000 bytes)"},
+		{name: "long time-out", subject: "Account.Get.alice", timeout: strings.Repeat("x", 2000), outcome: "not executed", failure: "… (2000 bytes)", want: "error"},
+		{name: "time-out beyond the ceiling", subject: "Account.Get.alice", timeout: "61s", outcome: "not executed", failure: "its timeout 1m1s is too long (want at most 1m0s)", want: "error"},
 		{name: "cut off", subject: "Account.Add.alice", body: `{"n":`, outcome: "not executed", failure: "unexpected end of JSON input", want: "error"},
 		{name: "arguments nobody takes", subject: "Account.Get.alice", body: `{"n":1}`, outcome: "not executed", failure: `unknown name "n"`, want: "error"},
 		{name: "bad protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: "\xff", outcome: "not executed", failure: "arguments do not decode"},
 		{name: "content type", subject: "Account.Add.alice", content: "text/xml", body: `<n/>`, outcome: "not executed", failure: `content type "text/xml" (want application/json or application/protobuf)`},
-		{name: "unknown method", subject: "Account.Fly.alice", body: `{}`, outcome: "not executed", failure: "no such message", want: "error"},
-		{name: "unknown method in protobuf", subject: "Account.Fly.alice", content: shard.ContentProtobuf, outcome: "not executed", failure: "unknown method"},
+		{name: "unknown method", subject: "Account.Fly.alice", body: `{}`, outcome: "not executed", failure: "Account has no method Fly (it has Add, Echo,", want: "error"},
+		{name: "unknown method in protobuf", subject: "Account.Fly.alice", content: shard.ContentProtobuf, outcome: "not executed", failure: "unknown method: Account has no method Fly (it has Add, Echo,"},
+		{name: "long method", subject: "Account." + strings.Repeat("x", 2000) + ".alice", body: `{}`, outcome: "not executed", failure: "no method " + strings.Repeat("x", 200) + "… (2000 bytes)", want: "error"},
 		{name: "no id", subject: "Account.Get", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
 		{name: "bad escape", subject: "Account.Get.=4", body: `{}`, outcome: "not executed", failure: `bad entity id: unescape id "=4": = at its end`, want: "error"},
 		{name: "dots in an id", subject: "Account.Lines.a=20b.c", body: `{}`, outcome: "not executed", failure: `it is written "a=20b=2Ec"`, want: "error"},
@@ -91,7 +102,7 @@ func TestGateway(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := nats.NewMsg("sh.test.gw." + tt.subject)
+			m := nats.NewMsg("sh.test.g.any." + tt.subject)
 			m.Data = []byte(tt.body)
 			if tt.content != "" {
 				m.Header.Set("Content-Type", tt.content)
@@ -104,6 +115,7 @@ func TestGateway(t *testing.T) {
 			require.Equal(t, tt.outcome, answer.Header.Get("Shard-Outcome"), answer.Header.Get("Shard-Error"))
 			require.Equal(t, tt.failure != "", answer.Header.Get("Shard-Error") != "")
 			require.Contains(t, answer.Header.Get("Shard-Error"), tt.failure)
+			require.Less(t, len(answer.Header.Get("Shard-Error")), 800, "it echoes what the caller has sent")
 			if tt.want == "" {
 				require.Empty(t, answer.Data)
 			}
@@ -115,12 +127,28 @@ func TestGateway(t *testing.T) {
 	}
 
 	// A request without a reply subject is a call that nobody waits for.
-	require.NoError(t, nc.Publish("sh.test.gw.Account.Add.carol", []byte(`{"n":1}`)))
+	require.NoError(t, nc.Publish("sh.test.g.any.Account.Add.carol", []byte(`{"n":1}`)))
 	accounts := fixture.NewAccountClient(node)
 	require.Eventually(t, func() bool {
 		got, err := accounts.Ref("carol").Get(testContext(t))
 		return err == nil && got == 1
 	}, testPatience, testTick)
+
+	// A host publishes to no other subject than the inbox of the caller that its subject names.
+	other, err := nc.SubscribeSync("elsewhere.>")
+	require.NoError(t, err)
+	for _, reply := range []string{"elsewhere.purge", "_INBOX.other.x"} {
+		require.NoError(t, nc.PublishRequest("sh.test.g.web.Account.Add.dora", reply, []byte(`{"n":1}`)))
+	}
+	mine, err := nc.SubscribeSync("_INBOX.web.>")
+	require.NoError(t, err)
+	require.NoError(t, nc.PublishRequest("sh.test.g.web.Account.Add.dora", "_INBOX.web.x", []byte(`{"n":1}`)))
+	answer, err := mine.NextMsgWithContext(testContext(t))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"balance":1}`, string(answer.Data), "the others were not executed")
+	queued, _, err := other.Pending()
+	require.NoError(t, err)
+	require.Zero(t, queued)
 
 	// Generated clients make raw calls themselves.
 	body, err := accounts.CallRaw(testContext(t), shard.Raw{Method: "Add", ID: "carol", ContentType: shard.ContentJSON, Body: []byte(`{"n":1}`)})
@@ -148,14 +176,14 @@ func TestGatewayByHand(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(testPatience)))
 	lines := bufio.NewReader(conn)
-	_, err = io.WriteString(conn, "CONNECT {\"verbose\":false}\r\nSUB mine 1\r\n")
+	_, err = io.WriteString(conn, "CONNECT {\"verbose\":false}\r\nSUB _INBOX.mine 1\r\n")
 	require.NoError(t, err)
 	for _, tt := range []struct{ body, want string }{
 		{`{"n": 5}`, `{"balance":5}`},
 		{`{"n": 2}`, `{"balance":7}`},
 		{`{"m": 2}`, `{"error":"call Account/alice.Add: encode arguments from JSON: unknown name \"m\" (there are: n) (not executed)","outcome":"not executed"}`},
 	} {
-		_, err = fmt.Fprintf(conn, "PUB sh.demo.gw.Account.Add.alice mine %d\r\n%s\r\n", len(tt.body), tt.body)
+		_, err = fmt.Fprintf(conn, "PUB sh.demo.g.any.Account.Add.alice _INBOX.mine %d\r\n%s\r\n", len(tt.body), tt.body)
 		require.NoError(t, err)
 		line := ""
 		for !strings.HasPrefix(line, "MSG ") {
@@ -190,7 +218,7 @@ func TestGatewayWithoutJSON(t *testing.T) {
 // TestGatewayUnanswered: a kind that nobody hosts has no listener.
 func TestGatewayUnanswered(t *testing.T) {
 	nc, _ := gatewayCluster(t)
-	_, err := nc.Request("sh.test.gw.Nobody.Get.x", nil, 5*time.Second)
+	_, err := nc.Request("sh.test.g.any.Nobody.Get.x", nil, 5*time.Second)
 	require.ErrorIs(t, err, nats.ErrNoResponders)
 }
 

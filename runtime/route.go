@@ -31,10 +31,11 @@ type kind struct {
 	// if HostX was not called.
 	host     *host
 	declared *hostSettings
+	encodes  bool // calls are encoded at this process too, because they commit or are intercepted
 }
 
 func newKind(drv *driver, desc codegen.Kind) *kind {
-	k := &kind{driver: drv, desc: desc, name: []byte(desc.Name), err: checkKind(&desc)}
+	k := &kind{driver: drv, desc: desc, name: []byte(desc.Name), err: checkKind(&desc), encodes: desc.Durable}
 	k.errors = sync.OnceValue(func() []codegen.Error { return codegen.Errors(desc.Errors) })
 	k.shards = uint32(desc.Shards)
 	if k.err != nil {

@@ -2,13 +2,17 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -60,7 +64,10 @@ func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 		r = &whole.encodedTurn
 		r.turn.parent = whole
 	}
-	r.turn.entity, r.run = e, c.run
+	r.turn.entity, r.turn.method, r.run, r.from = e, wire.StringOf(c.Method), c.run, c.from
+	if len(c.Info) > 0 || !c.Via.IsZero() || c.Tell && hostedOf(e).durable != nil || c.from == nil && c.Sender.Address != hostedOf(e).driver().self.Address {
+		r.unusual = &unusualCall{c.Sender, c.Info, c.Tell}
+	}
 	c.encoded.Store(r)
 	return r
 }
@@ -266,18 +273,13 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 	}
 	method, ok := s.host.desc.Dispatch[string(c.Method)]
 	if !ok {
-		return answer{code: wire.CodeNoMethod, text: string(c.Method)}
+		return answer{code: wire.CodeNoMethod, text: noMethod(string(c.Method), slices.Sorted(maps.Keys(s.host.desc.Dispatch)))}
+	}
+	if len(s.host.settings.intercept) > 0 {
+		return c.within(s, r, e, method)
 	}
 	if s.durable != nil {
 		return s.durable.run(t.parent.(*durableTurn), e, c, method)
-	}
-	if e.Value == nil {
-		if err := s.activate(t, e); err != nil {
-			return notActivated(s, r, e, c, err)
-		}
-		if a, ok := s.leased(t); !ok { // the hook may have taken long
-			return a
-		}
 	}
 	return runMethod(s, r, e, c, method)
 }
@@ -292,9 +294,18 @@ func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, e
 	return answer{code: wire.CodeActivation, text: err.Error()}
 }
 
-// runMethod runs the method of an encoded call on its entity, which is active.
+// runMethod runs the method of an encoded call on its entity, which it activates if it is volatile
+// and not active.
 func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
 	drv, t := s.driver(), &r.turn
+	if e.Value == nil {
+		if err := s.activate(t, e); err != nil {
+			return notActivated(s, r, e, c, err)
+		}
+		if a, ok := s.leased(t); !ok { // the hook may have taken long
+			return a
+		}
+	}
 	var buf *[]byte
 	var out []byte // nil: no caller wants the results
 	if c.ID != 0 {
@@ -356,3 +367,80 @@ func (c *inCall) invoke(s *hostedShard, m codegen.Method, t *turn, buf []byte) (
 }
 
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }
+
+// within runs an encoded call on its entity within the host's interceptors.
+func (c *inCall) within(s *hostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
+	t, run := &r.turn, false
+	info := t.info()
+	refusal := c.asked(s, t, info, func(ctx context.Context) error {
+		switch {
+		case run:
+			return errNextTwice
+		case turnOf(ctx) != t:
+			return errContext
+		}
+		run = true
+		var own error // the method's
+		inner := func(_ context.Context, entity any, args, out []byte) ([]byte, error) {
+			out, err := method(ctx, entity, args, out)
+			own = err
+			return out, err
+		}
+		if s.durable != nil {
+			a = s.durable.run(t.parent.(*durableTurn), e, c, inner)
+		} else {
+			a = runMethod(s, r, e, c, inner)
+		}
+		return a.err(s, info, own)
+	})
+	if run {
+		return a
+	}
+	if refusal == nil {
+		refusal = errNoNext
+	}
+	s.driver().counters.add(callRefused)
+	if d := durableOf(t); d != nil {
+		for _, tell := range d.tells.take() { // of interceptors; there is no commit that they could be part of
+			tell.send()
+		}
+	}
+	text, causes := codegen.DescribeError(s.host.kind.errors(), refusal)
+	a = answer{code: wire.CodeIntercepted, text: text}
+	if len(causes) > 0 {
+		a.payload = &causes
+	}
+	return a
+}
+
+// asked calls the host's interceptors. A panic of theirs is their error.
+func (c *inCall) asked(s *hostedShard, t *turn, info Info, next func(context.Context) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.host.notePanic(t.entity.ID, "an interceptor of "+info.Method, r)
+			err = panicError("an interceptor", r)
+		}
+	}()
+	return intercept(t, s.host.settings.intercept, func(context.Context) Info { return info }, next)
+}
+
+// err is the answer as an interceptor sees it. own is the error of the method.
+func (a answer) err(s *hostedShard, call Info, own error) error {
+	switch {
+	case a.code == wire.CodeOK:
+		return nil
+	case own != nil:
+		return own
+	case a.code == wire.CodePanic:
+		return &EntityError{Kind: call.Kind, ID: call.ID, Method: call.Method, Text: a.text, Panic: true}
+	}
+	outcome := NotExecuted
+	if a.code.Executed() {
+		outcome = Executed
+	}
+	cause := notRun(call.Kind, pending.Result{Code: a.code, Text: a.text}, *s.driver().cfg.SingletonBuffer)
+	if cause == nil {
+		cause = errors.New(a.text)
+	}
+	return &CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause}
+}

@@ -270,14 +270,27 @@ func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {
 	if err := v.shard().waitLease(ctx); err != nil {
 		return err
 	}
+	if v.durable != nil {
+		return v.durable.activateInstance(t, e)
+	}
 	return v.shard().wake(t, e)
 }
+
+// Lost notes that an instance is about to lose its value.
+func (v *singletonHome) Lost(e *region.Entity) { v.host.lost(e) }
 
 // EndTurn ends the turn of an entity and begins the next one.
 func (v *singletonHome) EndTurn(e *region.Entity) { v.shard().endTurn(e) }
 
-// Rest runs the stop hooks of entities whose turns Core.Stop has begun.
+// Rest runs the stop hooks of entities whose turns Core.Stop has begun. The state of a durable
+// singleton is in the store afterwards, from where the next home takes it.
 func (v *singletonHome) Rest(entities []*region.Entity, why codegen.Passivation) {
+	if v.durable != nil {
+		for _, e := range entities {
+			v.durable.undoStray(e)
+		}
+		defer v.durable.leave()
+	}
 	_ = v.shard().restAll(entities, why, true) // its node leaves, or it dies
 }
 

@@ -18,6 +18,11 @@ import (
 // singleton through its client. A task that returns nil has ended. An error, a panic or
 // runtime.Goexit ends the instance, which is started again after a pause.
 //
+// A task of a durable singleton begins when the changes of the turn that starts it, or of
+// OnActivate, are in the store. It must not change the state: it calls a method through the client,
+// and the change is committed when the call is answered. A change that a task has made itself is
+// undone before the next turn, and ends the instance.
+//
 // Go fails with [ErrNotSingleton] for other entities.
 func Go(ctx context.Context, task func(context.Context) error) error {
 	t := turnOf(ctx)
@@ -25,7 +30,17 @@ func Go(ctx context.Context, task func(context.Context) error) error {
 		return fmt.Errorf("start a task: %w (pass the context of a singleton's method or OnActivate)", ErrNotSingleton)
 	}
 	s := t.shard()
-	if !s.host.instance.Go(task) {
+	start := s.host.instance.Go
+	if d := s.durable; d != nil {
+		start = func(task func(context.Context) error) bool {
+			begin, ok := s.host.instance.Prepare(task)
+			if ok {
+				d.tasks.add(begin)
+			}
+			return ok
+		}
+	}
+	if !start(task) {
 		return fmt.Errorf("start a task of %s: %w: the instance at %s is ending (start tasks from OnActivate of the next one)", s.ID.Kind, ErrClosed, s.driver().self.Name)
 	}
 	return nil

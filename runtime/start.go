@@ -36,7 +36,7 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 // Run calls Start, waits for ctx to end, and calls Shutdown with 10s more than
-// Config.LeaveTimeout. It returns nil after the node has left in order, and otherwise the
+// Config.LeaveDelay and Config.LeaveTimeout together. It returns nil after the node has left in order, and otherwise the
 // reason why it ended.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.Start(ctx); err != nil {
@@ -50,7 +50,7 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-n.done:
 		return n.Err()
 	}
-	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.LeaveTimeout+10*time.Second)
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.leaveTime())
 	defer cancel()
 	return n.Shutdown(leave)
 }
@@ -95,6 +95,9 @@ func (n *Node) awaitUp(ctx context.Context) bool {
 // whyNotUp returns the reason why the node is not Up yet.
 func (n *Node) whyNotUp() string {
 	v := n.events.current()
+	if n.cfg.JoinByCommand && (v == nil || v.SelfStatus == membership.NoStatus) {
+		return "no member has admitted this node yet; it joins by command (shardctl join " + n.cfg.Name + ")"
+	}
 	if v == nil || v.SelfStatus == membership.NoStatus {
 		return fmt.Sprintf("no member has admitted this node yet; it gives up after Config.JoinTimeout (%v)", n.cfg.JoinTimeout)
 	}

@@ -53,7 +53,7 @@ func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args
 	if method == nil || e.Value == nil || !s.mayRunInline() {
 		return newToldCall(s, e, name, args).runQueued(s, e, r)
 	}
-	return runTell(s, method, e, name, args, &r.Token)
+	return runTell(s, method, e, name, args, nil, &r.Token)
 }
 
 // newToldCall makes the call of a tell whose turn must wait, or whose entity must be
@@ -160,6 +160,7 @@ type durableTell struct {
 	ref     *codegen.Ref
 	method  string
 	args    []byte
+	says    *outgoing
 }
 
 // durableTells are the tells of one turn. It is safe for concurrent use.
@@ -174,7 +175,7 @@ func (d *durableTells) add(c *outCall, p invoker) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.taken {
-		d.all = append(d.all, durableTell{p, c.Ref, c.Method, slices.Clone(c.Args)})
+		d.all = append(d.all, durableTell{p, c.Ref, c.Method, slices.Clone(c.Args), outgoingOf(c.Context)})
 	}
 	return !d.taken
 }
@@ -191,9 +192,13 @@ func (d *durableTells) take() []durableTell {
 // logged returns the tell in the form of the log.
 func (t durableTell) logged() durable.Tell {
 	k := t.invoker.kind
+	body := durablehost.Body{Method: t.method, Args: t.args}
+	if t.says != nil {
+		body.Info = t.says.encoded
+	}
 	return durable.Tell{
 		Target: durable.Target{Log: k.desc.Name, Shard: placement.ShardOf(t.ref.Hash, k.shards)},
-		Entity: t.ref.ID, Body: durablehost.Body{Method: t.method, Args: t.args}.Append(nil),
+		Entity: t.ref.ID, Body: body.Append(nil),
 	}
 }
 
@@ -208,7 +213,11 @@ func loggedTells(tells []durableTell) (all []durable.Tell) {
 // send sends a tell of a turn without a commit. It is not stored, so it may be lost.
 func (t durableTell) send() {
 	drv := t.invoker.kind.driver
-	if err := t.invoker.tell(&outCall{Context: drv.ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
+	ctx := drv.ctx
+	if t.says != nil {
+		ctx = context.WithValue(ctx, outgoingKey{}, t.says)
+	}
+	if err := t.invoker.tell(&outCall{Context: ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
 		drv.lost.lose(&drv.counters, NotExecuted)
 		drv.seldom.warn(drv.log, "tell of a durable entity could not be sent", t.invoker.kind.desc.Name, t.method,
 			"kind", t.invoker.kind.desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
@@ -256,7 +265,13 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	}
 	within, cancel := context.WithTimeout(ctx, storedTellPatience)
 	defer cancel()
-	p := invoker{k}
+	info, err := wire.ParseInfo(body.Info)
+	if err != nil {
+		return false, err
+	}
+	info.Told = true
+	within = withOutgoing(within, info)
+	p := invoker{k} // its interceptors have seen the tell when it was made
 	ref := codegen.NewRef(p, tell.Entity, nil)
 	if err := p.Check(within, ref, body.Method); err != nil {
 		return false, err

@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // maxInline is the depth up to which nested local calls run on one goroutine; deeper
@@ -24,6 +29,7 @@ const maxInline = 16
 type turn struct {
 	parent context.Context // a local caller's, or the encodedTurn or remoteTurn that this is part of
 	entity *region.Entity
+	method string        // that is called; "": it has no call
 	depth  int32         // number of turns on this goroutine that wait for this one
 	flags  atomic.Uint32 // turnOver, gaveUp, and the entity's requests for its end
 }
@@ -58,9 +64,12 @@ type failure struct {
 // encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
 type encodedTurn struct {
 	turn   turn
-	run    runtoken.Hold           // its hold on its lane or runner; zero: it has none
-	failed *failure                // the failure that the supervisor decides about; nil: none
-	ctx    atomic.Pointer[endable] // made when somebody asks
+	run    runtoken.Hold  // its hold on its lane or runner; zero: it has none
+	failed *failure       // the failure that the supervisor decides about; nil: none
+	from   *peers.Session // the session on which its call came; nil: it is this process's own, or unusual has its sender
+	// unusual has parts that only some calls have; nil: none.
+	unusual *unusualCall
+	ctx     atomic.Pointer[endable] // made when somebody asks
 }
 
 // remoteTurn is a turn for an encoded call, with the call's envelope.
@@ -218,6 +227,9 @@ func Epoch(ctx context.Context) (uint64, error) {
 		return 0, ErrNoFence
 	}
 	if d := durableOf(t); d != nil {
+		if d.tenure == nil {
+			return 0, fmt.Errorf("%w: an interceptor asks, before its turn has begun", ErrNoFence)
+		}
 		return d.tenure.Epoch(), nil
 	}
 	a := t.shard().durable.entity(t.entity) // of a turn that only reads
@@ -275,10 +287,11 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 }
 
 // runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
-// whether this goroutine still has the run token.
-func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
+// whether this goroutine still has the run token. from is the session on which the tell came; nil:
+// it is this process's own.
+func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, args []byte, from *peers.Session, b *runtoken.Token) bool {
 	t := &encodedTurn{run: b.Enter()}
-	t.turn.parent, t.turn.entity = t, e
+	t.turn.parent, t.turn.entity, t.turn.method, t.from = t, e, name, from
 	t.invokeTold(s, m, name, args)
 	t.finish()
 	kept := t.run.Leave()
@@ -310,4 +323,158 @@ func (t *encodedTurn) invokeTold(s *hostedShard, m codegen.Method, name string, 
 		t.failed = s.host.failureOf(e.ID, name, err)
 	}
 	returned = true
+}
+
+// CallInfo returns the description of the call whose turn ctx belongs to: the context of a method, or
+// of OnActivate if a call activates the entity. It reports false for other contexts, also after the
+// turn has ended. A local call keeps 16 bytes for it; the rest is put together here.
+func CallInfo(ctx context.Context) (Info, bool) {
+	t := turnOf(ctx)
+	if t == nil || t.method == "" {
+		return Info{}, false
+	}
+	return t.info(), true
+}
+
+// unusualCall has the parts of a call that only some encoded calls have, for [CallInfo].
+type unusualCall struct {
+	sender transport.Peer // not the other end of the session, because the call was forwarded
+	info   []byte
+	tell   bool // of a durable entity, whose turn does not say so itself
+}
+
+// info returns the description of the turn's call.
+func (t *turn) info() Info {
+	s := t.shard()
+	i := Info{Kind: s.ID.Kind, ID: t.entity.ID, Method: t.method}
+	said, sender := wire.Info{}, s.driver().self
+	r := t.encoded()
+	if r == nil {
+		if o := outgoingOf(t.parent); o != nil {
+			said = o.info
+		}
+		if up := t.up(); up != nil {
+			i.From.Kind, i.From.ID = up.shard().ID.Kind, up.entity.ID
+		}
+	} else {
+		switch {
+		case r.unusual != nil && !r.unusual.sender.IsZero():
+			sender = r.unusual.sender
+		case r.from != nil:
+			sender = r.from.Peer()
+		}
+		if r.unusual != nil {
+			said, _ = wire.ParseInfo(r.unusual.info) // a client's was checked when it came
+		}
+		i.From.Kind, i.From.ID = r.caller()
+		i.Tell = t.parent == context.Context(r) || said.Told || r.unusual != nil && r.unusual.tell
+	}
+	i.headers = said.Headers
+	i.From.Class, i.From.Name, i.From.Incarnation = ClassMember, sender.Name, sender.Incarnation
+	switch {
+	case sender.Client:
+		i.From.Class = ClassClient
+	case said.Gateway != "":
+		i.From.Class, i.From.Name, i.From.Incarnation = ClassGateway, said.Gateway, 0
+	}
+	return i
+}
+
+// caller returns the entity whose turn waits for this one; "": none.
+func (r *encodedTurn) caller() (kind, id string) {
+	var chain []byte
+	switch whole := r.turn.parent.(type) {
+	case *remoteTurn:
+		chain = whole.chain
+	case *durableTurn:
+		chain = whole.chain
+	}
+	links, err := wire.ParseChain(chain)
+	if err != nil || len(links) == 0 {
+		return "", ""
+	}
+	last := links[len(links)-1]
+	return last.Kind, last.Entity
+}
+
+// durableTurn is a turn of a durable type's entity.
+type durableTurn struct {
+	remoteTurn
+	tenure  *durablehost.Tenure
+	read    bool            // its method changes nothing
+	command durable.Command // the zero Command: none
+	ticket  durable.Ticket  // the answer waits for it
+	seen    durable.Ticket  // calls that the turn makes wait for it
+	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
+
+	mu    sync.Mutex
+	wakes bool // OnActivate runs
+	calls durable.Calls
+	tells durableTells
+}
+
+// durableOf returns t as a turn of a durable type, or nil if it is none.
+func durableOf(t *turn) *durableTurn {
+	if t == nil {
+		return nil
+	}
+	d, _ := t.parent.(*durableTurn)
+	return d
+}
+
+// mayLeave reports whether the answer may leave at once.
+func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
+
+// answer sends an answer when everything that it saw is in the log. If the tenure ends
+// before that, the caller sends the call to the next home.
+func (d *durableTurn) answer(drv *driver, c *inCall, a answer) {
+	a.after = nil
+	drv.answering.Add(1)
+	then := d.tenure.Then
+	if c.hasCommand() {
+		then = d.tenure.Answer // its caller asks again
+	}
+	then(d.ticket, func(err error) {
+		defer drv.answering.Add(-1)
+		if err != nil {
+			a = answer{code: wire.CodeInDoubt, text: err.Error()}
+		}
+		c.answer(drv, a, peers.Pumps{})
+	})
+}
+
+// before waits until everything that the turn saw is in the log, because something is
+// about to leave the turn.
+func (d *durableTurn) before(ctx context.Context) error {
+	if d.tenure == nil || d.tenure.Reached(d.seen) { // nil: it is an interceptor's call
+		return nil
+	}
+	d.turn.yieldLane()
+	return d.tenure.Wait(ctx, d.seen)
+}
+
+// activating notes that OnActivate runs, until end is called.
+func (d *durableTurn) activating() (end func()) {
+	set := func(on bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.wakes = on
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// nested is the command of a call that the turn makes; it is zero if the turn has no
+// command. Calls of OnActivate are not the command's: if that runs again, OnActivate may not.
+func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
+	if d.command.Number == 0 {
+		return durablehost.ID{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wakes {
+		return durablehost.ID{}
+	}
+	id := d.turn.shard().ID
+	return durablehost.Nested(d.command, durable.Target{Log: id.Kind, Shard: id.Shard}, &d.calls, kind, entity, method)
 }

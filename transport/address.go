@@ -3,7 +3,6 @@ package transport
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -35,22 +34,6 @@ func (a Address) String() string {
 		return "none"
 	}
 	return fmt.Sprintf("%s#%016x", a.Name, a.Incarnation)
-}
-
-// ParseAddress reads the output of String.
-func ParseAddress(s string) (Address, error) {
-	name, hex, ok := strings.Cut(s, "#")
-	if !ok {
-		return Address{}, fmt.Errorf("parse address %.40q: want name#incarnation", s)
-	}
-	if err := CheckName("node", name); err != nil {
-		return Address{}, err
-	}
-	inc, err := strconv.ParseUint(hex, 16, 64)
-	if err != nil {
-		return Address{}, fmt.Errorf("parse address %.40q: incarnation is not hexadecimal", s)
-	}
-	return Address{Name: name, Incarnation: inc}, nil
 }
 
 // CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], the characters that

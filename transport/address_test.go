@@ -21,14 +21,6 @@ func TestAddressText(t *testing.T) {
 		if got := test.address.String(); got != test.text {
 			t.Errorf("String() = %q, want %q", got, test.text)
 		}
-		if got, err := transport.ParseAddress(test.text); err != nil || got != test.address {
-			t.Errorf("ParseAddress(%q) = %v, %v", test.text, got, err)
-		}
-	}
-	for _, bad := range []string{"", "none", "a", "a#", "#1", "a#x", "a.b#1", "a#1#2", "a#10000000000000000"} {
-		if got, err := transport.ParseAddress(bad); err == nil {
-			t.Errorf("ParseAddress(%q) = %v, want an error", bad, got)
-		}
 	}
 }
 

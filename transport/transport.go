@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/shardgen/shardgen/internal/identity"
 )
 
 // Errors of a [Link]. Adapters wrap them; test with errors.Is.
@@ -41,8 +43,11 @@ type Transport interface {
 type Options struct {
 	Cluster string  // 1 to 64 of [A-Za-z0-9_-]
 	Self    Address // the name obeys the same rule
-	Client  bool    // not a member: no request, broadcast or gateway subjects
-	Lanes   int     // number of lanes, 1 to MaxLanes
+	// Client is set for processes that are no members: clients of the cluster, and operators.
+	// The two highest bits of Self's incarnation say which: 0 for members, 1 for clients, 2 for
+	// operators who only read, 3 for operators who command.
+	Client bool
+	Lanes  int // number of lanes, 1 to MaxLanes
 	// OnState is called with each change of a channel's connection, also with the first,
 	// before Open returns. Calls for one channel come one after another, and none after
 	// Close. Once a connection broke, no Send succeeds on that channel before OnState has
@@ -59,6 +64,9 @@ func (o Options) Validate() error {
 	}
 	if err := CheckName("node", o.Self.Name); err != nil {
 		return err
+	}
+	if class := identity.Of(o.Self.Incarnation); o.Client != (class != identity.Member) {
+		return fmt.Errorf("incarnation %016x is that of a %v: Options.Client is %v", o.Self.Incarnation, class, o.Client)
 	}
 	if o.Lanes < 1 || o.Lanes > MaxLanes {
 		return fmt.Errorf("%d lanes: want 1 to %d", o.Lanes, MaxLanes)
@@ -91,6 +99,7 @@ type Link interface {
 	// channel to one peer keep their order as long as neither side's connection breaks.
 	Send(ch Channel, to Peer, token uint64, payload []byte) error
 	// Broadcast sends on Control to every member of the cluster, including the sender.
+	// Clients cannot; operators can.
 	Broadcast(payload []byte) error
 	// Anycast sends on Control to one member of the cluster that serves; the broker
 	// chooses which. If none serves, Unreachable with a zero From comes back.
@@ -138,12 +147,18 @@ const (
 // A Message is a received message. Payload belongs to the receiver; it is
 // never reused by the link.
 type Message struct {
-	Kind    Kind
+	Kind Kind
+	// Payload is empty in an Unreachable, but for one that is no proof that nobody listens: then
+	// this process's user lacks a right, and Payload is text that names it. From is the process
+	// whose subject the broker refused, or zero if the channel gets no connection.
 	Payload []byte
-	// From and Token are set for Unreachable: the address that the send named
-	// (zero for Anycast), its token, and the broker instance that answered
-	// (empty if the link has since gone through too many to tell).
-	From   Address
+	// From is the sender, as the subject names it that the broker's permissions guard: never
+	// what the payload claims. It is zero for a message of a member, whose subject proves no
+	// more than that it is one. An Unreachable has the address that the send named (zero for
+	// Anycast).
+	From Address
+	// Token and Server are set for Unreachable: the token of the send, and the broker
+	// instance that answered (empty if the link has since gone through too many to tell).
 	Token  uint64
 	Server string
 }

@@ -24,6 +24,7 @@ func BenchmarkAsk(b *testing.B) {
 	b.Run("local/mutex", func(b *testing.B) { eachPayload(b, benchmarkMutex) })
 	b.Run("local/channel", func(b *testing.B) { eachPayload(b, benchmarkChannel) })
 	b.Run("local/shardgen", benchmarkShardgenLocal)
+	b.Run("local/intercepted", benchmarkIntercepted)
 	b.Run("remote", benchmarkRemoteAsk)
 	b.Run("remote/shardgen", benchmarkShardgenRemote)
 }

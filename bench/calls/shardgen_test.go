@@ -24,10 +24,15 @@ func config(name string) shard.Config {
 }
 
 // startNode starts a member that hosts accounts.
-func startNode(tb testing.TB, name string) *shard.Node {
+func startNode(tb testing.TB, name string, opts ...shard.HostOption) *shard.Node {
 	tb.Helper()
-	node := shard.New(config(name))
-	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }); err != nil {
+	return startNodeWith(tb, config(name), opts...)
+}
+
+func startNodeWith(tb testing.TB, cfg shard.Config, opts ...shard.HostOption) *shard.Node {
+	tb.Helper()
+	node := shard.New(cfg)
+	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, opts...); err != nil {
 		tb.Fatal(err)
 	}
 	if err := node.Start(context.Background()); err != nil {
@@ -96,6 +101,18 @@ func benchmarkShardgenLocal(b *testing.B) {
 			}
 		})
 	})
+	b.Run("add/header", func(b *testing.B) {
+		b.ReportAllocs()
+		ctx, err := shard.WithHeader(ctx, "tenant", "acme")
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, err := refs[0].Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	eachPayload(b, func(b *testing.B, payload []byte) {
 		i := 0
 		for b.Loop() {
@@ -105,6 +122,34 @@ func benchmarkShardgenLocal(b *testing.B) {
 			i++
 		}
 	})
+}
+
+func goOn(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+	return next(ctx)
+}
+
+// benchmarkIntercepted calls entities that live in the caller's process, with an interceptor that
+// does nothing, at the host or at the caller.
+func benchmarkIntercepted(b *testing.B) {
+	atCaller := config("node")
+	atCaller.Interceptors = []shard.Interceptor{goOn}
+	for name, start := range map[string]func() *shard.Node{
+		"host":   func() *shard.Node { return startNode(b, "node", shard.Intercept(goOn)) },
+		"caller": func() *shard.Node { return startNodeWith(b, atCaller) },
+		"none":   func() *shard.Node { return startNode(b, "node") },
+	} {
+		b.Run(name, func(b *testing.B) {
+			node := start()
+			defer func() { _ = node.Close() }()
+			ref := references(b, node, 1)[0]
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ref.Add(context.Background(), 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 // benchmarkShardgenRemote calls entities in another member, from outside.

@@ -18,7 +18,7 @@ func TestFilesStaySmall(t *testing.T) {
 }
 
 // TestNoSleepInTests keeps sleeping from standing in for synchronisation. In a
-// testing/synctest bubble sleep is virtual, and files that use one may.
+// testing/synctest bubble sleep is virtual, and files that use one, or shardtest, may.
 func TestNoSleepInTests(t *testing.T) {
 	for _, f := range loadTree(t) {
 		if !f.test {
@@ -30,10 +30,10 @@ func TestNoSleepInTests(t *testing.T) {
 	}
 }
 
-// sleeps finds the uses of time.Sleep in a file without testing/synctest.
+// sleeps finds the uses of time.Sleep in a file without testing/synctest and shardtest.
 func sleeps(file *ast.File) []ast.Node {
 	name := importName(file, "time")
-	if name == "" || importName(file, "testing/synctest") != "" {
+	if name == "" || importName(file, "testing/synctest") != "" || importName(file, module+"/shardtest") != "" {
 		return nil
 	}
 	var found []ast.Node

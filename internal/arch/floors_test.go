@@ -23,14 +23,14 @@ internal/gen/load
 internal/gen/contract
 internal/gen/model
 
-shardtest
+shardtest runtime/health
 runtime
 internal/control
 internal/singlehost internal/remembering
 internal/dataplane
 internal/peers
 internal/await internal/runner
-internal/runtoken internal/prefetch
+internal/runtoken
 internal/pending
 internal/shardhost internal/session
 internal/routing
@@ -66,7 +66,7 @@ internal/wire
 transport
 store
 internal/invariant
-internal/bounded
+internal/bounded internal/identity internal/rights
 internal/loop internal/turnlease
 internal/transcript
 internal/arch
@@ -108,10 +108,10 @@ var rules = []rule{
 // module that is not listed may be imported by none: users inherit every one.
 var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
-	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
+	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
 	"github.com/cespare/xxhash/v2":      {"internal/control", "runtime", "internal/region", "internal/remember", "internal/durablehost"},
-	"google.golang.org/protobuf":        {"internal/control", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates"},
+	"google.golang.org/protobuf":        {"internal/control", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},

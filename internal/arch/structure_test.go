@@ -147,31 +147,37 @@ func (s *structure) largestCycle() (largest []string) {
 }
 
 // How far files of a package may depend on each other, and methods may stand outside
-// the file of their type, where debts names nothing else.
+// the file of their type.
 const (
 	maxCycle = 15 // files
 	maxAway  = 5  // percent of the methods, and never less than minAway
 	minAway  = 3
 )
 
-// A debt is what a package is allowed beyond that. Lower it with every change that
-// pays some of it back; it is never raised.
-type debt struct{ cycle, away int }
-
-var debts = map[string]debt{}
-
 // maxExported bounds the exported names of the public packages from runtime down. It is
-// only ever lowered.
+// only ever lowered, but for a feature of its own: package shard had 298 before it had the caller's
+// identity, headers and interceptors, and health.
 var maxExported = map[string]int{
-	"runtime":            298,
+	"runtime":            332,
 	"runtime/codegen":    233,
 	"runtime/membership": 87,
 	"runtime/placement":  72,
 }
 
-// maxPublic bounds the exported names of all public packages outside package shard
-// together, of which there were 1,442 once. It is only ever lowered.
-const maxPublic = 720
+// maxPublic bounds the exported names of all public packages outside package shard together,
+// of which there were 1,442 once. It is only ever lowered. Packages for features that came
+// later are not among them; maxLater bounds each.
+const maxPublic = 570
+
+// maxLater bounds the exported names of public packages that came later.
+var maxLater = map[string]int{
+	"runtime/health":    2,
+	"store":             86,
+	"store/conformance": 12,
+	"store/memory":      60,
+	"store/nats":        18,
+	"shardtest":         70,
+}
 
 // public reports whether users may import the package, and it is not package shard.
 func public(dir string) bool {
@@ -186,14 +192,16 @@ func TestStructure(t *testing.T) {
 			dirs = append(dirs, "./"+f.dir)
 		}
 	}
-	seen := map[string]bool{}
 	exported := 0
 	for _, p := range loadTyped(t, dirs...) {
 		dir := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, module), "/")
 		s := structureOf(p, dir)
-		seen[dir] = true
 		s.check(t)
-		if public(dir) {
+		if limit, later := maxLater[dir]; later {
+			if s.exported > limit {
+				t.Errorf("%s exports %d names, at most %d may be", dir, s.exported, limit)
+			}
+		} else if public(dir) {
 			exported += s.exported
 		}
 	}
@@ -201,32 +209,18 @@ func TestStructure(t *testing.T) {
 		t.Errorf("public packages export %d names outside package shard, at most %d may be", exported, maxPublic)
 	}
 	t.Logf("public packages export %d names outside package shard", exported)
-	for _, dir := range slices.Sorted(maps.Keys(debts)) {
-		if !seen[dir] {
-			t.Errorf("debts names %s, which is no package", dir)
-		}
-	}
 }
 
 // check holds a package to its bounds.
 func (s *structure) check(t *testing.T) {
-	free := debt{maxCycle, max(minAway, s.methods*maxAway/100)}
-	allowed, owes := debts[s.dir]
-	if !owes {
-		allowed = free
+	if cycle := s.largestCycle(); len(cycle) > maxCycle {
+		t.Errorf("%s: %d files depend on each other, at most %d may: %v", s.dir, len(cycle), maxCycle, cycle)
 	}
-	cycle := s.largestCycle()
-	if len(cycle) > allowed.cycle {
-		t.Errorf("%s: %d files depend on each other, at most %d may: %v", s.dir, len(cycle), allowed.cycle, cycle)
-	}
-	if len(s.away) > allowed.away {
+	if limit := max(minAway, s.methods*maxAway/100); len(s.away) > limit {
 		t.Errorf("%s: %d of %d methods stand outside the file of their type, at most %d may: %v",
-			s.dir, len(s.away), s.methods, allowed.away, s.away)
+			s.dir, len(s.away), s.methods, limit, s.away)
 	}
 	if limit, ok := maxExported[s.dir]; ok && s.exported > limit {
 		t.Errorf("%s exports %d names, at most %d may be", s.dir, s.exported, limit)
-	}
-	if owes && (len(cycle) < allowed.cycle && allowed.cycle > free.cycle || len(s.away) < allowed.away) {
-		t.Logf("%s: lower its debt to {%d, %d}", s.dir, max(len(cycle), free.cycle), max(len(s.away), free.away))
 	}
 }

@@ -50,6 +50,7 @@ func sendingOf(token uint64) (first uint64, sending uint32) {
 //     were handed out at least once.
 //  3. unacked is the sum of the bodies of the frames from handled to sendAt, and
 //     held that of all frames from head.
+//  4. refusals is the number of frames that name a refusal's sequence.
 type frames struct {
 	list       []frame // list[head:] are unacknowledged, oldest first; the last may still be open
 	next       uint64  // the sequence of the next appended envelope
@@ -139,9 +140,7 @@ func (q *frames) safeAck(f *frame, ack uint64) uint64 {
 		return ack
 	}
 	for i := len(q.list) - 1; i >= q.head && q.list[i].first >= f.first+uint64(f.count); i-- {
-		if r := q.list[i].refuses; r > 0 {
-			ack = min(ack, r-1)
-		}
+		ack = min(ack, q.list[i].refuses-1) // without a refusal the highest number: no bound
 	}
 	return ack
 }
@@ -283,7 +282,7 @@ func clone(e *wire.Envelope) wire.Envelope {
 
 // broken returns the first invariant that does not hold.
 func (q *frames) broken() error {
-	seq, unacked, held := q.acked+1, 0, 0
+	seq, unacked, held, refusals := q.acked+1, 0, 0, 0
 	for i := q.head; i < len(q.list); i++ {
 		f := &q.list[i]
 		if i == q.head {
@@ -294,6 +293,9 @@ func (q *frames) broken() error {
 		}
 		seq += uint64(f.count)
 		held += len(f.body())
+		if f.refuses > 0 {
+			refusals++
+		}
 		if i >= q.handled && i < q.sendAt {
 			unacked += len(f.body())
 			if f.sends == 0 || !f.closed {
@@ -309,6 +311,9 @@ func (q *frames) broken() error {
 	}
 	if unacked != q.unacked || held != q.held {
 		return fmt.Errorf("invariant 3: unacked %d, held %d, counted %d, %d", unacked, held, q.unacked, q.held)
+	}
+	if refusals != q.refusals {
+		return fmt.Errorf("invariant 4: %d frames with refusals, counted %d", refusals, q.refusals)
 	}
 	return nil
 }

@@ -191,6 +191,34 @@ func TestLateAcknowledgement(t *testing.T) {
 	}
 }
 
+// TestAcknowledgementWithoutNews: frames that acknowledge nothing new, or numbers that were not
+// sent, do not put off that frames are sent again.
+func TestAcknowledgementWithoutNews(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	for range 2 {
+		if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+			t.Fatal(err)
+		}
+		p.Take(now, 0)
+	}
+	if !p.Ack(&wire.FrameHeader{Ack: 1}, now) {
+		t.Error("no progress by the first acknowledgement")
+	}
+	later := now.Add(RetryAfter / 2)
+	for _, h := range []wire.FrameHeader{{Ack: 1}, {}, {Handled: 1}, {Ack: 3}, {Ack: 1, Handled: 3}} {
+		if p.Ack(&h, later) {
+			t.Errorf("progress by %+v", h)
+		}
+		if wake := p.Tick(later); !wake.Equal(now.Add(RetryAfter)) {
+			t.Errorf("after %+v: wakes at %v, want %v", h, wake, now.Add(RetryAfter))
+		}
+	}
+	if !p.Ack(&wire.FrameHeader{Ack: 2}, later) {
+		t.Error("no progress by the second acknowledgement")
+	}
+}
+
 // TestSteadyPathDoesNotAllocate: one call there, one answer back.
 func TestSteadyPathDoesNotAllocate(t *testing.T) {
 	cfg := Config{Self: peerNamed("a"), MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 23}
@@ -304,6 +332,8 @@ func TestPartlyKnownFrame(t *testing.T) {
 		{"behind a gap", 8, 2, 0, false, 6},
 		{"the gap and what is behind it", 7, 3, 0, true, 9},
 		{"no envelope", 10, 0, 0, true, 9},
+		{"no sequence", 0, 11, 0, false, 9},
+		{"sequences that wrap", 1<<64 - 5, 15, 0, false, 9},
 	} {
 		skip, ok := p.Receive(&wire.FrameHeader{Seq: step.seq, Count: step.count}, time.Unix(1000, 0))
 		if skip != step.skip || ok != step.ok || p.Received() != step.received {
@@ -345,5 +375,23 @@ func TestBounceThatComesTwice(t *testing.T) {
 		if !p.Unreached() || !p.Void(seq) {
 			t.Errorf("late %v: both sendings bounced, and the call cannot be taken back", late)
 		}
+	}
+}
+
+// TestAcknowledgedFramesAreForgotten: a session that carries one call at a time has room for few
+// frames, however many calls it has carried.
+func TestAcknowledgedFramesAreForgotten(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	for range 1000 {
+		seq, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Take(now, 0)
+		p.Ack(&wire.FrameHeader{Ack: seq, Handled: seq}, now)
+	}
+	if n := cap(p.list); n > 4 {
+		t.Errorf("room for %d frames, want at most 4", n)
 	}
 }

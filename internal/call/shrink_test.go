@@ -194,3 +194,57 @@ func TestShrinkingAndLoss(t *testing.T) {
 		}
 	}
 }
+
+// TestFrameThatIsAcknowledgedIsLeftAlone: a frame that arrived although its publication failed, or
+// was refused as too large, or that bounced, has nothing that could be divided or sent again.
+func TestFrameThatIsAcknowledgedIsLeftAlone(t *testing.T) {
+	for name, f := range map[string]func(s *shrinking, token uint64) []Oversize{
+		"too large": func(s *shrinking, token uint64) []Oversize { return s.from.Shrink(token, 30_000) },
+		"not sent":  func(s *shrinking, token uint64) []Oversize { s.from.Unsent(token, s.now); return nil },
+		"came back": func(s *shrinking, token uint64) []Oversize { s.from.Bounced(token, s.now); return nil },
+	} {
+		s := newShrinking(t)
+		s.add(wire.Envelope{Type: wire.TypeCall, ID: 1}, 40_000)
+		_, token, _ := s.from.Take(s.now, 0)
+		s.from.Ack(&wire.FrameHeader{Ack: 1, Handled: 1}, s.now)
+		if over := f(s, token); len(over) > 0 {
+			t.Errorf("%s: %+v is taken out, want nothing", name, over)
+		}
+		if err := s.from.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s.from.Unpublished() {
+			t.Errorf("%s: it is to be sent again", name)
+		}
+	}
+}
+
+// TestShrunkLimitKeepsRefusals: the frames into which one is divided have its refusals, each those
+// of its own envelopes.
+func TestShrunkLimitKeepsRefusals(t *testing.T) {
+	s := newShrinking(t)
+	for id := range uint64(20) {
+		s.add(wire.Envelope{Type: wire.TypeTell, ID: id + 1}, 2000)
+	}
+	s.add(wire.Envelope{Type: wire.TypeRefusal, Seq: 9}, 2000)
+	s.add(wire.Envelope{Type: wire.TypeRefusal, Seq: 7}, 2000)
+	s.add(wire.Envelope{Type: wire.TypeRefusal, Seq: 8}, 2000)
+	s.send(func() bool { return false })
+	s.limit = 30_000
+	s.from.Rewind()
+	s.send(func() bool { return false })
+	if err := s.from.broken(); err != nil {
+		t.Error(err)
+	}
+	var refuses []uint64
+	for _, f := range s.from.list[s.from.head:] {
+		refuses = append(refuses, f.refuses)
+	}
+	if want := []uint64{0, 7}; !slices.Equal(refuses, want) {
+		t.Errorf("the frames refuse %d, want %d", refuses, want)
+	}
+	s.again()
+	if s.from.refusals != 0 {
+		t.Errorf("%d frames with refusals, want none", s.from.refusals)
+	}
+}

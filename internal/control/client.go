@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -129,12 +130,19 @@ func (c *Client) sendBody(to transport.Peer, topic wire.ControlTopic, body []byt
 // Receive handles one message of the control channel.
 func (c *Client) Receive(m transport.Message) {
 	if m.Kind == transport.Unreachable {
+		if len(m.Payload) > 0 {
+			c.env.Refused(errors.New(string(m.Payload)))
+			return
+		}
 		if !m.From.IsZero() && m.From == c.gateway.Address {
 			c.search(c.env.Now().Add(AskDelay))
 		}
 		return
 	}
 	from, topic, body, err := wire.OpenControl(c.cfg.Cluster, m.Payload)
+	if err == nil && !wire.Vouched(m, from) {
+		err = wire.ErrForged
+	}
 	if err == nil {
 		err = c.dispatch(from, topic, body)
 	}
@@ -191,7 +199,11 @@ func (c *Client) gatewayMessage(from transport.Peer, m *wire.Gateway) {
 			c.search(c.env.Now().Add(AskDelay))
 		}
 	case m.GetRefusal() != nil:
-		c.env.Refused(fmt.Errorf("%s refuses this process: %s", from.Name, bounded.Text(m.GetRefusal().GetReason())))
+		why := fmt.Errorf("%s refuses this process: %s", from.Name, bounded.Text(m.GetRefusal().GetReason()))
+		c.env.Refused(why)
+		if !c.gateway.IsZero() { // it answers a call: hellos go to the gateway, which has taken one
+			c.env.TurnedAway(from.Address, why)
+		}
 	case m.GetWelcome() != nil:
 		if !c.welcomed(from, m.GetWelcome()) {
 			c.notServed(from)

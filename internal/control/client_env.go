@@ -42,6 +42,9 @@ type ClientEnv interface {
 	// from the member that serves the process. Refused takes the reason why a member does not.
 	Served(kinds map[string]uint32)
 	Refused(why error)
+	// TurnedAway fails the calls that were sent to a member that keeps no session with the
+	// process.
+	TurnedAway(by transport.Address, why error)
 	// SetWhy takes the reason why a type has no home, as it was last said.
 	SetWhy(kind, reason string)
 }

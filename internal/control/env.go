@@ -69,9 +69,11 @@ type Event uint8
 
 // The events.
 const (
-	Foreign Event = iota // bytes that are no message of this cluster
-	Newer                // a message that only a later release can read
-	Ignored              // a message that nobody here waits for
+	Foreign   Event = iota // bytes that are no message of this cluster
+	Newer                  // a message that only a later release can read
+	Ignored                // a message that nobody here waits for
+	Forbidden              // a message that its sender's class may not send
+	OverQuota              // a message or a process of a client above the bounds of its name
 )
 
 // Shards are the shards of the process, and its routes to those of others.
@@ -150,9 +152,9 @@ type Process interface {
 
 	// LeaveByOrder has the process leave, by an operator's command.
 	LeaveByOrder()
-	// States carries out an operator's request about entities of this process. It calls answer
-	// on the control loop, later.
-	States(r *operator.Request, answer func(operator.Answer))
+	// Operate carries out an operator's request that is of the process (Command.OfProcess). It
+	// calls answer on the control loop, later.
+	Operate(r *operator.Request, answer func(operator.Answer))
 }
 
 // A Machine is the membership of a process; a *membership.Machine is one.

@@ -98,7 +98,7 @@ func (f *follower) register() {
 
 // progressed registers anew while a new coordinator still goes by registrations.
 func (f *follower) progressed() {
-	if f.core.Unsettled() && f.core.Term() != (placement.Term{}) {
+	if f.core.Unsettled() {
 		f.register()
 	}
 }

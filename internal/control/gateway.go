@@ -33,7 +33,8 @@ const (
 type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
-	asked   map[string]time.Time // kinds that clients wait for
+	callers callers              // by name
+	asked   map[string]askedKind // kinds that clients wait for
 	last    *placement.Table     // the latest that clients were sent
 	lost    []*wire.GatewayNode  // the latest members that were downed
 	at      time.Time            // of the next status; zero: nobody is served and nothing expires
@@ -49,7 +50,8 @@ type servedClient struct {
 }
 
 func (g *gateway) init(m *Member) {
-	g.m, g.clients, g.asked = m, map[transport.Address]*servedClient{}, map[string]time.Time{}
+	g.m, g.clients = m, map[transport.Address]*servedClient{}
+	g.callers, g.asked = callers{}, map[string]askedKind{}
 }
 
 // served returns the clients, in order of their addresses.
@@ -73,7 +75,7 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	case !from.Client:
 		return fmt.Errorf("gateway message from %v, which is no client", from.Address)
 	case m.GetBye() != nil:
-		delete(g.clients, from.Address)
+		g.drop(from.Address)
 	case m.GetHello() != nil:
 		g.hello(from, m.GetHello())
 	}
@@ -103,13 +105,12 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	}
 	client := g.admit(from, now)
 	if client == nil {
-		g.m.env.Count(Ignored)
 		return
 	}
 	client.seen, client.digest, client.hello = now, h.GetMembers(), h.GetSeq()
 	g.wake(now)
 	for _, kind := range h.GetAsks() {
-		g.ask(kind, now)
+		g.ask(from, kind, now)
 	}
 	g.welcome(client)
 	g.status(from)
@@ -189,8 +190,8 @@ func (g *gateway) membersChanged() {
 	if !g.serves() {
 		for _, client := range g.served() {
 			g.send(client.peer, &wire.Gateway{Bye: &wire.GatewayBye{}})
+			g.drop(client.peer.Address)
 		}
-		clear(g.clients)
 		return
 	}
 	now := digestOf(g.members())
@@ -253,7 +254,7 @@ func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 			g.m.SendPlacement(from, part)
 		}
 	case coordinator.Ask:
-		g.ask(m.Kind, g.m.env.Now())
+		g.ask(from, m.Kind, g.m.env.Now())
 	}
 }
 
@@ -271,22 +272,29 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome sends all clients the reason why calls of a kind wait.
+// noHome sends the clients that have asked for a kind the reason why its calls wait. They ask
+// again with each hello, so a client costs a message for each of its questions and no more.
 func (g *gateway) noHome(m coordinator.NoHome) {
-	for _, client := range g.served() {
-		g.m.SendPlacement(client.peer, m)
+	asked := g.asked[m.Kind]
+	if len(asked.askers) == 0 {
+		return
 	}
+	for _, client := range asked.askers {
+		g.m.SendPlacement(client, m)
+	}
+	asked.askers = nil
+	g.asked[m.Kind] = asked
 }
 
 // wants reports whether a client waits for a home of the kind.
 func (g *gateway) wants(kind string) bool {
-	at, ok := g.asked[kind]
-	return ok && g.m.env.Now().Sub(at) < 2*HelloEvery
+	asked, ok := g.asked[kind]
+	return ok && g.m.env.Now().Sub(asked.at) < 2*HelloEvery
 }
 
 // unreachable stops serving a client that does not listen. If it lives it says hello
 // again.
-func (g *gateway) unreachable(a transport.Address) { delete(g.clients, a) }
+func (g *gateway) unreachable(a transport.Address) { g.drop(a) }
 
 func (g *gateway) tick(now time.Time) {
 	if g.at.IsZero() || now.Before(g.at) {
@@ -295,13 +303,55 @@ func (g *gateway) tick(now time.Time) {
 	g.at = now.Add(gatewayStatusEvery)
 	for _, client := range g.served() {
 		if now.Sub(client.seen) > gatewayForget {
-			delete(g.clients, client.peer.Address)
+			g.drop(client.peer.Address)
 			continue
 		}
 		g.status(client.peer)
 	}
-	maps.DeleteFunc(g.asked, func(kind string, _ time.Time) bool { return !g.wants(kind) })
-	if len(g.clients) == 0 && len(g.asked) == 0 {
+	g.expire(now)
+	if len(g.clients) == 0 && len(g.asked) == 0 && len(g.callers) == 0 {
 		g.at = time.Time{}
+	}
+}
+
+// refuse tells a client why it is not served.
+func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
+	of := g.callers.of(to.Name, now)
+	g.wake(now)
+	if n, tell := g.m.env.Count(OverQuota); tell {
+		g.m.env.Log(Warn, "client refused: too many of its name", "from", to.Address.String(), "why", why, "count", n)
+	}
+	if of.refused.take(now, maxRefused) {
+		g.send(to, &wire.Gateway{Refusal: &wire.GatewayRefusal{Reason: why}})
+	}
+}
+
+// drop stops serving a client.
+func (g *gateway) drop(a transport.Address) {
+	if _, ok := g.clients[a]; !ok {
+		return
+	}
+	delete(g.clients, a)
+	if of := g.callers[a.Name]; of != nil {
+		of.clients--
+	}
+}
+
+// expire forgets the types that nobody asks for any more, and the names of clients that were not
+// heard of for gatewayForget.
+func (g *gateway) expire(now time.Time) {
+	for kind, asked := range g.asked { //arch:order-free each is removed by itself
+		if g.wants(kind) {
+			continue
+		}
+		delete(g.asked, kind)
+		if of := g.callers[asked.by]; of != nil {
+			of.asked--
+		}
+	}
+	for name, of := range g.callers { //arch:order-free each is removed by itself
+		if of.clients == 0 && of.asked == 0 && now.Sub(of.seen) > gatewayForget {
+			delete(g.callers, name)
+		}
 	}
 }

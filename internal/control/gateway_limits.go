@@ -1,6 +1,9 @@
 package control
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
@@ -8,20 +11,32 @@ import (
 )
 
 // Bounds of the memory and the work that processes outside the cluster may cost a member. A
-// client repeats a hello that was not answered.
+// client repeats a hello that was not answered. Those of one name, which the broker grants, are
+// bounded first, so that its flood leaves room for others.
 const (
-	// maxClients bounds the clients that a member serves. Further ones get no answer until
-	// another client says goodbye, or has not said hello for gatewayForget.
+	// maxClients bounds the clients that a member serves, and maxNamed those of one name.
+	// Further ones are refused until another client says goodbye, or has not said hello for
+	// gatewayForget.
 	maxClients = 4096
-	// newClients bounds the clients that are met in each limitEvery.
+	maxNamed   = 1024
+	// newClients and newNamed bound the clients that are met in each limitEvery.
 	newClients = 512
-	// maxHellos bounds the hellos of one client that are answered in each limitEvery.
-	maxHellos = 64
-	// limitEvery is the time in which newClients and maxHellos count.
+	newNamed   = 128
+	// maxHellos and namedHellos bound the hellos that are answered in each limitEvery, of one
+	// client and of all clients of a name.
+	maxHellos   = 64
+	namedHellos = 2 * maxNamed
+	// maxRefused bounds the refusals that are sent to the clients of one name in each limitEvery.
+	maxRefused = 16
+	// limitEvery is the time in which the above count.
 	limitEvery = time.Second
-	// maxAsked bounds the types that clients wait for. Further ones are not asked for until
-	// others have homes.
-	maxAsked = 1024
+	// maxAsked bounds the types that clients wait for, and maxNamedAsked those of clients of one
+	// name. Further ones are not asked for until others have homes.
+	maxAsked      = 1024
+	maxNamedAsked = 256
+	// maxAskers bounds the clients that are sent the reason why calls of a type wait. Others
+	// are sent the next one.
+	maxAskers = 256
 )
 
 // A quota counts events since a moment. The zero value is empty.
@@ -42,29 +57,81 @@ func (q *quota) take(now time.Time, limit int) bool {
 	return true
 }
 
+// A caller is the clients of one name.
+type caller struct {
+	clients int // that are served
+	asked   int // types that they wait for
+	// met, hellos and refused count new clients, hellos and refusals.
+	met, hellos, refused quota
+	seen                 time.Time // of its latest message
+}
+
+// callers are the clients that were heard of lately, by name.
+type callers map[string]*caller
+
+// of returns the clients of a name.
+func (c callers) of(name string, now time.Time) *caller {
+	of := c[name]
+	if of == nil {
+		of = &caller{}
+		c[strings.Clone(name)] = of
+	}
+	of.seen = now
+	return of
+}
+
 // admit returns the client that says hello, which may be a new one, or nil if its hello is
 // above the bounds.
 func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
-	client := g.clients[from.Address]
+	of, client := g.callers.of(from.Name, now), g.clients[from.Address]
+	g.wake(now) // so that all of it expires
 	if client == nil {
-		if len(g.clients) >= maxClients || !g.met.take(now, newClients) {
+		if of.clients >= maxNamed {
+			g.refuse(from, fmt.Sprintf("it serves %d processes called %s and no more (give processes names of their own, or close connections)", maxNamed, from.Name), now)
+			return nil
+		}
+		if len(g.clients) >= maxClients || !of.met.take(now, newNamed) || !g.met.take(now, newClients) {
+			g.m.env.Count(OverQuota)
 			return nil
 		}
 		client = &servedClient{peer: from}
 		g.clients[from.Address] = client
+		of.clients++
 	}
-	if !client.hellos.take(now, maxHellos) {
+	if !client.hellos.take(now, maxHellos) || !of.hellos.take(now, namedHellos) {
+		g.m.env.Count(OverQuota)
 		return nil
 	}
 	return client
 }
 
+// An askedKind is a type that clients wait for.
+type askedKind struct {
+	at time.Time
+	by string // the name of the first client that asked
+	// askers are the clients that have asked since the latest reason was sent, each once.
+	askers []transport.Peer
+}
+
 // ask notes that a client waits for a home of the type, and asks the coordinator for one.
-func (g *gateway) ask(kind string, now time.Time) {
-	if _, known := g.asked[kind]; !known && (len(g.asked) >= maxAsked || len(kind) > bounded.Most) {
+func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
+	of := g.callers.of(from.Name, now)
+	asked, known := g.asked[kind]
+	switch {
+	case known:
+	case len(g.asked) >= maxAsked || of.asked >= maxNamedAsked || len(kind) > bounded.Most:
+		g.m.env.Count(OverQuota)
 		return
+	default:
+		of.asked++
+		asked.by = strings.Clone(from.Name)
 	}
-	g.asked[kind] = now
+	asked.at = now
+	if len(asked.askers) < maxAskers && !slices.Contains(asked.askers, from) {
+		from.Name = strings.Clone(from.Name) // it may be a part of a message
+		asked.askers = append(asked.askers, from)
+	}
+	g.asked[kind] = asked
 	g.m.reports.ask(kind)
 	g.wake(now)
 }

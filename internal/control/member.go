@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
@@ -107,11 +108,17 @@ func (m *Member) WakeAt() time.Time {
 
 // Receive handles one message of the control channel, which came at a time.
 func (m *Member) Receive(msg transport.Message, at time.Time) {
+	if msg.Kind == transport.Unreachable && len(msg.Payload) > 0 {
+		return // a right is missing, which the link has logged: it proves nothing about a member
+	}
 	if msg.Kind == transport.Unreachable {
 		m.members.unreachable(msg.From, msg.Server)
 		return
 	}
 	from, topic, body, err := wire.OpenControl(m.cfg.Cluster, msg.Payload)
+	if err == nil && !wire.Vouched(msg, from) {
+		err = wire.ErrForged
+	}
 	if err != nil {
 		m.foreign(len(msg.Payload), err)
 		return
@@ -126,6 +133,10 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 // dispatch brings the body of a message to the part that it is for. An error is that of
 // reading it.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
+	if !accepts(from, topic) {
+		m.forbid(from, topic.String())
+		return nil
+	}
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP:
 		return m.members.message(from, body, of.Server, at)
@@ -143,6 +154,10 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 		msg, err := coordinator.Decode(body)
 		if err != nil {
 			return err
+		}
+		if from.Client && !asksTable(msg) {
+			m.forbid(from, fmt.Sprintf("%T", msg))
+			return nil
 		}
 		m.follower.message(from, msg)
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
@@ -285,4 +300,9 @@ func (m *Member) lost(a transport.Address) {
 	m.env.PeerGone(a)
 	m.gateway.lostMember(a)
 	m.singles.Lost(a)
+}
+
+// TurnAway tells a client that this process keeps no session with it.
+func (m *Member) TurnAway(from transport.Peer, why string) {
+	m.gateway.refuse(from, why, m.env.Now())
 }

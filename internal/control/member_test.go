@@ -1,6 +1,8 @@
 package control
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -19,7 +23,8 @@ import (
 
 var (
 	self     = transport.Address{Name: "a", Incarnation: 2}
-	operates = transport.Peer{Address: transport.Address{Name: "op", Incarnation: 1}, Client: true}
+	operates = transport.Peer{Address: transport.Address{Name: "op", Incarnation: identity.Mark(identity.Operator, 1)}, Client: true}
+	looks    = transport.Peer{Address: transport.Address{Name: "op", Incarnation: identity.Mark(identity.Reader, 1)}, Client: true}
 )
 
 // A fakeEnv is the process of a Member that a test drives. It has what these tests need.
@@ -29,16 +34,72 @@ type fakeEnv struct {
 	exiting bool
 	holds   bool
 	sent    [][]byte
+	counted []Event
+	logged  []string // the levels and the texts
+	lines   []string // at Info and above: the texts with all attributes
+	left    []transport.Address
+	probes  int
+	shard   Shard
+	ordered int                 // to leave, by an operator
+	stated  []*operator.Request // about entities
+	fails   error               // of Send
+
+	published int // changes that the user was told of
 }
+
+func (v *fakeEnv) Count(e Event) (uint64, bool) {
+	v.counted = append(v.counted, e)
+	return 1, false
+}
+
+func (v *fakeEnv) Log(l Level, text string, args ...any) {
+	v.logged = append(v.logged, fmt.Sprint(int(l), " ", text))
+	if l >= Info {
+		v.lines = append(v.lines, fmt.Sprint(text, " ", fmt.Sprintln(args...)))
+	}
+}
+
+func (v *fakeEnv) Operate(r *operator.Request, answer func(operator.Answer)) {
+	v.stated = append(v.stated, r)
+	answer(operator.Answer{})
+}
+
+func (v *fakeEnv) Publish(*membership.View, []membership.Event) { v.published++ }
+
+func (v *fakeEnv) LogSeldom(l Level, text, _ string, args ...any) { v.Log(l, text, args...) }
 
 func (v *fakeEnv) Now() time.Time                  { return v.now }
 func (v *fakeEnv) Link() Link                      { return fakeLink{env: v} }
-func (v *fakeEnv) Log(Level, string, ...any)       {}
-func (v *fakeEnv) Count(Event) (uint64, bool)      { return 1, false }
+func (v *fakeEnv) Shard(placement.ShardID) Shard   { return v.shard }
+func (v *fakeEnv) PeerLeft(a transport.Address)    { v.left = append(v.left, a) }
+func (v *fakeEnv) PeerGone(transport.Address)      {}
+func (v *fakeEnv) LeaveByOrder()                   { v.ordered++ }
 func (v *fakeEnv) SetExiting(on bool)              { v.exiting = on }
 func (v *fakeEnv) HoldsShards() bool               { return v.holds }
+func (v *fakeEnv) Homes() []transport.Address      { return nil }
 func (v *fakeEnv) Post(func())                     {}
+func (v *fakeEnv) RememberView(*membership.View)   {}
 func (v *fakeEnv) After(_ time.Duration, f func()) { f() }
+
+func (v *fakeEnv) Inventory() ([]coordinator.KindInfo, []coordinator.Owned) { return nil, nil }
+func (v *fakeEnv) SetTable(*placement.Table)                                {}
+func (v *fakeEnv) Remembered() []string                                     { return nil }
+
+// placements returns the messages of the coordinator's protocol that were sent since it was called
+// last.
+func (v *fakeEnv) placements(t *testing.T) (all []coordinator.Message) {
+	t.Helper()
+	for _, b := range v.sent {
+		_, topic, body, err := wire.OpenControl("c", b)
+		require.NoError(t, err)
+		require.Equal(t, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, topic)
+		msg, err := coordinator.Decode(body)
+		require.NoError(t, err)
+		all = append(all, msg)
+	}
+	v.sent = nil
+	return all
+}
 
 type fakeLink struct {
 	Link
@@ -47,7 +108,15 @@ type fakeLink struct {
 
 func (l fakeLink) MaxPayload() int { return 1 << 20 }
 
+func (l fakeLink) Anycast(uint64, []byte) error {
+	l.env.probes++
+	return nil
+}
+
 func (l fakeLink) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload []byte) error {
+	if l.env.fails != nil {
+		return l.env.fails
+	}
 	l.env.sent = append(l.env.sent, payload)
 	return nil
 }
@@ -56,11 +125,12 @@ func (l fakeLink) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload 
 type fakeMachine struct {
 	view  membership.View
 	steps []membership.Input
+	out   membership.Output // of every step
 }
 
 func (m *fakeMachine) Step(_ time.Time, in membership.Input) membership.Output {
 	m.steps = append(m.steps, in)
-	return membership.Output{}
+	return m.out
 }
 
 func (m *fakeMachine) View() *membership.View { return &m.view }
@@ -126,7 +196,11 @@ func TestBroadcastCommandIsForOneMember(t *testing.T) {
 		m.members.joining = true
 		body, err := operator.Encode(7, &c.request, nil)
 		require.NoError(t, err)
-		require.NoError(t, m.operators.message(transport.Broadcast, operates, body))
+		from := operates
+		if !c.request.Command.Does() {
+			from = looks
+		}
+		require.NoError(t, m.operators.message(transport.Broadcast, from, body))
 		require.Equal(t, c.answers, len(env.sent) > 0, name)
 		if len(env.sent) > 0 {
 			_, topic, answer, err := wire.OpenControl("c", env.sent[0])
@@ -137,6 +211,68 @@ func TestBroadcastCommandIsForOneMember(t *testing.T) {
 			require.Equal(t, uint64(7), id)
 			require.Empty(t, a.Refusal, name)
 		}
+	}
+}
+
+// TestAcceptance: each class of process may send to a member what it needs, and nothing else does
+// anything, whatever its content says of its sender.
+func TestAcceptance(t *testing.T) {
+	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 3}}
+	outside := transport.Peer{Address: transport.Address{Name: "p", Incarnation: identity.Mark(identity.Client, 3)}, Client: true}
+	request := func(c operator.Command) []byte {
+		b, err := operator.Encode(1, &operator.Request{Command: c, Node: self}, nil)
+		require.NoError(t, err)
+		return b
+	}
+	placing := func(m coordinator.Message) []byte {
+		b, err := coordinator.Encode(m)
+		require.NoError(t, err)
+		return b
+	}
+	const (
+		membershipTopic = wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP
+		coordinating    = wire.ControlTopic_CONTROL_TOPIC_COORDINATOR
+		remembering     = wire.ControlTopic_CONTROL_TOPIC_REMEMBER
+		administering   = wire.ControlTopic_CONTROL_TOPIC_ADMIN
+	)
+	heartbeat, err := membership.Encode(message.Heartbeat{})
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name    string
+		claimed transport.Peer // by the content
+		from    transport.Peer // by the subject
+		topic   wire.ControlTopic
+		body    []byte
+		want    Event
+		answers int
+	}{
+		{"a client gossips as itself", outside, outside, membershipTopic, heartbeat, Forbidden, 0},
+		{"a client gossips as a member", member, outside, membershipTopic, heartbeat, Foreign, 0},
+		{"a client speaks for another client", client(1), outside, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, nil, Foreign, 0},
+		{"a client says that it is a member", transport.Peer{Address: outside.Address}, outside, membershipTopic, heartbeat, Foreign, 0},
+		{"a member's subject, a client's content", outside, member, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, nil, Foreign, 0},
+		{"a client sends a table", outside, outside, coordinating, placing(coordinator.TableStatus{Version: placement.Version{Term: placement.Term{Number: 9}}}), Forbidden, 0},
+		{"a client registers", outside, outside, coordinating, placing(coordinator.Place{Kind: "K"}), Forbidden, 0},
+		{"a client inspects", outside, outside, coordinating, placing(coordinator.Inspect{ID: 1}), Forbidden, 0},
+		{"a client answers an inquiry", outside, outside, coordinating, placing(coordinator.Inspected{ID: 1}), Forbidden, 0},
+		{"a client writes remembered ids", outside, outside, remembering, nil, Forbidden, 0},
+		{"a client commands", outside, outside, administering, request(operator.Down), Forbidden, 0},
+		{"a client asks as an operator", looks, outside, administering, request(operator.Members), Foreign, 0},
+		{"one who looks commands", looks, looks, administering, request(operator.Down), Forbidden, 1},
+		{"one who looks commands in another's name", operates, looks, administering, request(operator.Down), Foreign, 0},
+		{"one who commands looks", operates, operates, administering, request(operator.Members), Forbidden, 1},
+		{"an operator gossips", operates, operates, membershipTopic, heartbeat, Forbidden, 0},
+		{"a member commands", member, member, administering, request(operator.Down), Forbidden, 0},
+	} {
+		m, env, machine := newTestMember(t)
+		msg := transport.Message{Payload: wire.SealControl("c", tt.claimed, tt.topic, tt.body)}
+		if tt.from.Client {
+			msg.From = tt.from.Address
+		}
+		m.Receive(msg, env.now)
+		require.Equal(t, []Event{tt.want}, env.counted, tt.name)
+		require.Len(t, env.sent, tt.answers, tt.name)
+		require.Empty(t, machine.steps, tt.name)
 	}
 }
 
@@ -157,26 +293,14 @@ func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
 	term := placement.Term{Number: 1, Incarnation: 1}
 	m.follower.core.Step(env.now, at, coordinator.TableStatus{Version: placement.Version{Term: term}})
 	require.Equal(t, at, m.follower.coordinator())
-	reported := func() (all []coordinator.Message) {
-		for _, b := range env.sent {
-			_, topic, body, err := wire.OpenControl("c", b)
-			require.NoError(t, err)
-			require.Equal(t, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, topic)
-			msg, err := coordinator.Decode(body)
-			require.NoError(t, err)
-			all = append(all, msg)
-		}
-		env.sent = nil
-		return all
-	}
 	id, epoch := placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
 	done := []coordinator.Message{coordinator.MoveDone{Term: term, ShardID: id, Epoch: epoch}}
 	m.reports.opened(id, epoch)
-	require.Equal(t, done, reported())
+	require.Equal(t, done, env.placements(t))
 	m.reports.resend(env.now.Add(ResendEvery - 1))
-	require.Empty(t, reported(), "before it is due")
+	require.Empty(t, env.placements(t), "before it is due")
 	m.reports.resend(env.now.Add(ResendEvery))
-	require.Equal(t, done, reported(), "while the table does not show it")
+	require.Equal(t, done, env.placements(t), "while the table does not show it")
 	var old placement.Table
 	shows, err := old.Apply(placement.Diff{
 		Full: true, To: placement.Version{Term: term, Seq: 1},
@@ -185,5 +309,28 @@ func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
 	require.NoError(t, err)
 	m.reports.tableChanged(shows)
 	m.reports.resend(env.now.Add(time.Hour))
-	require.Empty(t, reported(), "when the table shows it")
+	require.Empty(t, env.placements(t), "when the table shows it")
+}
+
+// TestMessageThatIsNotSentIsLogged: a message that the connection does not take is logged, but for
+// one that the loss of the connection explains.
+func TestMessageThatIsNotSentIsLogged(t *testing.T) {
+	for err, lines := range map[error]int{
+		nil: 0, transport.ErrDisconnected: 0, transport.ErrClosed: 0, errors.New("too large"): 1,
+	} {
+		m, env, _ := newTestMember(t)
+		env.fails = err
+		m.Send(transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, nil, nil)
+		require.Len(t, env.logged, lines, "%v", err)
+	}
+}
+
+// TestMemberWakesForTheFirst: a member is woken when the first of its parts is due, and within a
+// second when none is.
+func TestMemberWakesForTheFirst(t *testing.T) {
+	m, env, _ := newTestMember(t)
+	m.members.wakeAt, m.seat.managerAt, m.follower.wakeAt = time.Time{}, time.Time{}, time.Time{}
+	require.Equal(t, env.now.Add(time.Second), m.WakeAt())
+	m.members.wakeAt, m.seat.managerAt, m.follower.wakeAt = env.now.Add(300), env.now.Add(100), env.now.Add(200)
+	require.Equal(t, env.now.Add(100), m.WakeAt())
 }

@@ -74,8 +74,7 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 	return nil
 }
 
-// noteRefusal logs at once why a member does not admit this process for now, which asks
-// again. A final reason ends the process.
+// noteRefusal logs at once why a member refuses to admit this process, which will ask again. A final reason ends the process.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {

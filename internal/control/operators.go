@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -35,16 +36,33 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 	if kind == transport.Broadcast && r.Command != operator.RollCall && !concerned {
 		return nil // meant for another
 	}
+	may := identity.Operator
+	if !r.Command.Does() {
+		may = identity.Reader
+	}
+	if identity.Of(from.Incarnation) != may {
+		o.m.forbid(from, r.Command.String())
+		refusal := fmt.Sprintf("%v is for a connection of class %v (open one)", r.Command, may)
+		if !r.Command.Known() {
+			refusal = unknownCommand(r.Command).Error()
+		}
+		o.answer(id, from, operator.Answer{Refusal: refusal})
+		return nil
+	}
 	if r.Command == operator.Members && o.m.singles.Seek() {
 		o.m.env.After(seekTime, func() { o.answer(id, from, operator.Answer{View: o.view()}) })
 		return nil
 	}
-	if r.Command == operator.State || r.Command == operator.SetState {
-		o.m.env.States(r, func(a operator.Answer) { o.answer(id, from, a) })
+	if r.Command.OfProcess() {
+		if r.Command.Does() {
+			o.m.env.Log(Info, "told to set a state", "by", from.Name, "kind", bounded.Text(r.Entity.Kind), "entity", bounded.Text(r.Entity.ID), "bytes", len(r.Entity.State))
+		}
+		o.m.env.Operate(r, func(a operator.Answer) { o.answer(id, from, a) })
 		return nil
 	}
-	o.answer(id, from, o.obey(from, r))
-	if r.Command == operator.Down && r.Node == self && o.m.members.refuseDown(r.Node, r.Force) == nil {
+	a := o.obey(from, r)
+	o.answer(id, from, a)
+	if r.Command == operator.Down && r.Node == self && a.Refusal == "" {
 		o.m.members.step(membership.DownNode{Node: self}) // behind the answer, for it ends the process
 	}
 	return nil
@@ -66,18 +84,25 @@ func (o *operators) obey(from transport.Peer, r *operator.Request) operator.Answ
 		o.m.env.Log(Info, "told to leave", "by", from.Name)
 		o.m.env.LeaveByOrder()
 	case operator.Down:
-		if err = o.m.members.refuseDown(r.Node, r.Force); err == nil && r.Node != o.m.self.Address {
-			o.m.env.Log(Warn, "told to down a member", "by", from.Name, "member", r.Node.String(), "force", r.Force)
+		if err = o.m.members.refuseDown(r.Node, r.Force); err != nil {
+			break
+		}
+		o.m.env.Log(Warn, "told to down a member", "by", from.Name, "member", r.Node.String(), "force", r.Force)
+		if r.Node != o.m.self.Address { // message downs this one, behind the answer
 			o.m.members.step(membership.DownNode{Node: r.Node})
 		}
 	default:
-		err = fmt.Errorf("%v is unknown to this version (upgrade this node)", r.Command)
+		err = unknownCommand(r.Command)
 	}
 	a := operator.Answer{View: o.view()}
 	if err != nil {
 		a.Refusal = err.Error()
 	}
 	return a
+}
+
+func unknownCommand(c operator.Command) error {
+	return fmt.Errorf("%v is unknown to this version (upgrade this node)", c)
 }
 
 // down downs a member by this process's own command.
@@ -121,6 +146,8 @@ func (o *operators) answer(id uint64, to transport.Peer, a operator.Answer) {
 		content := fmt.Sprintf("the list of %d members", len(a.View.Members))
 		if len(a.Entities) > 0 {
 			content = fmt.Sprintf("what is known of %d entities", len(a.Entities))
+		} else if len(a.Types) > 0 {
+			content = fmt.Sprintf("the list of the shards of %d types", len(a.Types))
 		}
 		b, err = operator.Encode(id, nil, &operator.Answer{Refusal: fmt.Sprintf(
 			"%s has %d bytes and the broker takes %d (raise its max_payload)", content, len(b), limit)})

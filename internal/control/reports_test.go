@@ -34,4 +34,7 @@ func TestLateRefusalDoesNotReplaceAnAbort(t *testing.T) {
 	if (aborts{}).add(id, abort{epoch(6), "refused late"}, t7) {
 		t.Error("what the table shows the end of is told")
 	}
+	if !(aborts{}).add(id, abort{epoch(8), "a turn"}, t7) {
+		t.Error("what comes after the table is not told")
+	}
 }

@@ -91,9 +91,13 @@ func (s *seat) managed(v *membership.View) {
 
 // placed gives the coordinator, if it is here, the members.
 func (s *seat) placed(v *membership.View) {
-	if s.core == nil {
-		return
+	if s.core != nil {
+		s.step(placementView(v))
 	}
+}
+
+// placementView is a view of the members as the coordinator takes it.
+func placementView(v *membership.View) coordinator.View {
 	view := coordinator.View{Converged: v.Converged}
 	for _, m := range v.ByAge {
 		status, unreachable := singlehost.StatusOf(m.Status), !m.Reachable
@@ -104,7 +108,7 @@ func (s *seat) placed(v *membership.View) {
 			Address: m.Address, Status: status, Unreachable: unreachable, Hosts: hostmeta.HostsAny(m.Member),
 		})
 	}
-	s.step(view)
+	return view
 }
 
 // stepManager gives the manager one input and carries out its effects.

@@ -28,9 +28,6 @@ func (s *seeds) begin(names []string, self string, timeout time.Duration, now ti
 
 // seen takes a view: the name of a member was spelt right.
 func (s *seeds) seen(v *membership.View) {
-	if s.due.IsZero() {
-		return
-	}
 	s.names = slices.DeleteFunc(s.names, func(name string) bool {
 		return slices.ContainsFunc(v.ByAddress, func(m membership.MemberView) bool { return m.Name == name })
 	})

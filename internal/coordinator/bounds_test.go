@@ -2,8 +2,11 @@ package coordinator
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
 )
 
 // TestFormerTablesAreBounded: a coordinator that has changed its table many times keeps only the
@@ -45,5 +48,74 @@ func TestKnownKindsMakeRoomForAskedOnes(t *testing.T) {
 	}
 	if len(s.c.asked) != 0 {
 		t.Errorf("%d kinds are still asked for, want none", len(s.c.asked))
+	}
+}
+
+// TestShardsAreBounded: kinds are taken until their shards are maxShards together, exactly, and
+// one that exceeds them is refused.
+func TestShardsAreBounded(t *testing.T) {
+	s := &script{t: t, now: time.Unix(1_000_000, 0)}
+	s.run([]string{"start", "a", "term=1"})
+	s.run([]string{"view", "a:up:hosts"})
+	r := Register{Term: s.term("1"), Node: node("a"), Seq: 1}
+	add := func(shards uint32) {
+		r.Kinds = append(r.Kinds, KindInfo{Name: fmt.Sprintf("Kind%d", len(r.Kinds)), Package: "p", Shards: shards, HashName: "xxh64", Hosts: true})
+	}
+	for range maxShards / placement.MaxShards {
+		add(placement.MaxShards)
+	}
+	add(1)
+	out := s.c.Step(s.now, Receive{node("a"), r})
+	if s.c.shards != maxShards {
+		t.Errorf("%d shards are known, want %d", s.c.shards, maxShards)
+	}
+	var refused []string
+	for _, e := range out.Events {
+		if e.What == KindRefused {
+			refused = append(refused, e.Reason)
+		}
+	}
+	if len(refused) != 1 || !strings.Contains(refused[0], r.Kinds[len(r.Kinds)-1].Name+":") {
+		t.Errorf("refused: %v, want the last kind alone", refused)
+	}
+}
+
+// TestRecoveryForgetsTheRemoved: a member that registered and was removed before the coordinator
+// had recovered is forgotten when its claims have counted.
+func TestRecoveryForgetsTheRemoved(t *testing.T) {
+	s := &script{t: t, now: time.Unix(1_000_000, 0)}
+	for _, line := range []string{
+		"start c term=2", "view a:up:hosts b:up:hosts c:up:hosts", "register c Cart/2", "register b Cart/2", "view a:up:hosts c:up:hosts",
+	} {
+		s.run(strings.Fields(line))
+	}
+	if s.c.members[node("b")] == nil {
+		t.Fatal("its claims are forgotten before they counted")
+	}
+	s.run(strings.Fields("register a Cart/2"))
+	if s.c.members[node("b")] != nil {
+		t.Error("it is remembered after recovery")
+	}
+}
+
+// TestDefaults: what a Config leaves open has its default, and what it sets stays.
+func TestDefaults(t *testing.T) {
+	for _, tt := range []struct{ set, want Config }{
+		{Config{}, Config{MaxMoves: 3, MaxLeaveMoves: 32, RebalanceInterval: 10 * time.Second, ResendInterval: 500 * time.Millisecond, StatusInterval: time.Second}},
+		{
+			Config{MaxMoves: 1, MaxLeaveMoves: 2, RebalanceInterval: 3, ResendInterval: 4, StatusInterval: 5},
+			Config{MaxMoves: 1, MaxLeaveMoves: 2, RebalanceInterval: 3, ResendInterval: 4, StatusInterval: 5},
+		},
+	} {
+		tt.set.Self, tt.set.Term = node("a"), placement.Term{Number: 1, Incarnation: 1}
+		c, err := New(tt.set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.config
+		if got.MaxMoves != tt.want.MaxMoves || got.MaxLeaveMoves != tt.want.MaxLeaveMoves || got.RebalanceInterval != tt.want.RebalanceInterval ||
+			got.ResendInterval != tt.want.ResendInterval || got.StatusInterval != tt.want.StatusInterval {
+			t.Errorf("got %+v, want %+v", got, tt.want)
+		}
 	}
 }

@@ -80,6 +80,16 @@ func TestCodec(t *testing.T) {
 	}
 }
 
+// TestEncodeRefuses: a message with text that the wire format cannot carry is not sent as
+// something else.
+func TestEncodeRefuses(t *testing.T) {
+	for _, m := range []Message{nil, NoHome{termOf(1), "Cart", "\xff"}} {
+		if b, err := Encode(m); err == nil || b != nil {
+			t.Errorf("%#v: got %d bytes, %v; want an error", m, len(b), err)
+		}
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	term := &wire.PlacementTerm{Number: 1, Incarnation: 1}
 	version := &wire.PlacementVersion{Term: term, Seq: 1}
@@ -99,6 +109,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"later format":   {Format: 2, Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{Version: version}}},
 		"no body":        {Format: 1},
 		"no version":     {Format: 1, Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{}}},
+		"no term":        {Format: 1, Body: &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: &wire.PlacementVersion{Seq: 5}}}},
+		"half a term":    {Format: 1, Body: &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: &wire.PlacementVersion{Term: &wire.PlacementTerm{Incarnation: 1}}}}},
 		"empty body":     {Format: 1, Body: &wire.CoordinatorMessage_MoveBegin{}},
 		"no epoch":       {Format: 1, Body: &wire.CoordinatorMessage_MoveDone{MoveDone: &wire.CoordinatorMove{Term: term, Kind: "Cart", Shard: 4}}},
 		"no kind":        {Format: 1, Body: &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{}}},
@@ -110,6 +122,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"epoch 0":        table(func(w *wire.CoordinatorTable) { w.Kinds[0].Epoch[0] = 0 }),
 		"endless run":    table(func(w *wire.CoordinatorTable) { w.Kinds[0].Length[0] = 1<<32 - 1 }),
 		"numbers beyond": table(func(w *wire.CoordinatorTable) { w.Kinds[0].Skip[0] = 1<<32 - 1 }),
+		"columns of pins": {Format: 1, Body: &wire.CoordinatorMessage_Place{Place: &wire.CoordinatorPlace{
+			Id: 1, Pins: &wire.CoordinatorPins{Kind: "Cart", Seq: 1, Nodes: []string{"a"}, Shards: []int32{3}, Homes: []uint32{1, 1}},
+		}}},
 		"too many entries": table(func(w *wire.CoordinatorTable) {
 			w.Kinds[0].Skip[0], w.Kinds[0].Length[0] = 1<<16-1, 1<<16-1
 		}),
@@ -223,4 +238,37 @@ func FuzzDecode(f *testing.F) {
 		}
 		NewFollower(true).Step(t0, node("a"), m)
 	})
+}
+
+// TestClaimIsSound: which fields of a node's claim to a shard go together.
+func TestClaimIsSound(t *testing.T) {
+	a, b := node("a"), node("b")
+	for _, tt := range []struct {
+		state       OwnedState
+		epoch, move placement.Epoch
+		peer        transport.Address
+		want        bool
+	}{
+		{Active, 1, 0, transport.Address{}, true},
+		{Active, 0, 0, transport.Address{}, false},
+		{Active, 1, 2, b, false},
+		{Draining, 1, 2, b, true},
+		{Draining, 1, 2, transport.Address{}, false},
+		{Draining, 1, 2, a, false},
+		{Draining, 1, 0, b, false},
+		{Draining, 0, 2, b, false},
+		{Draining, 2, 2, b, false},
+		{Sent, 1, 2, b, true},
+		{Forwarding, 1, 2, b, true},
+		{Forwarding, 0, 2, b, true},
+		{Forwarding, 2, 2, b, false},
+		{Prepared, 0, 2, b, true},
+		{Prepared, 1, 2, b, false},
+		{Prepared, 0, 0, b, false},
+	} {
+		o := Owned{State: tt.state, Epoch: tt.epoch, Move: tt.move, Peer: tt.peer}
+		if got := o.sound(a); got != tt.want {
+			t.Errorf("%+v of a: %v, want %v", o, got, tt.want)
+		}
+	}
 }

@@ -252,6 +252,9 @@ func (c *Coordinator) wakeAt() time.Time {
 			at = m.resendAt
 		}
 	}
+	if !c.recovered {
+		return at // pins are spread afterwards: their time, that of a registration, has passed
+	}
 	for _, also := range []time.Time{c.planAt, c.pinsAt} {
 		if !also.IsZero() && also.Before(at) {
 			at = also

@@ -23,6 +23,12 @@ func tableOf(term uint32, seq uint64, owner transport.Address) Table {
 	return Table{Diff: d, Parts: 1}
 }
 
+// beyond is the table as a part that it does not have.
+func beyond(t Table) Table {
+	t.Part = t.Parts
+	return t
+}
+
 func TestFollower(t *testing.T) {
 	a, b := node("a"), node("b")
 	type step struct {
@@ -56,6 +62,7 @@ func TestFollower(t *testing.T) {
 		{name: "also its orders", at: 3 * time.Second, message: MoveBegin{Term: termOf(1)}, refused: true, wake: 3500 * time.Millisecond},
 		{name: "the answer of the new one", at: 3 * time.Second, message: Registered{termOf(2), 1}},
 		{name: "its table", at: 3 * time.Second, message: tableOf(2, 1, b), table: 1},
+		{name: "a part that the next one does not have", at: 3 * time.Second, message: beyond(tableOf(2, 2, a)), request: true, wake: 3200 * time.Millisecond},
 	} {
 		out := f.Step(t0.Add(s.at), a, s.message)
 		table := uint64(0)
@@ -118,5 +125,26 @@ func TestAnswer(t *testing.T) {
 	}
 	if got := Answer(table, TableRequest{}); len(got) != 1 || !got[0].Full || len(got[0].Entries) != 1 {
 		t.Errorf("to one that has nothing: %+v", got)
+	}
+}
+
+// TestFollowerDropsPartsOfAnotherTable: a table is put together from parts of its own alone.
+func TestFollowerDropsPartsOfAnotherTable(t *testing.T) {
+	f := NewFollower(false)
+	f.Step(t0, node("a"), TableStatus{versionOf(1, 0)})
+	part := func(seq uint64, n uint32) (next *placement.Table) {
+		table := tableOf(1, seq, node("b"))
+		table.From, table.Full, table.Part, table.Parts = placement.Version{}, true, n, 2
+		table.Entries[0].Shard = 2 + n
+		return f.Step(t0, node("a"), table).Table
+	}
+	if part(1, 0) != nil || part(2, 0) != nil {
+		t.Fatal("a part is taken for a table")
+	}
+	if part(1, 1) != nil {
+		t.Fatal("a part of an older table completes a later one")
+	}
+	if next := part(2, 1); next == nil || next.Version() != versionOf(1, 2) {
+		t.Errorf("got %v, want the table of both parts", next)
 	}
 }

@@ -90,7 +90,6 @@ func (c *planner) allocate() {
 		k.opened = true
 		c.event(Event{What: Allocated, Shard: placement.ShardID{Kind: name}, Count: given})
 	}
-	c.plan = false // giving homes asked for another plan, which this is
 }
 
 // choose asks the strategy for a home and counts the shard there.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -24,6 +25,8 @@ func (stubborn) Rebalance(_ string, homes []placement.Load, _ int) []placement.T
 	return []placement.Transfer{{Shard: 2, To: homes[0].Node}, {Shard: 99, To: homes[0].Node}, {Shard: 3, To: node("nowhere")}}
 }
 
+// TestStrategyIsNotTrusted: a shard goes to no node that cannot host it, whatever its strategy
+// says. The strategy is asked when something has changed, not at every tick.
 func TestStrategyIsNotTrusted(t *testing.T) {
 	c, err := New(Config{Self: node("a"), Term: termOf(1), Strategy: stubborn{}})
 	if err != nil {
@@ -49,6 +52,9 @@ func TestStrategyIsNotTrusted(t *testing.T) {
 	}
 	if err := c.Check(); err != nil {
 		t.Error(err)
+	}
+	if out := c.Step(t0.Add(time.Minute), Tick{}); len(out.Events) != 0 {
+		t.Errorf("when only time has passed it is asked again: %v, want no events", out.Events)
 	}
 }
 

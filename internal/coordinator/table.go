@@ -44,7 +44,6 @@ func (c *tables) version() placement.Version {
 func (c *tables) set(s *shard, owner transport.Address, e placement.Epoch) {
 	s.owner, s.epoch, s.last = owner, e, max(s.last, e)
 	c.changed = append(c.changed, s.id)
-	c.plan = true
 }
 
 // give makes owner the shard's home under a new epoch; a zero owner leaves the

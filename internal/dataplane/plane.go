@@ -171,7 +171,7 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 		if s, ok := p.env.Shard(name, e.Shard); ok {
 			s.Place(e.Owner, e.Epoch, term.Number)
 		}
-		r.Place(e.Owner, e.Epoch, term.Number)
+		r.Learn(e.Owner, e.Epoch, false)
 	}
 }
 

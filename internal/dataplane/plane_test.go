@@ -1,16 +1,20 @@
 package dataplane
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -25,6 +29,7 @@ type stage struct {
 	hosts  bool
 	peer   *session
 	closed bool
+	route  *routing.Route // the only one; nil: there is none
 }
 
 func newStage() *stage {
@@ -37,12 +42,23 @@ func newStage() *stage {
 
 func (s *stage) say(format string, args ...any) { s.did = append(s.did, fmt.Sprintf(format, args...)) }
 
-func (s *stage) Self() transport.Peer               { return transport.Peer{Address: address("self")} }
-func (s *stage) Calls() *pending.Table              { return &s.calls }
-func (s *stage) Count(e Event)                      { s.say("count %d", e) }
-func (s *stage) Lost(_ *wire.Envelope, how Loss)    { s.say("lost: %v", how) }
-func (s *stage) EachShard(_ int, f func(Shard))     { f(&shard{stage: s}) }
-func (s *stage) Shard([]byte, uint32) (Shard, bool) { return &shard{stage: s}, s.hosts }
+func (s *stage) Self() transport.Peer                { return transport.Peer{Address: address("self")} }
+func (s *stage) Calls() *pending.Table               { return &s.calls }
+func (s *stage) Count(e Event)                       { s.say("count %d", e) }
+func (s *stage) Lost(_ *wire.Envelope, how Loss)     { s.say("lost: %v", how) }
+func (s *stage) EachShard(_ int, f func(Shard))      { f(&shard{stage: s}) }
+func (s *stage) Shard([]byte, uint32) (Shard, bool)  { return &shard{stage: s}, s.hosts }
+func (s *stage) Peers() []transport.Address          { return []transport.Address{address("b"), address("c")} }
+func (s *stage) Part(a transport.Address)            { s.say("part with %s", a.Name) }
+func (s *stage) Forgive(a transport.Address)         { s.say("forgive %s", a.Name) }
+func (s *stage) Route([]byte, uint32) *routing.Route { return s.route }
+func (s *stage) EachRoute(_ int, f func(*routing.Route)) {
+	s.say("owner gone")
+	if s.route != nil {
+		f(s.route)
+	}
+}
+
 func (s *stage) Session(to transport.Peer, _ int) (Session, bool) {
 	return s.peer, to.Address != address("gone")
 }
@@ -62,11 +78,13 @@ func (sleeper) Wake() {}
 
 type session struct {
 	Session
-	stage *stage
+	stage   *stage
+	name    string // of the peer; empty: b
+	goodbye bool
 }
 
-func (s *session) Peer() transport.Peer              { return transport.Peer{Address: address("b")} }
-func (s *session) SaidGoodbye() bool                 { return false }
+func (s *session) Peer() transport.Peer              { return transport.Peer{Address: address(cmp.Or(s.name, "b"))} }
+func (s *session) SaidGoodbye() bool                 { return s.goodbye }
 func (s *session) Dropped() bool                     { return false }
 func (s *session) AckSoon()                          { s.stage.say("acknowledge soon") }
 func (s *session) Find(uint64) (wire.Envelope, bool) { return wire.Envelope{}, false }
@@ -107,6 +125,30 @@ func TestLostProcess(t *testing.T) {
 	s.did = nil
 	s.PeerGone(address("b"), 0, false)
 	require.Empty(t, s.did)
+}
+
+// TestAnswersOfARemovedProcess: calls that were sent to a removed process fail, since no answer
+// comes any more. Those sent to others do not, nor those for which it said goodbye: it had
+// answered or forwarded them.
+func TestAnswersOfARemovedProcess(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		session session
+		lane    int
+		fails   bool
+	}{
+		{"sent to it", session{}, AllLanes, true},
+		{"sent to it, and it said goodbye", session{goodbye: true}, AllLanes, false},
+		{"sent to another", session{name: "c"}, AllLanes, false},
+		{"sent to it on a lane that ended", session{}, 0, false},
+	} {
+		s := newStage()
+		c.session.stage = s
+		_, id := s.calls.Open(0, 0)
+		s.calls.Sent(id, &c.session, 1)
+		s.PeerGone(address("b"), c.lane, false)
+		require.Equal(t, c.fails, !s.calls.Waits(id), c.name)
+	}
 }
 
 // TestEnvelopesWithoutAShard: a Flush goes on to the next home, the state of a shard is refused,
@@ -160,4 +202,116 @@ func TestDepartureWaitsForATable(t *testing.T) {
 	s := newStage()
 	require.True(t, s.MustWait(0))
 	require.False(t, s.MustWait(DismissAfter))
+}
+
+// A network is the process of a route, with a home for each name.
+type network struct {
+	routing.Env
+	homes map[transport.Address]*home
+	asked int
+}
+
+func (n *network) Self() transport.Peer                 { return transport.Peer{Address: address("self")} }
+func (n *network) Now() time.Time                       { return time.Unix(1, 0) }
+func (n *network) Local() (routing.Local, bool)         { return nil, false }
+func (n *network) Ask()                                 { n.asked++ }
+func (n *network) Waits(uint64) bool                    { return true }
+func (n *network) Sent(uint64, routing.Session, uint64) {}
+func (n *network) Taken([]call.Outgoing)                {}
+func (n *network) Released([]call.Outgoing)             {}
+
+func (n *network) Known(a transport.Address) (routing.Session, bool) {
+	h, ok := n.homes[a]
+	return h, ok
+}
+
+func (n *network) Session(a transport.Address) (routing.Session, bool) {
+	if n.homes[a] == nil {
+		n.homes[a] = &home{name: a.Name}
+	}
+	return n.homes[a], true
+}
+
+// A home is a session of a route. It notes the calls that were sent there.
+type home struct {
+	routing.Session
+	name  string
+	seq   uint64
+	calls []uint64
+}
+
+func (h *home) Peer() transport.Peer       { return transport.Peer{Address: address(h.name)} }
+func (h *home) Lock()                      {}
+func (h *home) Unlock()                    {}
+func (h *home) GoneLocked() bool           { return false }
+func (h *home) IsGone() bool               { return false }
+func (h *home) AckedLocked() uint64        { return 0 }
+func (h *home) AwaitLocked(*routing.Route) {}
+func (h *home) Flush()                     {}
+func (h *home) AppendLocked(e *wire.Envelope) (uint64, error) {
+	if e.Type == wire.TypeCall {
+		h.calls = append(h.calls, e.ID)
+	}
+	h.seq++
+	return h.seq, nil
+}
+
+// table is one of a term, with an entry for the shard of a route.
+func table(t *testing.T, term, number uint32, owner string, epoch placement.Epoch) *placement.Table {
+	t.Helper()
+	it, err := (*placement.Table)(nil).Apply(placement.Diff{
+		Full: true, To: placement.Version{Term: placement.Term{Number: term}, Seq: uint64(number)},
+		Entries: []placement.Entry{{ShardID: placement.ShardID{Kind: "K", Shard: 1}, Owner: address(owner), Epoch: epoch}},
+	})
+	require.NoError(t, err)
+	return it
+}
+
+// TestTableOfALaterTerm: a table that shows an older home than the one that is known is not
+// followed. The coordinator of a later term may have written it while a move was under way.
+func TestTableOfALaterTerm(t *testing.T) {
+	s := newStage()
+	n := &network{homes: map[transport.Address]*home{}}
+	s.route = &routing.Route{}
+	s.route.Init(n, []byte("K"), 1)
+	s.hosts = false
+	first := table(t, 1, 1, "b", placement.MakeEpoch(1, 3))
+	s.Follow(nil, first, "K")
+	require.True(t, s.route.LeadsTo(address("b")))
+	s.route.Learn(address("c"), placement.MakeEpoch(1, 4), false) // b has refused a call
+	later := table(t, 2, 1, "b", placement.MakeEpoch(1, 3))
+	s.Follow(first, later, "K")
+	require.True(t, s.route.LeadsTo(address("c")))
+	s.Follow(later, table(t, 2, 2, "d", placement.MakeEpoch(2, 1)), "K")
+	require.True(t, s.route.LeadsTo(address("d")))
+}
+
+// TestAnotherLifeOfTheCluster: a process that comes to another life of the cluster parts with all
+// but its members. Its calls go to no home of the life before, also not one to which a shard was
+// about to move and which is a member again; they wait for a home that is asked for.
+func TestAnotherLifeOfTheCluster(t *testing.T) {
+	s := newStage()
+	n := &network{homes: map[transport.Address]*home{}}
+	s.route = &routing.Route{}
+	s.route.Init(n, []byte("K"), 1)
+	hold := func(id uint64) {
+		s.route.Core.Hold(call.Outgoing{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}})
+	}
+	hold(1)
+	s.route.Learn(address("b"), placement.MakeEpoch(1, 1), false)
+	require.Equal(t, []uint64{1}, n.homes[address("b")].calls)
+	s.route.Learn(address("c"), placement.MakeEpoch(1, 2), false)
+	require.Nil(t, s.route.Target(), "b has not acknowledged the call")
+	hold(2)
+	n.asked = 0
+	s.BeginAnew(map[transport.Address]bool{address("c"): true})
+	require.Contains(t, s.did, "part with b")
+	require.NotContains(t, s.did, "part with c")
+	require.Contains(t, s.did, "forgive c")
+	require.NotContains(t, n.homes, address("c"), "a home of the life before")
+	require.Nil(t, s.route.Target())
+	require.Equal(t, 1, s.route.Core.Held())
+	require.Positive(t, n.asked)
+	s.route.Learn(address("c"), placement.MakeEpoch(1, 1), false)
+	require.Equal(t, []uint64{2}, n.homes[address("c")].calls, "epochs count from the beginning")
 }

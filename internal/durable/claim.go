@@ -77,14 +77,32 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	switch {
 	case err != nil:
 		s.broken(err)
+	case c.climbs(s):
+		c.climb(s, h)
 	case h.beyond(s.config):
 		s.outgrown(h.value.GetEpoch())
 	case c.full:
-		c.step = stepSet
-		c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()))
+		c.replace(s, h)
 	default:
 		c.append(s)
 	}
+}
+
+// climbs reports whether the claim may still take a higher epoch: nothing but the head can be
+// under its own.
+func (c *claim) climbs(s *Shard) bool { return s.config.Above && c.full && c.number == 0 }
+
+// climb writes the head under an epoch that no claim before it has, and none of this process: the
+// one that a former write of this claim in doubt had, too.
+func (c *claim) climb(s *Shard, h head) {
+	s.config.Epoch = max(s.config.Epoch, h.value.GetEpoch()+1)
+	c.replace(s, h)
+}
+
+// replace writes the own head over h.
+func (c *claim) replace(s *Shard, h head) {
+	c.step = stepSet
+	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()))
 }
 
 // headDone takes the answer to the write of the head.
@@ -93,6 +111,8 @@ func (c *claim) headDone(s *Shard, r Response) {
 	switch {
 	case err != nil:
 		s.broken(err)
+	case beyond != nil && c.climbs(s):
+		c.climb(s, *beyond)
 	case beyond != nil:
 		s.outgrown(beyond.value.GetEpoch())
 	case written != nil:
@@ -216,7 +236,7 @@ func (c *claim) haveTable(s *Shard, r Response) {
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, t := range parts {
 		s.table.recover(t, s.desk.now)
-		s.outbox.recover(t)
+		s.outbox.recover(t, s.desk.now)
 	}
 	var counting chain
 	for _, a := range c.log {
@@ -224,13 +244,17 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 		if err != nil || !counting.add(w) {
 			continue // this part was read before
 		}
+		if a.Position == s.head.stored.Since {
+			// Its commits are in records, of which some may have been deleted since.
+			w.Entries = nil
+		}
 		s.tail.recover(w, a.Position, len(a.Data))
 		for _, e := range w.GetEntries() {
 			if commit := e.GetCommit(); commit != nil && commit.GetCommand() != nil {
 				s.table.replay(commit.GetCommand(), 0, s.desk.now)
 			}
 			s.journal.ack(e.GetCommit(), s.desk.now)
-			s.outbox.replay(e)
+			s.outbox.replay(e, s.desk.now)
 		}
 	}
 	c.log = nil

@@ -3,6 +3,7 @@ package durable
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -79,22 +80,28 @@ type Command struct {
 	Key   string // by which the entity itself keeps it; "": it does not
 }
 
+// stuckNumbers are the numbers that were decoded last. Commands of a source have the same as a
+// rule, and then the table's need no comparison.
+type stuckNumbers struct {
+	of  Numbers
+	all []uint64 // not to be changed
+}
+
 // finished returns the numbers that the command's source has finished.
-func (c Command) finished() finished {
+func (s *stuckNumbers) finished(c Command) finished {
 	if c.Past <= c.Floor {
 		return finished{below: c.Floor}
 	}
-	stuck, err := c.Stuck.Slice()
-	if err != nil {
-		return finished{below: c.Floor}
-	}
-	f := finished{below: c.Past}
-	for _, n := range stuck {
-		if n >= c.Floor && n < c.Past {
-			f.stuck = append(f.stuck, n)
+	if c.Stuck != s.of {
+		all, err := c.Stuck.Slice()
+		if err != nil {
+			return finished{below: c.Floor}
 		}
+		s.of, s.all = c.Stuck, all
 	}
-	return f
+	first, _ := slices.BinarySearch(s.all, c.Floor)
+	end, _ := slices.BinarySearch(s.all, c.Past)
+	return finished{below: c.Past, stuck: s.all[first:end]}
 }
 
 // A Path names a nested call below a command; empty is the command itself.

@@ -61,6 +61,7 @@ type entity struct {
 	active bool    // the driver has it
 	loaded bool    // last is known: it came from the log, or its record was read
 	bare   bool    // its state is in its record only
+	hollow bool    // the checkpoint under way leaves its state out, which has expired
 	// loose are commits that were read from the log without the state or the keys that they
 	// follow, which are in the record.
 	loose []*wire.DurableCommit
@@ -73,9 +74,9 @@ func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 }
 
 // ack notes that a commit is in the log. One that came there a second time, because a
-// server had lost it, changes nothing.
+// server had lost it, changes nothing. The first commit of a new life follows one of any version.
 func (e *entity) ack(c *wire.DurableCommit) {
-	if c.GetVersion() < e.acked.number && !e.acked.ended {
+	if c.GetVersion() < e.acked.number && !e.acked.gone(time.UnixMilli(c.GetAt())) {
 		return
 	}
 	if c.GetFolded() && (e.acked.ended || c.GetVersion() != e.acked.number+1) {
@@ -123,17 +124,6 @@ func (e *entity) base(v version) error {
 // lapsed reports whether there is nothing that events could be applied to.
 func (v version) lapsed() bool { return v.number == 0 || v.ended }
 
-// lapse ends an entity that is active again after it has expired. It stays ended even if the
-// clock is set back. The next checkpoint deletes its record.
-func (e *entity) lapse(acked Ticket) {
-	e.last = version{number: e.last.number, ended: true, keys: e.last.keys}
-	e.loaded, e.bare = true, false
-	if e.ticket <= acked {
-		e.acked = e.last
-	}
-	e.outlived(acked)
-}
-
 // outlived has the next checkpoint write the entity, because its record is out of date.
 func (e *entity) outlived(acked Ticket) {
 	e.stale = e.stale || !e.dirty && e.ticket <= acked
@@ -145,7 +135,7 @@ func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
 		e.dirty, e.stale = false, false
 	}
-	e.saving = 0
+	e.saving, e.hollow = 0, false
 	if e.dirty || e.ticket > acked {
 		return false
 	}
@@ -167,11 +157,14 @@ func (e *entity) key() string { return entityKey(e.id) }
 func entityKey(id string) string { return "e" + id }
 
 // change is the record that a checkpoint writes of it. The oldest keys that would make the
-// record larger than limit are left out.
+// record larger than limit are left out. A state that has expired goes, unless a commit is on
+// its way to the log: it may have the events alone of a turn that began before, and then needs
+// the state that they follow.
 func (e *entity) change(now time.Time, limit int) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
-	gone := v.gone(now)
+	gone := v.ended || v.gone(now) && e.last.number == v.number
+	e.hollow = gone && !v.ended
 	if gone && len(keys) == 0 {
 		return store.Change{ID: e.key()}
 	}

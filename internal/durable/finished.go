@@ -28,6 +28,7 @@ func NumbersOf(all []uint64) Numbers {
 // not ascending.
 func (s Numbers) Slice() (all []uint64, err error) {
 	b, last := []byte(s), uint64(0)
+	all = make([]uint64, 0, min(len(b), MaxStuck))
 	for len(b) > 0 {
 		d, n := binary.Uvarint(b)
 		if n <= 0 || d == 0 || last+d < last || len(all) == MaxStuck {
@@ -70,11 +71,14 @@ func (f finished) join(o finished) (both finished, more bool) {
 	if o.below > f.below {
 		high, low = o, f
 	}
-	both = finished{below: high.below}
-	for _, n := range high.stuck {
-		if !low.has(n) {
-			both.stuck = append(both.stuck, n)
-		}
+	both = high
+	if !sameMemory(f.stuck, o.stuck) && slices.ContainsFunc(high.stuck, low.has) {
+		both.stuck = slices.DeleteFunc(slices.Clone(high.stuck), low.has)
 	}
 	return both, both.below != f.below || len(both.stuck) != len(f.stuck)
+}
+
+// sameMemory reports whether two lists are the same, and not only equal.
+func sameMemory(a, b []uint64) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

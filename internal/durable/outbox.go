@@ -36,7 +36,8 @@ type Tell struct {
 type waiting struct {
 	row     *row
 	body    []byte
-	at      time.Time // of its commit
+	at      time.Time // of its commit, by the clock of its home
+	here    time.Time // when this home had it
 	ticket  Ticket
 	arrived bool // the receiver has it; not yet in the log
 	dying   bool // goes to the dead letters; not yet in the log
@@ -96,10 +97,10 @@ func (o *outbox) number(tells []Tell) (all []*wire.DurableTell) {
 }
 
 // put has the tells of a commit wait.
-func (o *outbox) put(c *wire.DurableCommit, ticket Ticket) {
+func (o *outbox) put(c *wire.DurableCommit, now time.Time, ticket Ticket) {
 	for _, t := range c.GetTells() {
 		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{
-			body: t.GetBody(), at: time.UnixMilli(c.GetAt()), ticket: ticket,
+			body: t.GetBody(), at: time.UnixMilli(c.GetAt()), here: now, ticket: ticket,
 		})
 	}
 }
@@ -175,8 +176,8 @@ func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 }
 
 // replay takes an entry from the log, and returns the dead letters in it.
-func (o *outbox) replay(e *wire.DurableEntry) (dead []Tell) {
-	o.put(e.GetCommit(), 0)
+func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
+	o.put(e.GetCommit(), now, 0)
 	o.settle(e.GetAcknowledged())
 	return o.settle(e.GetDead())
 }
@@ -225,14 +226,20 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// dead returns the entry that gives up tells from before a time; nil if there are none.
-func (o *outbox) dead(before time.Time, acked Ticket) *wire.DurableEntry {
-	if !o.olderThan(before) {
+// older reports whether a tell has waited for longer than d: by the clock of the home that has told
+// it, which may be wrong, or since this home had it.
+func (w *waiting) older(now time.Time, d time.Duration) bool {
+	return now.Sub(w.at) > d || now.Sub(w.here) > d
+}
+
+// dead returns the entry that gives up tells that are older than d; nil if there are none.
+func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.DurableEntry {
+	if !o.hasOlder(now, d) {
 		return nil
 	}
 	gone := map[Target][]uint64{}
 	o.each(func(t Target, n uint64, w *waiting) {
-		if w.at.Before(before) && !w.arrived && !w.dying && w.ticket <= acked {
+		if w.older(now, d) && !w.arrived && !w.dying && w.ticket <= acked {
 			w.dying = true
 			gone[t] = append(gone[t], n)
 		}
@@ -243,13 +250,13 @@ func (o *outbox) dead(before time.Time, acked Ticket) *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: numbers(gone)}}
 }
 
-// olderThan reports whether something waits that was told before a time.
-func (o *outbox) olderThan(before time.Time) bool {
+// hasOlder reports whether a tell is older than d.
+func (o *outbox) hasOlder(now time.Time, d time.Duration) bool {
 	//arch:order-free whether there is one
 	for _, p := range o.pairs {
 		//arch:order-free whether there is one
 		for _, w := range p.tells {
-			if w.at.Before(before) {
+			if w.older(now, d) {
 				return true
 			}
 		}
@@ -305,12 +312,12 @@ func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
 }
 
 // recover takes a part of a stored table.
-func (o *outbox) recover(part *wire.DurableTable) {
+func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	for _, w := range part.GetOutboxes() {
 		p := o.pair(Target{w.GetLog(), w.GetShard()})
 		p.next = max(p.next, w.GetNext())
 		for _, t := range w.GetWaiting() {
-			o.wait(Target{w.GetLog(), w.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{body: t.GetBody(), at: time.UnixMilli(t.GetAt())})
+			o.wait(Target{w.GetLog(), w.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{body: t.GetBody(), at: time.UnixMilli(t.GetAt()), here: now})
 		}
 	}
 }

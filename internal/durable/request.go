@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/store"
@@ -143,4 +144,12 @@ func (l *line) settled(d *desk, r Response) bool {
 	}
 	l.id = 0
 	return true
+}
+
+// refused is the error of a write that the store does not take.
+func refused(what string, r Response) error {
+	if r.Err != nil {
+		return fmt.Errorf("%s: %w", what, r.Err)
+	}
+	return fmt.Errorf("%s: %w", what, store.ErrTooLarge)
 }

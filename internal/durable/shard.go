@@ -14,29 +14,15 @@ import (
 type Config struct {
 	// Epoch under which the shard came here. A process uses one epoch for one [Shard] only.
 	Epoch uint64
+	// Above: nobody gives out the shard's epochs, so the claim goes above that of the head.
+	// Epoch is the lowest one then: above all that this process has used for the shard.
+	Above bool
 	// Node and Incarnation are the process's; the incarnation is no other's, and not 0.
 	Node        string
 	Incarnation uint64
 	Limits      Limits
 	Journal     Journal
 }
-
-// State is where a shard stands.
-type State uint8
-
-// The states of a shard.
-const (
-	Claiming State = iota // it is claimed and recovered
-	Open                  // calls may come
-	Dropped               // it is not here any more, and will not be
-)
-
-// ErrTooLarge is a commit that does not fit in an append. Its turn changed nothing.
-var ErrTooLarge = errors.New("commit too large (keep less in one entity, change less in one turn, or raise max_payload of the NATS server if it is below 1 MB)")
-
-// ErrNotOpen is a commit for a shard that was dropped. Whether its turn's changes stand, the
-// next home knows.
-var ErrNotOpen = errors.New("shard is not open")
 
 // A Shard is one home's tenure of a shard. It is not safe for concurrent use. Each method
 // that is given the time must be given one that does not go back.
@@ -61,6 +47,7 @@ type Shard struct {
 	checkpoint checkpoint
 	journal    journal
 	loads      loads
+	sweep      sweep
 	absent     absent
 	messages   messages
 	opened     time.Time // when the claim stood
@@ -82,6 +69,14 @@ func New(now time.Time, c Config) *Shard {
 	s.claim.begin(s, true)
 	return s
 }
+
+// Epoch returns the epoch of the shard's claim. With [Config.Above] it grows until the shard is
+// open.
+func (s *Shard) Epoch() uint64 { return s.config.Epoch }
+
+// FixEpoch has the claim keep its epoch from now on, whatever head it meets: the process is about
+// to claim again, above it.
+func (s *Shard) FixEpoch() { s.config.Above = false }
 
 // State returns where the shard stands.
 func (s *Shard) State() State { return s.state }
@@ -145,7 +140,7 @@ func (s *Shard) Wake() time.Time {
 }
 
 func (s *Shard) lines() []*line {
-	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line}
+	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line}
 }
 
 // Tick lets time pass. Failed requests are sent again, tells are sent again or given up,
@@ -173,7 +168,7 @@ func (s *Shard) Tick(now time.Time) {
 func (s *Shard) tickTells(now time.Time) {
 	s.outbox.lookAgain(now)
 	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
-		if e := s.outbox.dead(now.Add(-s.limits.DeadAfter), s.group.acked); e != nil {
+		if e := s.outbox.dead(now, s.limits.DeadAfter, s.group.acked); e != nil {
 			s.group.add(e)
 		}
 	}
@@ -203,6 +198,8 @@ func (s *Shard) Done(now time.Time, r Response) {
 		s.appended(r)
 	case s.journal.line.id:
 		s.journal.looked(s, r)
+	case s.sweep.line.id:
+		s.sweep.done(s, r)
 	default:
 		s.loads.done(s, r)
 	}
@@ -215,7 +212,7 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 	if s.state != Open {
 		return Admission{Verdict: Closed}
 	}
-	f := c.finished()
+	f := s.table.decoded.finished(c)
 	if f.has(c.Number) {
 		return Admission{Verdict: BelowFloor}
 	}
@@ -289,9 +286,18 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 		return Loaded{}, false
 	}
 	if e.last.expires != 0 && e.last.gone(now) {
-		e.lapse(s.group.acked)
+		s.lapse(e)
 	}
 	return e.loadedNow(), true
+}
+
+// lapse ends an entity that is active again after it has expired, by a commit. Otherwise it could come
+// back at a home whose clock is behind, or here if the clock is set back.
+func (s *Shard) lapse(e *entity) {
+	c := &wire.DurableCommit{
+		Entity: wire.BytesOf(e.id), Version: e.last.number + 1, Ended: true, At: s.desk.now.UnixMilli(), Keys: uint32(len(e.last.keys)),
+	}
+	e.commit(c, s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}))
 }
 
 // Rest is the counterpart of Load: the driver does not have the entity any more.
@@ -347,7 +353,7 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	if !t.Ended {
 		w.Expires = t.Expires
 	}
-	w.Folded = !e.bare && !e.last.gone(now) && e.last.folds(t, s.journal.config.Every, s.group.limit)
+	w.Folded = !e.bare && !e.hollow && !e.last.gone(now) && e.last.folds(t, s.journal.config.Every, s.group.limit)
 	if t.Ended || w.Folded {
 		w.State = nil
 	}
@@ -384,7 +390,7 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	}
 	ticket := s.group.added(added)
 	e.commit(w, ticket)
-	s.outbox.put(w, ticket)
+	s.outbox.put(w, now, ticket)
 	if w.Command != nil {
 		s.table.end(s.table.source(t.Command.Source, now), w.Command, ticket)
 	}
@@ -551,14 +557,6 @@ func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}
 
 // broken drops the shard, for it cannot be had.
 func (s *Shard) broken(err error) { s.drop(Event{Kind: Ended, Err: err}) }
-
-// refused is the error of a write that the store does not take.
-func refused(what string, r Response) error {
-	if r.Err != nil {
-		return fmt.Errorf("%s: %w", what, r.Err)
-	}
-	return fmt.Errorf("%s: %w", what, store.ErrTooLarge)
-}
 
 // Drop ends the shard: it goes elsewhere, or the process ends.
 func (s *Shard) Drop() {

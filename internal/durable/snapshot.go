@@ -25,8 +25,9 @@ type Kept struct {
 	ID      string
 	Version uint64
 	State   []byte
-	Form    uint32 // the version of State, by the type's directive; 0: the first
-	Expires int64  // Unix time in milliseconds, from which it is not there; 0: never
+	Since   [][]byte // events that follow State
+	Form    uint32   // the version of State, by the type's directive; 0: the first
+	Expires int64    // Unix time in milliseconds, from which it is not there; 0: never
 }
 
 // A Problem is something that cannot be decoded.
@@ -66,7 +67,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 			}
 		}
 		if !v.ended {
-			kept[id] = Kept{id, v.number, v.state, v.form, v.expires}
+			kept[id] = Kept{id, v.number, v.state, v.since, v.form, v.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(tail)) {
@@ -78,7 +79,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		case e.last.ended && kept[id].Version <= e.last.number:
 			delete(kept, id)
 		case !e.last.ended && kept[id].Version <= e.last.number:
-			kept[id] = Kept{id, e.last.number, e.last.state, e.last.form, e.last.expires}
+			kept[id] = Kept{id, e.last.number, e.last.state, e.last.since, e.last.form, e.last.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(kept)) {
@@ -131,3 +132,25 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 
 // EntityKey is the key of an entity's record.
 func EntityKey(id string) string { return entityKey(id) }
+
+// RestoredHead returns the head of a shard whose records are restored from a copy: h was the head
+// of the copy, which had nothing in its log that its records lack. The shard cannot be opened
+// while whole is false, for records are still missing.
+func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
+	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
+	if err != nil {
+		return store.Head{}, err
+	}
+	parts := was.value.GetParts()
+	if !whole {
+		parts++ // one that is not there
+	}
+	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
+	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
+}
+
+// HeadBy returns the epoch of a head, and the node that wrote it.
+func HeadBy(h store.Head) (epoch uint64, node string, err error) {
+	was, err := readHead(h)
+	return was.value.GetEpoch(), was.value.GetNode(), err
+}

@@ -113,8 +113,9 @@ type table struct {
 		source Source
 		known  *known // nil: none
 	}
-	count int
-	bytes int // of replies and paths
+	decoded stuckNumbers // of the last command
+	count   int
+	bytes   int // of replies and paths
 	// keyed are the sources that stand for keys, in the order in which they came here.
 	// Those that were forgotten may be among them.
 	keyed []keyed

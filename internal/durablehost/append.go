@@ -38,6 +38,8 @@ type Appends struct {
 	wake    chan struct{}
 	active  sync.WaitGroup // answers that are handled
 
+	sweeps sweeps
+
 	tails atomic.Int64 // bytes of all logs' tails
 	open  atomic.Int64 // tenures that have one
 	// written has the bytes that the process has appended to all logs.

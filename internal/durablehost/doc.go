@@ -19,6 +19,11 @@
 // The next turn of the entity may begin before the commit of the one before is in the log:
 // commits have the order of their tickets, and nothing leaves before its ticket.
 //
+// # Claims
+//
+// A process has few [Claims] under way at a time, those first for which calls wait. So after a
+// restart of everything the first call is answered when a few shards are claimed, and not all.
+//
 // # Goroutines
 //
 // One append of a shard is under way at a time; it, the reads of records, and the writes of

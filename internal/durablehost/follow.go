@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -136,4 +139,38 @@ func slowest(ctx context.Context, s store.Store, shard store.Shard) (uint64, err
 		}
 	}
 	return chunk, nil
+}
+
+// FollowersOf returns the records of a type's named followers by their names.
+func FollowersOf(ctx context.Context, s store.Store, kind string) (map[string][]byte, error) {
+	all, err := s.List(ctx, followers(kind))
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[string][]byte, len(all))
+	for _, r := range all {
+		by[strings.TrimPrefix(r.Key, followers(kind))] = r.Value
+	}
+	return by, nil
+}
+
+// DropFollowers deletes the records of a type's named followers.
+func DropFollowers(ctx context.Context, s store.Store, kind string) error {
+	all, err := s.List(ctx, followers(kind))
+	for _, r := range all {
+		if err == nil {
+			err = s.Delete(ctx, r.Key, r.Revision)
+		}
+	}
+	return err
+}
+
+// RestoreFollowers writes records of named followers that are not there.
+func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[string][]byte) error {
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		if _, err := s.Put(ctx, followers(kind)+name, by[name], store.None); err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return nil
 }

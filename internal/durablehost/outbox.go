@@ -85,12 +85,14 @@ func TellID(from store.Shard, tell durable.Tell) ID {
 type Body struct {
 	Method string
 	Args   []byte
+	Info   []byte // what the call says about itself, as in an envelope; nil: nothing
 }
 
 // Fields of a body.
 const (
 	bodyMethod = 1
 	bodyArgs   = 2
+	bodyInfo   = 3
 )
 
 var errBody = errors.New("a kept tell cannot be read (was it written by a newer program? run that version, or a later one, here too)")
@@ -103,6 +105,10 @@ func (d Body) Append(b []byte) []byte {
 		b = protowire.AppendTag(b, bodyArgs, protowire.BytesType)
 		b = protowire.AppendBytes(b, d.Args)
 	}
+	if len(d.Info) > 0 {
+		b = protowire.AppendTag(b, bodyInfo, protowire.BytesType)
+		b = protowire.AppendBytes(b, d.Info)
+	}
 	return b
 }
 
@@ -114,7 +120,7 @@ func ReadBody(b []byte) (d Body, err error) {
 			return Body{}, fmt.Errorf("%w: %w", errBody, protowire.ParseError(n))
 		}
 		b = b[n:]
-		if kind != protowire.BytesType || number != bodyMethod && number != bodyArgs {
+		if kind != protowire.BytesType || number < bodyMethod || number > bodyInfo {
 			return Body{}, fmt.Errorf("%w: field %d", errBody, number)
 		}
 		v, n := protowire.ConsumeBytes(b)
@@ -122,10 +128,13 @@ func ReadBody(b []byte) (d Body, err error) {
 			return Body{}, fmt.Errorf("%w: %w", errBody, protowire.ParseError(n))
 		}
 		b = b[n:]
-		if number == bodyMethod {
+		switch number {
+		case bodyMethod:
 			d.Method = string(v)
-		} else {
+		case bodyArgs:
 			d.Args = v
+		case bodyInfo:
+			d.Info = v
 		}
 	}
 	return d, nil

@@ -23,6 +23,7 @@ type Process struct {
 	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
 	Appends Appends // of all its shards
+	Claims  Claims  // likewise
 }
 
 var _ Host = (*Process)(nil)

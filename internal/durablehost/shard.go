@@ -44,9 +44,25 @@ type Config struct {
 	// Patience bounds the wait for one answer of the store. Reads of a log and writes of
 	// many records may take six times as long. Default 5s.
 	Patience time.Duration
-	Host     Host
-	// Appends are those of all shards of the process. Default: of this one alone.
+	// Sweep is for types whose entities expire.
+	Sweep Sweep
+	Host  Host
+	// Appends and Claims are those of all shards of the process. Default: of this one alone.
 	Appends *Appends
+	Claims  *Claims
+	// Alone is not nil for a shard that no coordinator places, as that of a singleton.
+	Alone *Alone
+}
+
+// Alone is for a shard whose epochs in the store have nothing to do with those of placements,
+// which begin anew when all processes have ended. Each claim goes above the head that it finds.
+type Alone struct {
+	// May reports whether this process may have the shard at this moment. One that has lost
+	// the shard to another home claims it again if that lasts.
+	May func() bool
+	// Lost is called on a goroutine of its own when a tenure that had opened has ended by
+	// itself.
+	Lost func(error)
 }
 
 // Causes of a turn that cannot be, or whose end is not known; test with errors.Is.
@@ -70,6 +86,7 @@ type Shard struct {
 	placed  bool   // here, as far as the cluster is concerned
 	outgrow bool   // it needs an epoch of a later term
 	attempt uint64 // of the tenures under this epoch
+	floor   uint64 // with Config.Alone: above all epochs of the store that this process has used
 	failed  int    // tenures that have ended in a row without opening
 	tenure  *Tenure
 	current atomic.Pointer[Tenure] // tenure, for those without the lock
@@ -83,8 +100,12 @@ func New(c Config) *Shard {
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second
 	}
+	c.Sweep = c.Sweep.withDefaults()
 	if c.Appends == nil {
 		c.Appends = &Appends{}
+	}
+	if c.Claims == nil {
+		c.Claims = &Claims{}
 	}
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }
@@ -141,7 +162,7 @@ func (s *Shard) drop(t *Tenure) {
 // begin begins a tenure and returns the one before, to be dropped. mu is held.
 func (s *Shard) begin() (old *Tenure) {
 	old = s.end()
-	epoch, err := StoreEpoch(s.epoch, s.attempt)
+	epoch, err := s.storeEpoch()
 	if err != nil {
 		s.broken = err
 		s.goAbove(Term(s.epoch) + 1)
@@ -152,6 +173,14 @@ func (s *Shard) begin() (old *Tenure) {
 	return old
 }
 
+// storeEpoch is the epoch for the next tenure. mu is held.
+func (s *Shard) storeEpoch() (uint64, error) {
+	if s.cfg.Alone != nil {
+		return max(s.floor, 1), nil
+	}
+	return StoreEpoch(s.epoch, s.attempt)
+}
+
 // end ends the tenure, and returns it to be dropped. mu is held.
 func (s *Shard) end() (old *Tenure) {
 	if s.again != nil {
@@ -159,6 +188,9 @@ func (s *Shard) end() (old *Tenure) {
 		s.again = nil
 	}
 	old, s.tenure = s.tenure, nil
+	if old != nil && s.cfg.Alone != nil {
+		s.floor = old.fixedEpoch() + 1
+	}
 	s.current.Store(nil)
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -213,6 +245,8 @@ const staleAfter = 5 * time.Second
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
+	case s.cfg.Alone != nil:
+		s.claimLater()
 	case Term(met) > Term(own):
 		s.goAbove(Term(met))
 	default:
@@ -224,6 +258,24 @@ func (s *Shard) beyond(own, met uint64) {
 			}
 		})
 	}
+}
+
+// claimLater claims a shard again that another home has had for long enough, if this process may
+// have it then. mu is held.
+func (s *Shard) claimLater() {
+	placed := s.epoch
+	s.again = time.AfterFunc(staleAfter, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case s.again == nil || !s.placed || s.epoch != placed || s.here || s.cfg.Host.Context().Err() != nil:
+		case s.cfg.Alone.May():
+			s.here = true
+			s.begin()
+		default:
+			s.claimLater()
+		}
+	})
 }
 
 // goAbove has the coordinator place the shard anew, under a later term. mu is held.
@@ -262,6 +314,7 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 		var opened <-chan struct{}
 		if t != nil {
 			opened = t.opened
+			s.cfg.Claims.want(t)
 		}
 		select {
 		case <-opened:
@@ -289,16 +342,17 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 		return
 	}
 	s.end()
+	s.lost(t, e)
 	if e.Err == nil { // another home has it, or will have it
 		s.here = false
-		s.beyond(t.epoch, e.Epoch)
+		s.beyond(t.Epoch(), e.Epoch)
 		return
 	}
 	s.broken = e.Err
 	if large := (*store.TooLargeError)(nil); errors.As(e.Err, &large) && large.Limit > 0 {
 		s.cfg.Limits.AppendBytes = large.Limit // from now on the turn is refused that needs more
 	}
-	if s.attempt == maxAttempt {
+	if s.attempt == maxAttempt && s.cfg.Alone == nil {
 		s.broken = fmt.Errorf("%w (tried %d times)", e.Err, s.attempt)
 		s.goAbove(Term(s.epoch) + 1)
 		return
@@ -313,6 +367,23 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 			s.begin()
 		}
 	})
+}
+
+// lost tells of the end of a tenure that had opened. mu is held.
+func (s *Shard) lost(t *Tenure, e durable.Event) {
+	if s.cfg.Alone == nil {
+		return
+	}
+	select {
+	case <-t.opened:
+	default:
+		return
+	}
+	why := e.Err
+	if why == nil {
+		why = fmt.Errorf("another home has claimed it, under epoch %s", epochText(e.Epoch))
+	}
+	s.cfg.Host.Go(func() { s.cfg.Alone.Lost(why) })
 }
 
 // opened notes that the tenure has opened.

@@ -16,7 +16,7 @@ import (
 // concurrent use, but an entity has one turn at a time.
 type Tenure struct {
 	shard *Shard
-	epoch uint64
+	epoch atomic.Uint64 // grows until the tenure has opened, where the shard is alone; changed under mu
 
 	ctx    context.Context // of its requests
 	cancel context.CancelFunc
@@ -35,6 +35,7 @@ type Tenure struct {
 	next      *durable.Request // the append to be made next; nil: none
 	appending bool             // append runs
 	queued    bool             // it is in the queue of Appends; guarded by the mutex there
+	claim     claimTurn        // guarded by the mutex of Claims
 	tail      int64            // bytes of its log's tail, as Appends counts them
 	over      bool
 	left      chan struct{} // closed when it has ended; made by leave
@@ -46,6 +47,7 @@ type Tenure struct {
 	asked     time.Time     // when named followers were looked for last
 	saved     time.Time     // when the last checkpoint ended
 	mark      int64         // Appends.written at that time
+	walk      walk          // through its records, for those of expired entities
 }
 
 // A wait is for a ticket.
@@ -58,11 +60,12 @@ type wait struct {
 // newTenure begins a claim. The shard's lock is held.
 func newTenure(s *Shard, epoch uint64) *Tenure {
 	now := time.Now()
-	t := &Tenure{shard: s, epoch: epoch, opened: make(chan struct{}), changed: now, moved: now, saved: now, mark: s.cfg.Appends.written.Load()}
+	t := &Tenure{shard: s, opened: make(chan struct{}), changed: now, moved: now, saved: now, mark: s.cfg.Appends.written.Load()}
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
 	t.core = durable.New(now, durable.Config{
-		Epoch: epoch, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
+		Epoch: epoch, Above: s.cfg.Alone != nil, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
 	})
+	t.epoch.Store(epoch)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.takeLocked() // requests only: nothing is to be done without the lock
@@ -71,7 +74,15 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 }
 
 // Epoch is the store's. It only grows over the tenures of a shard, wherever they are.
-func (t *Tenure) Epoch() uint64 { return t.epoch }
+func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
+
+// fixedEpoch returns an epoch above which the tenure does not go any more.
+func (t *Tenure) fixedEpoch() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.core.FixEpoch()
+	return t.core.Epoch()
+}
 
 // isOpen reports whether turns may begin.
 func (t *Tenure) isOpen() bool { return t.open.Load() }
@@ -127,6 +138,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 		switch e.Kind {
 		case durable.Opened:
 			t.open.Store(true)
+			t.shard.cfg.Claims.over(t)
 			after = append(after, func() {
 				t.shard.opened(t)
 				close(t.opened)
@@ -197,6 +209,7 @@ func (t *Tenure) endLocked(e durable.Event) (after []func()) {
 	t.over = true
 	t.shard.cfg.Appends.tailOf(t)
 	t.open.Store(false)
+	t.shard.cfg.Claims.over(t)
 	t.cancel()
 	if t.timer != nil {
 		t.timer.Stop()
@@ -244,6 +257,7 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 	left := t.left
 	t.mu.Unlock()
+	t.shard.cfg.Claims.want(t)
 	t.do(func(now time.Time) { t.core.Checkpoint(now) })
 	select {
 	case <-left:
@@ -302,6 +316,7 @@ func (t *Tenure) tick() {
 		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
 		t.followersLocked(now)
 		t.moveSinceLocked(now)
+		t.walk.next(t, now)
 	})
 }
 
@@ -352,8 +367,15 @@ func (t *Tenure) sendLocked(r durable.Request) {
 		}
 		return
 	}
-	t.shard.cfg.Host.Go(func() { t.ask(r) })
+	if r.Op == durable.OpHead && t.core.State() == durable.Claiming {
+		t.shard.cfg.Claims.ask(t, func() { t.goAsk(r) })
+		return
+	}
+	t.goAsk(r)
 }
+
+// goAsk is ask on a goroutine of its own.
+func (t *Tenure) goAsk(r durable.Request) { t.shard.cfg.Host.Go(func() { t.ask(r) }) }
 
 // ask asks the store, and tells the core.
 func (t *Tenure) ask(r durable.Request) {
@@ -368,6 +390,9 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 		t.shard.cfg.Appends.written.Add(int64(len(r.Data)))
 	}
 	t.core.Done(now, a)
+	if t.shard.cfg.Alone != nil {
+		t.epoch.Store(t.core.Epoch())
+	}
 	if t.shard.cfg.Appends.tailOf(t) {
 		t.core.Relieve(now)
 	}

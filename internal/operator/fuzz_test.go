@@ -18,6 +18,7 @@ func FuzzDecode(f *testing.F) {
 		{r: &Request{Command: 2, Node: node, Seeds: []string{"b"}, Force: true}},
 		{r: &Request{Command: SetState, Entity: Entity{Kind: "stock", ID: "tea", State: []byte{}}}},
 		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, State: []byte("x"), Why: "no"}, {Active: true}}}},
+		{a: &Answer{Types: []Type{{Kind: "stock", Shards: 4, Homeless: []uint32{5}, Held: []Shard{{4, "active", 2, 1, 0}}}}, Place: Place{Node: "a"}, Counters: map[string]uint64{"x": 1}}},
 		{a: &Answer{Refusal: "no", View: View{Self: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
 	} {
 		b, err := Encode(7, seed.r, seed.a)

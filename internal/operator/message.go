@@ -33,7 +33,38 @@ const (
 	State
 	// SetState tells the node of an entity to replace its state, or to drop it.
 	SetState
+	// Shards asks a member for the shards that it holds, of one type or of all.
+	Shards
+	// Where asks a member that hosts a type for the home of one of its entities.
+	Where
+	// Counters asks a member for its counters.
+	Counters
+
+	commands // is above all of them
 )
+
+// Known reports whether this version knows the command.
+func (c Command) Known() bool { return 0 < c && c < commands }
+
+// OfProcess reports whether the process carries the command out, beyond what its membership
+// knows.
+func (c Command) OfProcess() bool {
+	switch c {
+	case State, SetState, Shards, Where, Counters:
+		return true
+	}
+	return false
+}
+
+// Does reports whether the command changes anything. Operators that may only read send none of
+// these.
+func (c Command) Does() bool {
+	switch c {
+	case Members, RollCall, State, Shards, Where, Counters:
+		return false
+	}
+	return true
+}
 
 // String names the command.
 func (c Command) String() string {
@@ -52,6 +83,12 @@ func (c Command) String() string {
 		return "state"
 	case SetState:
 		return "set state"
+	case Shards:
+		return "shards"
+	case Where:
+		return "where"
+	case Counters:
+		return "counters"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }
@@ -62,7 +99,7 @@ type Request struct {
 	Node    transport.Address // the member that it concerns; of Join by name alone
 	Seeds   []string          // of Join: names to join through; empty: the process's own
 	Force   bool              // of Down: also a member that is up and reachable
-	Entity  Entity            // of State and SetState: which, and the new state
+	Entity  Entity            // of State, SetState and Where: which, and the new state; of Shards: its Kind, or ""
 }
 
 // An Answer ends a request.
@@ -72,6 +109,9 @@ type Answer struct {
 	// Entities are the answer to State and SetState. An entity whose Node is not the answering
 	// member lives at that node, which is to be asked.
 	Entities []Entity
+	Types    []Type            // the answer to Shards, by name
+	Place    Place             // the answer to Where
+	Counters map[string]uint64 // the answer to Counters: how often, by reason; those above 0
 }
 
 // An Entity is one entity with its encoded state, which is the message KindState in
@@ -178,6 +218,10 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 		for _, e := range a.Entities {
 			m.Answer.Entities = append(m.Answer.Entities, e.toWire())
 		}
+		for _, t := range a.Types {
+			m.Answer.Types = append(m.Answer.Types, t.toWire())
+		}
+		m.Answer.Place, m.Answer.Counters = a.Place.toWire(), a.Counters
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -206,6 +250,10 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	for _, e := range m.GetAnswer().GetEntities() {
 		a.Entities = append(a.Entities, entityFromWire(e))
 	}
+	for _, t := range m.GetAnswer().GetTypes() {
+		a.Types = append(a.Types, typeFromWire(t))
+	}
+	a.Place, a.Counters = placeFromWire(m.GetAnswer().GetPlace()), m.GetAnswer().GetCounters()
 	return m.GetId(), nil, a, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ const (
 	FrameIgnored              // a frame was out of order, repeated or from an unknown process
 	NoPeer                    // an envelope was for a peer that is gone
 	LimitTooLow               // the broker's limit is below MinPayload
+	Expired                   // sessions with a client ended that had never been used, or that nobody listens to
 )
 
 // An Env is the process of a Set. Its methods must not block.
@@ -37,6 +39,9 @@ type Env interface {
 	// Oversize handles the message in an envelope that is larger than the broker accepts.
 	// It is called with the session's lock held.
 	Oversize(*Session, *call.Oversize)
+	// OverQuota is called for a client that gets no session, because there are MaxNamed
+	// processes of its name. It may be called very often.
+	OverQuota(transport.Peer)
 	// Stranger is called for the session with a member that has left, if no message ever
 	// arrived on it: such a member says no goodbye there.
 	Stranger(*Session)
@@ -68,22 +73,18 @@ type Set struct {
 
 	mu    sync.RWMutex // guards the fields below
 	peers map[transport.Address]*peer
+	named map[string]int // clients in peers, by name
 	gone  removed
 	left  map[transport.Address]bool // left in order, and may still say goodbye
 
 	departed departed
 }
 
-// A peer is another process. It is never changed.
-type peer struct {
-	transport.Peer
-	sessions []*Session // one for each lane
-}
-
 // Init makes a Set without peers. It is called once, before anything else.
 func (s *Set) Init(env Env, cfg Config) {
 	s.env, s.cfg = env, cfg
 	s.peers, s.left = map[transport.Address]*peer{}, map[transport.Address]bool{}
+	s.named = map[string]int{}
 	s.patient.Store(int64(clientPatience))
 	s.pumps = make([]pump, max(cfg.Lanes, 0))
 	for i := range s.pumps {
@@ -98,7 +99,7 @@ func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
 
 // Session returns the session with a peer on a lane, which it makes at the first call.
-// It is nil if the peer was removed.
+// It is nil if the peer was removed, or is a client too many of its name.
 func (s *Set) Session(to transport.Peer, lane int) *Session {
 	s.mu.RLock()
 	p := s.peers[to.Address]
@@ -118,20 +119,51 @@ func (s *Set) find(a transport.Address) *peer {
 }
 
 func (s *Set) add(to transport.Peer) *peer {
+	p, over := s.addWithin(to)
+	if over {
+		s.env.OverQuota(to)
+	}
+	return p
+}
+
+// addWithin is add. It reports true if there are too many clients of that name.
+func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone.has(to.Address) {
-		return nil
+		return nil, false
 	}
 	if p := s.peers[to.Address]; p != nil {
-		return p
+		return p, false
 	}
-	p := &peer{Peer: to}
+	to.Name = strings.Clone(to.Name) // it may be a part of a frame
+	if to.Client {
+		if s.named[to.Name] >= MaxNamed {
+			return nil, true
+		}
+		s.named[to.Name]++
+	}
+	p = &peer{Peer: to, began: time.Now()}
 	for i := range s.cfg.Lanes {
 		p.sessions = append(p.sessions, newSession(s, to, transport.Channel(i)))
 	}
 	s.peers[to.Address] = p
-	return p
+	return p, false
+}
+
+// removeLocked removes a process from peers.
+func (s *Set) removeLocked(a transport.Address) {
+	p := s.peers[a]
+	if p == nil {
+		return
+	}
+	delete(s.peers, a)
+	if !p.Client {
+		return
+	}
+	if s.named[a.Name]--; s.named[a.Name] == 0 {
+		delete(s.named, a.Name)
+	}
 }
 
 // Known returns the session with a peer if there is one, and nil otherwise.
@@ -188,7 +220,7 @@ func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok b
 	}
 	p := s.peers[a]
 	if lane < 0 {
-		delete(s.peers, a)
+		s.removeLocked(a)
 		delete(s.left, a)
 		s.gone.add(a, time.Now())
 	}
@@ -229,7 +261,7 @@ func (s *Set) MarkBack(a transport.Address) {
 	if p == nil {
 		return
 	}
-	next := &peer{p.Peer, slices.Clone(p.sessions)}
+	next := &peer{p.Peer, slices.Clone(p.sessions), p.began}
 	for i, old := range next.sessions {
 		if old.IsGone() { // nothing was ever exchanged: it starts again
 			next.sessions[i] = newSession(s, p.Peer, transport.Channel(i))
@@ -274,7 +306,7 @@ func (s *Set) ClientLeft(p *Session) {
 func (s *Set) drop(a transport.Address) {
 	s.mu.Lock()
 	p := s.peers[a]
-	delete(s.peers, a)
+	s.removeLocked(a)
 	s.mu.Unlock()
 	if p != nil {
 		for _, p := range p.sessions {
@@ -294,7 +326,7 @@ func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 		s.mu.Unlock()
 		return s.Known(a, lane), nil
 	}
-	renewed := &peer{old.Peer, slices.Clone(old.sessions)}
+	renewed := &peer{old.Peer, slices.Clone(old.sessions), old.began}
 	next = newSession(s, old.Peer, p.lane)
 	renewed.sessions[lane] = next
 	s.peers[a] = renewed
@@ -327,4 +359,37 @@ func (s *Set) config(to transport.Peer) call.Config {
 		c.Session = s.begun.Add(1)
 	}
 	return c
+}
+
+// SweepClients ends the sessions of clients that never used them, and sends a message to clients
+// that were silent for long. It is to be called every few seconds.
+func (s *Set) SweepClients(now time.Time) {
+	for _, p := range s.clients() {
+		switch heard, used := p.lastHeard(); {
+		case !used && now.Sub(p.began) > unusedFor:
+			s.expire(p.Address)
+		case used && now.Sub(heard) > silentFor:
+			p.probe(now)
+		}
+	}
+}
+
+func (s *Set) clients() (all []*peer) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.named) == 0 {
+		return nil
+	}
+	for _, p := range s.peers {
+		if p.Client {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// expire drops a client, and counts it.
+func (s *Set) expire(a transport.Address) {
+	s.env.Count(Expired)
+	s.drop(a)
 }

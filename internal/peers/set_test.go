@@ -22,6 +22,7 @@ type process struct {
 	counts    map[Event]int
 	strangers []*Session
 	over      []*call.Oversize
+	turned    []transport.Peer
 }
 
 func (p *process) Send(transport.Channel, transport.Peer, uint64, []byte) error {
@@ -49,6 +50,12 @@ func (e env) Count(what Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts[what]++
+}
+
+func (e env) OverQuota(p transport.Peer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.turned = append(e.turned, p)
 }
 func (e env) Oversize(_ *Session, o *call.Oversize) { e.over = append(e.over, o) }
 func (e env) Stranger(p *Session)                   { e.strangers = append(e.strangers, p) }

@@ -8,7 +8,9 @@ import (
 // A Coalescer counts the calls under way and, among them, those that are answered but whose
 // callers have not run since. Such a caller is likely to call again at once, so a goroutine
 // that has a frame to publish leaves that to the last of these callers, and the calls of all
-// share one frame. It is safe for concurrent use.
+// share one frame. It is safe for concurrent use. Without
+// it, the p99 of 256 remote callers is 1.3 times as long (What each trick buys in
+// bench/README.md).
 type Coalescer struct {
 	calls atomic.Int64 // under way <<32 | answered, and the caller has not run yet
 

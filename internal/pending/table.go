@@ -76,9 +76,6 @@ func (c *Call) Answer(r Result) { c.res = r }
 // Over is when the call's time is over, as Open was given it and Sweep has seen it.
 func (c *Call) Over() int64 { return c.over.Load() }
 
-// Touch reads the memory that an answer reads first, so that the processor fetches it.
-func (c *Call) Touch() byte { return byte(c.id.Load()) }
-
 // SentOn returns the session and the sequence number by which the call was last sent,
 // or nil if it was not sent to a peer.
 func (c *Call) SentOn() (Session, uint64) {

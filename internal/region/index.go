@@ -55,15 +55,6 @@ func (x *index) find(hash uint64, id string) *Entity {
 	}
 }
 
-// peek is the entity that find looks at first; nil if there is none.
-func (x *index) peek(hash uint64) *Entity {
-	t := x.table.Load()
-	if t == nil {
-		return nil
-	}
-	return (*t)[hash&uint64(len(*t)-1)].Load()
-}
-
 // get is find with an id that is not hashed yet.
 func (x *index) get(id string) *Entity { return x.find(Hash(id), id) }
 

@@ -117,37 +117,3 @@ func TestIndexReaders(t *testing.T) {
 		t.Errorf("found who stayed in %d of %d looks", found.Load(), looks.Load())
 	}
 }
-
-// TestPeek: an entity that is alone is the one that find finds, and peek may run beside
-// changes.
-func TestPeek(t *testing.T) {
-	var x index
-	if e := x.peek(7); e != nil {
-		t.Fatalf("peeked %v into nothing", e)
-	}
-	var peeking sync.WaitGroup
-	var over atomic.Bool
-	peeking.Go(func() {
-		for h := uint64(0); !over.Load(); h++ {
-			x.peek(h)
-		}
-	})
-	var all []*Entity
-	for i := range 1000 {
-		e := newEntity(nil, strconv.Itoa(i))
-		all = append(all, e)
-		x.put(e)
-	}
-	for _, e := range all[1:] {
-		x.remove(e)
-	}
-	if e := x.peek(all[0].hash); e != all[0] {
-		t.Errorf("peeked %v, want %v", e, all[0])
-	}
-	x.clear()
-	over.Store(true)
-	peeking.Wait()
-	if e := x.peek(all[0].hash); e != nil {
-		t.Errorf("peeked %v after all were removed", e)
-	}
-}

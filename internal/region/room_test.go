@@ -77,3 +77,37 @@ func TestBudgetIsShared(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestRoomIsTakenAnew: a call that waits once more, after it was sent on and came back, takes room
+// once more, and gives it back once.
+func TestRoomIsTakenAnew(t *testing.T) {
+	now := time.Unix(1000, 0)
+	budget := NewBudget(100)
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9, Budget: budget})
+	c := &Call{Entity: "x", Size: 10, Sender: transport.Peer{Address: node("b")}, Epoch: placement.MakeEpoch(1, 1)}
+	taken := func(when string, want int) {
+		t.Helper()
+		if s.Bytes() != want || budget.Used() != int64(want) {
+			t.Errorf("%s: %d bytes in the shard, %d of the budget, want %d", when, s.Bytes(), budget.Used(), want)
+		}
+		if err := s.Check(); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	if _, v := s.Deliver(c, 0, now); v != Queued {
+		t.Fatalf("the call is %v, want queued", v)
+	}
+	taken("while it waits", 10)
+	fx := s.Place(node("c"), placement.MakeEpoch(1, 2), false, 0, now)
+	if len(fx.Forward)+len(fx.Refuse) != 1 {
+		t.Fatalf("%+v, want that the call goes on", fx)
+	}
+	taken("when it has gone on", 0)
+	c.Epoch = placement.MakeEpoch(1, 3)
+	s.Return(c, false, 0, now)
+	taken("while it waits again", 10)
+	if !s.Cancel(c) {
+		t.Fatal("the call does not wait")
+	}
+	taken("when it is withdrawn", 0)
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Shard is one shard at one node. It is not safe for concurrent use, except for Look and Peek.
+// A Shard is one shard at one node. It is not safe for concurrent use, except for Look.
 //
 // It is built in layers, each of which owns its fields and uses only the layers below:
 //

@@ -25,11 +25,6 @@ func (s *turns) Live() int { return s.entities.actives.live }
 // its result may be kept for later calls.
 func (s *turns) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
 
-// Peek is the entity that Look looks at first for an id with that hash; nil: there is
-// none. It may be another id's: it is there to be read early, so that Look need not wait
-// for memory. It may be called at any time, from any goroutine.
-func (s *turns) Peek(hash uint64) *Entity { return s.entities.peek(hash) }
-
 // entity is the one with that id, which is made if there is none.
 func (s *turns) entity(id string) *Entity {
 	e := s.entities.get(id)

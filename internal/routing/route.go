@@ -132,6 +132,7 @@ func keep(e *wire.Envelope) wire.Envelope {
 	c.Payload = append([]byte(nil), e.Payload...)
 	c.Chain = append([]byte(nil), e.Chain...)
 	c.Command = append([]byte(nil), e.Command...)
+	c.Info = append([]byte(nil), e.Info...)
 	return c
 }
 
@@ -160,18 +161,10 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 // went to one. Mu is held.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
-// Place takes a table's entry. Term is the table's: an epoch of a lower term that the
-// table does not show is past, even if it is higher. But about shards that it has, or has
-// given away, this process knows best.
-func (r *Route) Place(owner transport.Address, epoch placement.Epoch, term uint32) {
-	self := r.env.Self().Address
-	r.Change(func(acked uint64) call.Step {
-		ours := owner == self || r.Core.Owner == self
-		return r.learnLocked(owner, epoch, acked, !ours && epoch < r.Core.Epoch && r.Core.Epoch.Term() < term)
-	})
-}
-
-// Learn takes a placement; force: also one that is not newer than the known one.
+// Learn takes a placement. One that is not newer than the known one is taken only by force.
+// Nothing that is read in a table is: the table of a later term may have been written while a
+// move was under way, and shows the home before. If the known home does not have the shard, it
+// refuses the calls, which leads to the right one.
 func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) call.Step { return r.learnLocked(owner, epoch, acked, force) })
 }

@@ -101,6 +101,7 @@ type session struct {
 	peer       transport.Peer
 	seq, acked uint64
 	left       bool
+	err        error // of AppendLocked
 }
 
 func (s *session) Peer() transport.Peer { return s.peer }
@@ -112,6 +113,9 @@ func (s *session) AckedLocked() uint64  { return s.acked }
 func (s *session) AwaitLocked(*Route)   { s.host.say("await %s", s.peer.Name) }
 func (s *session) Flush()               { s.host.say("publish to %s", s.peer.Name) }
 func (s *session) AppendLocked(e *wire.Envelope) (uint64, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
 	s.seq++
 	what := map[wire.Type]string{wire.TypeCall: "call", wire.TypeFlush: "flush", wire.TypeBarrier: "barrier"}[e.Type]
 	s.host.say("%s %d at %d to %s", what, e.ID, placement.Epoch(e.Epoch).Counter(), s.peer.Name)
@@ -138,7 +142,7 @@ func TestWaitingCallsGoToTheHome(t *testing.T) {
 		h.hold(id + 1)
 	}
 	h.gone[2] = true
-	h.Place(node("b"), at(1), 1)
+	h.Learn(node("b"), at(1), false)
 	require.Equal(t, []string{
 		"call 1 at 1 to b", "1 went to b as 1", "expired", "call 3 at 1 to b", "3 went to b as 2", "publish to b",
 	}, h.take())
@@ -147,14 +151,27 @@ func TestWaitingCallsGoToTheHome(t *testing.T) {
 	require.Zero(t, h.taken)
 }
 
+// TestWaitingCallThatCannotBeSent: a call that waited and that no session takes, as one that is too
+// large, ends with an error.
+func TestWaitingCallThatCannotBeSent(t *testing.T) {
+	h := newHost()
+	h.hold(1)
+	h.sessions[node("b")] = &session{host: h, peer: transport.Peer{Address: node("b")}, err: call.ErrTooLarge}
+	h.Learn(node("b"), at(1), false)
+	require.Equal(t, []string{"unsent 1", "publish to b"}, h.take())
+	require.Zero(t, h.taken)
+	require.Zero(t, h.Core.LastSeq)
+	require.NotNil(t, h.Target())
+}
+
 // TestMoveIsFollowedInOrder: calls stop at the old home, which is flushed, and go to the new
 // one behind a barrier when it has acknowledged all.
 func TestMoveIsFollowedInOrder(t *testing.T) {
 	h := newHost()
 	h.hold(1)
-	h.Place(node("b"), at(1), 1)
+	h.Learn(node("b"), at(1), false)
 	h.take()
-	h.Place(node("c"), at(2), 1)
+	h.Learn(node("c"), at(2), false)
 	require.Equal(t, []string{"flush 0 at 2 to b", "await b", "publish to b"}, h.take())
 	require.Nil(t, h.Target())
 	require.False(t, h.LeftLocked().IsZero())
@@ -168,17 +185,39 @@ func TestMoveIsFollowedInOrder(t *testing.T) {
 	require.True(t, h.LeadsTo(node("c")))
 }
 
+// TestLearntHome: a home that another process names is followed if it is newer; one that is not
+// only if it must be believed, as after a refusal. Where a singleton was found is believed while
+// the route leads nowhere.
+func TestLearntHome(t *testing.T) {
+	h := newHost()
+	h.Learn(node("b"), at(3), false)
+	require.True(t, h.LeadsTo(node("b")))
+	h.Learn(node("c"), at(2), false)
+	require.True(t, h.LeadsTo(node("b")), "an older home")
+	h.Learn(node("c"), at(2), true)
+	require.True(t, h.LeadsTo(node("c")), "an older home that must be believed")
+
+	h = newHost()
+	h.Found(node("b"), at(3))
+	require.True(t, h.LeadsTo(node("b")))
+	h.Found(node("c"), at(2))
+	require.True(t, h.LeadsTo(node("b")), "under a lower epoch")
+	h.OwnerGone(node("b"), nil)
+	h.Found(node("c"), at(2))
+	require.True(t, h.LeadsTo(node("c")), "under a lower epoch, when the other is gone")
+}
+
 // TestHomeThatIsHere: calls go to the shard of the process itself, and no longer straight
 // there once it leaves.
 func TestHomeThatIsHere(t *testing.T) {
 	h := newHost()
 	h.shard = &shard{h}
 	h.hold(1)
-	h.Place(node("self"), at(1), 1)
+	h.Learn(node("self"), at(1), false)
 	require.Equal(t, []string{"1 is nowhere", "enqueue 1 at 1", "direct: true"}, h.take())
 	require.Equal(t, h.shard, h.Target().Local)
 	require.Nil(t, h.Target().Session)
-	h.Place(node("b"), at(2), 1)
+	h.Learn(node("b"), at(2), false)
 	require.Equal(t, "direct: false", h.take()[0])
 	require.NotNil(t, h.Target())
 	require.Equal(t, h.sessions[node("b")], h.Target().Session)
@@ -189,7 +228,7 @@ func TestHomeWithoutSession(t *testing.T) {
 	h := newHost()
 	h.hold(1)
 	h.sessions[node("b")] = &session{host: h, peer: transport.Peer{Address: node("b")}, left: true}
-	h.Place(node("b"), at(1), 1)
+	h.Learn(node("b"), at(1), false)
 	require.Contains(t, h.take(), "ask")
 	require.Nil(t, h.Target())
 	require.Equal(t, 1, h.Core.Held())
@@ -222,7 +261,7 @@ func TestCallsAreSentWhereTheRouteLeads(t *testing.T) {
 	require.NoError(t, h.carry(1))
 	require.Equal(t, []string{"admit 3 bytes", "held"}, h.take())
 	require.Equal(t, 1, h.taken)
-	h.Place(node("b"), at(1), 1)
+	h.Learn(node("b"), at(1), false)
 	h.take()
 	require.Zero(t, h.taken)
 	require.NoError(t, h.carry(2))
@@ -237,7 +276,7 @@ func TestCallsAreSentWhereTheRouteLeads(t *testing.T) {
 
 	h = newHost()
 	h.shard = &shard{h}
-	h.Place(node("self"), at(1), 1)
+	h.Learn(node("self"), at(1), false)
 	h.take()
 	require.NoError(t, h.carry(1))
 	require.Equal(t, []string{"here 1 at 1"}, h.take())
@@ -278,7 +317,7 @@ func (s sorter) Returned(e *wire.Envelope, certain bool) {
 // certainly did not run, and are lost otherwise; answers and steps of moves go.
 func TestLeftEnvelopesAreSorted(t *testing.T) {
 	h := newHost()
-	h.Place(node("b"), at(1), 1)
+	h.Learn(node("b"), at(1), false)
 	h.take()
 	h.gone[6] = true
 	other := transport.Peer{Address: node("c")}
@@ -302,4 +341,20 @@ func TestLeftEnvelopesAreSorted(t *testing.T) {
 	}, h.take())
 	require.Equal(t, 2, h.Core.Held(), "the call and the tell wait for the next home")
 	require.Nil(t, h.Target())
+}
+
+// TestRefusedCallGoesToTheNamedHome: a call that its home refused goes to the home that it named,
+// when the first has acknowledged what was sent there.
+func TestRefusedCallGoesToTheNamedHome(t *testing.T) {
+	h := newHost()
+	h.hold(1)
+	h.Learn(node("b"), at(1), false)
+	h.take()
+	h.sessions[node("b")].acked = 1
+	h.Refused(node("b"), wire.Envelope{Type: wire.TypeCall, ID: 1}, node("c"), at(2))
+	require.Equal(t, []string{
+		"1 is nowhere", "flush 0 at 2 to b", "publish to b", "barrier 0 at 2 to c", "call 1 at 2 to c", "1 went to c as 2", "publish to c",
+	}, h.take())
+	require.True(t, h.LeadsTo(node("c")))
+	require.Zero(t, h.taken)
 }

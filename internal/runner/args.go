@@ -3,7 +3,9 @@ package runner
 import "sync"
 
 // argsBuffer holds the arguments of a batch's tells, one after another, in chunks: so
-// they are copied once, however many there are. The zero value is empty.
+// they are copied once, however many there are. The zero value is empty. With memory of
+// its own for each, local one-way calls run at 0.6 of their rate (What each trick buys in
+// bench/README.md).
 type argsBuffer [][]byte
 
 const (

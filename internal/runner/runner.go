@@ -6,7 +6,6 @@ package runner
 import (
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/prefetch"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -40,7 +39,7 @@ type Runner struct {
 	at         int        // index of the next turn in batch
 	args       argsReader // of batch
 	lent       bool       // a turn that lost the run token may still read the batch's arguments
-	prefetched byte       // the result of fetch, so that its reads are not removed
+	prefetched byte       // the result of prefetch, so that its reads are not removed
 }
 
 // Init sets where the Runner's goroutines are counted, and which Watchdog looks after it.
@@ -111,8 +110,8 @@ func (r *Runner) run() {
 	for {
 		r.watch.Awake()
 		for r.at < len(r.batch.turns) {
-			if r.at%prefetch.Turns == 0 {
-				r.prefetched = fetch(r.batch.turns[r.at:min(r.at+prefetch.Turns, len(r.batch.turns))])
+			if r.at%prefetchTurns == 0 {
+				r.prefetched = prefetch(r.batch.turns[r.at:min(r.at+prefetchTurns, len(r.batch.turns))])
 			}
 			t := &r.batch.turns[r.at]
 			args := r.args.next(r.batch.args, t.args)
@@ -125,17 +124,6 @@ func (r *Runner) run() {
 			return
 		}
 	}
-}
-
-// fetch prefetches the memory that the turns read first. The caller has the turns.
-func fetch(turns []Turn) (sum byte) {
-	for i := range turns {
-		turns[i].Entity.Busy()
-	}
-	for i := range turns {
-		sum += prefetch.FirstByte(turns[i].Entity)
-	}
-	return sum
 }
 
 // resume is run for a goroutine that goes on behind a turn that takes long.

@@ -34,7 +34,7 @@ func TestPrefetchIsNobodysRace(t *testing.T) {
 		}
 	})
 	for range 10_000 {
-		fetch(turns)
+		prefetch(turns)
 	}
 	own.Wait()
 }

@@ -350,3 +350,23 @@ func TestDroppedSession(t *testing.T) {
 	require.Len(t, member.ignored, ignored+1, "it is not ignored")
 	require.True(t, member.Dropped())
 }
+
+// TestLooksForTheLease: a session that may not answer looks again soon, although nothing else
+// is due.
+func TestLooksForTheLease(t *testing.T) {
+	a, _ := pair(t)
+	a.mute = true
+	a.append("1")
+	a.Flush()
+	require.Equal(t, []time.Duration{leaseLook}, a.wakes)
+}
+
+// TestUnreached: a peer counts as never reached when nobody listens there and nothing has come.
+func TestUnreached(t *testing.T) {
+	a, _ := pair(t)
+	require.False(t, a.Unreached(), "nothing was sent")
+	a.append("1")
+	a.Flush()
+	a.Bounced(a.token)
+	require.True(t, a.Unreached())
+}

@@ -22,6 +22,7 @@ type Call struct {
 	Deadline int64  // nanoseconds after the process's base; 0: none
 	Tell     bool
 	Command  []byte // the id of a durable entity's command, encoded; nil: none
+	Info     []byte // what the call says about itself, encoded; nil: nothing
 	Frame    int    // bytes of the frame that the slices are part of; 0: they are the call's own
 }
 
@@ -37,7 +38,7 @@ func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
 // nanoseconds after the process's base. The slices stay those of the envelope.
 func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.ID, c.Method, c.Args, c.Links, c.Command = e.ID, e.Method, e.Payload, e.Chain, e.Command
-	c.Tell = e.Type == wire.TypeTell
+	c.Tell, c.Info = e.Type == wire.TypeTell, e.Info
 	c.Entity = wire.StringOf(e.Entity)
 	c.Sender = from
 	if !e.Node.IsZero() {
@@ -71,6 +72,7 @@ func (c *Call) Detach() {
 		return own[at:len(own):len(own)]
 	}
 	c.Args, c.Method, c.Links, c.Command = take(c.Args), take(c.Method), take(c.Links), take(c.Command)
+	c.Info = take(c.Info)
 	at := len(own)
 	own = append(own, c.Entity...)
 	c.Entity = wire.StringOf(own[at:])
@@ -85,7 +87,7 @@ func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	e := &wire.Envelope{
 		Type: wire.TypeCall, ID: c.ID, Kind: kind, Shard: shard,
 		Entity: []byte(c.Entity), Method: c.Method, Payload: c.Args, Chain: c.Links,
-		Command: c.Command,
+		Command: c.Command, Info: c.Info,
 	}
 	if c.Tell {
 		e.Type = wire.TypeTell

@@ -139,7 +139,7 @@ func (s *script) Lead(e *region.Entity)                { s.turn(e); s.say("%s le
 func (s *script) Keeps(*region.Entity) bool            { return s.keeps }
 func (s *script) Release()                             { s.say("release") }
 func (s *script) Drained()                             { s.say("drained") }
-func (s *script) Changed(opened bool)                  {}
+func (s *script) Changed(opened bool)                  { s.changed++ }
 func (s *script) TurnEnded()                           {}
 func (s *script) Why(_ *Call, v region.Verdict) string { return "why " + v.String() }
 

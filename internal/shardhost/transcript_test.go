@@ -42,6 +42,7 @@ import (
 //	return SENDER ENTITY EPOCH | dismiss | exiting
 //	tick DURATION                         time passes, and what was set runs
 //	owned                                 what is registered
+//	needed                                whether a process that leaves waits for it
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return newScript(t).run })
 }
@@ -69,6 +70,7 @@ func name(a transport.Address) string {
 // A script is one transcript under way, and the process of its shard.
 type script struct {
 	t         *testing.T
+	changed   int
 	shard     *Shard
 	cfg       Config
 	now       time.Time
@@ -269,6 +271,8 @@ func (s *script) processCommand(command string, args []string) {
 		c := s.newCall(args)
 		c.Via = node("a")
 		s.shard.Return(&c.Call, slices.Contains(args, "died"))
+	case "needed":
+		s.say("needed: %v", s.shard.Needed())
 	case "dismiss":
 		s.shard.Dismiss()
 	case "exiting":
@@ -429,5 +433,19 @@ func (s *script) rest(e *region.Entity) {
 		if e.ID == "large" {
 			e.State = make([]byte, 2500)
 		}
+	}
+}
+
+// TestChangesAreNoted: the process is told of each change of the shard.
+func TestChangesAreNoted(t *testing.T) {
+	s := newScript(t)
+	s.run([]string{"place", "a", "2"})
+	placed := s.changed
+	if placed == 0 {
+		t.Fatal("a shard that opens is not noted")
+	}
+	s.run([]string{"gone"})
+	if s.changed == placed {
+		t.Error("opened barriers are not noted")
 	}
 }

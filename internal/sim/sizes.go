@@ -89,10 +89,10 @@ func (s *sizes) of(n *Node, e *membership.Envelope) (size, subject int32) {
 	// wire.Control: format, cluster, from, incarnation, topic, body.
 	size = 2 + 2 + int32(len(s.cluster)) + 2 + int32(len(n.Address.Name)) + 9 + 2 + 1 + varint(body) + body
 	if e.Broadcast {
-		return size, int32(len("sh..ctl.all") + len(s.cluster))
+		return size, int32(len("sh..m.all") + len(s.cluster))
 	}
-	to := len("sh..n...ctl") + len(s.cluster) + len(e.To.Name) + 16
-	reply := len("sh..r...ctl.u...0") + len(s.cluster) + len(n.Address.Name) + 16 + len(e.To.Name) + 16
+	to := len("sh..m...ctl") + len(s.cluster) + len(e.To.Name) + 16
+	reply := len("sh..r.m...ctl.u...0") + len(s.cluster) + len(n.Address.Name) + 16 + len(e.To.Name) + 16
 	return size, int32(to + reply)
 }
 

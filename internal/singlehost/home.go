@@ -36,6 +36,8 @@ type Home interface {
 	// Activate runs the factory and OnActivate in a turn that has begun, when turns may run.
 	// ctx is the life of the instance.
 	Activate(ctx context.Context, e *region.Entity) error
+	// Lost notes that the instance is about to lose its value.
+	Lost(e *region.Entity)
 	// EndTurn ends the turn of an entity and begins the next one.
 	EndTurn(e *region.Entity)
 	// Rest runs the stop hooks of entities whose turns Core.Stop has begun.

@@ -99,6 +99,7 @@ func (in *Instance) activate(e *region.Entity) {
 	life, end := context.WithCancel(in.home.Context())
 	s.Mu.Lock()
 	in.life, in.end = life, end
+	in.tasks.had = false
 	s.Mu.Unlock()
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
@@ -158,6 +159,7 @@ func (in *Instance) bury(e *region.Entity) {
 	s := in.shard
 	in.end()
 	in.tasks.wait()
+	in.home.Lost(e)
 	e.Value, e.State = nil, nil
 	s.Mu.Lock()
 	in.busy = false
@@ -315,4 +317,29 @@ func (in *Instance) Go(task func(context.Context) error) bool {
 	}
 	in.tasks.startLocked(in.life, task)
 	return true
+}
+
+// Prepare returns a function that starts a task of the present instance, as Go does. It starts
+// nothing when the instance has ended by then. Prepare reports false when the instance is ending.
+func (in *Instance) Prepare(task func(context.Context) error) (start func(), ok bool) {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	if in.stopping || in.dying {
+		return nil, false
+	}
+	life := in.life
+	return func() {
+		in.shard.Mu.Lock()
+		defer in.shard.Mu.Unlock()
+		if in.life == life && !in.stopping && !in.dying {
+			in.tasks.startLocked(life, task)
+		}
+	}, true
+}
+
+// HadTasks reports whether the present instance has started a task.
+func (in *Instance) HadTasks() bool {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	return in.tasks.had
 }

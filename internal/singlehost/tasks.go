@@ -14,12 +14,14 @@ import (
 type tasks struct {
 	instance *Instance
 	running  sync.WaitGroup
+	had      bool // this instance has started one; guarded by the shard's lock
 }
 
 // startLocked starts a task of the instance's life. The shard's lock is held, so that nobody
 // waits already.
 func (ts *tasks) startLocked(life context.Context, task func(context.Context) error) {
 	ts.running.Add(1)
+	ts.had = true
 	ts.instance.home.Go(func() {
 		defer ts.running.Done()
 		for ts.instance.home.WaitLease(life) == nil && ts.once(life, task) {

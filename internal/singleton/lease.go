@@ -35,7 +35,6 @@ func (m *Manager) onLease(in Input) {
 		l.held = false
 		switch m.state {
 		case Oldest:
-			m.restart = time.Time{}
 			m.become(LosingLease, m.config.Self, "the lease is lost")
 			m.halt(m.config.Self)
 		case WasOldest:

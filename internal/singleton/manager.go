@@ -35,7 +35,7 @@ type Manager struct {
 	retryAt   time.Time
 	retries   int
 	started   time.Time     // when the instance began
-	restart   time.Time     // when it is started again; zero: it runs
+	restart   time.Time     // in Oldest, when it is started again; zero: it runs
 	backoff   time.Duration // the next pause
 	confirms  map[transport.Address]bool
 	lease     leaseState
@@ -224,14 +224,12 @@ func (m *Manager) onView(v View) {
 // because each may have been the oldest once. A member is dropped only when it is
 // removed or has confirmed that it runs nothing.
 func (m *Manager) trackOlder(v View) {
-	self, ok := m.view[m.config.Self]
-	if ok && self.Status >= Up {
-		for _, o := range v.Members {
-			if o.Status >= Up && o.UpNumber > 0 && o.has(m.config.Role) && o.olderThan(self) && !m.confirms[o.Address] && m.older[o.Address] == nil {
-				m.older[o.Address] = &older{}
-				i, _ := slices.BinarySearchFunc(m.order, o.Address, transport.Address.Compare)
-				m.order = slices.Insert(m.order, i, o.Address)
-			}
+	self := m.view[m.config.Self] // until it is Up, its UpNumber is 0 and nobody is older
+	for _, o := range v.Members {
+		if o.UpNumber > 0 && o.has(m.config.Role) && o.olderThan(self) && !m.confirms[o.Address] && m.older[o.Address] == nil {
+			m.older[o.Address] = &older{}
+			i, _ := slices.BinarySearchFunc(m.order, o.Address, transport.Address.Compare)
+			m.order = slices.Insert(m.order, i, o.Address)
 		}
 	}
 	for _, a := range m.order {
@@ -374,7 +372,6 @@ func (m *Manager) launch() {
 
 // stop begins to hand over to a member; if to is zero, to none.
 func (m *Manager) stop(to transport.Address, why string) {
-	m.restart = time.Time{}
 	m.become(HandingOver, to, why)
 	m.halt(to)
 }

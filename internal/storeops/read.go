@@ -41,45 +41,85 @@ func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * i
 const readTries = 5
 
 // ReadShard reads one shard. Entities that have expired are left out.
-func ReadShard(ctx context.Context, s Store, shard store.Shard) (durable.Snapshot, error) {
+func ReadShard(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, err error) {
+	err = readShard(ctx, s, shard, func(head store.Head, log []store.Append, records []store.Record) error {
+		snap = snapOf(head, log, records)
+		return nil
+	})
+	return snap, err
+}
+
+func snapOf(head store.Head, log []store.Append, records []store.Record) durable.Snapshot {
+	snap := durable.Snap(head, log, records)
+	now := time.Now().UnixMilli()
+	snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.Kept) bool { return k.Expires != 0 && k.Expires <= now })
+	return snap
+}
+
+// ReadAll is ReadShard with everything else in the shard. Without an error, an image without a
+// head is of a shard that was never used, or has problems that are in the snapshot.
+func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
+	err = readShard(ctx, s, shard, func(head store.Head, log []store.Append, records []store.Record) error {
+		snap = snapOf(head, log, records)
+		damaged := make(map[string]bool)
+		for _, p := range snap.Problems {
+			damaged[durable.EntityKey(p.Entity)] = true
+		}
+		records = slices.DeleteFunc(records, func(r store.Record) bool { return damaged[r.Key] })
+		if image, err = imageOf(ctx, shard, head, log, records); err == nil || len(snap.Problems) > 0 {
+			return nil
+		}
+		if now, again := s.Shards().Head(ctx, shard); again == nil && now.Revision != head.Revision {
+			return fmt.Errorf("shard %v: %w: a checkpoint was written meanwhile (repeat the command, or stop the nodes)", shard, store.ErrGone)
+		}
+		return fmt.Errorf("shard %v: %w", shard, err)
+	})
+	return snap, image, err
+}
+
+func readShard(ctx context.Context, s Store, shard store.Shard, do func(store.Head, []store.Append, []store.Record) error) error {
 	for n := 1; ; n++ {
-		snap, err := readShard(ctx, s, shard)
-		now := time.Now().UnixMilli()
-		snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.Kept) bool { return k.Expires != 0 && k.Expires <= now })
+		head, log, records, err := read(ctx, s, shard)
+		if err == nil {
+			err = do(head, log, records)
+		}
 		if err == nil || n == readTries || !errors.Is(err, store.ErrGone) {
-			return snap, err
+			return err
 		}
 	}
 }
 
-func readShard(ctx context.Context, s Store, shard store.Shard) (durable.Snapshot, error) {
-	head, err := s.Shards().Head(ctx, shard)
-	if err != nil {
-		return durable.Snapshot{}, err
+// read reads a shard's head, its log from there, and then its records.
+func read(ctx context.Context, s Store, shard store.Shard) (head store.Head, log []store.Append, records []store.Record, err error) {
+	if head, err = s.Shards().Head(ctx, shard); err != nil {
+		return head, nil, nil, err
 	}
 	last, err := s.Last(ctx, shard)
 	if err != nil {
-		return durable.Snapshot{}, err
+		return head, nil, nil, err
 	}
-	var log []store.Append
 	if last != store.Start {
 		if log, err = s.Shards().Read(ctx, shard, head.Since, last); err != nil {
-			return durable.Snapshot{}, err
+			return head, nil, nil, err
 		}
 	}
 	if head.Revision == store.None {
-		return durable.Snap(head, log, nil), nil // records are written under a head
+		return head, log, nil, nil // records are written under a head
 	}
-	var records []store.Record
+	at := make(map[string]int)
 	for after := store.None; ; {
 		page, err := s.Shards().List(ctx, shard, after)
-		if err != nil {
-			return durable.Snapshot{}, err
+		if err != nil || len(page) == 0 {
+			return head, log, records, err
 		}
-		if len(page) == 0 {
-			return durable.Snap(head, log, records), nil
+		for _, r := range page {
+			if i, there := at[r.Key]; there { // it was written meanwhile
+				records[i] = r
+				continue
+			}
+			at[r.Key] = len(records)
+			records = append(records, r)
 		}
-		records = append(records, page...)
 		after = page[len(page)-1].Revision
 	}
 }

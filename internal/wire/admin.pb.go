@@ -25,26 +25,32 @@ type AdminCommand int32
 
 const (
 	AdminCommand_ADMIN_COMMAND_UNSPECIFIED AdminCommand = 0
-	AdminCommand_ADMIN_COMMAND_MEMBERS     AdminCommand = 1 // to any member: its view
-	AdminCommand_ADMIN_COMMAND_ROLL_CALL   AdminCommand = 2 // to all processes: each its own view
-	AdminCommand_ADMIN_COMMAND_JOIN        AdminCommand = 3 // to all processes: the one of that name joins
-	AdminCommand_ADMIN_COMMAND_LEAVE       AdminCommand = 4 // to a member: it leaves in order
-	AdminCommand_ADMIN_COMMAND_DOWN        AdminCommand = 5 // to a member: it downs another one
-	AdminCommand_ADMIN_COMMAND_STATE       AdminCommand = 6 // to a member: the state of an entity, or those that it cannot read
-	AdminCommand_ADMIN_COMMAND_SET_STATE   AdminCommand = 7 // to a member: it replaces a state, or drops it
+	AdminCommand_ADMIN_COMMAND_MEMBERS     AdminCommand = 1  // to any member: its view
+	AdminCommand_ADMIN_COMMAND_ROLL_CALL   AdminCommand = 2  // to all processes: each its own view
+	AdminCommand_ADMIN_COMMAND_JOIN        AdminCommand = 3  // to all processes: the one of that name joins
+	AdminCommand_ADMIN_COMMAND_LEAVE       AdminCommand = 4  // to a member: it leaves in order
+	AdminCommand_ADMIN_COMMAND_DOWN        AdminCommand = 5  // to a member: it downs another one
+	AdminCommand_ADMIN_COMMAND_STATE       AdminCommand = 6  // to a member: the state of an entity, or those that it cannot read
+	AdminCommand_ADMIN_COMMAND_SET_STATE   AdminCommand = 7  // to a member: it replaces a state, or drops it
+	AdminCommand_ADMIN_COMMAND_SHARDS      AdminCommand = 8  // to a member: the shards that it holds, and those that nobody has
+	AdminCommand_ADMIN_COMMAND_WHERE       AdminCommand = 9  // to a member that hosts the type: the home of an entity
+	AdminCommand_ADMIN_COMMAND_COUNTERS    AdminCommand = 10 // to a member: its counters
 )
 
 // Enum value maps for AdminCommand.
 var (
 	AdminCommand_name = map[int32]string{
-		0: "ADMIN_COMMAND_UNSPECIFIED",
-		1: "ADMIN_COMMAND_MEMBERS",
-		2: "ADMIN_COMMAND_ROLL_CALL",
-		3: "ADMIN_COMMAND_JOIN",
-		4: "ADMIN_COMMAND_LEAVE",
-		5: "ADMIN_COMMAND_DOWN",
-		6: "ADMIN_COMMAND_STATE",
-		7: "ADMIN_COMMAND_SET_STATE",
+		0:  "ADMIN_COMMAND_UNSPECIFIED",
+		1:  "ADMIN_COMMAND_MEMBERS",
+		2:  "ADMIN_COMMAND_ROLL_CALL",
+		3:  "ADMIN_COMMAND_JOIN",
+		4:  "ADMIN_COMMAND_LEAVE",
+		5:  "ADMIN_COMMAND_DOWN",
+		6:  "ADMIN_COMMAND_STATE",
+		7:  "ADMIN_COMMAND_SET_STATE",
+		8:  "ADMIN_COMMAND_SHARDS",
+		9:  "ADMIN_COMMAND_WHERE",
+		10: "ADMIN_COMMAND_COUNTERS",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED": 0,
@@ -55,6 +61,9 @@ var (
 		"ADMIN_COMMAND_DOWN":        5,
 		"ADMIN_COMMAND_STATE":       6,
 		"ADMIN_COMMAND_SET_STATE":   7,
+		"ADMIN_COMMAND_SHARDS":      8,
+		"ADMIN_COMMAND_WHERE":       9,
+		"ADMIN_COMMAND_COUNTERS":    10,
 	}
 )
 
@@ -153,7 +162,7 @@ type AdminRequest struct {
 	Node          *AdminNode             `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`     // of join (by name), leave and down
 	Seeds         []string               `protobuf:"bytes,3,rep,name=seeds,proto3" json:"seeds,omitempty"`   // of join
 	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`  // of down: also a member that is up and reachable
-	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state and set state: which one, and the new state
+	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state, set state and where: which one, and the new state; of shards: the type
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,9 +234,12 @@ func (x *AdminRequest) GetEntity() *AdminEntity {
 
 type AdminAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Refusal       string                 `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`   // why the request was not obeyed; empty: it was
-	View          *AdminView             `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`         // of members, roll call and down: after it was obeyed
-	Entities      []*AdminEntity         `protobuf:"bytes,3,rep,name=entities,proto3" json:"entities,omitempty"` // of state and set state
+	Refusal       string                 `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`                                                                              // why the request was not obeyed; empty: it was
+	View          *AdminView             `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`                                                                                    // of members, roll call and down: after it was obeyed
+	Entities      []*AdminEntity         `protobuf:"bytes,3,rep,name=entities,proto3" json:"entities,omitempty"`                                                                            // of state and set state
+	Types         []*AdminType           `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`                                                                                  // of shards
+	Place         *AdminPlace            `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`                                                                                  // of where
+	Counters      map[string]uint64      `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // of counters
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,6 +291,27 @@ func (x *AdminAnswer) GetView() *AdminView {
 func (x *AdminAnswer) GetEntities() []*AdminEntity {
 	if x != nil {
 		return x.Entities
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetTypes() []*AdminType {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetPlace() *AdminPlace {
+	if x != nil {
+		return x.Place
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetCounters() map[string]uint64 {
+	if x != nil {
+		return x.Counters
 	}
 	return nil
 }
@@ -690,6 +723,229 @@ func (x *AdminMember) GetKinds() []string {
 	return nil
 }
 
+// AdminType is an entity type as one member sees it.
+type AdminType struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Shards        uint32                 `protobuf:"varint,2,opt,name=shards,proto3" json:"shards,omitempty"`            // it has, in the cluster
+	Homeless      []uint32               `protobuf:"varint,3,rep,packed,name=homeless,proto3" json:"homeless,omitempty"` // shards without a home, by the member's table
+	Waiting       uint32                 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`          // calls of the member's process that wait for a home
+	Held          []*AdminShard          `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`                 // by the member
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminType) Reset() {
+	*x = AdminType{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminType) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminType) ProtoMessage() {}
+
+func (x *AdminType) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminType.ProtoReflect.Descriptor instead.
+func (*AdminType) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AdminType) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminType) GetShards() uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
+}
+
+func (x *AdminType) GetHomeless() []uint32 {
+	if x != nil {
+		return x.Homeless
+	}
+	return nil
+}
+
+func (x *AdminType) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *AdminType) GetHeld() []*AdminShard {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// AdminShard is a shard as the member that holds it sees it.
+type AdminShard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`        // as shard.ShardState has it
+	Entities      uint32                 `protobuf:"varint,3,opt,name=entities,proto3" json:"entities,omitempty"` // active or passivated
+	Active        uint32                 `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`     // with a value in memory
+	Waiting       uint32                 `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`   // calls that wait for the shard to open
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminShard) Reset() {
+	*x = AdminShard{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminShard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminShard) ProtoMessage() {}
+
+func (x *AdminShard) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminShard.ProtoReflect.Descriptor instead.
+func (*AdminShard) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AdminShard) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *AdminShard) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *AdminShard) GetEntities() uint32 {
+	if x != nil {
+		return x.Entities
+	}
+	return 0
+}
+
+func (x *AdminShard) GetActive() uint32 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *AdminShard) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+// AdminPlace is the home of an entity.
+type AdminPlace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"` // name; none: the shard has no home
+	Epoch         string                 `protobuf:"bytes,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"` // the coordinator's reason
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminPlace) Reset() {
+	*x = AdminPlace{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminPlace) ProtoMessage() {}
+
+func (x *AdminPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminPlace.ProtoReflect.Descriptor instead.
+func (*AdminPlace) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AdminPlace) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *AdminPlace) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AdminPlace) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *AdminPlace) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 var File_shardgen_wire_admin_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_admin_proto_rawDesc = "" +
@@ -704,11 +960,17 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x14\n" +
 	"\x05seeds\x18\x03 \x03(\tR\x05seeds\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x122\n" +
-	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\"\x8d\x01\n" +
+	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\"\xf1\x02\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
-	"\bentities\x18\x03 \x03(\v2\x1a.shardgen.wire.AdminEntityR\bentities\"A\n" +
+	"\bentities\x18\x03 \x03(\v2\x1a.shardgen.wire.AdminEntityR\bentities\x12.\n" +
+	"\x05types\x18\x04 \x03(\v2\x18.shardgen.wire.AdminTypeR\x05types\x12/\n" +
+	"\x05place\x18\x05 \x01(\v2\x19.shardgen.wire.AdminPlaceR\x05place\x12D\n" +
+	"\bcounters\x18\x06 \x03(\v2(.shardgen.wire.AdminAnswer.CountersEntryR\bcounters\x1a;\n" +
+	"\rCountersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xf2\x02\n" +
@@ -744,7 +1006,26 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\vunreachable\x18\x04 \x01(\bR\vunreachable\x12\x1a\n" +
 	"\bevidence\x18\x05 \x01(\tR\bevidence\x12\x14\n" +
 	"\x05roles\x18\x06 \x03(\tR\x05roles\x12\x14\n" +
-	"\x05kinds\x18\a \x03(\tR\x05kinds*\xe4\x01\n" +
+	"\x05kinds\x18\a \x03(\tR\x05kinds\"\x9c\x01\n" +
+	"\tAdminType\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x1a\n" +
+	"\bhomeless\x18\x03 \x03(\rR\bhomeless\x12\x18\n" +
+	"\awaiting\x18\x04 \x01(\rR\awaiting\x12-\n" +
+	"\x04held\x18\x05 \x03(\v2\x19.shardgen.wire.AdminShardR\x04held\"\x86\x01\n" +
+	"\n" +
+	"AdminShard\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1a\n" +
+	"\bentities\x18\x03 \x01(\rR\bentities\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\rR\x06active\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\rR\awaiting\"^\n" +
+	"\n" +
+	"AdminPlace\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\tR\x05epoch\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why*\xb3\x02\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -753,7 +1034,11 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x13ADMIN_COMMAND_LEAVE\x10\x04\x12\x16\n" +
 	"\x12ADMIN_COMMAND_DOWN\x10\x05\x12\x17\n" +
 	"\x13ADMIN_COMMAND_STATE\x10\x06\x12\x1b\n" +
-	"\x17ADMIN_COMMAND_SET_STATE\x10\aB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x17ADMIN_COMMAND_SET_STATE\x10\a\x12\x18\n" +
+	"\x14ADMIN_COMMAND_SHARDS\x10\b\x12\x17\n" +
+	"\x13ADMIN_COMMAND_WHERE\x10\t\x12\x1a\n" +
+	"\x16ADMIN_COMMAND_COUNTERS\x10\n" +
+	"B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once
@@ -768,7 +1053,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -779,6 +1064,10 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminSingleton)(nil), // 6: shardgen.wire.AdminSingleton
 	(*AdminEntity)(nil),    // 7: shardgen.wire.AdminEntity
 	(*AdminMember)(nil),    // 8: shardgen.wire.AdminMember
+	(*AdminType)(nil),      // 9: shardgen.wire.AdminType
+	(*AdminShard)(nil),     // 10: shardgen.wire.AdminShard
+	(*AdminPlace)(nil),     // 11: shardgen.wire.AdminPlace
+	nil,                    // 12: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -788,20 +1077,24 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	7,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
 	5,  // 5: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
 	7,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
-	4,  // 7: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
-	4,  // 8: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
-	4,  // 9: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	8,  // 10: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
-	6,  // 11: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
-	4,  // 12: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
-	4,  // 13: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
-	4,  // 14: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	4,  // 15: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	9,  // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
+	11, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
+	12, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	4,  // 10: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
+	4,  // 11: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
+	4,  // 12: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
+	8,  // 13: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	6,  // 14: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
+	4,  // 15: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
+	4,  // 16: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
+	4,  // 17: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
+	4,  // 18: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	10, // 19: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -816,7 +1109,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

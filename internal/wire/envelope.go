@@ -54,6 +54,8 @@ const (
 	CodeInDoubt     Code = 17 // the shard's home does not know whether the commit stands: the next one does, by the same command
 	CodeRefused     Code = 18 // it did not run, or nothing that it changed stands; Text says why
 	CodeCommitLarge Code = 19 // its changes exceed one commit of the store: nothing that it changed stands
+	CodeForbidden   Code = 20 // its sender has no right to send it; Text says what was wrong
+	CodeIntercepted Code = 21 // an interceptor of the host refused it; as of CodeMethodError, Text and Payload are its error
 )
 
 // Executed reports whether the call ran when it was answered with the code.
@@ -82,6 +84,7 @@ type Envelope struct {
 	Via     transport.Peer
 	Hop     uint64 // of a Flush; of a call: not 0 if it came from its sender, Node, to the home that forwards it
 	Command []byte // of a call to a durable entity
+	Info    []byte // of a call or a tell: an encoded Info; nil: the zero one
 }
 
 // Field numbers of Envelope in framepb/frame.proto.
@@ -104,6 +107,7 @@ const (
 	envVia     = 16
 	envHop     = 17
 	envCommand = 18
+	envInfo    = 19
 )
 
 // Overhead bounds the bytes of an encoded envelope beside its byte slices.
@@ -112,12 +116,12 @@ const Overhead = 160
 // SizeBound is an upper bound of the envelope's encoded size in a frame.
 func (e *Envelope) SizeBound() int {
 	return Overhead + len(e.Kind) + len(e.Entity) + len(e.Method) + len(e.Payload) +
-		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command)
+		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command) + len(e.Info)
 }
 
 // KeptSize is how many bytes are kept for a call that waits.
 func (e *Envelope) KeptSize() int {
-	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command)
+	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
 }
 
 // AppendEnvelope appends the envelope as the next one of a frame. Its length is
@@ -185,7 +189,8 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 		b = protowire.AppendBytes(b, AppendPeer(nil, e.Via))
 	}
 	b = appendUint(b, envHop, e.Hop)
-	return appendBytes(b, envCommand, e.Command)
+	b = appendBytes(b, envCommand, e.Command)
+	return appendBytes(b, envInfo, e.Info)
 }
 
 // The wire types of tags that are written or read as one byte.
@@ -336,6 +341,8 @@ func (e *Envelope) setBytes(num protowire.Number, v []byte) (err error) {
 		e.Via, err = ParsePeer(v)
 	case envCommand:
 		e.Command = v
+	case envInfo:
+		e.Info = v
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func (w whole) proto() *framepb.Frame {
 			Type: uint32(e.Type), Id: e.ID, Kind: string(e.Kind), Shard: e.Shard, Epoch: e.Epoch,
 			Entity: e.Entity, Method: string(e.Method), Timeout: e.Timeout, Payload: e.Payload,
 			Code: uint32(e.Code), Text: string(e.Text), Node: node(e.Node), Chain: e.Chain,
-			Seq: e.Seq, Last: e.Last, Via: node(e.Via), Hop: e.Hop, Command: e.Command,
+			Seq: e.Seq, Last: e.Last, Via: node(e.Via), Hop: e.Hop, Command: e.Command, Info: e.Info,
 		})
 	}
 	return f
@@ -95,7 +95,7 @@ func randomEnvelope(r *rand.Rand) Envelope {
 		Type: Type(r.Uint32N(13)), ID: randomUint(r), Kind: randomText(r), Shard: uint32(randomUint(r)),
 		Epoch: randomUint(r), Entity: randomBytes(r), Method: randomText(r), Timeout: randomUint(r),
 		Payload: randomBytes(r), Code: Code(r.Uint32N(20)), Text: randomText(r), Chain: randomBytes(r),
-		Seq: randomUint(r), Last: r.IntN(2) == 0, Hop: randomUint(r), Command: randomBytes(r),
+		Seq: randomUint(r), Last: r.IntN(2) == 0, Hop: randomUint(r), Command: randomBytes(r), Info: randomBytes(r),
 	}
 	if r.IntN(2) == 0 {
 		e.Node = randomPeer(r)
@@ -179,7 +179,7 @@ func TestSizeBounds(t *testing.T) {
 		b := bytes.Repeat([]byte{'x'}, 20)
 		e := Envelope{
 			^Type(0), ^uint64(0), b, ^uint32(0), ^uint64(0), b, b, ^uint64(0), append([]byte(nil), make([]byte, payload)...),
-			^Code(0), b, peer, b, ^uint64(0), true, peer, ^uint64(0), b,
+			^Code(0), b, peer, b, ^uint64(0), true, peer, ^uint64(0), b, b,
 		}
 		encoded := AppendEnvelope(nil, &e)
 		if len(encoded) > e.SizeBound() {

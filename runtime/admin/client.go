@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -37,7 +38,8 @@ type Options struct {
 	Cluster string
 	// Transport reaches the cluster's broker.
 	Transport transport.Transport
-	// Name is the client's own, of the same characters. Default "shardctl-<pid>".
+	// Name is the operator's, of the same characters, as the broker's permissions grant it.
+	// Default "shardctl-<pid>".
 	Name string
 	// AnswerTimeout bounds the wait for one answer, in which the request is sent
 	// again every 500ms. Default 3s; above 0.
@@ -56,7 +58,8 @@ type Client struct{ *requester }
 const answerTimeout = 3 * time.Second
 
 // Dial connects to the broker, without a request to the cluster. ctx bounds the
-// connecting.
+// connecting. Commands have a connection of their own, which the first one opens: an operator
+// who may only read needs no rights for it.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	switch {
 	case o.Transport == nil:
@@ -70,16 +73,10 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = answerTimeout
 	}
-	c := &requester{cluster: o.Cluster, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
-	c.self = transport.Peer{Address: transport.Address{Name: o.Name, Incarnation: rand.Uint64()}, Client: true}
-	link, err := o.Transport.Open(ctx, transport.Options{
-		Cluster: o.Cluster, Self: c.self.Address, Client: true, Lanes: 1, Logger: o.Logger,
-	})
-	if err != nil {
+	c := &requester{cluster: o.Cluster, options: o, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
+	if _, err := c.line(ctx, identity.Reader); err != nil {
 		return nil, fmt.Errorf("reach cluster %s: %w", o.Cluster, err)
 	}
-	c.link = link
-	c.wg.Go(c.receive)
 	return &Client{c}, nil
 }
 
@@ -141,7 +138,7 @@ func askEntity(ctx context.Context, c *Client, r operator.Request) (Entity, erro
 	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
-// hosts are the members that host a type.
+// hosts are the members that host a type, those that are up and reachable first.
 func hosts(ctx context.Context, c *Client, kind string) ([]transport.Address, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -151,7 +148,11 @@ func hosts(ctx context.Context, c *Client, kind string) ([]transport.Address, er
 	var kinds []string
 	for _, m := range v.Members {
 		if slices.Contains(m.Hosts, kind) {
-			at = append(at, m.Address)
+			if m.Reachable && m.Status == membership.Up {
+				at = slices.Insert(at, 0, m.Address)
+			} else {
+				at = append(at, m.Address)
+			}
 		}
 		kinds = append(kinds, m.Hosts...)
 	}
@@ -214,7 +215,7 @@ const rollCallWait = 500 * time.Millisecond
 func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	id, replies, end := c.open()
 	defer end()
-	if err := c.send(everyProcess, id, operator.Request{Command: operator.RollCall}); err != nil {
+	if err := c.send(ctx, everyProcess, id, operator.Request{Command: operator.RollCall}); err != nil {
 		return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, err)
 	}
 	enough := time.NewTimer(rollCallWait)
@@ -223,6 +224,9 @@ func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	for {
 		select {
 		case r := <-replies:
+			if r.denied != nil {
+				return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, r.denied)
+			}
 			if r.answer.Refusal == "" && !r.nobody {
 				views = append(views, r.answer.View)
 			}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
@@ -16,14 +17,49 @@ import (
 // answers to them. It is safe for concurrent use.
 type requester struct {
 	cluster string
+	options Options
 	timeout time.Duration
-	self    transport.Peer
-	link    transport.Link
 	wg      sync.WaitGroup
 
 	mu      sync.Mutex
 	next    uint64
 	pending map[uint64]chan reply
+
+	opening sync.Mutex // guards the fields below; held while a link opens
+	lines   map[identity.Class]*line
+	closed  bool
+}
+
+// A line is the connection for requests that ask, or for those that command.
+type line struct {
+	self transport.Peer
+	link transport.Link
+}
+
+// line returns the connection of a class, which it opens at the first call.
+func (q *requester) line(ctx context.Context, class identity.Class) (*line, error) {
+	q.opening.Lock()
+	defer q.opening.Unlock()
+	if l := q.lines[class]; l != nil {
+		return l, nil
+	}
+	if q.closed {
+		return nil, transport.ErrClosed
+	}
+	l := &line{self: transport.Peer{Address: transport.Address{Name: q.options.Name, Incarnation: identity.New(class)}, Client: true}}
+	var err error
+	l.link, err = q.options.Transport.Open(ctx, transport.Options{
+		Cluster: q.cluster, Self: l.self.Address, Client: true, Lanes: 1, Logger: q.options.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if q.lines == nil {
+		q.lines = map[identity.Class]*line{}
+	}
+	q.lines[class] = l
+	q.wg.Go(func() { q.receive(l.link) })
+	return l, nil
 }
 
 // reply is the response to a request: an answer, or the broker's notice that nobody
@@ -32,27 +68,38 @@ type reply struct {
 	from   transport.Peer
 	answer operator.Answer
 	nobody bool
+	denied error // the broker refuses the request
 }
 
 // Close ends the connection. It may be called twice.
 func (q *requester) Close() error {
-	err := q.link.Close()
+	q.opening.Lock()
+	q.closed = true
+	var errs []error
+	for _, l := range q.lines { //arch:order-free each is closed by itself
+		errs = append(errs, l.link.Close())
+	}
+	q.opening.Unlock()
 	q.wg.Wait()
-	return err
+	return errors.Join(errs...)
 }
 
-func (q *requester) receive() {
+func (q *requester) receive(link transport.Link) {
 	for {
-		m, err := q.link.Receive(transport.Control)
+		m, err := link.Receive(transport.Control)
 		if err != nil {
 			return
+		}
+		if m.Kind == transport.Unreachable && len(m.Payload) > 0 {
+			q.deny(errors.New(string(m.Payload)))
+			continue
 		}
 		if m.Kind == transport.Unreachable {
 			q.hand(m.Token, reply{from: transport.Peer{Address: m.From}, nobody: true})
 			continue
 		}
 		from, topic, body, err := wire.OpenControl(q.cluster, m.Payload)
-		if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_ADMIN {
+		if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_ADMIN || !wire.Vouched(m, from) {
 			continue // not for operators
 		}
 		if id, _, a, err := operator.Decode(body); err == nil && a != nil {
@@ -61,8 +108,8 @@ func (q *requester) receive() {
 	}
 }
 
-// repliesKept bounds the answers to one request that wait to be read: the
-// processes of the largest cluster that is simulated, and then some.
+// repliesKept bounds the answers to one request that wait to be read. It is twice the
+// number of processes of the largest cluster that is simulated.
 const repliesKept = 4096
 
 func (q *requester) hand(id uint64, r reply) {
@@ -72,6 +119,18 @@ func (q *requester) hand(id uint64, r reply) {
 		select {
 		case ch <- r:
 		default: // more processes than anybody reads
+		}
+	}
+}
+
+// deny fails all requests that wait, because the broker refuses the messages of this process.
+func (q *requester) deny(why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, ch := range q.pending { //arch:order-free each is told by itself
+		select {
+		case ch <- reply{denied: why}:
+		default:
 		}
 	}
 }
@@ -103,19 +162,27 @@ var (
 	everyProcess = recipient{what: "every process", all: true}
 )
 
-func (q *requester) send(to recipient, id uint64, r operator.Request) error {
+func (q *requester) send(ctx context.Context, to recipient, id uint64, r operator.Request) error {
+	class := identity.Reader
+	if r.Command.Does() {
+		class = identity.Operator
+	}
+	l, err := q.line(ctx, class)
+	if err != nil {
+		return err
+	}
 	body, err := operator.Encode(id, &r, nil)
 	if err != nil {
 		return err
 	}
-	b := wire.SealControl(q.cluster, q.self, wire.ControlTopic_CONTROL_TOPIC_ADMIN, body)
+	b := wire.SealControl(q.cluster, l.self, wire.ControlTopic_CONTROL_TOPIC_ADMIN, body)
 	switch {
 	case to.all:
-		return q.link.Broadcast(b)
+		return l.link.Broadcast(b)
 	case to.to.IsZero():
-		return q.link.Anycast(id, b)
+		return l.link.Anycast(id, b)
 	}
-	return q.link.Send(transport.Control, transport.Peer{Address: to.to}, id, b)
+	return l.link.Send(transport.Control, transport.Peer{Address: to.to}, id, b)
 }
 
 // askAgain is how long after an unanswered request it is sent once more; all
@@ -124,8 +191,8 @@ const askAgain = 500 * time.Millisecond
 
 var errNobody = errors.New("nobody listens there")
 
-// ask sends a request until it is answered. errNobody is the broker's word that
-// nobody listens.
+// ask sends a request until it is answered. errNobody means that the broker reported
+// that nobody listens.
 func (q *requester) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, fmt.Errorf("no answer within %v", q.timeout))
 	defer cancel()
@@ -134,12 +201,14 @@ func (q *requester) ask(ctx context.Context, to recipient, r operator.Request) (
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
 	for {
-		if err := q.send(to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
+		if err := q.send(ctx, to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
 			return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, err)
 		}
 		select {
 		case got := <-replies:
 			switch {
+			case got.denied != nil:
+				return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, got.denied)
 			case got.nobody:
 				return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, errNobody)
 			case got.answer.Refusal != "":

@@ -11,4 +11,10 @@ type (
 	Singleton = operator.Singleton
 	// An Entity is one entity with its encoded state.
 	Entity = operator.Entity
+	// A Type is an entity type as one member sees it.
+	Type = operator.Type
+	// A Shard is a shard as the member that holds it sees it.
+	Shard = operator.Shard
+	// A Place is the home of an entity.
+	Place = operator.Place
 )

@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/bounded"
 )
 
 // A JSONMethod converts one message's arguments from JSON and its results to JSON, for
@@ -46,6 +48,9 @@ func readJSON(text []byte, fields []JSONField) error {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(text, &object); err != nil {
+		return fmt.Errorf("%w (want an object of the arguments by their names)", bounded.Error(err))
+	}
+	if err := checkNames(text); err != nil {
 		return err
 	}
 	for _, f := range fields {
@@ -55,7 +60,7 @@ func readJSON(text []byte, fields []JSONField) error {
 		}
 		delete(object, f.Name)
 		if err := readValue(raw, f.Value); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
+			return fmt.Errorf("%s: %w", f.Name, bounded.Error(err))
 		}
 	}
 	if len(object) == 0 {
@@ -68,7 +73,56 @@ func readJSON(text []byte, fields []JSONField) error {
 	for _, f := range fields {
 		known = append(known, f.Name)
 	}
-	return fmt.Errorf("unknown name %q (there are: %s)", slices.Min(unknown), strings.Join(known, ", "))
+	return fmt.Errorf("unknown name %q (there are: %s)", bounded.Text(slices.Min(unknown)), strings.Join(known, ", "))
+}
+
+// checkNames refuses valid JSON in which an object has a name twice: which value counts would
+// depend on who reads it.
+func checkNames(text []byte) error {
+	type level struct {
+		names map[string]bool // nil: of an array
+		value bool            // a name was read, and its value comes
+	}
+	var open []level
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return nil // its end
+		}
+		in := len(open) - 1
+		name, isName := token.(string)
+		isName = isName && in >= 0 && open[in].names != nil && !open[in].value
+		switch delim, _ := token.(json.Delim); {
+		case delim == ']' || delim == '}':
+			open = open[:in]
+			continue
+		case isName:
+			if open[in].names[name] {
+				return fmt.Errorf("the name %q is there twice", bounded.Text(name))
+			}
+			open[in].names[name], open[in].value = true, true
+			continue
+		}
+		if in >= 0 {
+			open[in].value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, level{names: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, level{})
+		}
+	}
+}
+
+// strictJSON is json.Unmarshal that refuses names that the type does not have. Types that read
+// JSON by themselves decide that themselves.
+func strictJSON(text []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(to)
 }
 
 // readValue reads a value; a protobuf message has a JSON form of its own.
@@ -82,7 +136,7 @@ func readValue(raw []byte, to any) error {
 		}
 		return protojson.Unmarshal(raw, m)
 	}
-	return json.Unmarshal(raw, to)
+	return strictJSON(raw, to)
 }
 
 // messageAt returns the protobuf message for v, a pointer to a pointer to a message,
@@ -154,7 +208,8 @@ type Raw struct {
 	ID     string // as on the wire; not of a singleton
 	// ContentType is ContentJSON, an object of the arguments by their names, or
 	// ContentProtobuf, the message that shardgen contract proto describes. Without
-	// one it is protobuf if Body has bytes and does not begin with "{".
+	// one it is JSON if Body is empty, begins with "{", or is valid JSON. A few protobuf
+	// messages are valid JSON too, so give their type.
 	ContentType string
 	Body        []byte
 }
@@ -164,14 +219,13 @@ func (r *Raw) IsJSON() (bool, error) {
 	kind, _, _ := strings.Cut(r.ContentType, ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "":
-		body := bytes.TrimSpace(r.Body)
-		return len(body) == 0 || body[0] == '{', nil
+		return len(r.Body) == 0 || r.Body[0] == '{' || json.Valid(r.Body), nil
 	case ContentJSON:
 		return true, nil
 	case ContentProtobuf, "application/x-protobuf", "application/octet-stream":
 		return false, nil
 	}
-	return false, fmt.Errorf("content type %q (want %s or %s)", r.ContentType, ContentJSON, ContentProtobuf)
+	return false, fmt.Errorf("content type %q (want %s or %s)", bounded.Text(r.ContentType), ContentJSON, ContentProtobuf)
 }
 
 // CallRaw makes a call whose arguments are already encoded, and returns the results in
@@ -226,7 +280,7 @@ func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 	case k.JSON == nil:
 		err = ErrNoJSON
 	case !slices.Contains(k.Methods, r.Method):
-		err = errors.New("no such message here")
+		err = fmt.Errorf("there is no method %s (there are: %s)", bounded.Text(r.Method), strings.Join(k.Methods, ", "))
 	default:
 		m = k.JSON(r.Method)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/bounded"
 )
 
 // JSONOneof makes the value that p points to a value of a [JSONField], where it may hold
@@ -256,7 +258,7 @@ func (o *oneofs) read(raw []byte, v reflect.Value) error {
 	}
 	switch {
 	case !o.holds(t):
-		return json.Unmarshal(raw, v.Addr().Interface())
+		return strictJSON(raw, v.Addr().Interface())
 	case isNull(raw):
 		v.SetZero()
 		return nil
@@ -302,7 +304,7 @@ func (o *oneofs) readCase(one *interfaceJSON, raw []byte, v reflect.Value) error
 			i = slices.IndexFunc(one.names, func(n string) bool { return strings.EqualFold(n, given) })
 		}
 		if i < 0 {
-			return fmt.Errorf("unknown case %q (there are: %s)", given, strings.Join(one.names, ", "))
+			return fmt.Errorf("unknown case %q (there are: %s)", bounded.Text(given), strings.Join(one.names, ", "))
 		}
 		name := one.names[i]
 		value := reflect.New(one.types[name]).Elem()
@@ -335,8 +337,28 @@ func (o *oneofs) readMap(raw []byte, v reflect.Value) error {
 
 func (o *oneofs) readStruct(raw []byte, v reflect.Value) error {
 	own, rest, at := o.members(v.Type())
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return err
+	}
+	mine := make([]json.RawMessage, len(own))
+	for name, content := range object {
+		i := slices.IndexFunc(own, func(m member) bool { return strings.EqualFold(name, m.name) })
+		if i < 0 {
+			continue
+		}
+		if mine[i] != nil {
+			return fmt.Errorf("the name %q is there twice", own[i].name)
+		}
+		mine[i] = content
+		delete(object, name)
+	}
+	others, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
 	r := reflect.New(rest)
-	if err := json.Unmarshal(raw, r.Interface()); err != nil {
+	if err := strictJSON(others, r.Interface()); err != nil {
 		return err
 	}
 	for i, index := range at {
@@ -344,18 +366,12 @@ func (o *oneofs) readStruct(raw []byte, v reflect.Value) error {
 			settable(v, index).Set(f)
 		}
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return err
-	}
-	for _, m := range own {
-		for name, content := range object {
-			if !strings.EqualFold(name, m.name) {
-				continue
-			}
-			if err := o.read(content, settable(v, m.index)); err != nil {
-				return fmt.Errorf("%s: %w", m.name, err)
-			}
+	for i, m := range own {
+		if mine[i] == nil {
+			continue
+		}
+		if err := o.read(mine[i], settable(v, m.index)); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 // A conn sends requests and brings each its answers.
 type conn struct {
 	nc      *nats.Conn
+	name    string // of the store
 	inbox   string // with a dot at the end
 	timeout time.Duration
 
@@ -59,7 +60,7 @@ const (
 
 // connect opens the connection.
 func connect(url string, cfg Config) (*conn, error) {
-	c := &conn{timeout: cfg.Timeout, waiting: make(map[uint64]*request)}
+	c := &conn{name: cfg.Name, timeout: cfg.Timeout, waiting: make(map[uint64]*request)}
 	options := append([]nats.Option{
 		nats.Timeout(cfg.Timeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPingsOut),
 		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait/5, reconnectWait/5),
@@ -76,6 +77,12 @@ func connect(url string, cfg Config) (*conn, error) {
 	sub, err := nc.Subscribe(c.inbox+"*", c.receive)
 	if err == nil { // the requests under way bound the number of answers
 		err = sub.SetPendingLimits(-1, -1)
+	}
+	if err == nil {
+		err = nc.FlushTimeout(cfg.Timeout)
+	}
+	if last := nc.LastError(); err == nil && errors.Is(last, nats.ErrPermissionViolation) {
+		err = fmt.Errorf("%w: %w%s", errDenied, last, grant(cfg.Name)) // it would never get an answer
 	}
 	if err != nil {
 		nc.Close()
@@ -191,6 +198,11 @@ func (c *conn) denied(err error) {
 // errDenied: the server refused to pass a request on.
 var errDenied = errors.New("permission denied")
 
+// grant is the remedy for a missing right.
+func grant(name string) string {
+	return fmt.Sprintf(" (grant it: shardctl permissions worker -store %s prints the rights of a member)", name)
+}
+
 // expect makes a place for the answer of a request, and the reply subject for it.
 func (c *conn) expect(subject string, many bool) (r *request, token uint64) {
 	r = &request{subject: subject, many: many, done: make(chan struct{})}
@@ -254,7 +266,7 @@ func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 	case errors.Is(r.err, errUnanswered):
 		return nil, c.unanswered(lost)
 	case errors.Is(r.err, errDenied):
-		return nil, settled{fmt.Errorf("%w: this user has no right to publish to %q (allow it in the server's configuration)", store.ErrUnavailable, r.subject)}
+		return nil, settled{fmt.Errorf("%w: this user has no right to publish to %q%s", store.ErrUnavailable, r.subject, grant(c.name))}
 	case r.err != nil:
 		return nil, fmt.Errorf("%w: %w", lost, r.err)
 	}

@@ -30,6 +30,9 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	c, err := connect(url, cfg)
+	if errors.Is(err, errDenied) {
+		return nil, fmt.Errorf("store: connect to NATS: %w: %w", store.ErrUnavailable, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("store: connect to NATS: %w: %w (is a server running there?)", store.ErrUnavailable, err)
 	}

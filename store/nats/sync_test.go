@@ -23,7 +23,12 @@ func TestKilledWithSyncAlways(t *testing.T) {
 	}
 	server := natsproc.Start(t, "-c", config)
 	c := open(t, server.URL(), natsstore.Config{Partitions: 1, Timeout: time.Second})
-	last, count := store.Start, uint64(0)
+	// The first append creates the streams, which may take longer than the server lives below.
+	last, err := c.Shards().Append(t.Context(), shard, store.Start, binary.BigEndian.AppendUint64(nil, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := uint64(1)
 	for range 3 {
 		killed := make(chan error, 1)
 		time.AfterFunc(50*time.Millisecond, func() { killed <- server.Kill() })

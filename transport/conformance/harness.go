@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -55,6 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"UnreachableNeverThere", testUnreachableNeverThere},
 		{"UnreachableGone", testUnreachableGone},
 		{"ClientAddress", testClientAddress},
+		{"Senders", testSenders},
 		{"BadNames", testBadNames},
 		{"BadChannel", testBadChannel},
 		{"FirstState", testFirstState},
@@ -101,9 +103,13 @@ func openClient(t *testing.T, h Harness, name string) *member {
 
 func openLink(t *testing.T, h Harness, name string, client bool) *member {
 	t.Helper()
+	class := identity.Member
+	if client {
+		class = identity.Client
+	}
 	m := &member{
 		t:      t,
-		self:   transport.Address{Name: name, Incarnation: 0xfedc_0000_0000_0000 + incarnations.Add(1)},
+		self:   transport.Address{Name: name, Incarnation: identity.Mark(class, 0xfedc_0000_0000_0000+incarnations.Add(1))},
 		client: client,
 		states: map[transport.Channel]chan transport.State{},
 	}

@@ -140,7 +140,7 @@ func testReconnected(t *testing.T, h Harness) {
 			}
 			a.wantUnreachable(ch, nobody.Address, 9)
 		}
-		if err := outside.Broadcast([]byte("all")); err != nil {
+		if err := a.Broadcast([]byte("all")); err != nil {
 			t.Fatal(err)
 		}
 		a.want(transport.Control, transport.Broadcast, "all")

@@ -180,7 +180,10 @@ func testTooLarge(t *testing.T, h Harness) {
 func testBroadcast(t *testing.T, h Harness) {
 	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openMember(t, h, "c")
 	outside := openClient(t, h, "outside")
-	for _, from := range []*member{a, b, outside} {
+	if err := outside.Broadcast([]byte("from a client")); err == nil {
+		t.Error("a client broadcasts, want an error")
+	}
+	for _, from := range []*member{a, b} {
 		if err := from.Broadcast([]byte("from " + from.self.Name)); err != nil {
 			t.Fatal(err)
 		}
@@ -282,6 +285,34 @@ func testUnreachableGone(t *testing.T, h Harness) {
 		a.send(ch, again, 0, "hello")
 		again.want(ch, transport.Direct, "hello")
 	}
+}
+
+// The sender of a message is the one that the broker knows, and not one that the payload names.
+func testSenders(t *testing.T, h Harness) {
+	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "c")
+	a.serve(true)
+	wantFrom := func(to *member, ch transport.Channel, from transport.Address) {
+		t.Helper()
+		if got, err := to.receive(ch); err != nil || got.From != from {
+			t.Errorf("a message to %v on channel %d is from %v, %v, want %v", to.self, ch, got.From, err, from)
+		}
+	}
+	for _, ch := range channels {
+		b.send(ch, a, 0, "as a member")
+		wantFrom(a, ch, transport.Address{})
+		c.send(ch, a, 0, "as a client")
+		wantFrom(a, ch, c.self)
+		a.send(ch, c, 0, "to a client")
+		wantFrom(c, ch, transport.Address{})
+	}
+	if err := c.Anycast(0, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantFrom(a, transport.Control, c.self)
+	if err := b.Anycast(0, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantFrom(a, transport.Control, transport.Address{})
 }
 
 func testClientAddress(t *testing.T, h Harness) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -53,6 +54,7 @@ type Broker struct {
 	away     map[string]bool // names that Disconnect took off
 	faults   map[Path]*fault
 	lost     uint64
+	late     late // messages that Delay keeps
 }
 
 // NewBroker returns a broker that runs.
@@ -92,6 +94,7 @@ func (b *Broker) Stop() {
 	for _, f := range b.faults {
 		f.held = nil
 	}
+	b.late.drop()
 	b.updateAndUnlock()
 }
 
@@ -189,11 +192,25 @@ func (e *envelope) target() string {
 	return e.peer.Name
 }
 
+// paths are those that e is on. The most particular one comes first.
+func (e *envelope) paths() [4]Path {
+	from, to := e.from.link.self.Name, e.target()
+	return [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}}
+}
+
+// route is the order that e keeps.
+func (e *envelope) route() route { return route{e.from, e.target()} }
+
 // sendLocked routes e, unless a fault keeps it.
 func (b *Broker) sendLocked(e envelope) {
-	if !b.faultsTakeLocked(e) {
-		b.deliverLocked(e)
+	if b.faultsTakeLocked(e) {
+		return
 	}
+	if d := b.delayLocked(e); d > 0 || b.late.holds(e) {
+		b.late.add(e, d, b.deliverLate)
+		return
+	}
+	b.deliverLocked(e)
 }
 
 func (b *Broker) deliverLocked(e envelope) {
@@ -206,7 +223,7 @@ func (b *Broker) deliverLocked(e envelope) {
 		c = nil // it stopped serving while a fault held the message
 	}
 	if c != nil {
-		c.push(transport.Message{Kind: e.kind, Payload: e.payload})
+		c.push(transport.Message{Kind: e.kind, From: e.from.link.sender(), Payload: e.payload})
 		return
 	}
 	switch e.kind {
@@ -262,6 +279,8 @@ type fault struct {
 	rate float64
 	hold bool
 	held []envelope
+	// least and most are the bounds of Delay.
+	least, most time.Duration
 }
 
 func (b *Broker) fault(p Path, change func(*fault)) {
@@ -289,6 +308,34 @@ func (b *Broker) Lose(p Path, probability float64) {
 
 // Hold keeps back everything on p until Release or Mend.
 func (b *Broker) Hold(p Path) { b.fault(p, func(f *fault) { f.hold = true }) }
+
+// Delay delivers each message on p later, by a duration from least to most that the seed
+// draws, until Mend. Of several paths of a message, the most particular one with a delay
+// counts. Messages from one node to another keep their order on each channel. Those that are
+// on their way arrive also if the path is cut meanwhile, and are lost with Stop.
+func (b *Broker) Delay(p Path, least, most time.Duration) {
+	b.fault(p, func(f *fault) { f.least, f.most = max(least, 0), max(least, most, 0) })
+}
+
+// delayLocked draws by how much e is delayed.
+func (b *Broker) delayLocked(e envelope) time.Duration {
+	if len(b.faults) == 0 {
+		return 0
+	}
+	for _, p := range e.paths() {
+		if f := b.faults[p]; f != nil && f.most > 0 {
+			return f.least + time.Duration(b.random.Int64N(int64(f.most-f.least)+1))
+		}
+	}
+	return 0
+}
+
+// deliverLate delivers the messages that are due.
+func (b *Broker) deliverLate() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.late.deliver(time.Now(), b.deliverLocked)
+}
 
 // Release ends Hold and delivers held messages in order. It returns how
 // many that were.
@@ -334,8 +381,7 @@ func (b *Broker) faultsTakeLocked(e envelope) bool {
 	if len(b.faults) == 0 {
 		return false
 	}
-	from, to := e.from.link.self.Name, e.target()
-	for _, p := range [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}} {
+	for _, p := range e.paths() {
 		f := b.faults[p]
 		if f == nil {
 			continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -94,6 +95,14 @@ var (
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
 
+// sender is the process as receivers are told it: members are not told apart.
+func (l *link) sender() transport.Address {
+	if l.client {
+		return l.self
+	}
+	return transport.Address{}
+}
+
 func (l *link) channel(ch transport.Channel) (*channel, error) {
 	if i := int(ch) + 1; i >= 0 && i < len(l.channels) {
 		return l.channels[i], nil
@@ -146,6 +155,9 @@ func (l *link) Send(ch transport.Channel, to transport.Peer, token uint64, paylo
 
 // Broadcast puts payload into the control queue of every member.
 func (l *link) Broadcast(payload []byte) error {
+	if identity.Of(l.self.Incarnation) == identity.Client {
+		return errors.New("broadcast: a client may not (open the link as a member, or as an operator)")
+	}
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()
 	if err := l.readyLocked(l.channels[0], payload); err != nil {

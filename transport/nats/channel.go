@@ -38,6 +38,8 @@ type channel struct {
 	subjects subjects
 	routes   routes
 	client   bool
+	role     string   // arguments of shardctl permissions for this process
+	probes   []string // published to by the first session
 	log      *slog.Logger
 	outage   *outage // of all channels of the link
 	onState  func(transport.Channel, transport.State)
@@ -64,7 +66,7 @@ type channel struct {
 // interest has the changeable part of a channel's subscriptions. It outlives sessions.
 type interest struct {
 	drained bool // none at all
-	serves  bool // the gateway's queue group too
+	serves  bool // Anycast too
 }
 
 func (c *channel) isControl() bool { return c.id == transport.Control }
@@ -135,6 +137,19 @@ func (c *channel) tell(s transport.State) {
 	}
 }
 
+// tellDenied lets Receive return a refusal of the server. If the queue is full it is dropped: the
+// message that waits for it is sent again, and refused again.
+func (c *channel) tellDenied(to transport.Address, err error) {
+	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all others have
+	if !to.IsZero() {
+		m.Subject = node(to)
+	}
+	select {
+	case c.messages <- m:
+	default:
+	}
+}
+
 func (c *channel) state() transport.State {
 	s := c.session.Load()
 	if s == nil || c.isClosed() {
@@ -172,7 +187,11 @@ func (c *channel) asyncError(s *session, sub *nats.Subscription, err error) {
 		}
 	case errors.Is(err, nats.ErrPermissionViolation):
 		if n := c.denied.Add(1); powerOfTwo(n) {
-			c.log.Error("broker denied a subject", "cause", bounded.Error(explain(err)), "count", n)
+			c.log.Error("broker denied a subject", "cause", bounded.Error(deny(err, c.role)), "count", n)
+		}
+		// A subscription that is refused is an error of Open, of Serve, or of the next session.
+		if subject, publish := deniedSubject(err); publish && c.session.Load() != nil {
+			c.tellDenied(c.subjects.addressee(subject), err)
 		}
 	default:
 		if n := c.faults.Add(1); powerOfTwo(n) {
@@ -299,29 +318,44 @@ func (c *channel) next() (*nats.Msg, error) {
 	}
 }
 
-// parse finds the kind of m by the letter that follows "sh.<cluster>.": the link's
+// parse finds the kind of m, and its sender, by the words behind "sh.<cluster>.": the link's
 // own subscriptions leave no more to tell apart.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
-	if i := len(c.subjects.prefix); len(m.Subject) > i {
-		switch m.Subject[i] {
-		case 'n':
-			return transport.Message{Kind: transport.Direct, Payload: m.Data}, true
-		case 'r':
+	if m.Sub == nil { // of tellDenied
+		from, _ := address(m.Subject)
+		return transport.Message{Kind: transport.Unreachable, From: from, Payload: m.Data}, true
+	}
+	if i := len(c.subjects.prefix); len(m.Subject) > i+2 {
+		switch m.Subject[i : i+2] {
+		case wordMember + ".":
+			return transport.Message{Kind: kindTo(m.Subject[i+2:]), Payload: m.Data}, true
+		case wordReply + ".":
 			if word, ok := strings.CutPrefix(m.Subject, c.subjects.replies); ok {
 				if msg, ok := c.parseReply(word, m); ok {
 					return msg, true
 				}
 			}
-		case 'c':
-			return transport.Message{Kind: transport.Broadcast, Payload: m.Data}, true
-		case 'g':
-			return transport.Message{Kind: transport.Anycast, Payload: m.Data}, true
+		case wordClient + ".", wordOperator + ".":
+			if from, to, ok := sender(m.Subject[i:]); ok {
+				return transport.Message{Kind: kindTo(to), From: from, Payload: m.Data}, true
+			}
 		}
 	}
 	if n := c.foreign.Add(1); powerOfTwo(n) {
 		c.log.Warn("foreign message ignored", "subject", bounded.Text(m.Subject), "bytes", len(m.Data), "count", n)
 	}
 	return transport.Message{}, false
+}
+
+// kindTo is the kind of a message by the receiver that its subject names.
+func kindTo(receiver string) transport.Kind {
+	switch receiver {
+	case wordAll:
+		return transport.Broadcast
+	case wordAny:
+		return transport.Anycast
+	}
+	return transport.Direct
 }
 
 func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool) {
@@ -426,6 +460,12 @@ func (c *channel) confirm(ctx context.Context, s *session, in interest) error {
 }
 
 func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err error) {
+	first := c.session.Load() == nil
+	for _, subject := range c.probes { // before the subscriptions, whose refusal is the last error then
+		if err := s.nc.Publish(subject, nil); err != nil {
+			return err
+		}
+	}
 	if !in.drained {
 		listen := func(subject, queue string) *nats.Subscription {
 			if err != nil {
@@ -436,13 +476,14 @@ func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err e
 			return sub
 		}
 		s.replies = listen(c.subjects.replies+">", "")
-		if !c.client {
-			listen(c.subjects.requests, "")
-			if c.isControl() {
-				listen(c.subjects.broadcast, "")
-			}
-			if in.serves {
-				s.gateway = listen(c.subjects.gateway, gatewayQueue)
+		for _, subject := range c.subjects.listen {
+			listen(subject, "")
+		}
+		if in.serves {
+			for _, subject := range c.subjects.serve {
+				if sub := listen(subject, anyQueue); sub != nil {
+					s.serving = append(s.serving, sub)
+				}
 			}
 		}
 		if err != nil {
@@ -455,9 +496,10 @@ func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err e
 		}
 		return err
 	}
-	// A refused subscription comes as an error before the flush's answer.
-	if err := s.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
-		return err
+	// A refused subject comes as an error before the flush's answer. A process that lost a right
+	// to publish while it ran goes on with the others.
+	if err := s.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && (first || !refusedToPublish(err)) {
+		return deny(err, c.role)
 	}
 	return nil
 }

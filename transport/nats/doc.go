@@ -18,21 +18,29 @@
 //
 // # Subjects
 //
-// With cluster c, node name n and incarnation i in 16 hexadecimal digits:
+// With cluster c, a member n.i (its name, and its incarnation in 16 hexadecimal digits), and a
+// client or operator p.i (the name that the broker grants it, and its incarnation):
 //
-//	sh.c.n.n.i.<lane>            frames to a member, per lane
-//	sh.c.n.n.i.ctl               control frames to a member
-//	sh.c.r.n.i.<lane|ctl>.f      frames to a client
-//	sh.c.r.n.i.<lane|ctl>.u.…    no-responders answers to Send
-//	sh.c.r.n.i.ctl.a.…           no-responders answers to Anycast
-//	sh.c.ctl.all                 to all members
-//	sh.c.gw.ctl                  to any one member (queue group "gw")
-//	sh.c.gw.<kind>.<method>.<id> requests of any client, to any one member that
-//	                             serves the kind (queue group "gw", Config.Gateway)
+//	sh.c.m.n.i.<lane|ctl>            to a member, from members
+//	sh.c.m.all, sh.c.m.any           to all members; to one that serves
+//	sh.c.c.p.i.n.i.<lane|ctl>        to a member, from a client
+//	sh.c.c.p.i.any                   to a member that serves
+//	sh.c.o.p.<get|do>.i.n.i          to a member, from an operator
+//	sh.c.o.p.<get|do>.i.<all|any>    to all members; to one that serves
+//	sh.c.r.m.n.i.<lane|ctl>.…        the broker's reports to a member that nobody listens
+//	sh.c.r.c.p.i.<lane|ctl>.f        to a client, from members; .u and .a are the broker's reports
+//	sh.c.r.o.p.i.<lane|ctl>.f        to an operator, likewise
+//	sh.c.g.<caller>.<kind>.<method>.<id>
+//	                                 requests of any NATS client, to any one member that serves
+//	                                 the kind (queue group "gw", Config.Gateway); answered
+//	                                 below _INBOX.<caller>. only
 //
-// A member listens to all of them but the gateway's from the start. It enters the
-// queue group by Serve(true), on each connection until Serve(false), and leaves
-// it by draining: it still receives the messages that the server had given it.
+// Permissions bind the tokens of the sender, as in publish: "sh.c.c.p.>" for the client p. The
+// sender of a message is read from them, and never from the payload.
+//
+// A member listens to all of them but the last and those of "any" from the start. It enters the
+// queue group "any" by Serve(true), on each connection until Serve(false), and leaves it by
+// draining: it still receives the messages that the server had given it.
 //
 // All subscriptions of a channel feed one Go channel, so that its receiver sees
 // the order in which the server wrote.

@@ -53,16 +53,21 @@ func (l *link) Send(ch transport.Channel, to transport.Peer, token uint64, paylo
 // nobody is told when there are none.
 func (l *link) Broadcast(payload []byte) error {
 	c := l.channels[0]
+	if c.subjects.broadcast == "" {
+		return errClientBroadcasts
+	}
 	if err := c.publish(c.subjects.broadcast, "", payload); err != nil {
 		return fmt.Errorf("broadcast: %w", err)
 	}
 	return nil
 }
 
-// Anycast publishes to the gateway's queue group.
+var errClientBroadcasts = errors.New("broadcast: a client may not (open the link as a member, or as an operator)")
+
+// Anycast publishes to the queue group of the members that serve.
 func (l *link) Anycast(token uint64, payload []byte) error {
 	c := l.channels[0]
-	if err := c.publish(c.subjects.gateway, replySubject(c.subjects.anycast, token), payload); err != nil {
+	if err := c.publish(c.subjects.anycast, replySubject(c.subjects.nobody, token), payload); err != nil {
 		return fmt.Errorf("anycast: %w", err)
 	}
 	return nil
@@ -178,7 +183,7 @@ func (l *link) TryReceive(ch transport.Channel) (transport.Message, bool) {
 	}
 }
 
-// Serve enters the gateway's queue group, or leaves it. It fails when the server
+// Serve enters the queue group of the members that serve, or leaves it. It fails when the server
 // does not grant the subject; the link goes on without.
 func (l *link) Serve(ctx context.Context, on bool) error {
 	if err := l.channels[0].serve(ctx, on); err != nil {

@@ -50,16 +50,26 @@ func TestSubjectsOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := openLink(t, s.ClientURL(), nodeA)
+	for _, want := range []string{"sh.c.m.probe", "sh.c.r.c.a.000000000000000a.probe", "sh.c.r.o.a.000000000000000a.probe"} {
+		select {
+		case m := <-seen:
+			if m.Subject != want || m.Reply != "" || len(m.Data) > 0 {
+				t.Errorf("opening published %s, want %s", m.Subject, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("opening did not publish %s", want)
+		}
+	}
 	to := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 0xb}}
 	for _, step := range []struct {
 		send func() error
 		want string
 	}{
-		{func() error { return a.Send(0, to, 16, nil) }, "sh.c.n.b.000000000000000b.0 sh.c.r.a.000000000000000a.0.u.b.000000000000000b.10"},
-		{func() error { return a.Send(transport.Control, to, 1, nil) }, "sh.c.n.b.000000000000000b.ctl sh.c.r.a.000000000000000a.ctl.u.b.000000000000000b.1"},
-		{func() error { to.Client = true; return a.Send(0, to, 1, nil) }, "sh.c.r.b.000000000000000b.0.f sh.c.r.a.000000000000000a.0.u.b.000000000000000b.1"},
-		{func() error { return a.Anycast(1, nil) }, "sh.c.gw.ctl sh.c.r.a.000000000000000a.ctl.a.1"},
-		{func() error { return a.Broadcast(nil) }, "sh.c.ctl.all "},
+		{func() error { return a.Send(0, to, 16, nil) }, "sh.c.m.b.000000000000000b.0 sh.c.r.m.a.000000000000000a.0.u.b.000000000000000b.10"},
+		{func() error { return a.Send(transport.Control, to, 1, nil) }, "sh.c.m.b.000000000000000b.ctl sh.c.r.m.a.000000000000000a.ctl.u.b.000000000000000b.1"},
+		{func() error { to.Client = true; return a.Send(0, to, 1, nil) }, "sh.c.r.c.b.000000000000000b.0.f sh.c.r.m.a.000000000000000a.0.u.b.000000000000000b.1"},
+		{func() error { return a.Anycast(1, nil) }, "sh.c.m.any sh.c.r.m.a.000000000000000a.ctl.a.1"},
+		{func() error { return a.Broadcast(nil) }, "sh.c.m.all "},
 	} {
 		if err := step.send(); err != nil {
 			t.Fatal(err)
@@ -87,7 +97,7 @@ func TestForeignMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	const replies = "sh.c.r.a.000000000000000a.0."
+	const replies = "sh.c.r.m.a.000000000000000a.0."
 	header := nats.Header{"Status": []string{"503"}}
 	foreign := []*nats.Msg{
 		{Subject: replies + "f", Data: []byte("a member is not a client")},
@@ -100,6 +110,10 @@ func TestForeignMessages(t *testing.T) {
 		{Subject: replies + "a.x", Header: header},
 		{Subject: replies + "nonsense.with.words", Header: header},
 		{Subject: replies + "u.b.1.1", Header: nats.Header{"Status": []string{"404"}}},
+		// Subjects of clients whose incarnation is a member's, an operator's, or no number.
+		{Subject: "sh.c.c.p.0000000000000001.a.000000000000000a.0"},
+		{Subject: "sh.c.c.p.8000000000000001.a.000000000000000a.0"},
+		{Subject: "sh.c.c.p.nonsense.a.000000000000000a.0"},
 	}
 	for _, m := range foreign {
 		if err := other.PublishMsg(m); err != nil {
@@ -107,7 +121,7 @@ func TestForeignMessages(t *testing.T) {
 		}
 	}
 	// Bytes on a request subject are for the layers above to judge.
-	if err := other.Publish("sh.c.n.a.000000000000000a.0", []byte("junk")); err != nil {
+	if err := other.Publish("sh.c.m.a.000000000000000a.0", []byte("junk")); err != nil {
 		t.Fatal(err)
 	}
 	wantMessage(t, a, 0, transport.Direct, "junk")

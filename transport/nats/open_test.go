@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/transport"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
@@ -109,15 +110,19 @@ func TestOpenWrongCredentials(t *testing.T) {
 	openLink(t, s.URL(), transport.Address{Name: "b"}, natstransport.ConnectOptions(nats.UserInfo("u", "secret")))
 }
 
-// leastPrivilege is what nats.md grants a node and a client by their names.
+// leastPrivilege has the rights of a member, a client, and an operator with queries only.
 const leastPrivilege = `
 listen: "127.0.0.1:-1"
 authorization {
-  node = { publish: "sh.c.>", subscribe: ["sh.c.n.%[1]s.>", "sh.c.r.%[1]s.>", "sh.c.ctl.>", "sh.c.gw.> gw"] }
-  client = { publish: ["sh.c.gw.>", "sh.c.n.>"], subscribe: "sh.c.r.outside.>" }
+  node = { publish: ["sh.c.m.>", "sh.c.r.c.>", "sh.c.r.o.>"], subscribe: ["sh.c.m.>", "sh.c.c.>", "sh.c.o.>", "sh.c.r.m.>"] }
+  client = { publish: "sh.c.c.outside.>", subscribe: "sh.c.r.c.outside.>" }
+  reader = { publish: "sh.c.o.ann.get.>", subscribe: "sh.c.r.o.ann.>" }
+  narrow = { publish: { allow: "sh.c.c.narrow.>", deny: "sh.c.c.narrow.*.b.>" }, subscribe: "sh.c.r.c.narrow.>" }
   users = [
     { user: a, password: secret, permissions: $node }
     { user: outside, password: secret, permissions: $client }
+    { user: ann, password: secret, permissions: $reader }
+    { user: narrow, password: secret, permissions: $narrow }
   ]
 }
 `
@@ -125,17 +130,23 @@ authorization {
 func startWithPermissions(t *testing.T) (addr string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(path, fmt.Appendf(nil, leastPrivilege, "a"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(leastPrivilege), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimPrefix(natsproc.Start(t, "-c", path).URL(), "nats://")
 }
 
+// outsider are the options of a process of a class that is no member.
+func outsider(name string, class identity.Class) transport.Options {
+	o := optionsOf(transport.Address{Name: name, Incarnation: identity.New(class)})
+	o.Client = true
+	return o
+}
+
 func TestLeastPrivilege(t *testing.T) {
 	addr := startWithPermissions(t)
 	a := openLink(t, "nats://a:secret@"+addr, nodeA)
-	o := optionsOf(transport.Address{Name: "outside", Incarnation: 1})
-	o.Client = true
+	o := outsider("outside", identity.Client)
 	outside := openWith(t, "nats://outside:secret@"+addr, o)
 	if err := a.Serve(t.Context(), true); err != nil {
 		t.Fatal(err)
@@ -152,37 +163,73 @@ func TestLeastPrivilege(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantMessage(t, a, 0, transport.Direct, "call")
+	o = outsider("ann", identity.Reader)
+	ann := openWith(t, "nats://ann:secret@"+addr, o)
+	if err := ann.Broadcast([]byte("who is there?")); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, a, transport.Control, transport.Broadcast, "who is there?")
+	if err := a.Send(transport.Control, transport.Peer{Address: o.Self, Client: true}, 1, []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, ann, transport.Control, transport.Direct, "a")
 }
 
 func TestPermissionDenied(t *testing.T) {
 	addr := startWithPermissions(t)
-	// Not the name that the user is granted.
-	l, err := natstransport.New("nats://a:secret@"+addr).Open(t.Context(), optionsOf(transport.Address{Name: "b"}))
-	if err == nil {
-		_ = l.Close()
-		t.Fatal("opened under a name that is not granted")
+	for who, o := range map[string]transport.Options{
+		"not the name that the user is granted": outsider("other", identity.Client),
+		"not the class":                         optionsOf(transport.Address{Name: "outside"}),
+	} {
+		l, err := natstransport.New("nats://outside:secret@"+addr).Open(t.Context(), o)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("%s: opened", who)
+			continue
+		}
+		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), `Subscription to "sh.c.`) || !strings.Contains(err.Error(), "grant") {
+			t.Errorf("%s: error %q, want it to name the subject and the remedy", who, err)
+		}
 	}
-	if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), ".b.0000000000000000.") || !strings.Contains(err.Error(), "grant") {
-		t.Errorf("error %q, want it to name the subject and the remedy", err)
+}
+
+// TestMissingRightToPublish: Open fails at once, and names the subject and the command that prints
+// the rights, if a process may not publish as its class does.
+func TestMissingRightToPublish(t *testing.T) {
+	addr := startWithPermissions(t)
+	_, err := natstransport.New("nats://ann:secret@"+addr).Open(t.Context(), outsider("ann", identity.Operator))
+	for _, part := range []string{`"sh.c.o.ann.do.`, "shardctl permissions operator -cluster c -name ann"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("opened as an operator who may only look: %v, want %q", err, part)
+		}
 	}
-	// A client may not broadcast: the server says so after the fact.
-	o := optionsOf(transport.Address{Name: "outside", Incarnation: 1})
-	o.Client = true
+}
+
+// TestDeniedMessage: a message that the server refuses after Send is reported, with its receiver.
+func TestDeniedMessage(t *testing.T) {
+	addr := startWithPermissions(t)
+	nodeB := transport.Address{Name: "b", Incarnation: 0xb}
 	denied := make(chan error, 10)
-	outside := openWith(t, "nats://outside:secret@"+addr, o, natstransport.ConnectOptions(
+	o := outsider("narrow", identity.Client)
+	l := openWith(t, "nats://narrow:secret@"+addr, o, natstransport.ConnectOptions(
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err })))
-	if err := outside.Broadcast(nil); err != nil {
+	if err := l.Send(0, transport.Peer{Address: nodeB}, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case err := <-denied:
-		if !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("user's handler was told %v, want a permission violation", err)
+		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "sh.c.c.narrow.") {
+			t.Errorf("user's handler was told %v, want a permission violation with the subject", err)
 		}
 	case <-time.After(patience):
 		t.Fatal("user's handler was told nothing")
 	}
-	if n := outside.(transport.Counter).Counts(transport.Control); n.Denied != 1 {
+	watchdog := time.AfterFunc(patience, func() { _ = l.Close() })
+	defer watchdog.Stop()
+	if m, err := l.Receive(0); err != nil || m.Kind != transport.Unreachable || m.From != nodeB || !strings.Contains(string(m.Payload), "client -cluster c -name narrow") {
+		t.Errorf("received %+v %s, %v, want that %v is denied, and the rights", m, m.Payload, err, nodeB)
+	}
+	if n := l.(transport.Counter).Counts(0); n.Denied != 1 {
 		t.Errorf("counts %+v, want one denied", n)
 	}
 }

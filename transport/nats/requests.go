@@ -1,11 +1,14 @@
 package natstransport
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -15,11 +18,36 @@ var _ transport.Requester = (*Transport)(nil)
 const (
 	headerContentType = "Content-Type"
 	headerTimeout     = "Shard-Timeout"
+	ownHeaders        = "Shard-"
+	brokerHeaders     = "Nats-"
 )
+
+// anyCaller is the identity of callers in clusters without permissions.
+const anyCaller = "any"
+
+// requestPrefix begins the subjects of requests. The caller's identity comes next.
+func requestPrefix(cluster string) string { return "sh." + cluster + ".g." }
+
+// inboxOf begins the reply subjects of a caller.
+func inboxOf(caller string) string {
+	if caller == anyCaller {
+		return nats.InboxPrefix
+	}
+	return nats.InboxPrefix + caller + "."
+}
+
+// mayAnswer reports whether a host may publish to the reply subject of a caller's request. The
+// host has more rights than the caller, and would else publish for it to the API of
+// JetStream or to the inbox of another.
+func mayAnswer(caller, reply string) bool {
+	inbox := inboxOf(caller)
+	return len(reply) > len(inbox) && strings.HasPrefix(reply, inbox) && !strings.ContainsAny(reply, "*> \t\r\n")
+}
 
 // requests hands requests to their handlers.
 type requests struct {
 	options transport.RequestOptions
+	faults  *faults
 	slots   chan struct{} // of running handlers
 
 	mu     sync.Mutex
@@ -28,13 +56,20 @@ type requests struct {
 }
 
 func (s *requests) take(m *nats.Msg) {
-	words := strings.Split(strings.TrimPrefix(m.Subject, "sh."+s.options.Cluster+".gw."), ".")
-	if len(words) < 2 {
+	words := strings.Split(strings.TrimPrefix(m.Subject, requestPrefix(s.options.Cluster)), ".")
+	if len(words) < 3 || transport.CheckName("caller", words[0]) != nil {
 		return // nobody's subject
 	}
+	if caller := words[0]; m.Reply != "" && !mayAnswer(caller, m.Reply) {
+		// Not called either: a caller that gets no answer would call again.
+		s.faults.warn("request refused: its reply subject is not the caller's inbox", "subject", bounded.Text(m.Subject),
+			"reply", bounded.Text(m.Reply), "want", inboxOf(caller)+">")
+		return
+	}
 	r := &transport.Request{
-		Kind: words[0], Method: words[1],
+		Caller: words[0], Kind: words[1], Method: words[2],
 		ContentType: m.Header.Get(headerContentType), Timeout: m.Header.Get(headerTimeout), Body: m.Data,
+		Header: otherHeaders(m.Header),
 	}
 	if m.Reply != "" {
 		r.Answer = func(header map[string]string, body []byte) error {
@@ -47,7 +82,7 @@ func (s *requests) take(m *nats.Msg) {
 		}
 	}
 	// An id with dots that were not escaped is refused by an error that names the right form.
-	r.ID, r.IDErr = transport.UnescapeID(strings.Join(words[2:], "."))
+	r.ID, r.IDErr = transport.UnescapeID(strings.Join(words[3:], "."))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -61,6 +96,32 @@ func (s *requests) take(m *nats.Msg) {
 		})
 	default:
 		s.options.Refuse(r)
+	}
+}
+
+// otherHeaders are the headers that concern the method, and neither the request nor the broker.
+func otherHeaders(all nats.Header) map[string][]string {
+	if len(all) == 0 {
+		return nil
+	}
+	other := make(map[string][]string, len(all))
+	for key, values := range all { //arch:order-free it makes another map
+		if key != headerContentType && !strings.HasPrefix(key, ownHeaders) && !strings.HasPrefix(key, brokerHeaders) {
+			other[key] = values
+		}
+	}
+	return other
+}
+
+// faults logs failures of requests, of which there may be very many.
+type faults struct {
+	log *slog.Logger
+	n   atomic.Uint64
+}
+
+func (f *faults) warn(text string, args ...any) {
+	if n := f.n.Add(1); powerOfTwo(n) {
+		f.log.Warn(text, append(args, "count", n)...)
 	}
 }
 

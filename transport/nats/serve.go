@@ -3,6 +3,7 @@ package natstransport
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,9 +34,9 @@ func (c *channel) serve(ctx context.Context, on bool) error {
 		return err
 	}
 	if on {
-		err = c.enterGateway(ctx, s)
+		err = c.beginServing(ctx, s)
 	} else {
-		s.endGateway()
+		s.endServing()
 		err = s.settle(ctx)
 	}
 	if err == nil && c.isClosed() {
@@ -44,20 +45,24 @@ func (c *channel) serve(ctx context.Context, on bool) error {
 	return err
 }
 
-func (c *channel) enterGateway(ctx context.Context, s *session) error {
-	if s.gateway == nil {
-		sub, err := c.listen(s, c.subjects.gateway, gatewayQueue)
-		if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			return c.renounce(s, err)
+func (c *channel) beginServing(ctx context.Context, s *session) error {
+	if s.serving == nil {
+		for _, subject := range c.subjects.serve {
+			sub, err := c.listen(s, subject, anyQueue)
+			if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+				return c.renounce(s, err)
+			}
+			if sub != nil {
+				s.serving = append(s.serving, sub)
+			}
 		}
-		s.gateway = sub
 	}
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
 	// A refused subscription comes as an error before the flush's answer. One that
 	// an earlier call was told of stands there too.
-	if err := s.nc.LastError(); c.refusesGateway(err) && err != s.refused {
+	if err := s.nc.LastError(); c.refusesServing(err) && err != s.refused {
 		s.refused = err
 		return c.renounce(s, err)
 	}
@@ -67,11 +72,12 @@ func (c *channel) enterGateway(ctx context.Context, s *session) error {
 // renounce gives serving up. Otherwise each session to come would be refused.
 func (c *channel) renounce(s *session, cause error) error {
 	_, _ = c.wish(false) // a closed channel has no sessions to come
-	s.endGateway()
-	return explain(cause)
+	s.endServing()
+	return explain(deny(cause, c.role))
 }
 
-func (c *channel) refusesGateway(err error) bool {
-	return errors.Is(err, nats.ErrPermissionViolation) &&
-		strings.Contains(err.Error(), "Subscription to "+strconv.Quote(c.subjects.gateway))
+func (c *channel) refusesServing(err error) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && slices.ContainsFunc(c.subjects.serve, func(subject string) bool {
+		return strings.Contains(err.Error(), "Subscription to "+strconv.Quote(subject))
+	})
 }

@@ -21,7 +21,7 @@ func startGranting(t *testing.T, port int, more ...string) (s *server.Server, gr
 			Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
 			Users: []*server.User{{Username: "a", Password: "secret", Permissions: &server.Permissions{
 				Publish:   &server.SubjectPermission{Allow: []string{"sh.c.>"}},
-				Subscribe: &server.SubjectPermission{Allow: append([]string{"sh.c.n.a.>", "sh.c.r.a.>", "sh.c.ctl.>"}, more...)},
+				Subscribe: &server.SubjectPermission{Allow: append([]string{"sh.c.m.a.>", "sh.c.m.all", "sh.c.c.*.*.a.>", "sh.c.o.*.*.*.a.>", "sh.c.o.*.*.*.all", "sh.c.r.m.a.>"}, more...)},
 			}}},
 		}
 	}
@@ -42,7 +42,7 @@ func startGranting(t *testing.T, port int, more ...string) (s *server.Server, gr
 	}
 }
 
-// A member that is not granted the gateway is told so each time it asks and goes
+// A member that is not granted Anycast is told so each time it asks and goes
 // on without, also on the next connection. Once granted, it serves.
 func TestServeDenied(t *testing.T) {
 	addr := freeAddress(t)
@@ -63,7 +63,7 @@ func TestServeDenied(t *testing.T) {
 	wantDenied := func() {
 		t.Helper()
 		err := a.Serve(t.Context(), true)
-		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "sh.c.gw.ctl") || !strings.Contains(err.Error(), "grant") {
+		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), ".any") || !strings.Contains(err.Error(), "grant") {
 			t.Errorf("error %v, want it to name the subject and the remedy", err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestServeDenied(t *testing.T) {
 	wantMessage(t, a, transport.Control, transport.Broadcast, "all")
 
 	wantDenied()
-	grant("sh.c.gw.> gw")
+	grant("sh.c.m.any any", "sh.c.c.*.*.any", "sh.c.o.*.*.*.any")
 	if err := a.Serve(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,9 @@ type session struct {
 	over    chan struct{} // closed once nc is closed and feeds nothing any more
 	stale   bool          // it was ended because the server did not answer; run's
 
-	// The gateway's subscription, nil while there is none, and the last refusal of
-	// it; both belong to the holder of the channel's serving token.
-	gateway *nats.Subscription
+	// The subscriptions for Anycast, nil while there are none, and the last refusal of
+	// one; both belong to the holder of the channel's serving token.
+	serving []*nats.Subscription
 	refused error
 
 	mu        sync.Mutex
@@ -144,7 +144,7 @@ func remedy(err error) (hint string, permanent bool) {
 	case slices.ContainsFunc(refusals, is):
 		return "check the credentials in the URL or in ConnectOptions", true
 	case is(nats.ErrPermissionViolation):
-		return "grant this user the subjects of its node name; see the package doc", true
+		return "grant this user the rights that shardctl permissions prints", true
 	case is(nats.ErrSecureConnRequired), is(nats.ErrSecureConnWanted):
 		return "server and client disagree about TLS: use tls:// or nats://, or ConnectOptions(nats.Secure(…))", true
 	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
@@ -158,15 +158,19 @@ func remedy(err error) (hint string, permanent bool) {
 }
 
 func explain(err error) error {
+	if isDenial(err) {
+		return err // names its remedy
+	}
 	hint, _ := remedy(err)
 	return fmt.Errorf("%w (%s)", err, hint)
 }
 
-// endGateway ends the subscription but keeps the messages that the server has routed to it.
-func (s *session) endGateway() {
-	if s.gateway != nil {
-		s.forget(s.gateway)
-		_ = s.gateway.Drain() // fails only where nothing is left to drain
-		s.gateway = nil
+// endServing ends the subscriptions for Anycast but keeps the messages that the server has
+// routed to them.
+func (s *session) endServing() {
+	for _, sub := range s.serving {
+		s.forget(sub)
+		_ = sub.Drain() // fails only where nothing is left to drain
 	}
+	s.serving = nil
 }

@@ -6,11 +6,32 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// gatewayQueue is the queue group of which one member gets an Anycast.
-const gatewayQueue = "gw"
+// Queue groups, of which one member gets each message.
+const (
+	anyQueue     = "any" // an Anycast
+	gatewayQueue = "gw"  // a request of any client of the broker
+)
+
+// Words of subjects, behind the cluster.
+const (
+	wordMember   = "m"
+	wordClient   = "c"
+	wordOperator = "o"
+	wordReply    = "r"
+)
+
+// Words of subjects that stand for the receiver, and for an operator's rights.
+const (
+	wordAll     = "all"
+	wordAny     = "any"
+	wordGet     = "get"
+	wordDo      = "do"
+	wordControl = "ctl"
+)
 
 // Words that follow the channel in a reply subject.
 const (
@@ -23,36 +44,111 @@ const (
 // two incarnations and a token of 16 digits, and a cluster of 64 bytes.
 const maxReplyBytes = 320
 
-// subjects are the names of one channel of one link, built once.
+// subjects are the names of one channel of one link, built once. Each begins with "sh.", the
+// cluster, and the class and name of the sender, to which the broker's permissions bind it; those
+// between members name the receiver alone.
 type subjects struct {
 	prefix    string // "sh.<cluster>."
 	channel   string // "<lane>" or "ctl"
-	requests  string // own, as a member
-	replies   string // own, with a dot at the end
-	broadcast string
-	gateway   string
-	anycast   string // reply prefix of an Anycast
+	class     identity.Class
+	say       string   // begins the subjects of messages to members
+	replies   string   // own, with a dot at the end
+	broadcast string   // to publish to; "" for clients
+	anycast   string   // to publish to
+	nobody    string   // reply prefix of an Anycast
+	listen    []string // to subscribe to beside replies
+	serve     []string // to subscribe to in the queue group while the link serves
 }
 
 func newSubjects(cluster string, self transport.Address, ch transport.Channel) subjects {
-	s := subjects{prefix: "sh." + cluster + ".", channel: channelWord(ch)}
-	s.requests = s.prefix + "n." + node(self) + "." + s.channel
-	s.replies = s.prefix + "r." + node(self) + "." + s.channel + "."
-	s.broadcast = s.prefix + "ctl.all"
-	s.gateway = s.prefix + "gw.ctl"
-	s.anycast = s.replies + wordAnycast + "."
+	s := subjects{prefix: "sh." + cluster + ".", channel: channelWord(ch), class: identity.Of(self.Incarnation)}
+	s.replies = s.answers(transport.Peer{Address: self, Client: s.class != identity.Member}) + "."
+	s.nobody = s.replies + wordAnycast + "."
+	incarnation := fmt.Sprintf("%016x", self.Incarnation)
+	switch s.class {
+	case identity.Client:
+		s.say = s.prefix + wordClient + "." + node(self) + "."
+	case identity.Reader:
+		s.say = s.prefix + wordOperator + "." + self.Name + "." + wordGet + "." + incarnation + "."
+	case identity.Operator:
+		s.say = s.prefix + wordOperator + "." + self.Name + "." + wordDo + "." + incarnation + "."
+	default:
+		s.say = s.prefix + wordMember + "."
+		s.memberListens(node(self))
+	}
+	s.anycast = s.say + wordAny
+	if s.class != identity.Client {
+		s.broadcast = s.say + wordAll
+	}
 	return s
+}
+
+// memberListens sets the subscriptions of a member.
+func (s *subjects) memberListens(self string) {
+	members, clients, operators := s.prefix+wordMember+".", s.prefix+wordClient+".*.*.", s.prefix+wordOperator+".*.*.*."
+	s.listen = []string{members + self + "." + s.channel, clients + self + "." + s.channel}
+	if s.channel == wordControl {
+		s.listen = append(s.listen, members+wordAll, operators+self, operators+wordAll)
+		s.serve = []string{members + wordAny, clients + wordAny, operators + wordAny}
+	}
+}
+
+// answers is where a process gets answers and the broker's reports.
+func (s *subjects) answers(to transport.Peer) string {
+	class := wordMember
+	if to.Client {
+		class = wordClient
+		if identity.Of(to.Incarnation) >= identity.Reader {
+			class = wordOperator
+		}
+	}
+	return s.prefix + wordReply + "." + class + "." + node(to.Address) + "." + s.channel
 }
 
 func channelWord(ch transport.Channel) string {
 	if ch == transport.Control {
-		return "ctl"
+		return wordControl
 	}
 	return strconv.Itoa(int(ch))
 }
 
 func node(a transport.Address) string {
 	return fmt.Sprintf("%s.%016x", a.Name, a.Incarnation)
+}
+
+// probes returns a subject of each right to publish that the process needs. A server refuses a
+// publish without an answer to it, so a link publishes an empty message to each of them when it
+// opens, and a right that is missing fails the opening, and not the first call that needs it.
+func (s *subjects) probes(self transport.Address) []string {
+	all := []string{s.say + wordProbe}
+	if s.class == identity.Member {
+		for _, class := range []string{wordClient, wordOperator} {
+			all = append(all, s.prefix+wordReply+"."+class+"."+node(self)+"."+wordProbe)
+		}
+	}
+	return all
+}
+
+// addressee is the process whose subject a denied publish names; zero if it is none.
+func (s *subjects) addressee(subject string) (a transport.Address) {
+	rest, ok := strings.CutPrefix(subject, s.say)
+	if !ok {
+		rest, _ = strings.CutPrefix(subject, s.prefix+wordReply+".")
+		_, rest, _ = strings.Cut(rest, ".") // the class
+	}
+	a, _ = address(rest)
+	return a
+}
+
+// address reads "<name>.<incarnation>" at the beginning of a text.
+func address(text string) (a transport.Address, ok bool) {
+	name, rest, _ := strings.Cut(text, ".")
+	digits, _, _ := strings.Cut(rest, ".")
+	incarnation, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil || len(digits) != 16 {
+		return transport.Address{}, false
+	}
+	return transport.Address{Name: name, Incarnation: incarnation}, true
 }
 
 // A route is how one peer is reached on one channel.
@@ -66,12 +162,44 @@ func (s *subjects) route(to transport.Peer) (route, error) {
 		return route{}, err
 	}
 	r := route{reply: s.replies + wordUnreachable + "." + node(to.Address) + "."}
-	if to.Client {
-		r.subject = s.prefix + "r." + node(to.Address) + "." + s.channel + "." + wordFrame
-	} else {
-		r.subject = s.prefix + "n." + node(to.Address) + "." + s.channel
+	switch {
+	case to.Client:
+		r.subject = s.answers(to) + "." + wordFrame
+	case s.class >= identity.Reader: // operators have the control channel only
+		r.subject = s.say + node(to.Address)
+	default:
+		r.subject = s.say + node(to.Address) + "." + s.channel
 	}
 	return r, nil
+}
+
+// sender reads the publisher of a message from the subject behind the cluster:
+// "c.<name>.<incarnation>." or "o.<name>.<get|do>.<incarnation>.".
+func sender(subject string) (from transport.Address, rest string, ok bool) {
+	class, rest, _ := strings.Cut(subject, ".")
+	name, rest, _ := strings.Cut(rest, ".")
+	want := identity.Client
+	if class == wordOperator {
+		var aim string
+		aim, rest, _ = strings.Cut(rest, ".")
+		switch aim {
+		case wordGet:
+			want = identity.Reader
+		case wordDo:
+			want = identity.Operator
+		default:
+			return from, "", false
+		}
+	}
+	digits, rest, ok := strings.Cut(rest, ".")
+	if !ok || len(digits) != 16 || transport.CheckName("sender", name) != nil {
+		return from, "", false
+	}
+	incarnation, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil || identity.Of(incarnation) != want {
+		return from, "", false
+	}
+	return transport.Address{Name: name, Incarnation: incarnation}, rest, true
 }
 
 // replySubject ends a reply prefix with the token. It allocates once.

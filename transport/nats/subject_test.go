@@ -5,42 +5,129 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 
 func TestSubjects(t *testing.T) {
-	self := transport.Address{Name: "web-1", Incarnation: 0xc0ffee}
-	peer := transport.Peer{Address: transport.Address{Name: "w2", Incarnation: 1}}
-	lane, ctl := newSubjects("shop", self, 3), newSubjects("shop", self, transport.Control)
-	direct, err := lane.route(peer)
-	if err != nil {
-		t.Fatal(err)
+	web := transport.Address{Name: "web-1", Incarnation: 0xc0ffee}
+	of := func(c identity.Class) transport.Address {
+		return transport.Address{Name: "p", Incarnation: identity.Mark(c, 1)}
 	}
-	peer.Client = true
-	client, err := ctl.route(peer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ what, got, want string }{
-		{"requests", lane.requests, "sh.shop.n.web-1.0000000000c0ffee.3"},
-		{"replies", lane.replies, "sh.shop.r.web-1.0000000000c0ffee.3."},
-		{"control requests", ctl.requests, "sh.shop.n.web-1.0000000000c0ffee.ctl"},
-		{"broadcast", ctl.broadcast, "sh.shop.ctl.all"},
-		{"gateway", ctl.gateway, "sh.shop.gw.ctl"},
-		{"to a member", direct.subject, "sh.shop.n.w2.0000000000000001.3"},
-		{"to a client", client.subject, "sh.shop.r.w2.0000000000000001.ctl.f"},
-		{"answer", replySubject(direct.reply, 255), "sh.shop.r.web-1.0000000000c0ffee.3.u.w2.0000000000000001.ff"},
-		{"anycast answer", replySubject(ctl.anycast, 255), "sh.shop.r.web-1.0000000000c0ffee.ctl.a.ff"},
+	for _, tt := range []struct {
+		who                       string
+		self                      transport.Address
+		ch                        transport.Channel
+		toMember, toClient, toOps string
+		all, any, nobody, replies string
+		listen, serve             string
+	}{
+		{
+			"member", web, 3,
+			"sh.shop.m.w2.0000000000000001.3", "sh.shop.r.c.p.4000000000000001.3.f", "sh.shop.r.o.p.c000000000000001.3.f",
+			"sh.shop.m.all", "sh.shop.m.any", "sh.shop.r.m.web-1.0000000000c0ffee.3.a.ff", "sh.shop.r.m.web-1.0000000000c0ffee.3.",
+			"sh.shop.m.web-1.0000000000c0ffee.3 sh.shop.c.*.*.web-1.0000000000c0ffee.3", "",
+		},
+		{
+			"member's control", web, transport.Control,
+			"sh.shop.m.w2.0000000000000001.ctl", "sh.shop.r.c.p.4000000000000001.ctl.f", "sh.shop.r.o.p.c000000000000001.ctl.f",
+			"sh.shop.m.all", "sh.shop.m.any", "sh.shop.r.m.web-1.0000000000c0ffee.ctl.a.ff", "sh.shop.r.m.web-1.0000000000c0ffee.ctl.",
+			"sh.shop.m.web-1.0000000000c0ffee.ctl sh.shop.c.*.*.web-1.0000000000c0ffee.ctl sh.shop.m.all sh.shop.o.*.*.*.web-1.0000000000c0ffee sh.shop.o.*.*.*.all",
+			"sh.shop.m.any sh.shop.c.*.*.any sh.shop.o.*.*.*.any",
+		},
+		{
+			"client", of(identity.Client), 3,
+			"sh.shop.c.p.4000000000000001.w2.0000000000000001.3", "sh.shop.r.c.p.4000000000000001.3.f", "sh.shop.r.o.p.c000000000000001.3.f",
+			"", "sh.shop.c.p.4000000000000001.any", "sh.shop.r.c.p.4000000000000001.3.a.ff", "sh.shop.r.c.p.4000000000000001.3.", "", "",
+		},
+		{
+			"reader", of(identity.Reader), transport.Control,
+			"sh.shop.o.p.get.8000000000000001.w2.0000000000000001", "sh.shop.r.c.p.4000000000000001.ctl.f", "sh.shop.r.o.p.c000000000000001.ctl.f",
+			"sh.shop.o.p.get.8000000000000001.all", "sh.shop.o.p.get.8000000000000001.any", "sh.shop.r.o.p.8000000000000001.ctl.a.ff",
+			"sh.shop.r.o.p.8000000000000001.ctl.", "", "",
+		},
+		{
+			"operator", of(identity.Operator), transport.Control,
+			"sh.shop.o.p.do.c000000000000001.w2.0000000000000001", "sh.shop.r.c.p.4000000000000001.ctl.f", "sh.shop.r.o.p.c000000000000001.ctl.f",
+			"sh.shop.o.p.do.c000000000000001.all", "sh.shop.o.p.do.c000000000000001.any", "sh.shop.r.o.p.c000000000000001.ctl.a.ff",
+			"sh.shop.r.o.p.c000000000000001.ctl.", "", "",
+		},
 	} {
-		if test.got != test.want {
-			t.Errorf("%s: got %s, want %s", test.what, test.got, test.want)
+		s := newSubjects("shop", tt.self, tt.ch)
+		subject := func(to transport.Address, client bool) string {
+			r, err := s.route(transport.Peer{Address: to, Client: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.subject
+		}
+		for _, c := range []struct{ what, got, want string }{
+			{"to a member", subject(transport.Address{Name: "w2", Incarnation: 1}, false), tt.toMember},
+			{"to a client", subject(of(identity.Client), true), tt.toClient},
+			{"to an operator", subject(of(identity.Operator), true), tt.toOps},
+			{"to all", s.broadcast, tt.all},
+			{"to any", s.anycast, tt.any},
+			{"nobody there", replySubject(s.nobody, 255), tt.nobody},
+			{"replies", s.replies, tt.replies},
+			{"listens", strings.Join(s.listen, " "), tt.listen},
+			{"serves", strings.Join(s.serve, " "), tt.serve},
+		} {
+			if c.got != c.want {
+				t.Errorf("%s, %s: got %s, want %s", tt.who, c.what, c.got, c.want)
+			}
 		}
 	}
 }
 
+// TestSender: the sender of a message is the one that its subject names, and no other form of
+// subject names one.
+func TestSender(t *testing.T) {
+	for _, tt := range []struct {
+		subject string
+		want    identity.Class
+		rest    string
+	}{
+		{"c.p.4000000000000001.w2.0000000000000001.3", identity.Client, "w2.0000000000000001.3"},
+		{"c.p.4000000000000001.any", identity.Client, "any"},
+		{"o.p.get.8000000000000001.all", identity.Reader, "all"},
+		{"o.p.do.c000000000000001.w2.0000000000000001", identity.Operator, "w2.0000000000000001"},
+	} {
+		from, rest, ok := sender(tt.subject)
+		if want := (transport.Address{Name: "p", Incarnation: identity.Mark(tt.want, 1)}); !ok || from != want || rest != tt.rest {
+			t.Errorf("sender(%q) = %v, %q, %v, want %v, %q", tt.subject, from, rest, ok, want, tt.rest)
+		}
+	}
+	for _, bad := range []string{
+		"c.p.0000000000000001.any", // the incarnation of a member
+		"c.p.8000000000000001.any", // of an operator
+		"o.p.get.c000000000000001.any", "o.p.do.8000000000000001.any", "o.p.see.8000000000000001.any",
+		"c.p.4000000000000001", "c.p.400000000000001.any", "c.p.+400000000000001.any", "c..4000000000000001.any", "c.p", "c", "", "o.p.get",
+	} {
+		if from, _, ok := sender(bad); ok {
+			t.Errorf("sender(%q) = %v, want none", bad, from)
+		}
+	}
+}
+
+// FuzzSender checks that a subject names at most one sender, and one that publishes to it.
+func FuzzSender(f *testing.F) {
+	f.Add("c.p.4000000000000001.w2.0000000000000001.3")
+	f.Add("o.p.do.c000000000000001.all")
+	f.Fuzz(func(t *testing.T, s string) {
+		from, rest, ok := sender(s)
+		if !ok {
+			return
+		}
+		say := newSubjects("shop", from, transport.Control).say
+		if got := strings.TrimPrefix(say, "sh.shop.") + rest; !strings.EqualFold(got, s) {
+			t.Fatalf("%q is read as %v's, who publishes to %q", s, from, got)
+		}
+	})
+}
+
 // The longest reply subject fits the buffer, and so costs one allocation.
 func TestReplySubjectFits(t *testing.T) {
-	long := transport.Address{Name: strings.Repeat("n", transport.MaxNameBytes), Incarnation: math.MaxUint64}
+	long := transport.Address{Name: strings.Repeat("n", transport.MaxNameBytes), Incarnation: math.MaxUint64} // an operator's
 	s := newSubjects(strings.Repeat("c", transport.MaxNameBytes), long, transport.MaxLanes-1)
 	r, err := s.route(transport.Peer{Address: long})
 	if err != nil {

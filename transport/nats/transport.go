@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -110,10 +109,14 @@ func newLink(o transport.Options, no nats.Options) *link {
 			log:      log.With("cluster", o.Cluster, "self", o.Self.String(), "channel", channelWord(id)),
 			outage:   l.outage,
 			onState:  o.OnState,
+			role:     roleOf(o.Cluster, o.Self),
 			messages: make(chan *nats.Msg, queueLength),
 			quit:     make(chan struct{}),
 			dry:      make(chan struct{}),
 			serving:  make(chan struct{}, 1),
+		}
+		if c.isControl() {
+			c.probes = c.subjects.probes(o.Self)
 		}
 		c.routes = routes{subjects: &c.subjects, byPeer: map[transport.Peer]route{}}
 		c.options.Name = name + " " + channelWord(id)
@@ -175,19 +178,17 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 	options.Timeout = t.settings.connectTimeout
 	options.SkipSubjectValidation = false // reply subjects are strangers'
 	options.Name = "shardgen " + o.Cluster + " " + o.Name + " requests"
-	var faults atomic.Uint64
+	broken := &faults{log: log}
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		if n := faults.Add(1); powerOfTwo(n) {
-			log.Error("requests", "err", bounded.Error(err), "count", n)
-		}
+		broken.warn("requests", "err", bounded.Error(explain(deny(err, workerRole(o.Cluster)))))
 	}
 	nc, err := options.Connect()
 	if err != nil {
 		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}
-	s := &requests{options: o, slots: make(chan struct{}, max(o.Limit, 1))}
+	s := &requests{options: o, faults: &faults{log: log}, slots: make(chan struct{}, max(o.Limit, 1))}
 	for _, kind := range o.Kinds {
-		if _, err := nc.QueueSubscribe("sh."+o.Cluster+".gw."+kind+".>", gatewayQueue, s.take); err != nil {
+		if _, err := nc.QueueSubscribe(requestPrefix(o.Cluster)+"*."+kind+".>", gatewayQueue, s.take); err != nil {
 			nc.Close()
 			return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 		}
@@ -195,7 +196,14 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 	// nats.go insists on a deadline, which the context of a node's Run has not.
 	ctx, cancel := context.WithTimeout(ctx, t.settings.connectTimeout)
 	defer cancel()
-	if err := nc.FlushWithContext(ctx); err != nil {
+	err = nc.Publish(nats.InboxPrefix+wordProbe, nil) // as answers are
+	if err == nil {
+		err = nc.FlushWithContext(ctx)
+	}
+	if last := nc.LastError(); err == nil && errors.Is(last, nats.ErrPermissionViolation) {
+		err = deny(last, workerRole(o.Cluster))
+	}
+	if err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}

@@ -221,6 +221,9 @@ func (u *upkeep) reopen(ctx context.Context, spare *session, patient bool) *sess
 				return nil
 			}
 			u.outage.failed(err)
+			if isDenial(err) {
+				u.tellDenied(transport.Address{}, err)
+			}
 			continue
 		}
 		if u.adopt(s, in) {

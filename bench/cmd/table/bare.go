@@ -115,7 +115,7 @@ func (b *bareLogs) appenders(n int) contestant {
 		done[i] = make(chan error, 1)
 	}
 	return contestant{"bare appends", func(d time.Duration) (measure, error) {
-		return load(n, d, func(w, i int) error {
+		return loadAfter(warmCalls, n, d, func(w, i int) error {
 			return b.logs[pick(w, i, entities)*bareShards/entities].commit(done[w])
 		})
 	}}

@@ -24,10 +24,16 @@ const commitBytes = 128
 // manyCallers is the number of callers in the second row of commits.
 const manyCallers = 4096
 
+// warmCalls is how many calls each of many callers makes before it is measured.
+const warmCalls = 3
+
 // durable compares calls to durable entities with volatile ones and with publishes by
 // hand, on one server and on three.
 func durable(ctx context.Context, s settings, _ string) error {
 	for _, replicas := range []int{1, 3} {
+		if other := fmt.Sprintf(", R%d", 4-replicas); strings.Contains(s.match, other) {
+			continue
+		}
 		if err := durableOn(ctx, s, replicas); err != nil {
 			return fmt.Errorf("%d replicas: %w", replicas, err)
 		}
@@ -88,8 +94,8 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	}}
 	groups := []group{
 		{[]contestant{lone, raw.lone(), bare.appenders(1)}, withCPU(row{title: "lone call to a durable entity, p50 less that of a volatile call" + on, unit: "µs", figure: p50, less: true, target: "≥ 0.8× of an acknowledged publish"})},
-		{[]contestant{adders(ctx, refs, callers), raw.many(callers), bare.appenders(callers)}, withCPU(row{title: "calls to durable entities, 256 callers" + on, unit: "/s", figure: perSecond, target: "≥ 2×"}, row{title: "its p99", unit: "µs", figure: p99, less: true})},
-		{[]contestant{adders(ctx, refs, manyCallers), raw.many(manyCallers), bare.appenders(manyCallers)}, withCPU(row{title: "calls to durable entities, 4,096 callers" + on, unit: "/s", figure: perSecond, target: "≥ 4×"}, row{title: "its p99", unit: "µs", figure: p99, less: true})},
+		{[]contestant{adders(ctx, refs, callers), raw.many(callers), bare.appenders(callers)}, append(withCPU(row{title: "calls to durable entities, 256 callers" + on, unit: "/s", figure: perSecond, target: "≥ 2×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 2})},
+		{[]contestant{adders(ctx, refs, manyCallers), raw.many(manyCallers), bare.appenders(manyCallers)}, append(withCPU(row{title: "calls to durable entities, 4,096 callers" + on, unit: "/s", figure: perSecond, target: "≥ 4×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 4})},
 	}
 	if replicas == 1 {
 		groups = append(groups, reads(ctx, refs[0], volatile))
@@ -197,7 +203,7 @@ func (s *stores) counted(c contestant) contestant {
 			return m, err
 		}
 		after, err := s.cpuTime()
-		if n := m.calls; n > 0 {
+		if n := m.calls + m.warm; n > 0 {
 			m.servers = (after - before) / time.Duration(n)
 		}
 		return m, err
@@ -286,7 +292,7 @@ func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 			defer cancel()
 			own[w] = c
 		}
-		return load(n, d, func(w, i int) error {
+		return loadAfter(warmCalls, n, d, func(w, i int) error {
 			_, err := refs[pick(w, i, len(refs))].Add(own[w], 1)
 			return err
 		})

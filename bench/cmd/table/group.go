@@ -32,6 +32,8 @@ type row struct {
 	figure func(measure) float64
 	less   bool   // less is better: ratios are turned over, so that above 1 is better
 	target string // the wanted value
+	// room makes this the row of group.room, for so many calls; the other fields are not used.
+	room float64
 }
 
 func perSecond(m measure) float64 { return m.perSecond }
@@ -55,6 +57,12 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 		}
 	}
 	for _, r := range g.rows {
+		if r.room > 0 {
+			if _, err := fmt.Fprintln(w, g.room(samples, r.room)); err != nil {
+				return err
+			}
+			continue
+		}
 		own := figures(samples[0], r.figure)
 		line := fmt.Sprintf("| %s | %s |", r.title, show(own, r.unit))
 		if len(g.contestants) == 1 {
@@ -81,6 +89,27 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// room is a row that has the processor time which a call of the first contestant may use in the
+// process so that there are so many for one of the second. Where the processors have no idle
+// time, throughput is one over the processor time of a call in the process and in the servers
+// together.
+func (g group) room(samples [][]measure, wanted float64) string {
+	time := func(i int, f func(measure) float64) float64 { return median(figures(samples[i], f)) }
+	both := func(i int) float64 { return time(i, cpu) + time(i, servers) }
+	line := fmt.Sprintf("| its processor time, in the process and the servers | %.0f ns |", both(0))
+	for i, c := range g.contestants[1:] {
+		if i > 0 {
+			line += ";"
+		}
+		line += fmt.Sprintf(" %s %.0f ns: **%.2f×**", c.name, both(i+1), both(i+1)/both(0))
+	}
+	left := both(1)/wanted - time(0, servers)
+	if left <= 0 {
+		return line + fmt.Sprintf(" | %.0f×: the servers alone take longer |", wanted)
+	}
+	return line + fmt.Sprintf(" | %.0f×: ≤ %.0f ns in the process |", wanted, left)
 }
 
 // profiled is the group whose contestants write processor profiles to a folder; with "" it is g.

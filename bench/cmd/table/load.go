@@ -11,6 +11,7 @@ import (
 type measure struct {
 	perSecond float64
 	calls     int
+	warm      int           // calls before the measurement began
 	p50, p99  time.Duration // zero where single calls are too short to time
 	value     float64       // of a row that is no rate: bytes, or seconds
 	cpu       time.Duration // processor time of this process by call
@@ -20,18 +21,35 @@ type measure struct {
 // load calls from so many goroutines until the time is over. worker tells them
 // apart, i counts the calls of one.
 func load(callers int, d time.Duration, call func(worker, i int) error) (measure, error) {
+	return loadAfter(0, callers, d, call)
+}
+
+// loadAfter is load whose callers have made so many calls each when the measurement begins. A new
+// goroutine makes its first calls while its stack grows, and thousands of callers make few calls in
+// a round.
+func loadAfter(warm, callers int, d time.Duration, call func(worker, i int) error) (measure, error) {
 	var (
-		mu   sync.Mutex
-		all  []time.Duration
-		fail error
-		wg   sync.WaitGroup
+		mu      sync.Mutex
+		all     []time.Duration
+		fail    error
+		wg      sync.WaitGroup
+		warming sync.WaitGroup
+		begin   time.Time
 	)
-	begin, used := time.Now(), cpuTime()
+	start := make(chan struct{})
+	warming.Add(callers)
 	for w := range callers {
 		wg.Go(func() {
 			var took []time.Duration
 			var err error
-			for i, at := 0, time.Now(); err == nil && at.Sub(begin) < d; i++ {
+			for i := range warm {
+				if err == nil {
+					err = call(w, i)
+				}
+			}
+			warming.Done()
+			<-start
+			for i, at := warm, time.Now(); err == nil && at.Sub(begin) < d; i++ {
 				err = call(w, i)
 				now := time.Now()
 				took = append(took, now.Sub(at))
@@ -45,8 +63,12 @@ func load(callers int, d time.Duration, call func(worker, i int) error) (measure
 			}
 		})
 	}
+	warming.Wait()
+	begin = time.Now()
+	used := cpuTime()
+	close(start)
 	wg.Wait()
-	m := measure{perSecond: float64(len(all)) / time.Since(begin).Seconds(), calls: len(all)}
+	m := measure{perSecond: float64(len(all)) / time.Since(begin).Seconds(), calls: len(all), warm: warm * callers}
 	if len(all) > 0 {
 		m.cpu = (cpuTime() - used) / time.Duration(len(all))
 	}

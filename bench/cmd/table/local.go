@@ -82,6 +82,22 @@ func local(ctx context.Context, s settings, url string) error {
 			{"channel", func(d time.Duration) (measure, error) { return channelTells(d) }},
 		}, []row{{title: "local one-way, 10,000 entities", unit: "/s", figure: perSecond, target: "≥ 8 M/s where the channel makes 11.6 M/s"}, cpuRow}},
 	}
+	nothing := func(ctx context.Context, _ shard.Info, next func(context.Context) error) error { return next(ctx) }
+	intercepted, err := member(ctx, config(url, "intercepted", "node"), shard.Intercept(nothing))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = intercepted.Close() }()
+	guarded := fixture.NewAccountClient(intercepted).Ref(ids[0])
+	groups = append(groups, group{[]contestant{
+		{"shardgen", func(d time.Duration) (measure, error) {
+			return bulk(1, d, func(int, int) error {
+				_, err := guarded.Add(ctx, 1)
+				return err
+			})
+		}},
+		{"without", add(one, 1)[0].run},
+	}, []row{{title: "local call, an interceptor at its host", unit: "ns", figure: nanos, less: true}, cpuRow}})
 	for _, g := range groups {
 		if err := g.print(os.Stdout, s.rounds, s.time); err != nil {
 			return err

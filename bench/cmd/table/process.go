@@ -74,9 +74,9 @@ func config(url, cluster, name string) shard.Config {
 }
 
 // member starts a node that hosts accounts.
-func member(ctx context.Context, cfg shard.Config) (*shard.Node, error) {
+func member(ctx context.Context, cfg shard.Config, opts ...shard.HostOption) (*shard.Node, error) {
 	node := shard.New(cfg)
-	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(0)); err != nil {
+	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, append(opts, shard.IdleAfter(0))...); err != nil {
 		return nil, err
 	}
 	return node, node.Start(ctx)

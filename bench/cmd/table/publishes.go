@@ -71,6 +71,6 @@ func (p *publishes) lone() contestant {
 // many has so many callers, each with entities of its own, so that none waits for another.
 func (p *publishes) many(n int) contestant {
 	return contestant{"publishes", func(d time.Duration) (measure, error) {
-		return load(n, d, func(w, i int) error { return p.publish(w + n*pick(w, i, entities/n)) })
+		return loadAfter(warmCalls, n, d, func(w, i int) error { return p.publish(w + n*pick(w, i, entities/n)) })
 	}}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -69,6 +70,8 @@ type Cluster struct {
 	hosts map[string]*netns.Host // by the names of servers ("s1"), nodes and callers
 	nodes []*Node                // all ever started, in order
 	logs  []io.Closer
+	// stores are those of callers.
+	stores []*natsstore.Store
 }
 
 // A Node is one process of the cluster.
@@ -256,7 +259,7 @@ func (c *Cluster) Leave(ctx context.Context, n *Node) error {
 	return n.AwaitEnd(ctx)
 }
 
-// Dial connects to the cluster from this process.
+// Dial connects to the cluster from this process; with the store of durable types, if there are any.
 func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	logs, err := os.Create(filepath.Join(c.options.Dir, name+".log"))
 	if err != nil {
@@ -276,10 +279,21 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	if c.options.Near != nil {
 		options = append(options, nats.DontRandomize())
 	}
-	return shard.Dial(ctx, shard.Config{
+	cfg := shard.Config{
 		Cluster: c.name, Name: name, Transport: natstransport.New(c.urlFor(name), natstransport.ConnectOptions(options...)),
 		Logger: slog.New(slog.NewTextHandler(logs, nil)), CallTimeout: c.options.CallTimeout,
-	})
+	}
+	if c.options.Durable {
+		s, err := natsstore.Open(ctx, c.urlFor(name), natsstore.Config{Replicas: c.options.Replicas})
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		c.stores = append(c.stores, s)
+		c.mu.Unlock()
+		cfg.Store = s
+	}
+	return shard.Dial(ctx, cfg)
 }
 
 // Witnessed is every call that ran at any node so far.
@@ -324,6 +338,9 @@ func (c *Cluster) Close() error {
 	for _, n := range c.nodes {
 		errs = append(errs, n.Kill())
 	}
+	for _, s := range c.stores {
+		s.Close()
+	}
 	for _, l := range c.logs {
 		errs = append(errs, l.Close())
 	}
@@ -333,6 +350,6 @@ func (c *Cluster) Close() error {
 	if c.network != nil {
 		errs = append(errs, c.network.Close())
 	}
-	c.nodes, c.logs, c.servers = nil, nil, nil
+	c.nodes, c.logs, c.stores, c.servers = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -14,7 +14,7 @@ import (
 // beats are one caller's calls to the singleton, one after the other.
 type beats struct {
 	sender string
-	leader workload.LeaderRef
+	call   func(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error)
 
 	mu     sync.Mutex
 	node   string // that answered last
@@ -34,7 +34,7 @@ const callersOfSingleton = 4
 
 // startBeats begins to call, over two connections from outside. stop waits for
 // all callers and may be called twice.
-func startBeats(ctx context.Context, c *cluster.Cluster) (all []*beats, stop func(), err error) {
+func startBeats(ctx context.Context, c *cluster.Cluster, durable bool) (all []*beats, stop func(), err error) {
 	run, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var conns []*shard.Conn
@@ -56,7 +56,10 @@ func startBeats(ctx context.Context, c *cluster.Cluster) (all []*beats, stop fun
 	for i := range callersOfSingleton {
 		b := &beats{
 			sender: fmt.Sprint("caller-", i), since: time.Now(),
-			leader: workload.NewLeaderClient(conns[i%connections]).Ref(),
+			call: workload.NewLeaderClient(conns[i%connections]).Ref().Beat,
+		}
+		if durable {
+			b.call = workload.NewTreasurerClient(conns[i%connections]).Ref().Beat
 		}
 		all = append(all, b)
 		wg.Go(func() { b.run(run) })
@@ -68,7 +71,7 @@ func (b *beats) run(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
-		node, fresh, err := b.leader.Beat(context.WithoutCancel(ctx), b.sender, seq)
+		node, fresh, err := b.call(context.WithoutCancel(ctx), b.sender, seq)
 		b.took(node, fresh, err)
 		if shard.OutcomeOf(err) == shard.NotExecuted {
 			seq-- // it is made again, and the leader sees no gap

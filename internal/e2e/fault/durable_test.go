@@ -43,15 +43,46 @@ func TestLedgersAreJudged(t *testing.T) {
 func TestSurvivalMisses(t *testing.T) {
 	s := Survival{
 		Failed: 1, Lost: 2, Doubled: 3, Limits: durableKill.Limits,
-		Rounds: []SurvivalRound{{After: []time.Duration{time.Second}}, {After: []time.Duration{time.Second, 3 * time.Second}}},
+		Effects: []Effects{{Observer: "tells", Seen: 1, Lost: 1}, {Observer: "follower", Seen: 1, Doubled: 1}, {Observer: "nobody"}, {Observer: "well", Seen: 1}},
+		Rounds:  []SurvivalRound{{After: []time.Duration{time.Second}}, {After: []time.Duration{time.Second, 3 * time.Second}}},
 	}
 	misses := s.Missed()
-	for _, want := range []string{"failed: 1", "lost: 2", "doubled: 3", "time 2: entities answer after 3s"} {
+	for _, want := range []string{"failed: 1", "lost: 2", "doubled: 3", "time 2: entities answer after 3s", "tells: 1 seen, 1 lost", "follower: 1 seen, 0 lost, 1 doubled", "nobody: 0 seen"} {
 		if !slices.ContainsFunc(misses, func(m string) bool { return strings.HasPrefix(m, want) }) {
 			t.Errorf("no miss %q in %q", want, misses)
 		}
 	}
-	if len(misses) != 4 {
+	if len(misses) != 7 {
 		t.Errorf("misses: %q", misses)
+	}
+}
+
+// TestEffectsAreJudged: a sale that an observer missed, saw twice, or that nobody acknowledged is
+// seen.
+func TestEffectsAreJudged(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		seen          []int64
+		total, unsure int64
+		lost, doubled int
+	}{
+		{"all well", []int64{1, 2, 3}, 3, 0, 0, 0},
+		{"the last lost", []int64{1, 2}, 3, 0, 1, 0},
+		{"one lost", []int64{1, 3}, 3, 0, 1, 0},
+		{"one late", []int64{1, 3, 2}, 3, 0, 1, 1},
+		{"one doubled", []int64{1, 2, 2, 3}, 3, 0, 0, 1},
+		{"nothing", nil, 3, 0, 3, 0},
+		{"unknown that ran", []int64{1, 2, 3}, 2, 1, 0, 0},
+		{"more than there were", []int64{1, 2, 3}, 2, 0, 0, 1},
+	} {
+		var seen trail
+		for _, n := range test.seen {
+			seen.see(n)
+		}
+		var e Effects
+		e.judge(seen, test.total, test.unsure)
+		if e.Lost != test.lost || e.Doubled != test.doubled {
+			t.Errorf("%s: lost %d, doubled %d, want %d and %d", test.name, e.Lost, e.Doubled, test.lost, test.doubled)
+		}
 	}
 }

@@ -55,6 +55,8 @@ type Fault struct {
 	Name    string
 	About   string // one line
 	Subject Subject
+	// Durable: the singleton is durable. Others are, or are not, by their subject.
+	Durable bool
 	// Victim is which node it happens to when the run names none: 1 is the
 	// oldest, which coordinates; -1 is the youngest. 0: it has no victim.
 	Victim int

@@ -39,6 +39,18 @@ var singletonKill = Fault{
 	},
 }
 
+// durableSingletonKill is singletonKill with a singleton whose state is in the store. Callers'
+// processes send calls again until they are answered, so none fails, and each is applied once.
+var durableSingletonKill = Fault{
+	Name:    "durable-singleton-kill",
+	About:   "the process of a durable singleton's node is killed, with SIGKILL",
+	Subject: OnSingleton,
+	Durable: true,
+	Times:   20,
+	Limits:  Limits{Failed: 0, Lost: 0, Pause: 3 * time.Second},
+	Strike:  singletonKill.Strike,
+}
+
 // A Handing is the fate of a singleton whose node was struck repeatedly.
 type Handing struct {
 	Fault  string
@@ -118,7 +130,7 @@ func (h Handing) Print(w io.Writer) error {
 // the time, each time with a new node in reserve. ctx bounds the run.
 func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 	o = o.withDefaults(f)
-	o.Cluster.Singleton = true
+	o.Cluster.Singleton, o.Cluster.Durable = true, f.Durable
 	if err := o.Validate(f); err != nil {
 		return h, err
 	}
@@ -136,7 +148,7 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 		all = append(all, started...)
 	}
 	h = Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}
-	callers, stop, err := startBeats(ctx, c)
+	callers, stop, err := startBeats(ctx, c, f.Durable)
 	if err != nil {
 		return h, err
 	}

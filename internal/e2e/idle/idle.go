@@ -111,10 +111,10 @@ func (t *Traffic) count(cluster, subject, reply string, data []byte) {
 		s = &share{}
 		t.kinds[kind] = s
 	}
-	own := strings.HasPrefix(subject, fmt.Sprintf("sh.%s.n.%s.", cluster, from))
+	own := strings.HasPrefix(subject, fmt.Sprintf("sh.%s.m.%s.", cluster, from))
 	others := 1
 	switch {
-	case strings.HasPrefix(subject, "sh."+cluster+".ctl."):
+	case subject == "sh."+cluster+".m.all":
 		own, others = true, t.Nodes-1
 	case own:
 		others = 0

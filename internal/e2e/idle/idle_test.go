@@ -22,13 +22,13 @@ func TestTraffic(t *testing.T) {
 	}
 	traffic := Traffic{Nodes: 3, Length: 2 * time.Second, kinds: map[string]*share{}}
 	hello, alive, echo := seal(message.Hello{Attempt: 1}), seal(message.Alive{Founder: a, Size: 1}), seal(message.Echo{})
-	traffic.count("c", "sh.c.n.b.0000000000000002.ctl", "reply", hello)
-	traffic.count("c", "sh.c.ctl.all", "", alive)
-	traffic.count("c", "sh.c.n.a.0000000000000001.ctl", "reply", echo)
-	traffic.count("c", "sh.c.n.b.0000000000000002.0", "", []byte("a frame"))
+	traffic.count("c", "sh.c.m.b.0000000000000002.ctl", "reply", hello)
+	traffic.count("c", "sh.c.m.all", "", alive)
+	traffic.count("c", "sh.c.m.a.0000000000000001.ctl", "reply", echo)
+	traffic.count("c", "sh.c.m.b.0000000000000002.0", "", []byte("a frame"))
 	for kind, want := range map[string]share{
 		"membership.Hello": {sent: 1, received: 1, payload: 2 * len(hello), subjects: 2 * 34},
-		"membership.Alive": {sent: 1, received: 2, payload: 3 * len(alive), subjects: 3 * 12, echoes: 1, echoed: len(alive) + 12},
+		"membership.Alive": {sent: 1, received: 2, payload: 3 * len(alive), subjects: 3 * 10, echoes: 1, echoed: len(alive) + 10},
 		"membership.Echo":  {sent: 1, echoes: 1, echoed: 2 * (len(echo) + 34)},
 		"data":             {sent: 1, received: 1, payload: 14, subjects: 54},
 	} {

@@ -9,9 +9,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// hostLeader makes n host the singleton, which writes when it lived: a line with
-// nanoseconds of the wall clock each time. Written lines survive SIGKILL.
-func hostLeader(n *shard.Node, path string) (closed func() error, err error) {
+// hostLeader makes n host the singleton, or the durable one, which writes when it lived: a line
+// with nanoseconds of the wall clock each time. Written lines survive SIGKILL.
+func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -19,6 +19,10 @@ func hostLeader(n *shard.Node, path string) (closed func() error, err error) {
 	trace := func(at time.Time) error {
 		_, err := fmt.Fprintln(f, at.UnixNano())
 		return err
+	}
+	if durable {
+		err = workload.HostTreasurer(n, func() *workload.Treasurer { return &workload.Treasurer{Node: n.Name(), Trace: trace} })
+		return f.Close, err
 	}
 	err = workload.HostLeader(n, func() *workload.Leader { return &workload.Leader{Node: n.Name(), Trace: trace} })
 	return f.Close, err

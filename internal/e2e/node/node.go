@@ -64,7 +64,7 @@ type Options struct {
 	Witness string // the file for the record of its calls, which must not exist
 	Trace   string // the file in which a singleton says when it lived; "": none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
-	Durable bool   // it hosts a durable type, whose store is on the servers
+	Durable bool   // it hosts durable types, whose store is on the servers
 	// Replicas is the number of servers that keep each stream of the store; 0: its default.
 	Replicas int
 	// CallTimeout and MinMembers are those of the node's Config; 0: the defaults.
@@ -94,7 +94,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.StringVar(&o.Witness, "witness", "", "`file` for the record of calls that ran")
 	flags.StringVar(&o.Trace, "trace", "", "`file` for when the singleton lived (default: none is hosted)")
 	flags.BoolVar(&o.Pulses, "pulses", false, "host a type whose entities are remembered")
-	flags.BoolVar(&o.Durable, "durable", false, "host a durable type, whose store is on the servers")
+	flags.BoolVar(&o.Durable, "durable", false, "host durable types, whose store is on the servers")
 	flags.IntVar(&o.Replicas, "replicas", 0, "`number` of servers that keep each stream of the store (default: the store's)")
 	flags.DurationVar(&o.CallTimeout, "call-timeout", 0, "bound on calls without a deadline (default: Config's)")
 	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
@@ -202,7 +202,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		return err
 	}
 	if o.Durable {
-		if err := workload.HostLedger(n, func() *workload.Ledger { return &workload.Ledger{Node: n.Name()} }); err != nil {
+		if err := hostDurable(n); err != nil {
 			return err
 		}
 	}
@@ -213,7 +213,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		}
 	}
 	if o.Trace != "" {
-		closed, err := hostLeader(n, o.Trace)
+		closed, err := hostLeader(n, o.Trace, o.Durable)
 		if err != nil {
 			return err
 		}
@@ -235,6 +235,17 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return n.Shutdown(leave)
+}
+
+// hostDurable makes n host the durable types.
+func hostDurable(n *shard.Node) error {
+	stocks := workload.NewStockClient(n)
+	stock := func(id string) workload.StockTell { return stocks.Tell(id) }
+	return errors.Join(
+		workload.HostLedger(n, func() *workload.Ledger { return &workload.Ledger{Node: n.Name()} }),
+		workload.HostTill(n, func() *workload.Till { return &workload.Till{Node: n.Name(), Stocks: stock} }),
+		workload.HostStock(n, func() *workload.Stock { return &workload.Stock{} }),
+	)
 }
 
 // testify records each run that it is given.

@@ -24,19 +24,20 @@ const traceEvery = 2 * time.Millisecond
 
 // OnActivate begins the trace.
 func (l *Leader) OnActivate(ctx context.Context, _ shard.Activation) error {
-	return shard.Go(ctx, l.live)
+	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, l.Trace) })
 }
 
-func (l *Leader) live(ctx context.Context) error {
+// live leaves the trace.
+func live(ctx context.Context, trace func(time.Time) error) error {
 	ticker := time.NewTicker(traceEvery)
 	defer ticker.Stop()
 	for {
-		if err := l.Trace(time.Now()); err != nil {
+		if err := trace(time.Now()); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return l.Trace(time.Now())
+			return trace(time.Now())
 		case <-ticker.C:
 		}
 	}
@@ -46,13 +47,19 @@ func (l *Leader) live(ctx context.Context) error {
 // this leader knew nothing of the sender; else a number that is not the next one
 // is an error.
 func (l *Leader) Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
-	if l.Last == nil {
-		l.Last = make(map[string]uint64)
+	fresh, err = note(&l.Last, sender, seq)
+	return l.Node, fresh, err
+}
+
+// note records a call of a sender.
+func note(all *map[string]uint64, sender string, seq uint64) (fresh bool, err error) {
+	if *all == nil {
+		*all = make(map[string]uint64)
 	}
-	last, known := l.Last[sender]
+	last, known := (*all)[sender]
 	if known && seq != last+1 {
-		return "", false, fmt.Errorf("%s: call %d after %d", sender, seq, last)
+		return false, fmt.Errorf("%s: call %d after %d", sender, seq, last)
 	}
-	l.Last[sender] = seq
-	return l.Node, !known, nil
+	(*all)[sender] = seq
+	return !known, nil
 }

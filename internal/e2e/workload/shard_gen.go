@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	shard "github.com/shardgen/shardgen/runtime"
@@ -927,6 +928,442 @@ func decodeRelayBurstReply(d codegen.Decoder) (result Receipt, err error) {
 	return result, d.Results()
 }
 
+// TillAPI has the methods of a [Till]. The entity implements it, and so does a
+// reference to an entity at any node.
+type TillAPI interface {
+	// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+	Add(ctx context.Context, n int64) (total int64, node string, err error)
+}
+
+var (
+	_ TillAPI = (*Till)(nil)
+	_ TillAPI = TillRef{}
+)
+
+// TillClient makes references to Till entities. It is safe for concurrent use.
+type TillClient struct {
+	invoker codegen.Invoker
+}
+
+// NewTillClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewTillClient(c shard.Caller) *TillClient {
+	return &TillClient{invoker: c.ShardInvoker(tillKind())}
+}
+
+// Ref returns a reference to the Till with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
+	return TillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *TillClient) API(id string) TillAPI {
+	return c.Ref(id)
+}
+
+// TillRef is one Till, wherever it lives. It comes from [TillClient.Ref] and is
+// safe for concurrent use.
+type TillRef struct {
+	ref *codegen.Ref
+}
+
+// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
+	turn, err := r.ref.Begin(ctx, "Add")
+	if e, ok := turn.Entity.(*Till); ok {
+		defer turn.End("Add", &err)
+		if total, node, err = e.Add(turn.Context, n); err != nil {
+			return 0, "", err
+		}
+		return total, node, nil
+	}
+	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
+}
+
+// Events returns the events of all Till entities behind a position, each once
+// and those of one entity in order. It waits for more until ctx ends, and then
+// yields ctx's error. An error is the last that it yields.
+func (c *TillClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Sale], error] {
+	return shard.FollowEvents(ctx, c.invoker, from, decodeTillEvent, opts...)
+}
+
+// TillExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type TillExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (TillExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (TillExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(tillKind(), id)
+}
+
+// HostTill lets n keep Till entities alive. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
+func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: tillKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Add": dispatchTillAdd,
+		},
+		Struct:      (*Till)(nil),
+		Exported:    2,
+		SetID:       setTillID,
+		AppendState: appendTillState,
+		DecodeState: decodeTillState,
+		StateFields: knownTillState,
+		Events: &codegen.Events{
+			Take:  takeTillEvents,
+			Apply: applyTillEvent,
+		},
+	}, opts...)
+}
+
+// tillKind describes Till. All members of a cluster must agree on it.
+func tillKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Till",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   64,
+		HashName: "xxh64",
+		Methods:  []string{"Add"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+	}
+}
+
+// setTillID sets the field that a Till finds its own id in.
+func setTillID(entity any, id string) error {
+	entity.(*Till).ID = id
+	return nil
+}
+
+// The functions dispatchTill… run methods of Till on encoded arguments.
+
+func dispatchTillAdd(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var n int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &n)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	total, node, err := entity.(*Till).Add(ctx, n)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendInt(out, 1, total)
+	return codegen.AppendString(out, 2, node), nil
+}
+
+func decodeTillAddReply(d codegen.Decoder) (total int64, node string, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &total)
+		case 2:
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return total, node, d.Results()
+}
+
+// appendTillState encodes the fields tagged state.
+func appendTillState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Till)
+	return codegen.AppendInt(b, 1, e.Total), nil
+}
+
+// decodeTillState decodes the output of appendTillState, and reports whether it
+// skipped fields. An absent field becomes zero, even if the factory set it.
+func decodeTillState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Till)
+	e.Total = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &e.Total)
+		}
+	}
+	return d.Skipped(), d.Err("state of Till")
+}
+
+// knownTillState reports which fields of the state are known: others are kept
+// as they came.
+func knownTillState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// takeTillEvents encodes the events that were recorded, and forgets them.
+func takeTillEvents(entity any) ([][]byte, error) {
+	return codegen.TakeEvents(&entity.(*Till).Journal, appendTillEvent)
+}
+
+// appendTillEvent encodes an event of Till.
+func appendTillEvent(b []byte, event Sale) ([]byte, error) {
+	return appendSale(b, 1, event), nil
+}
+
+// decodeTillEvent decodes the output of appendTillEvent.
+func decodeTillEvent(b []byte) (event Sale, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readSale(&d, &event)
+		}
+	}
+	return event, d.Err("event of Till")
+}
+
+// applyTillEvent applies an encoded event.
+func applyTillEvent(entity any, b []byte) error {
+	event, err := decodeTillEvent(b)
+	if err != nil {
+		return err
+	}
+	entity.(*Till).Apply(event)
+	return nil
+}
+
+// StockAPI has the methods of a [Stock]. The entity implements it, and so does
+// a reference to an entity at any node.
+type StockAPI interface {
+	// Sold notes a sale.
+	Sold(_ context.Context, total int64) error
+
+	// Report returns the stock's state.
+	Report(context.Context) (last, again, missed int64, err error)
+}
+
+var (
+	_ StockAPI = (*Stock)(nil)
+	_ StockAPI = StockRef{}
+)
+
+// StockClient makes references to Stock entities. It is safe for concurrent
+// use.
+type StockClient struct {
+	invoker codegen.Invoker
+}
+
+// NewStockClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewStockClient(c shard.Caller) *StockClient {
+	return &StockClient{invoker: c.ShardInvoker(stockKind())}
+}
+
+// Ref returns a reference to the Stock with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
+	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
+	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *StockClient) API(id string) StockAPI {
+	return c.Ref(id)
+}
+
+// StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
+// is safe for concurrent use.
+type StockRef struct {
+	ref *codegen.Ref
+}
+
+// Sold notes a sale.
+func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
+	turn, err := r.ref.Begin(ctx, "Sold")
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End("Sold", &err)
+		return e.Sold(turn.Context, total)
+	}
+	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
+}
+
+// Report returns the stock's state.
+func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err error) {
+	turn, err := r.ref.Begin(ctx, "Report")
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End("Report", &err)
+		if last, again, missed, err = e.Report(turn.Context); err != nil {
+			return 0, 0, 0, err
+		}
+		return last, again, missed, nil
+	}
+	return decodeStockReportReply(r.ref.Ask(ctx, "Report", nil, err))
+}
+
+// StockTell is one Stock, told without waiting for an answer. It comes from
+// [StockClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent.
+type StockTell struct {
+	ref *codegen.Ref
+}
+
+// Sold is [StockAPI.Sold] without an answer.
+func (t StockTell) Sold(ctx context.Context, total int64) error {
+	return t.ref.Tell(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total))
+}
+
+// Report is [StockAPI.Report] without an answer.
+func (t StockTell) Report(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Report", nil)
+}
+
+// StockExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type StockExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (StockExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (StockExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(stockKind(), id)
+}
+
+// HostStock lets n keep Stock entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: stockKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Report": dispatchStockReport,
+			"Sold":   dispatchStockSold,
+		},
+		Reads:       map[string]bool{"Report": true},
+		Struct:      (*Stock)(nil),
+		Exported:    2,
+		SetID:       setStockID,
+		AppendState: appendStockState,
+		DecodeState: decodeStockState,
+		StateFields: knownStockState,
+	}, opts...)
+}
+
+// stockKind describes Stock. All members of a cluster must agree on it.
+func stockKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Stock",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   16,
+		HashName: "xxh64",
+		Methods:  []string{"Report", "Sold"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+	}
+}
+
+// setStockID sets the field that a Stock finds its own id in.
+func setStockID(entity any, id string) error {
+	entity.(*Stock).ID = id
+	return nil
+}
+
+// The functions dispatchStock… run methods of Stock on encoded arguments.
+
+func dispatchStockSold(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var total int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &total)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Stock).Sold(ctx, total)
+}
+
+func dispatchStockReport(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	last, again, missed, err := entity.(*Stock).Report(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendInt(out, 1, last)
+	out = codegen.AppendInt(out, 2, again)
+	return codegen.AppendInt(out, 3, missed), nil
+}
+
+func decodeStockReportReply(d codegen.Decoder) (last, again, missed int64, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &last)
+		case 2:
+			codegen.ReadInt(&d, &again)
+		case 3:
+			codegen.ReadInt(&d, &missed)
+		}
+	}
+	return last, again, missed, d.Results()
+}
+
+// appendStockState encodes the fields tagged state.
+func appendStockState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Stock)
+	b = codegen.AppendInt(b, 1, e.Last)
+	b = codegen.AppendInt(b, 2, e.Again)
+	b = codegen.AppendInt(b, 3, e.Missed)
+	return b, nil
+}
+
+// decodeStockState decodes the output of appendStockState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
+func decodeStockState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Stock)
+	e.Last = 0
+	e.Again = 0
+	e.Missed = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &e.Last)
+		case 2:
+			codegen.ReadInt(&d, &e.Again)
+		case 3:
+			codegen.ReadInt(&d, &e.Missed)
+		}
+	}
+	return d.Skipped(), d.Err("state of Stock")
+}
+
+// knownStockState reports which fields of the state are known: others are kept
+// as they came.
+func knownStockState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3:
+		return true, nil
+	}
+	return false, nil
+}
+
 // TallyAPI has the methods of a [Tally]. The entity implements it, and so does
 // a reference to an entity at any node.
 type TallyAPI interface {
@@ -1160,6 +1597,173 @@ func knownTallyState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
+// TreasurerAPI has the methods of a [Treasurer]. The entity implements it, and
+// so does a reference to an entity at any node.
+type TreasurerAPI interface {
+	// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
+	// twice.
+	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
+}
+
+var (
+	_ TreasurerAPI = (*Treasurer)(nil)
+	_ TreasurerAPI = TreasurerRef{}
+)
+
+// TreasurerClient makes references to the Treasurer of the cluster. It is safe
+// for concurrent use.
+type TreasurerClient struct {
+	invoker codegen.Invoker
+}
+
+// NewTreasurerClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewTreasurerClient(c shard.Caller) *TreasurerClient {
+	return &TreasurerClient{invoker: c.ShardInvoker(treasurerKind())}
+}
+
+// Ref returns a reference to the Treasurer, which need not live yet.
+func (c *TreasurerClient) Ref(opts ...shard.CallOption) TreasurerRef {
+	return TreasurerRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *TreasurerClient) API() TreasurerAPI {
+	return c.Ref()
+}
+
+// TreasurerRef is the Treasurer, wherever it lives. It comes from
+// [TreasurerClient.Ref] and is safe for concurrent use.
+type TreasurerRef struct {
+	ref *codegen.Ref
+}
+
+// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
+// twice.
+func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
+	turn, err := r.ref.Begin(ctx, "Beat")
+	if e, ok := turn.Entity.(*Treasurer); ok {
+		defer turn.End("Beat", &err)
+		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
+			return "", false, err
+		}
+		return node, fresh, nil
+	}
+	args := codegen.AppendString(codegen.NewArgs(), 1, sender)
+	args = codegen.AppendUint(args, 2, seq)
+	return decodeTreasurerBeatReply(r.ref.Ask(ctx, "Beat", args, err))
+}
+
+// HostTreasurer lets n be the home of the cluster's Treasurer. It must be
+// called before n starts. The factory makes an instance without state; it is
+// called each time that the instance comes to life here.
+func HostTreasurer(n *shard.Node, factory func() *Treasurer, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: treasurerKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Beat": dispatchTreasurerBeat,
+		},
+		Struct:      (*Treasurer)(nil),
+		Exported:    2,
+		AppendState: appendTreasurerState,
+		DecodeState: decodeTreasurerState,
+		StateFields: knownTreasurerState,
+		Activate:    activateTreasurer,
+	}, opts...)
+}
+
+// treasurerKind describes Treasurer. All members of a cluster must agree on it.
+func treasurerKind() codegen.Kind {
+	return codegen.Kind{
+		Name:      "Treasurer",
+		Package:   "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:    1,
+		Singleton: true,
+		HashName:  "xxh64",
+		Methods:   []string{"Beat"},
+		Errors:    ShardErrors,
+		Stateful:  true,
+		Durable:   true,
+	}
+}
+
+// activateTreasurer calls [Treasurer.OnActivate].
+func activateTreasurer(ctx context.Context, entity any, a codegen.Activation) error {
+	return entity.(*Treasurer).OnActivate(ctx, a)
+}
+
+// The functions dispatchTreasurer… run methods of Treasurer on encoded
+// arguments.
+
+func dispatchTreasurerBeat(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var sender string
+	var seq uint64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &sender)
+		case 2:
+			codegen.ReadUint(&d, &seq)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	node, fresh, err := entity.(*Treasurer).Beat(ctx, sender, seq)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendString(out, 1, node)
+	return codegen.AppendBool(out, 2, fresh), nil
+}
+
+func decodeTreasurerBeatReply(d codegen.Decoder) (node string, fresh bool, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &node)
+		case 2:
+			codegen.ReadBool(&d, &fresh)
+		}
+	}
+	return node, fresh, d.Results()
+}
+
+// appendTreasurerState encodes the fields tagged state.
+func appendTreasurerState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Treasurer)
+	return appendStringUint64Map(b, 1, e.Last), nil
+}
+
+// decodeTreasurerState decodes the output of appendTreasurerState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
+func decodeTreasurerState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Treasurer)
+	e.Last = nil
+	codegen.InitMap(&e.Last)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readStringUint64Map(&d, &e.Last)
+		}
+	}
+	return d.Skipped(), d.Err("state of Treasurer")
+}
+
+// knownTreasurerState reports which fields of the state are known: others are
+// kept as they came.
+func knownTreasurerState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
 // ShardErrors adds to s the errors that callers of this package's entities can
 // tell apart.
 func ShardErrors(s *codegen.ErrorSet) {
@@ -1213,6 +1817,24 @@ func readReceipt(d *codegen.Decoder, v *Receipt) {
 			codegen.ReadUint(d, &v.Count)
 		case 2:
 			codegen.ReadString(d, &v.Node)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendSale encodes a Sale as field num.
+func appendSale(b []byte, num int, v Sale) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Total)
+	return codegen.Close(b, at)
+}
+
+// readSale decodes a field into a Sale.
+func readSale(d *codegen.Decoder, v *Sale) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Total)
 		}
 	}
 	d.Leave(outer)
@@ -1285,6 +1907,10 @@ var (
 	_ = func(e *Poison) *Poison { return &Poison{e.ID, e.Node} }
 	_ = func(e *Pulse) *Pulse { return &Pulse{e.ID, e.Node, e.Witness} }
 	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }
+	_ = func(e *Till) *Till { return &Till{e.ID, e.Total, e.Journal, e.Node, e.Stocks} }
+	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Last, e.Again, e.Missed} }
 	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
+	_ = func(e *Treasurer) *Treasurer { return &Treasurer{e.Last, e.Node, e.Trace} }
 	_ = func(v Receipt) Receipt { return Receipt{v.Count, v.Node} }
+	_ = func(v Sale) Sale { return Sale{v.Total} }
 )

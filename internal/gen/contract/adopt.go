@@ -122,6 +122,8 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 
 func form(k *Kind) string {
 	switch {
+	case k.Singleton && k.Durable:
+		return "durable singleton"
 	case k.Singleton:
 		return "singleton"
 	case k.Durable:

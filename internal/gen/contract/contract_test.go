@@ -223,6 +223,37 @@ func TestBreakingTTL(t *testing.T) {
 	}
 }
 
+// TestDurableSingleton: the contract has that a singleton is durable, and a change of that is refused.
+func TestDurableSingleton(t *testing.T) {
+	volatile, problems := Parse([]byte(header + "kind A\nkind A singleton\n"))
+	durable, more := Parse([]byte(header + "kind A\nkind A durable\nkind A singleton\n"))
+	if len(problems)+len(more) > 0 {
+		t.Fatal(problems, more)
+	}
+	for _, tt := range []struct {
+		old, now *Contract
+		want     string
+	}{
+		{durable, durable, ""},
+		{volatile, durable, "form was singleton, is durable singleton"},
+		{durable, volatile, "form was durable singleton, is singleton"},
+	} {
+		got := ""
+		for _, b := range Breaking(tt.old, tt.now) {
+			got += b.What
+		}
+		if got != tt.want {
+			t.Errorf("breaking: got %q, want %q", got, tt.want)
+		}
+		if _, refused := Adopt(tt.old, tt.now); (len(refused) > 0) != (tt.want != "") {
+			t.Errorf("%q: refused with %+v", tt.want, refused)
+		}
+	}
+	if got := string(Format(durable)); !strings.Contains(got, "kind A durable\n") || !strings.Contains(got, "kind A singleton\n") {
+		t.Errorf("written as %s", got)
+	}
+}
+
 // TestStateVersion: the version of a state only grows, and programs of two versions do not go
 // back and forth.
 func TestStateVersion(t *testing.T) {

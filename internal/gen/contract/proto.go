@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -79,11 +80,44 @@ func (d *describing) kind(k *Kind) {
 		args, reply := d.pick(title(k.Name)+m.Name+"Args"), d.pick(title(k.Name)+m.Name+"Reply")
 		d.message(args, m.Args)
 		d.message(reply, m.Results)
-		service.Method = append(service.Method, &descriptorpb.MethodDescriptorProto{
+		method := &descriptorpb.MethodDescriptorProto{
 			Name: proto.String(m.Wire), InputType: proto.String(d.full(args)), OutputType: proto.String(d.full(reply)),
+		}
+		if m.Read {
+			method.Options = &descriptorpb.MethodOptions{IdempotencyLevel: descriptorpb.MethodOptions_NO_SIDE_EFFECTS.Enum()}
+		}
+		service.Method = append(service.Method, method)
+	}
+	if about := k.about(); about != "" {
+		if d.file.SourceCodeInfo == nil {
+			d.file.SourceCodeInfo = &descriptorpb.SourceCodeInfo{}
+		}
+		d.file.SourceCodeInfo.Location = append(d.file.SourceCodeInfo.Location, &descriptorpb.SourceCodeInfo_Location{
+			Path: []int32{servicesField, int32(len(d.file.Service))}, Span: []int32{0, 0, 0}, LeadingComments: proto.String(" " + about + "\n"),
 		})
 	}
 	d.file.Service = append(d.file.Service, service)
+}
+
+// servicesField is the number of a file's services in its descriptor.
+const servicesField = 6
+
+// about is the comment of the kind's service; "" if there is nothing to say.
+func (k *Kind) about() string {
+	if !k.Durable {
+		return ""
+	}
+	text := k.Name + " is durable."
+	if k.Version > 1 {
+		text += fmt.Sprintf(" Its state has version %d.", k.Version)
+	}
+	if k.TTL > 0 {
+		text += fmt.Sprintf(" It expires %v after its last change.", time.Duration(k.TTL)*time.Minute)
+	}
+	if len(k.Events) > 0 {
+		text += " It records events in a journal."
+	}
+	return text
 }
 
 func (d *describing) full(name string) string { return "." + d.file.GetPackage() + "." + name }

@@ -25,11 +25,24 @@ func Text(file *descriptorpb.FileDescriptorProto) (string, error) {
 		}
 		p.line("import %q;", dependency)
 	}
-	for _, s := range file.GetService() {
+	about := make(map[int32]string)
+	for _, l := range file.GetSourceCodeInfo().GetLocation() {
+		if path := l.GetPath(); len(path) == 2 && path[0] == servicesField {
+			about[path[1]] = strings.TrimSuffix(l.GetLeadingComments(), "\n")
+		}
+	}
+	for i, s := range file.GetService() {
 		p.line("")
+		if text := about[int32(i)]; text != "" {
+			p.line("//%s", text)
+		}
 		p.line("service %s {", s.GetName())
 		for _, m := range s.GetMethod() {
-			p.line("  rpc %s(%s) returns (%s);", m.GetName(), p.short(m.GetInputType()), p.short(m.GetOutputType()))
+			end := ";"
+			if m.GetOptions().GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+				end = " { option idempotency_level = NO_SIDE_EFFECTS; }"
+			}
+			p.line("  rpc %s(%s) returns (%s)%s", m.GetName(), p.short(m.GetInputType()), p.short(m.GetOutputType()), end)
 		}
 		p.line("}")
 	}

@@ -24,7 +24,7 @@ const (
 // options are the options of each directive.
 var options = map[string][]string{
 	"entity":    {"name", "shards", "hash", "durable", "ttl", "version", "keep", "snapshot", "client", "json", "tell"},
-	"singleton": {"name", "client", "json", "tell"},
+	"singleton": {"name", "durable", "version", "keep", "snapshot", "client", "json", "tell"},
 }
 
 // kindName matches allowed names of kinds: they are part of subjects and of names of
@@ -34,6 +34,7 @@ var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // checkDurable checks an entity whose state is in the store.
 func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	switch {
+	case n.Singleton:
 	case !shards:
 		n.Shards = durableShards
 	case n.Shards > maxDurableShards:
@@ -87,8 +88,8 @@ func readTTL(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 
 func optionRemedy(m *marked, key string) string {
 	known := options[m.directive.Name]
-	if key == "durable" {
-		return "remove it, and save the data that must survive in the methods: a singleton's state is not kept by the store"
+	if key == "ttl" && m.singleton() {
+		return "remove it: a singleton lives as long as its cluster, also without calls"
 	}
 	if slices.Contains(options["entity"], key) {
 		return "remove it: a singleton is one instance, wherever it lives"

@@ -125,7 +125,7 @@ type Config struct {
 	DowningRole string
 	// StableAfter is how long the set of unreachable members must have stayed the
 	// same before it is judged; a set that goes on changing is judged after twice
-	// that time. DowningBroker and DowningByHand do not use it. Default 20s;
+	// that time and at most 5s. DowningBroker and DowningByHand do not use it. Default 20s;
 	// LeaseMajority must not be higher. Akka's default up to some hundred members
 	// is the same.
 	StableAfter time.Duration

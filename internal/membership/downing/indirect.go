@@ -7,6 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/membership/core"
 	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/lease"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -15,6 +16,11 @@ type Indirect struct {
 	*core.Node
 	Peers *detector.Peers
 	since time.Time // since when this node would lose by a pick. See pickWait.
+	// side is this node's side when the view was noted, and changed is since when it has been
+	// the same. picks is since when sides have been picked. See unsettled.
+	side           []transport.Address
+	noted          *gossip.Summary
+	changed, picks time.Time
 }
 
 // survivors returns this node's side, by address. After a clean cut these are the
@@ -71,6 +77,51 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 		return true
 	}
 	return false
+}
+
+// sideSettles is how long a picked side must have stayed the same before anybody is downed
+// for it. When a cut ends, the accusations across it are withdrawn one by one within some
+// hundred milliseconds, and sides that are picked meanwhile lack healthy members.
+const sideSettles = time.Second
+
+// unsettled reports whether a side was picked and is not to be acted on yet. Sides that go
+// on changing are acted on after lease.MaxUnsettled.
+func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
+	i.note(side)
+	if !picked {
+		i.picks = time.Time{}
+		return false
+	}
+	if i.picks.IsZero() {
+		i.picks = i.Now
+	}
+	at := core.Earlier(i.changed.Add(sideSettles), i.picks.Add(lease.MaxUnsettled))
+	if i.Now.Before(at) {
+		i.WakeAt(at)
+		return true
+	}
+	return false
+}
+
+// watch notes the side before its time has come, so that it may have settled by then.
+func (i *Indirect) watch() {
+	if i.Small() && i.noted != i.Local().Summary {
+		side, _ := i.survivors()
+		i.note(side)
+	}
+}
+
+// note keeps since when the side has been the same.
+func (i *Indirect) note(side []transport.Address) {
+	i.noted = i.Local().Summary
+	if i.changed.IsZero() || !slices.Equal(side, i.side) {
+		i.side, i.changed = side, i.Now
+	}
+}
+
+// forget drops the side, where there is nothing to judge.
+func (i *Indirect) forget() {
+	i.side, i.noted, i.since, i.changed, i.picks = nil, nil, time.Time{}, time.Time{}, time.Time{}
 }
 
 // indirectlyConnected reports whether this is more than a clean cut of those that are out.

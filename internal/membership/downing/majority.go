@@ -47,18 +47,20 @@ func (d *Majority) downGone() {
 // back without a gap for as long. Where packets are lost, connections stand still for
 // longer than AgreedAfter and CutAfter, and the judge's own does now and then.
 func (d *Majority) downAt(place int) time.Time {
-	f := d.Local()
-	since, quiet := d.Unreachable.since[d.Gossip.Members[place].Address], f.Quiet[place]
-	at := since.Add(max(d.Config.SilentAfter-quiet, 0))
+	f, node := d.Local(), d.Gossip.Members[place].Address
+	at := d.Unreachable.since[node].Add(max(d.Config.SilentAfter-f.Quiet[place], 0))
 	clean := d.Echo.Muffled
 	if !clean.IsZero() {
 		clean = clean.Add(d.Config.SilentAfter)
 	}
+	// CutAfter counts from the answers of the broker alone: how long somebody else has not
+	// heard the member says nothing about those.
+	absent := d.Unreachable.absent[node].Add(max(d.Config.CutAfter-f.Absent[place], 0))
 	switch f.Evidence[place] {
 	case gossip.EvidenceGone:
-		at = core.Earlier(at, since.Add(max(d.Config.CutAfter-quiet, 0)))
+		at = core.Earlier(at, absent)
 	case gossip.EvidenceCut:
-		at = core.Earlier(at, core.Later(since.Add(max(d.Config.CutAfter-quiet, 0)), clean))
+		at = core.Earlier(at, core.Later(absent, clean))
 	}
 	if since, ok := d.Agreement.agreedSince(place); ok {
 		at = core.Earlier(at, core.Later(since.Add(d.Config.AgreedAfter), clean))
@@ -88,7 +90,12 @@ func (d *Majority) downByMajority() {
 		}
 	}
 	if len(due) == 0 {
-		d.Execution.picked, d.Indirect.since = nil, time.Time{}
+		d.Execution.picked, d.Indirect.since, d.Indirect.picks = nil, time.Time{}, time.Time{}
+		if len(pending) > 0 {
+			d.Indirect.watch()
+		} else {
+			d.Indirect.forget()
+		}
 		return
 	}
 	if !d.Small() && !d.Due(&d.Execution.judgeAt, judgeInterval) {
@@ -104,6 +111,9 @@ func (d *Majority) downByMajority() {
 		return
 	}
 	d.Indirect.since = time.Time{}
+	if d.Small() && d.Indirect.unsettled(side, indirectlyConnected) {
+		return // a large cluster's batch settles as well
+	}
 	if !d.Execution.acts(side) {
 		return // the acting member is reachable
 	}

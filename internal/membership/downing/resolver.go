@@ -58,7 +58,7 @@ func (d *Resolver) ForgetRemoved() {
 		_, ok := d.Gossip.Index(node)
 		return !ok
 	}
-	for _, times := range []map[transport.Address]time.Time{d.Unreachable.since, d.Fence.known, d.Fence.judged, d.Lease.Met} {
+	for _, times := range []map[transport.Address]time.Time{d.Unreachable.since, d.Unreachable.absent, d.Fence.known, d.Fence.judged, d.Lease.Met} {
 		maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool { return gone(node) })
 	}
 	maps.DeleteFunc(d.Fence.vouches, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
@@ -66,8 +66,10 @@ func (d *Resolver) ForgetRemoved() {
 
 // ResetDowning drops the times that count only while this node hears and is heard.
 func (d *Resolver) ResetDowning() {
-	d.Unreachable.since, d.Unreachable.noted = make(map[transport.Address]time.Time), nil
+	d.Unreachable.since, d.Unreachable.absent = make(map[transport.Address]time.Time), make(map[transport.Address]time.Time)
+	d.Unreachable.noted = nil
 	d.Agreement.missed = nil
 	d.Fence.resetFence()
-	d.Splits.lost, d.Splits.claim, d.Indirect.since = nil, claim{}, time.Time{}
+	d.Splits.lost, d.Splits.claim = nil, claim{}
+	d.Indirect.forget()
 }

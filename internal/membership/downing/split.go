@@ -32,10 +32,17 @@ type Splits struct {
 
 // judgeSplit asks the strategy once the split is due.
 func (s *Splits) judgeSplit() {
-	if !s.splitDue() || !s.Small() && !s.Due(&s.Execution.judgeAt, judgeInterval) {
+	if !s.splitDue() {
+		s.Indirect.forget()
 		return
 	}
-	reachable, _ := s.Indirect.survivors()
+	if !s.Small() && !s.Due(&s.Execution.judgeAt, judgeInterval) {
+		return
+	}
+	reachable, picked := s.Indirect.survivors()
+	if s.Indirect.unsettled(reachable, picked) && s.Now.Before(s.latest()) {
+		return
+	}
 	side := s.Voters.Split(reachable)
 	missing := gossip.Names(s.lost)
 	if !gossip.HasAddress(side.Side, s.Config.Self) {
@@ -66,7 +73,9 @@ func (s *Splits) judgeSplit() {
 }
 
 // splitDue reports whether members are unreachable whose set has not changed for
-// StableAfter, or has gone on changing for twice that.
+// StableAfter, or has gone on changing for twice that. Even then it must not have changed a
+// moment ago, unless it is the latest time: what members hold against each other when a cut
+// has just ended is no split.
 func (s *Splits) splitDue() bool {
 	var lost []transport.Address
 	for _, i := range s.Local().Unreachable {
@@ -86,15 +95,19 @@ func (s *Splits) splitDue() bool {
 		return false
 	}
 	at := s.changed.Add(s.Config.StableAfter)
-	if limit := s.first.Add(2 * s.Config.StableAfter); limit.Before(at) {
-		at = limit
-	}
+	limit := s.first.Add(2 * s.Config.StableAfter)
+	at = core.Earlier(at, core.Later(limit, core.Earlier(s.changed.Add(sideSettles), s.latest())))
 	if s.Now.Before(at) {
 		s.claim = claim{}
 		s.WakeAt(at)
 		return false
 	}
 	return true
+}
+
+// latest is when a split is judged in any case.
+func (s *Splits) latest() time.Time {
+	return s.first.Add(2*s.Config.StableAfter + lease.MaxUnsettled)
 }
 
 // downLost downs the unreachable members that are not on this side.

@@ -1,6 +1,7 @@
 package downing
 
 import (
+	"maps"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
@@ -13,10 +14,11 @@ type Unreachables struct {
 	*core.Node
 	Agreement *Agreement
 	since     map[transport.Address]time.Time // when this node first saw it
-	noted     *gossip.Summary                 // the view for which since was kept last
+	absent    map[transport.Address]time.Time // when this node first saw it Cut or Gone
+	noted     *gossip.Summary                 // the view for which these were kept last
 }
 
-// noteUnreachable keeps since: for members that are unreachable and may be downed.
+// noteUnreachable keeps the times of members that are unreachable and may be downed.
 func (u *Unreachables) noteUnreachable() {
 	f := u.Local()
 	if u.noted == f.Summary {
@@ -24,16 +26,21 @@ func (u *Unreachables) noteUnreachable() {
 	}
 	u.noted = f.Summary
 	u.Agreement.noteMissed()
-	//arch:order-free each entry is treated alike
-	for node := range u.since {
-		if i, ok := u.Gossip.Index(node); !ok || f.Evidence[i] == gossip.NoEvidence || u.Gossip.Members[i].Status == gossip.Down {
-			delete(u.since, node)
-		}
-	}
+	u.note(u.since, gossip.EvidenceSilent)
+	u.note(u.absent, gossip.EvidenceCut)
+}
+
+// note keeps since when members have had at least that evidence against them.
+func (u *Unreachables) note(times map[transport.Address]time.Time, least gossip.Evidence) {
+	f := u.Local()
+	maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool {
+		i, ok := u.Gossip.Index(node)
+		return !ok || f.Evidence[i] < least || u.Gossip.Members[i].Status == gossip.Down
+	})
 	for _, i := range f.Unreachable {
 		r := u.Gossip.Members[i]
-		if _, ok := u.since[r.Address]; !ok && r.Status != gossip.Down {
-			u.since[r.Address] = u.Now
+		if _, ok := times[r.Address]; !ok && f.Evidence[i] >= least && r.Status != gossip.Down {
+			times[r.Address] = u.Now
 		}
 	}
 }

@@ -17,11 +17,13 @@ type Summary struct {
 	// in order, as indexes of Members.
 	Accused, Unreachable, Down []int
 	// Quiet is for how long each member, in their order, had not answered when the
-	// record against it was made; the longest time of all observers.
-	Quiet   []time.Duration
-	Full    SeenSet // the Up and Leaving members
-	Fulls   int     // the number of Up and Leaving members
-	Joining int     // the number of Joining and WeaklyUp members
+	// record against it was made; the longest time of all observers. Absent is for how
+	// long the broker had known no subscription of it: the longest time of the records
+	// that say so, Cut or Gone, for another observer's silence proves no absence.
+	Quiet, Absent []time.Duration
+	Full          SeenSet // the Up and Leaving members
+	Fulls         int     // the number of Up and Leaving members
+	Joining       int     // the number of Joining and WeaklyUp members
 	// Must are the members that have to see the view for it to converge: the full ones.
 	// Before the first is Up the joining ones too, or two of them could each take
 	// itself for the leader and make all others Up.
@@ -57,7 +59,7 @@ func newSummary(g *State, rule Rule) *Summary {
 	}
 	list := s.Accusations(g)
 	s.Accused, s.Evidence = list.subjects(), list.Weigh(nil)
-	s.Quiet = quietTimes(g)
+	s.Quiet, s.Absent = quietTimes(g, EvidenceSilent), quietTimes(g, EvidenceCut)
 	for i, r := range g.Members {
 		switch r.Status {
 		case Up, Leaving:
@@ -169,11 +171,13 @@ func leaderIndex(g *State, evidence []Evidence, self int) int {
 	return joining
 }
 
-func quietTimes(g *State) []time.Duration {
+// quietTimes returns the longest time of the records against each member that have at
+// least that evidence.
+func quietTimes(g *State, least Evidence) []time.Duration {
 	quiet := make([]time.Duration, len(g.Members))
 	for _, row := range g.Rows {
 		for _, r := range row.Records {
-			if i, ok := g.Index(r.Subject); ok {
+			if i, ok := g.Index(r.Subject); ok && r.Evidence >= least {
 				quiet[i] = max(quiet[i], r.Quiet)
 			}
 		}

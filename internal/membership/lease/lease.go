@@ -183,7 +183,7 @@ func (l *Lease) Doubt() {
 // faith.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
-	return c.SilentAfter + 2*c.StableAfter + c.MinorityDelay + MaxClaim + c.LeaseMajority
+	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.LeaseMajority
 }
 
 // Unheard returns a voter, not Down, from which no counting message has arrived for
@@ -217,6 +217,9 @@ func (l *Lease) Unheard() (gossip.Member, bool) {
 }
 
 const (
+	// MaxUnsettled is how much longer than twice StableAfter a split is not judged because
+	// the sides keep changing.
+	MaxUnsettled = 5 * time.Second
 	// MaxClaim is how long a side tries to take the lease.
 	MaxClaim = 10 * time.Second
 	// ClaimAgain is the time from an answer that says nothing to the next request.

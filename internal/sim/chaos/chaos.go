@@ -16,6 +16,8 @@ type Options struct {
 	Seed uint64
 	// Trace, if set, is told every line of the trace.
 	Trace func(line string)
+
+	change func(*plan) // for tests: changes the plan of the seed
 }
 
 // A Result has the outcome of a run.
@@ -72,6 +74,9 @@ type run struct {
 func Run(o Options) Result {
 	r := &run{random: newRandom(o.Seed)}
 	r.plan = newPlan(r.random, o)
+	if o.change != nil {
+		o.change(&r.plan)
+	}
 	r.world = sim.New(r.plan.world)
 	r.world.OnEvents, r.world.OnEnd = r.count, r.ended
 	for i := range r.plan.nodes {

@@ -2,10 +2,13 @@ package chaos
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // TestRandomRuns makes 200 random runs, each twice: those of the first seeds that
@@ -44,9 +47,42 @@ func TestFoundSeeds(t *testing.T) {
 		{7412, "ways broke one after another, and the majority took those who were well for the broken ones"},
 		{6769, "nobody knew a weakly-up member when the side that had admitted it was gone"},
 		{3009, "fenced on a proof of death from before the member came back"},
+		{3004377, "the silence that one observer reported counted as time without a subscription, which another reported"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v\n%s", c.seed, c.was, r.Err, Replay(c.seed))
 		}
 	}
+}
+
+// TestMendedWhenJudged are splits that end just when they are judged, when the accusations of
+// both sides meet: nobody on the side with the majority may be downed for those.
+func TestMendedWhenJudged(t *testing.T) {
+	for _, seed := range []uint64{333, 720, 761, 998, 1063, 1084} {
+		if r := Run(Options{Seed: seed, change: func(p *plan) { mendWhenJudged(p, seed) }}); r.Err != nil {
+			t.Errorf("seed %d: %v", seed, r.Err)
+		}
+	}
+}
+
+// mendWhenJudged makes a plan one of a split that ends about when it is judged.
+func mendWhenJudged(p *plan, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0x3e2d))
+	p.clean, p.racks = true, r.IntN(4) > 0
+	p.nodes = 5 + r.IntN(8)
+	p.most = p.nodes + 2
+	p.world.Servers = max(p.world.Servers, 2)
+	p.world.RouteTimeout = milliseconds(r, 500, 4000)
+	c := &p.config
+	c.DowningRole, c.QuorumSize, c.AutoDownAfter, c.KeepOldestAlone = "", 0, 0, false
+	c.Downing, c.StableAfter = broker, 0
+	judged := pick(r, 5*time.Second, 6*time.Second, 7*time.Second, 15*time.Second)
+	if r.IntN(4) == 0 {
+		c.Downing, c.StableAfter = membership.DowningKeepMajority, milliseconds(r, 5000, 8000)
+		judged = c.StableAfter + pick(r, 0, time.Second, 2*time.Second)
+	}
+	if r.IntN(2) == 0 {
+		c.SmallCluster = 1 + r.IntN(4)
+	}
+	p.lasts = judged + pick(r, 0, p.world.RouteTimeout) + milliseconds(r, 0, 2000) - time.Second
 }

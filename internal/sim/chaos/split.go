@@ -80,7 +80,11 @@ func (r split) cleanly() error {
 	default:
 		majority = nil
 	}
-	w.Run(milliseconds(r.random, 1000, pick(r.random, 15_000.0, 60_000, 60_000)))
+	lasts := milliseconds(r.random, 1000, pick(r.random, 15_000.0, 60_000, 60_000))
+	if r.plan.lasts > 0 {
+		lasts = r.plan.lasts
+	}
+	w.Run(lasts)
 	undo()
 	w.Run(milliseconds(r.random, 1000, 20_000))
 	var stopped []error

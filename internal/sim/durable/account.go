@@ -16,6 +16,10 @@ type account struct {
 	busy    bool
 	balance int64
 	version uint64
+	fresh   bool      // it has no state
+	expires int64     // as of its last commit; 0: never
+	newer   bool      // a later program than this one wrote its state
+	began   time.Time // when its last turn began
 	mailbox []*call
 	rests   int
 }
@@ -32,7 +36,7 @@ func (t *tenure) account(id string) *account {
 
 func (a *account) load() {
 	a.loaded = false
-	if l, ok := a.t.core.Load(a.t.home.r.w.clock(), a.id); ok {
+	if l, ok := a.t.core.Load(a.t.home.clock.now(), a.id); ok {
 		a.take(l)
 	}
 }
@@ -49,10 +53,35 @@ func (t *tenure) loaded(l durable.Loaded) {
 }
 
 func (a *account) take(l durable.Loaded) {
-	a.loaded, a.version, a.balance = true, l.Version, 0
-	if l.Found {
-		a.balance = fold(l.State, l.Since)
+	a.loaded, a.version, a.balance, a.fresh, a.expires = true, l.Version, 0, !l.Found, l.Expires
+	r, h := a.t.home.r, a.t.home
+	if a.newer = l.Found && l.Form > h.form; a.newer {
+		r.counts.Newer++
+		return
 	}
+	if l.Found {
+		a.balance = fold(l.State, l.Since) - shift(l.Form)
+		if l.Form < h.form {
+			r.counts.Migrated++
+		}
+	}
+}
+
+// refuse answers all that came for an account whose state this program does not know. The
+// callers ask again.
+func (a *account) refuse() {
+	all := a.mailbox
+	delete(a.t.accounts, a.id)
+	a.t.core.Rest(a.id)
+	for _, c := range all {
+		a.t.core.Discard(c.command)
+		c.answer(answer{verdict: durable.Closed})
+	}
+}
+
+// expired reports whether the account must be loaded again before its next turn.
+func (a *account) expired() bool {
+	return a.expires != 0 && a.t.home.clock.now().UnixMilli() >= a.expires
 }
 
 func (a *account) enqueue(c *call) {
@@ -70,6 +99,10 @@ func (a *account) next() {
 	if !a.loaded || a.busy || !a.alive() {
 		return
 	}
+	if a.newer {
+		a.refuse()
+		return
+	}
 	r := a.t.home.r
 	if len(a.mailbox) == 0 {
 		a.rests++
@@ -79,7 +112,7 @@ func (a *account) next() {
 				delete(a.t.accounts, a.id)
 				a.t.core.Rest(a.id)
 				if r.w.chance(r.plan.checkpoints) {
-					a.t.core.Checkpoint(r.w.clock())
+					a.t.core.Checkpoint(a.t.home.clock.now())
 				}
 				a.t.step()
 			}
@@ -91,13 +124,22 @@ func (a *account) next() {
 	a.mailbox = a.mailbox[1:]
 	a.busy = true
 	a.t.home.later(r.w.between(0, 2*time.Millisecond), func() {
-		if a.alive() {
-			a.turn(c)
+		if !a.alive() {
+			return
 		}
+		if a.expired() {
+			r.counts.Expired++
+			a.mailbox = append([]*call{c}, a.mailbox...)
+			a.load()
+			a.end()
+			return
+		}
+		a.turn(c)
 	})
 }
 
 func (a *account) turn(c *call) {
+	a.began = a.t.home.clock.now()
 	switch c.method {
 	case end:
 		a.commit(c, 0, nil)
@@ -117,45 +159,49 @@ func (a *account) turn(c *call) {
 // observe ends a turn that changed nothing.
 func (a *account) observe(c *call, failed bool) {
 	r := a.t.home.r
-	leased := r.w.now < a.t.leased
+	leased := r.w.now < a.t.leased && !r.plan.singletons // a home that is late may claim above this one
 	if leased {
 		r.counts.Leased++
 	}
-	ticket := a.t.core.Observe(r.w.clock(), a.id, leased)
-	res := result{balance: a.balance, version: a.version, failed: failed}
+	ticket := a.t.core.Observe(a.t.home.clock.now(), a.id, leased)
+	res := result{balance: a.balance, version: a.version, failed: failed, fresh: a.fresh, at: a.began, real: r.w.clock()}
 	a.t.wait(ticket, func() { c.answer(answer{durable.Run, a.t.leaves(a.id, res)}) })
 	a.t.core.Discard(c.command)
 	a.end()
 }
 
-// commit ends a turn that changed something.
+// commit ends a turn that changed something. It began with the account as it is.
 func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	t, r := a.t, a.t.home.r
+	r.judge.began(t, c.command, turn{at: a.began, base: a.balance, change: change, fresh: a.fresh})
 	res := result{balance: a.balance + change, version: a.version + 1, ended: c.method == end}
 	if res.ended {
 		res.balance = 0
 	}
-	state := binary.AppendVarint(nil, res.balance)
+	state := binary.AppendVarint(nil, res.balance+shift(t.home.form))
 	padding := r.padding()
 	if r.plan.journal {
 		padding /= 2
 	}
 	state = append(state, make([]byte, padding)...)
-	ticket, err := t.core.Commit(r.w.clock(), durable.Turn{
+	ticket, err := t.core.Commit(t.home.clock.now(), durable.Turn{
 		Entity: a.id, State: state, Ended: res.ended, Command: &c.command, Reply: res.encode(), Tells: tells,
-		Events: a.events(res.balance-a.balance, padding),
+		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form,
 	})
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
 		r.counts.TooLarge++
 		t.core.Discard(c.command)
-		seen := result{balance: a.balance, version: a.version, failed: true}
+		seen := result{balance: a.balance, version: a.version, failed: true, fresh: a.fresh}
 		t.wait(t.core.Seen(a.id), func() { c.answer(answer{durable.Run, t.leaves(a.id, seen)}) })
 		a.load()
 	case err != nil:
 		r.w.fail("%v", err)
 	default:
-		a.balance, a.version = res.balance, res.version
+		a.balance, a.version, a.fresh, a.expires = res.balance, res.version, res.ended, 0
+		if !res.ended {
+			a.expires = t.home.expiry()
+		}
 		t.wait(ticket, func() {
 			seen := t.leavesCommit(a.id, c.command, res)
 			if _, there := r.judge.applied[commandKeyOf(c.command)]; !there && c.command.Source.Incarnation != 0 {
@@ -200,7 +246,7 @@ func (a *account) transfer(c *call) {
 		Path: calls.Path(c.command.Path, n.entity, "add"),
 	}
 	n.command.Hash = n.hash()
-	seen := result{balance: a.balance, version: a.version}
+	seen := result{balance: a.balance, version: a.version, fresh: a.fresh}
 	over := false
 	finish := func(f func()) {
 		if !over && a.alive() {

@@ -247,7 +247,8 @@ func TestEndedEntity(t *testing.T) {
 	a.core.Checkpoint(d.w.clock())
 	a.run()
 	a.state("a")
-	if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", Ended: true}); err != nil {
+	end := durable.Command{Source: durable.Source{Incarnation: 7}, Number: 1, Hash: 1}
+	if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", Ended: true, Command: &end}); err != nil {
 		t.Fatal(err)
 	}
 	a.commit("b", "1")

@@ -101,7 +101,7 @@ func (c *caller) call(index int, in call, patience time.Duration, done func(Oper
 	c.open[number] = true
 	in.command = durable.Command{Source: durable.Source{Incarnation: c.incarnation}, Number: number}
 	in.command.Hash = in.hash()
-	if number%3 == 0 { // entities keep it in their records too
+	if r.plan.keys && number%3 == 0 { // entities keep it in their records too
 		in.command.Key = fmt.Sprintf("%x-%d", c.incarnation, number)
 	}
 	op := Operation{Caller: index, Account: in.entity, Change: in.amount, Call: r.w.now, Read: in.method == get || in.method == fail, Nested: in.method == transfer}

@@ -43,6 +43,9 @@ func fold(state []byte, events [][]byte) int64 {
 
 // is reports whether a record has the state of the commit.
 func (c commit) is(r *wire.DurableRecord) bool {
+	if c.form != r.GetForm() {
+		return false
+	}
 	if len(r.GetSince()) == 0 && bytes.Equal(c.state, r.GetState()) {
 		return true
 	}

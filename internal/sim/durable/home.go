@@ -13,6 +13,8 @@ type home struct {
 	r           *run
 	name        string
 	incarnation uint64
+	clock       clock
+	form        uint32 // of the states that its program writes; 0: the first
 	dead        bool
 	frozen      bool
 	backlog     []func() // inputs that came while it was frozen
@@ -23,6 +25,7 @@ type home struct {
 	used        map[[2]uint64]bool // shard and epoch
 	met         map[int]uint64     // epochs that were met in the store
 	handed      map[int]uint64     // epochs that were given up here
+	floor       map[int]uint64     // of singletons: above all epochs of the store that were used here
 }
 
 // A tenure is a shard at a home.
@@ -47,8 +50,8 @@ type wait struct {
 func newHome(r *run) *home {
 	r.named++
 	h := &home{
-		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1,
-		tenures: map[int]*tenure{}, used: map[[2]uint64]bool{}, met: map[int]uint64{}, handed: map[int]uint64{},
+		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1, form: r.program(), clock: clock{r.w, r.skew()},
+		tenures: map[int]*tenure{}, used: map[[2]uint64]bool{}, met: map[int]uint64{}, handed: map[int]uint64{}, floor: map[int]uint64{},
 	}
 	r.homes = append(r.homes, h)
 	h.beat()
@@ -109,23 +112,29 @@ func (h *home) assign(shard int, epoch uint64) {
 		}
 		t.drop()
 	}
-	if key := [2]uint64{uint64(shard), epoch}; h.used[key] {
+	c := durable.Config{Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling}
+	if c.Above = h.r.plan.singletons; c.Above {
+		c.Epoch = max(h.floor[shard], 1) // in the store; that of the placement is another
+	} else if key := [2]uint64{uint64(shard), epoch}; h.used[key] {
 		h.met[shard] = max(h.met[shard], epoch)
 		return
 	}
 	h.used[[2]uint64{uint64(shard), epoch}] = true
 	t := &tenure{home: h, shard: shard, epoch: epoch, accounts: map[string]*account{}}
 	h.tenures[shard] = t
-	t.core = durable.New(h.r.w.clock(), durable.Config{Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling})
+	t.core = durable.New(h.clock.now(), c)
 	h.r.w.trace("%s claims %d under %d", h.name, shard, epoch)
 	t.step()
+	if h.r.plan.sweeps > 0 {
+		h.later(h.r.w.between(0, h.r.plan.sweeps), t.sweep)
+	}
 }
 
 // leave is the coordinator's word that the shard goes elsewhere.
 func (h *home) leave(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil && t.epoch <= epoch {
 		t.leaving = true
-		t.core.Checkpoint(h.r.w.clock())
+		t.core.Checkpoint(h.clock.now())
 		t.step()
 		h.later(time.Second, func() { // it does not wait for ever
 			if h.tenures[shard] == t {
@@ -138,6 +147,7 @@ func (h *home) leave(shard int, epoch uint64) {
 }
 
 func (t *tenure) drop() {
+	t.core.FixEpoch()
 	t.core.Drop()
 	t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
 	t.step()
@@ -162,7 +172,7 @@ func (t *tenure) step() {
 	for _, q := range out.Requests {
 		r.server.ask(h, t.shard, q, func(a durable.Response) {
 			h.do(func() {
-				t.core.Done(r.w.clock(), a)
+				t.core.Done(h.clock.now(), a)
 				t.step()
 			})
 		})
@@ -177,6 +187,7 @@ func (t *tenure) step() {
 		t.loaded(l)
 	}
 	if t.core.State() == durable.Dropped {
+		h.floor[t.shard] = max(h.floor[t.shard], t.core.Epoch()+1)
 		if h.tenures[t.shard] == t {
 			delete(h.tenures, t.shard)
 		}
@@ -196,7 +207,7 @@ func (t *tenure) step() {
 // wake has the core ticked in time.
 func (t *tenure) wake() {
 	r := t.home.r
-	at := r.w.now + max(t.core.Wake().Sub(r.w.clock()), 0)
+	at := r.w.now + max(t.core.Wake().Sub(t.home.clock.now()), 0)
 	if t.woken > r.w.now && t.woken <= at {
 		return
 	}
@@ -204,7 +215,7 @@ func (t *tenure) wake() {
 	t.home.later(at-r.w.now, func() {
 		if t.woken == at && t.core.State() != durable.Dropped {
 			t.woken = 0
-			t.core.Tick(r.w.clock())
+			t.core.Tick(t.home.clock.now())
 			t.step()
 		}
 	})
@@ -213,13 +224,16 @@ func (t *tenure) wake() {
 func (t *tenure) event(e durable.Event) {
 	r := t.home.r
 	r.w.trace("%s/%d event %d position %d epoch %d n %d %v", t.home.name, t.shard, e.Kind, e.Position, e.Epoch, e.N, e.Err)
-	r.counts.event(e)
+	r.counts.event(e, r.plan.singletons)
 	switch e.Kind {
 	case durable.Ended:
 		if e.Err != nil {
 			r.w.fail("%s: shard %d ended: %v", t.home.name, t.shard, e.Err)
 		}
-		if e.Epoch > 0 {
+		switch {
+		case e.Epoch > 0 && r.plan.singletons: // another home has it now; this one may claim again
+			t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
+		case e.Epoch > 0:
 			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
 		}
 	case durable.Opened:
@@ -251,6 +265,28 @@ func (t *tenure) release() {
 	}
 }
 
+// sweep has records of some accounts looked at, whether they have expired or not.
+func (t *tenure) sweep() {
+	h, r := t.home, t.home.r
+	if t.core.State() == durable.Dropped {
+		return
+	}
+	var ids []string
+	for i := range r.plan.accounts {
+		if id := fmt.Sprintf("a%d", i); r.shardOf(id) == t.shard && (r.calm || r.w.chance(0.5)) {
+			ids = append(ids, id)
+		}
+	}
+	if t.core.Sweep(h.clock.now(), ids) {
+		r.counts.Swept++
+	}
+	if r.calm && !t.core.Busy() && r.w.chance(0.5) { // often enough that settleTime has one for certain
+		t.core.Advance(h.clock.now()) // as the driver does with a shard that is idle
+	}
+	t.step()
+	h.later(r.w.between(0, r.plan.sweeps), t.sweep)
+}
+
 // tell sends a tell to the home of its target.
 func (t *tenure) tell(tell durable.Tell) {
 	h, r := t.home, t.home.r
@@ -271,7 +307,7 @@ func (t *tenure) tell(tell durable.Tell) {
 			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true
 		}
 		if ran(a.verdict) || a.verdict == durable.BelowFloor {
-			t.core.Arrived(r.w.clock(), tell.Target, tell.Number)
+			t.core.Arrived(h.clock.now(), tell.Target, tell.Number)
 			t.step()
 		}
 	})
@@ -288,7 +324,7 @@ func (h *home) receive(c *call) {
 		c.answer(answer{verdict: durable.Closed})
 		return
 	}
-	a := t.core.Admit(r.w.clock(), c.command)
+	a := t.core.Admit(h.clock.now(), c.command)
 	r.counts.verdict(a.Verdict)
 	switch a.Verdict {
 	case durable.Run:

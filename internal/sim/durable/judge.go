@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -21,6 +22,24 @@ type judge struct {
 	// applied are the commands of all shards that were committed, by commandKey.
 	applied map[string]commit
 	folded  int // commits with events alone
+	turns   map[string]turn
+	skew    time.Duration // by which clocks differ from the true time at most
+}
+
+// A turn is one that is about to commit, as its home saw it.
+type turn struct {
+	at           time.Time // when it began
+	base, change int64
+	fresh        bool // it saw nothing of the account
+}
+
+// began notes a turn, whose commit is compared with what the log has.
+func (j *judge) began(t *tenure, c durable.Command, now turn) {
+	j.turns[turnKey(t.shard, t.home.incarnation, t.core.Epoch(), commandKeyOf(c))] = now
+}
+
+func turnKey(shard int, incarnation, epoch uint64, command string) string {
+	return fmt.Sprintf("%d %x %d %s", shard, incarnation, epoch, command)
 }
 
 // truth is the content of a shard's log.
@@ -41,17 +60,32 @@ type commit struct {
 	version  uint64
 	state    []byte
 	ended    bool
-	ordinal  uint64 // how many commits the entity has had, over all its lives
+	ordinal  uint64 // twice how many commits the entity has had, over all its lives
 	expires  int64
+	form     uint32
+	at       time.Time // when the store had it
 }
 
-// gone reports whether an entity ended with that commit, or has expired since.
-func (j *judge) gone(c commit) bool {
-	return c.ended || c.expires != 0 && j.server.w.clock().UnixMilli() >= c.expires
+// gone reports whether an entity ended with that commit, or has expired since by the clock of some home.
+func (j *judge) gone(c commit) bool { return c.gone(j.server.w.clock().Add(j.skew)) }
+
+// surelyGone is gone by the clocks of all homes.
+func (j *judge) surelyGone(c commit) bool { return c.gone(j.server.w.clock().Add(-j.skew)) }
+
+func (c commit) gone(at time.Time) bool {
+	return c.ordinal == 0 || c.ended || c.expires != 0 && at.UnixMilli() >= c.expires
+}
+
+// balance is what callers are told.
+func (c commit) balance() int64 {
+	if c.ended {
+		return 0
+	}
+	return balanceOf(c.state) - shift(c.form)
 }
 
 func newJudge(s *server) *judge {
-	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}}
+	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}, turns: map[string]turn{}}
 	for i := range s.shards {
 		j.shards[i] = &truth{entities: map[string][]commit{}, tells: map[string]bool{}, told: map[string]uint64{}}
 	}
@@ -125,7 +159,7 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 	}
 	for _, e := range a.GetEntries() {
 		if c := e.GetCommit(); c != nil {
-			if err := j.commit(shard, p, c); err != nil {
+			if err := j.commit(shard, p, c, turnKey(shard, a.GetIncarnation(), a.GetEpoch(), commandKey(c.GetCommand()))); err != nil {
 				return err
 			}
 		}
@@ -138,7 +172,7 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 	return nil
 }
 
-func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error {
+func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn string) error {
 	t := j.shards[shard]
 	id := string(c.GetEntity())
 	before := commit{}
@@ -148,10 +182,15 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error
 	if again := j.gone(before) && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again {
 		return fmt.Errorf("invariant 3: %s: version %d behind %d", id, c.GetVersion(), before.version)
 	}
-	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), uint64(len(t.entities[id]) + 1), c.GetExpires()}
+	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), 2 * uint64(len(t.entities[id])+1), c.GetExpires(), c.GetForm(), j.server.w.clock()}
 	if c.GetFolded() {
 		j.folded++
 		now.state = binary.AppendVarint(nil, fold(before.state, c.GetEvents()))
+	}
+	if turn, noted := j.turns[turn]; noted {
+		if err := j.follows(before, now, turn); err != nil {
+			return fmt.Errorf("%s v%d: %w", id, c.GetVersion(), err)
+		}
 	}
 	for i, e := range c.GetEvents() {
 		t.events = append(t.events, recorded{id, c.GetVersion(), e})
@@ -160,15 +199,22 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error
 		}
 	}
 	t.entities[id] = append(t.entities[id], now)
+	if c.GetCommand() == nil { // it notes that the entity has expired
+		if !c.GetEnded() || !j.gone(before) {
+			return fmt.Errorf("invariant 8: %s v%d is no command's, and ends what lives", id, c.GetVersion())
+		}
+		return nil
+	}
 	key := commandKey(c.GetCommand())
 	if c.GetCommand().GetSource().GetIncarnation() == 0 {
 		from, number := c.GetCommand().GetSource().GetShard(), c.GetCommand().GetNumber()
 		key = tellKey(int(from), uint32(shard), number)
 		row := fmt.Sprintf("%d>%s", from, id)
-		if last := t.told[row]; number < last {
+		dead := j.shards[int(from)].tells[key] // given up: a copy on its way may still run
+		if last := t.told[row]; number < last && !dead {
 			return fmt.Errorf("order of tells: %s: number %d of shard %d is applied behind number %d", id, number, from, last)
 		}
-		t.told[row] = number
+		t.told[row] = max(t.told[row], number)
 	}
 	if was, twice := j.applied[key]; twice {
 		return fmt.Errorf("invariant 3: %s: command %s was applied at %d, and now at %d", id, key, was.position, p)
@@ -176,6 +222,25 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error
 	j.applied[key] = now
 	for _, tell := range c.GetTells() {
 		t.tells[tellKey(shard, tell.GetShard(), tell.GetNumber())] = false
+	}
+	return nil
+}
+
+// follows is invariants 8 and 9: a commit follows from the one before it, which had not expired when
+// its turn began, or from nothing; and the one before was not of a later version.
+func (j *judge) follows(before, now commit, t turn) error {
+	gone := before.gone(t.at)
+	switch {
+	case gone && !t.fresh:
+		return fmt.Errorf("invariant 8: its turn at %v saw %d, though nothing was left", t.at, t.base)
+	case t.fresh && j.gone(before): // another home's clock may be ahead
+		gone = true
+	case !gone && (t.fresh || t.base != before.balance()):
+		return fmt.Errorf("invariant 8: its turn at %v saw %d, fresh %v, and the log had %d", t.at, t.base, t.fresh, before.balance())
+	case !now.ended && now.balance() != t.base+t.change:
+		return fmt.Errorf("invariant 8: %d, want %d and %d", now.balance(), t.base, t.change)
+	case !gone && !now.ended && before.form > now.form:
+		return fmt.Errorf("invariant 9: a state of version %d replaces one of version %d", now.form, before.form)
 	}
 	return nil
 }
@@ -242,7 +307,7 @@ func (j *judge) recoverable(shard int) error {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		all := t.entities[id]
 		last := all[len(all)-1]
-		if last.position >= since {
+		if last.position > since {
 			continue
 		}
 		r := &wire.DurableRecord{}
@@ -263,18 +328,41 @@ func (j *judge) recoverable(shard int) error {
 	return nil
 }
 
-// ordinal is invariant 4: an answer that leaves a home saw an entity as the log has it. It returns how
-// many commits the entity had then, over all its lives.
+// ordinal is invariant 4: an answer that leaves a home saw an entity as the log has it. It returns
+// twice how many commits the entity had then, over all its lives, and one more if it had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	all := j.shards[shard].entities[id]
+	if r.fresh {
+		return j.nothing(all, id, r)
+	}
 	for i := len(all) - 1; i >= 0; i-- {
 		c := all[i]
-		if c.ended && r.version == 0 || c.version == r.version && !c.ended && balanceOf(c.state) == r.balance || c.version == r.version && c.ended && r.balance == 0 {
-			return uint64(i + 1), nil
+		if c.version != r.version || c.balance() != r.balance {
+			continue
 		}
+		if !r.at.IsZero() && c.gone(r.at) {
+			return 0, fmt.Errorf("invariant 8: something leaves that saw %s v%d at %v, when nothing was left of it", id, r.version, r.at)
+		}
+		return c.ordinal, nil
 	}
 	if r.version > 0 {
 		return 0, fmt.Errorf("invariant 4: something leaves that saw %s v%d as %d, the log has %d commits", id, r.version, r.balance, len(all))
+	}
+	return 0, nil
+}
+
+// nothing is ordinal for an answer of a turn that saw nothing of the entity.
+func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
+	for _, c := range slices.Backward(all) {
+		switch {
+		case c.ended:
+			return c.ordinal, nil
+		case c.gone(r.at), c.at.Before(r.real) && c.gone(r.real.Add(j.skew)):
+			return c.ordinal + 1, nil
+		}
+	}
+	if len(all) > 0 && !r.at.IsZero() && all[0].at.Before(r.real) {
+		return 0, fmt.Errorf("invariant 8: something leaves that saw nothing of %s at %v, which lives", id, r.at)
 	}
 	return 0, nil
 }

@@ -28,11 +28,11 @@ func (s *seat) key(id, key, state string) {
 func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, reply string) {
 	s.d.t.Helper()
 	s.state(id)
-	if a := s.core.Admit(s.d.w.clock(), c); a.Verdict != durable.Run {
+	if a := s.core.Admit(s.now(), c); a.Verdict != durable.Run {
 		s.d.t.Fatalf("%s: %s: the table says %d: it is to have forgotten it", s.home.name, c.Key, a.Verdict)
 	}
 	s.core.Discard(c)
-	a := s.core.Keyed(s.d.w.clock(), id, c)
+	a := s.core.Keyed(s.now(), id, c)
 	if a.Verdict != want || string(a.Reply) != reply {
 		s.d.t.Errorf("%s: %s: verdict %d, reply %q: want %d, %q", s.home.name, c.Key, a.Verdict, a.Reply, want, reply)
 	}
@@ -49,7 +49,7 @@ func (s *seat) save(ids ...string) {
 	for _, id := range ids {
 		s.core.Rest(id)
 	}
-	s.core.Checkpoint(s.d.w.clock())
+	s.core.Checkpoint(s.now())
 	s.run()
 }
 

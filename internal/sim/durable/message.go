@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
 )
@@ -42,6 +43,13 @@ type result struct {
 	version uint64
 	failed  bool
 	ended   bool
+
+	// Not encoded: of a turn that changed nothing.
+	fresh bool // it saw nothing of the account
+	// at is when a turn ran whose answer leaves only if it saw all that was committed before; zero
+	// for others. A home that has lost its shard may still ask others for something.
+	at   time.Time
+	real time.Time // the true time of at
 }
 
 func (r result) encode() []byte {
@@ -63,6 +71,10 @@ func balanceOf(state []byte) int64 {
 	balance, _ := binary.Varint(state)
 	return balance
 }
+
+// shift is how much states of a version have above the balance. A program that took a state for one of
+// another version would find another balance.
+func shift(form uint32) int64 { return int64(form) << 40 }
 
 // hash is the hash of a call's request.
 func (c *call) hash() uint64 {

@@ -26,7 +26,13 @@ type plan struct {
 	closed                           bool // accounts change by calls of callers alone
 	without                          without
 	journaling                       durable.Journal
-	journal                          bool // accounts record events
+	journal                          bool          // accounts record events
+	ttl                              time.Duration // of accounts; 0: they do not expire
+	sweeps                           time.Duration // the most between two sweeps of a shard; 0: there are none
+	keys                             bool          // some commands have a key
+	singletons                       bool          // shards of singletons, whose epochs nobody gives out
+	skew                             time.Duration // by which clocks differ from the true time at most
+	versions                         bool          // later programs come, with states of a later version
 }
 
 // without takes rules out of the driver, for tests that show the purpose of each.
@@ -50,18 +56,26 @@ func newPlan(r *rand.Rand) plan {
 	if p.journal = r.IntN(2) == 0; p.journal {
 		p.journaling = durable.Journal{Kept: true, Every: 1 + r.IntN(20), Followers: r.IntN(2) == 0}
 	}
+	p.ttl = time.Duration(pick(0, 0, 100, 500, 3000)) * time.Millisecond
+	p.skew = time.Duration(pick(0, 100, 2000, 10_000)) * time.Millisecond
+	p.singletons = r.IntN(4) == 0
+	p.versions, p.keys = r.IntN(2) == 0, r.IntN(2) == 0
+	if p.ttl > 0 {
+		p.sweeps = time.Duration(pick(0, 50, 2000)) * time.Millisecond
+	}
 	return p
 }
 
 // Counts count events. They show that the faults reach everything.
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
-	Opened, Reclaimed, Checkpoints, Outgrown, Dead                                                        int
+	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
 	Followed, Folded, Deleted                                                                             int
-	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts                                             int
+	Expired, Migrated, Newer, Swept                                                                       int
+	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
 }
 
-func (c *Counts) event(e durable.Event) {
+func (c *Counts) event(e durable.Event, above bool) {
 	switch {
 	case e.Kind == durable.Opened:
 		c.Opened++
@@ -71,6 +85,8 @@ func (c *Counts) event(e durable.Event) {
 		c.Checkpoints++
 	case e.Kind == durable.DeadLetter:
 		c.Dead++
+	case e.Kind == durable.Ended && e.Epoch > 0 && above:
+		c.Outclimbed++
 	case e.Kind == durable.Ended && e.Epoch > 0:
 		c.Outgrown++
 	}
@@ -111,6 +127,7 @@ type run struct {
 	routes      map[route]*home // the home that answered last; not for all callers
 	named       int
 	followers   []*follower // one a shard; none without journals
+	form        uint32      // of the latest program
 	calm        bool
 	counts      Counts
 }
@@ -135,7 +152,7 @@ func Run(seed uint64, trace func(line string)) Result {
 func RunClosed(seed uint64) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
-	p.closed = true
+	p.closed, p.ttl = true, 0
 	return newRun(p, random, nil).all()
 }
 
@@ -160,6 +177,7 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	w := &world{random: random, say: trace}
 	r := &run{routes: map[route]*home{}, plan: p, w: w, server: newServer(w, p.shards)}
 	r.judge = newJudge(r.server)
+	r.judge.skew = p.skew
 	if p.memory {
 		r.server.memory = newShelf(r.server)
 	}
@@ -176,6 +194,32 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	}
 	return r
 }
+
+// program is the version of the states of a process that starts: a later one, the last, or an
+// earlier one that was kept.
+func (r *run) program() uint32 {
+	if !r.plan.versions || r.calm {
+		return r.form
+	}
+	switch r.w.random.IntN(4) {
+	case 0:
+		r.form += 2 // above 1, which is the first as 0 is
+	case 1:
+		return uint32(r.w.random.Uint64N(uint64(r.form) + 1))
+	}
+	return r.form
+}
+
+// expiry is when an account expires that commits now.
+func (h *home) expiry() int64 {
+	if h.r.plan.ttl == 0 {
+		return 0
+	}
+	return h.clock.now().Add(h.r.plan.ttl).UnixMilli()
+}
+
+// skew is how much a clock differs from the true time.
+func (r *run) skew() time.Duration { return r.between(-r.plan.skew, r.plan.skew) }
 
 func (r *run) between(from, to time.Duration) time.Duration { return r.w.between(from, to) }
 
@@ -281,7 +325,11 @@ func (r *run) accountAfter(id, not string) string {
 func (r *run) fault() {
 	h := r.homes[r.w.random.IntN(len(r.homes))]
 	shard := r.w.random.IntN(r.plan.shards)
-	switch r.w.random.IntN(14) {
+	switch r.w.random.IntN(16) {
+	case 14, 15:
+		r.counts.Jumps++
+		h.clock.skew = r.skew()
+		r.w.trace("the clock of %s is set to %v", h.name, h.clock.skew)
 	case 12, 13:
 		r.counts.Cuts++
 		h.cutControl = true
@@ -341,7 +389,11 @@ func (r *run) end() Result {
 	r.calm = true
 	r.server.trouble = trouble{}
 	r.w.trace("the faults end")
-	for _, h := range r.homes {
+	for _, h := range slices.Clone(r.homes) {
+		if h.form < r.form {
+			r.crash(h) // its program is replaced
+			continue
+		}
 		h.cutStore, h.cutCluster, h.cutControl = false, false, false
 		if h.frozen {
 			h.thaw()
@@ -357,9 +409,9 @@ func (r *run) end() Result {
 			}
 		})
 	}
-	well := r.w.run(settleTime, func() bool { return left == 0 && r.arrived() && r.quiet() && r.followed() })
+	well := r.w.run(settleTime, func() bool { return left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean() })
 	if !well {
-		r.w.fail("not well %v after the last fault: %d accounts do not answer, all tells arrived: %v, all events followed: %v", settleTime, left, r.arrived(), r.followed())
+		r.w.fail("not well %v after the last fault: %d accounts do not answer, all tells arrived: %v, all events followed: %v, all expired records deleted: %v", settleTime, left, r.arrived(), r.followed(), r.clean())
 	}
 	if r.w.err == nil {
 		r.finalCheck()
@@ -373,6 +425,21 @@ func (r *run) quiet() bool {
 	for _, c := range r.callers {
 		if len(c.open) > 0 {
 			return false
+		}
+	}
+	return true
+}
+
+// clean reports whether the records of all expired accounts are gone, if sweeps are to delete them.
+func (r *run) clean() bool {
+	if r.plan.sweeps == 0 || r.plan.keys {
+		return true
+	}
+	for _, shard := range r.shards() {
+		for id, all := range r.judge.shards[shard].entities { //arch:order-free whether all are
+			if r.judge.surelyGone(all[len(all)-1]) && r.server.record(shard, "e"+id).Revision != 0 {
+				return false
+			}
 		}
 	}
 	return true
@@ -399,9 +466,9 @@ func (r *run) finalCheck() {
 	for _, shard := range r.shards() {
 		for _, id := range sortedKeys(r.judge.shards[shard].entities) {
 			last := r.judge.shards[shard].entities[id]
-			want := balanceOf(last[len(last)-1].state)
+			want := last[len(last)-1].balance()
 			for _, op := range r.history {
-				if op.Caller == -1 && op.Account == id && op.Balance != want && op.Version == uint64(len(last)) {
+				if op.Caller == -1 && op.Account == id && op.Balance != want && op.Version == last[len(last)-1].ordinal {
 					r.w.fail("%s answers %d, its log says %d", id, op.Balance, want)
 				}
 			}

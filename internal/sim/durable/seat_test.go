@@ -32,6 +32,7 @@ type seat struct {
 	core    *durable.Shard
 	limits  durable.Limits
 	journal bool
+	above   bool              // it goes above the head: see durable.Config.Above
 	held    []durable.Request // not brought to the store yet
 	hold    func(durable.Request) bool
 
@@ -47,15 +48,26 @@ func (d *desk) limited(shard int, epoch uint64, limits durable.Limits) *seat {
 	d.seats++
 	s := &seat{
 		d: d, shard: shard, limits: limits, loaded: map[string]durable.Loaded{},
-		home: &home{name: "n" + string(rune('0'+d.seats)), incarnation: 0x100 + d.seats},
+		home: &home{name: "n" + string(rune('0'+d.seats)), incarnation: 0x100 + d.seats, clock: clock{w: d.w}},
 	}
 	s.claim(epoch)
 	return s
 }
 
+// single is a seat of a shard whose epochs nobody gives out.
+func (d *desk) single() *seat {
+	s := d.seat(0, 1)
+	s.above = true
+	s.claim(1)
+	return s
+}
+
+// now is the time by the clock of the seat's process.
+func (s *seat) now() time.Time { return s.home.clock.now() }
+
 // claim gives the seat's process the shard under an epoch.
 func (s *seat) claim(epoch uint64) {
-	s.core = durable.New(s.d.w.clock(), durable.Config{Epoch: epoch, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{Kept: s.journal}})
+	s.core = durable.New(s.now(), durable.Config{Epoch: epoch, Above: s.above, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{Kept: s.journal}})
 	s.ready = 0
 }
 
@@ -79,7 +91,7 @@ func (s *seat) run() {
 		}
 		if len(out.Requests) == 0 {
 			s.d.w.now += 20 * time.Millisecond
-			s.core.Tick(s.d.w.clock())
+			s.core.Tick(s.now())
 		}
 		if err := s.core.Check(); err != nil {
 			s.d.t.Fatal(err)
@@ -95,7 +107,7 @@ func (s *seat) bring(r durable.Request) durable.Response {
 		s.d.t.Fatalf("%s: %s: %v", s.home.name, show(r), err)
 	}
 	a.ID = r.ID
-	s.core.Done(s.d.w.clock(), a)
+	s.core.Done(s.now(), a)
 	return a
 }
 
@@ -107,7 +119,7 @@ func only(op durable.Op) func(durable.Request) bool {
 // state loads an entity.
 func (s *seat) state(id string) durable.Loaded {
 	s.d.t.Helper()
-	l, ok := s.core.Load(s.d.w.clock(), id)
+	l, ok := s.core.Load(s.now(), id)
 	if !ok {
 		s.run()
 		if l, ok = s.loaded[id]; !ok {
@@ -121,14 +133,14 @@ func (s *seat) state(id string) durable.Loaded {
 func (s *seat) apply(id string, c durable.Command, state string, tells ...durable.Tell) durable.Ticket {
 	s.d.t.Helper()
 	s.state(id)
-	if v := s.core.Admit(s.d.w.clock(), c).Verdict; v != durable.Run {
+	if v := s.core.Admit(s.now(), c).Verdict; v != durable.Run {
 		s.d.t.Fatalf("%s: %s: verdict %d, want that it runs", s.home.name, id, v)
 	}
 	var events [][]byte
 	if s.journal {
 		events = [][]byte{{2}}
 	}
-	ticket, err := s.core.Commit(s.d.w.clock(), durable.Turn{
+	ticket, err := s.core.Commit(s.now(), durable.Turn{
 		Events: events,
 		Entity: id, State: []byte(state), Command: &c, Reply: []byte("reply to " + state), Tells: tells,
 	})

@@ -78,6 +78,11 @@ func (v *clientEnv) SetWhy(string, string)        {}
 // Refused fails: all are of one version.
 func (v *clientEnv) Refused(why error) { v.process.w.fail("%s: %v", v.process.name, why) }
 
+// TurnedAway does not happen here: no member has too many clients.
+func (v *clientEnv) TurnedAway(by transport.Address, why error) {
+	v.process.w.fail("%s: turned away by %v: %v", v.process.name, by, why)
+}
+
 // A worldEnv is the world as the control planes of a process use it.
 type worldEnv struct{ process *process }
 
@@ -138,9 +143,12 @@ func (l controlLink) Anycast(_ uint64, payload []byte) error {
 
 // post brings a message on its way. Tables come late to some.
 func (l controlLink) post(to *process, payload []byte) {
-	w := l.process.w
+	w, m := l.process.w, transport.Message{Payload: payload}
+	if l.process.self.Client {
+		m.From = l.process.self.Address
+	}
 	w.post(l.process, to, func() {
-		deliver := func() { to.hear(transport.Message{Payload: payload}) }
+		deliver := func() { to.hear(m) }
 		if to.late && w.faulty && isTable(payload) {
 			to.after(w.upTo(w.plan.stale), deliver)
 			return

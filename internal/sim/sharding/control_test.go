@@ -193,10 +193,10 @@ func (v *memberEnv) LogSeldom(l control.Level, text, _ string, args ...any) {
 	v.world.Log(l, text, args...)
 }
 
-func (v *memberEnv) Count(e control.Event) (uint64, bool)                { return v.world.Count(e) }
-func (v *memberEnv) Publish(*membership.View, []membership.Event)        {}
-func (v *memberEnv) Remember(transport.Address, []byte) error            { return nil }
-func (v *memberEnv) States(_ *operator.Request, _ func(operator.Answer)) {}
+func (v *memberEnv) Count(e control.Event) (uint64, bool)                 { return v.world.Count(e) }
+func (v *memberEnv) Publish(*membership.View, []membership.Event)         {}
+func (v *memberEnv) Remember(transport.Address, []byte) error             { return nil }
+func (v *memberEnv) Operate(_ *operator.Request, _ func(operator.Answer)) {}
 
 // Shard returns a shard of the process.
 func (v *memberEnv) Shard(id placement.ShardID) control.Shard {

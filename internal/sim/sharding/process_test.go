@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/sim"
@@ -54,6 +55,9 @@ type process struct {
 }
 
 func newProcess(w *world, name string, incarnation uint64, host bool) *process {
+	if !host {
+		incarnation = identity.Mark(identity.Client, incarnation)
+	}
 	p := &process{
 		w: w, number: len(w.procs), name: name, host: host, alive: true, connected: true,
 		self:   transport.Peer{Address: transport.Address{Name: name, Incarnation: incarnation}, Client: !host},

@@ -183,6 +183,7 @@ type Envelope struct {
 	Via           *Node                  `protobuf:"bytes,16,opt,name=via,proto3" json:"via,omitempty"`         // the old home that a flush or a barrier speaks of
 	Hop           uint64                 `protobuf:"varint,17,opt,name=hop,proto3" json:"hop,omitempty"`        // of a flush and a flushed: the epoch of the calls that it follows
 	Command       []byte                 `protobuf:"bytes,18,opt,name=command,proto3" json:"command,omitempty"` // of a call to a durable entity: its command id, encoded
+	Info          []byte                 `protobuf:"bytes,19,opt,name=info,proto3" json:"info,omitempty"`       // of a call or a tell that has more to say about itself: the Info, encoded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -343,6 +344,127 @@ func (x *Envelope) GetCommand() []byte {
 	return nil
 }
 
+func (x *Envelope) GetInfo() []byte {
+	if x != nil {
+		return x.Info
+	}
+	return nil
+}
+
+// Info is what a call says about itself beside its arguments.
+type Info struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gateway       string                 `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"` // the caller in another language for which a member makes the call
+	Told          bool                   `protobuf:"varint,2,opt,name=told,proto3" json:"told,omitempty"`      // a tell that is delivered as a call, because its sender awaits its end
+	Headers       []*Header              `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Info) Reset() {
+	*x = Info{}
+	mi := &file_shardgen_wire_frame_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Info) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Info) ProtoMessage() {}
+
+func (x *Info) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_frame_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Info.ProtoReflect.Descriptor instead.
+func (*Info) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Info) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *Info) GetTold() bool {
+	if x != nil {
+		return x.Told
+	}
+	return false
+}
+
+func (x *Info) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+// Header is one header that a caller has set.
+type Header struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_shardgen_wire_frame_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_frame_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Header) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Header) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // Node is an address and how to reach it.
 type Node struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -355,7 +477,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_shardgen_wire_frame_proto_msgTypes[2]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +489,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_frame_proto_msgTypes[2]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +502,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{2}
+	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Node) GetName() string {
@@ -414,7 +536,7 @@ type Chain struct {
 
 func (x *Chain) Reset() {
 	*x = Chain{}
-	mi := &file_shardgen_wire_frame_proto_msgTypes[3]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +548,7 @@ func (x *Chain) String() string {
 func (*Chain) ProtoMessage() {}
 
 func (x *Chain) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_frame_proto_msgTypes[3]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +561,7 @@ func (x *Chain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chain.ProtoReflect.Descriptor instead.
 func (*Chain) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{3}
+	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Chain) GetLinks() []*Link {
@@ -461,7 +583,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_shardgen_wire_frame_proto_msgTypes[4]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +595,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_frame_proto_msgTypes[4]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +608,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{4}
+	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Link) GetKind() string {
@@ -520,7 +642,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_shardgen_wire_frame_proto_msgTypes[5]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +654,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_frame_proto_msgTypes[5]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +667,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Records) GetRecords() []*Record {
@@ -567,7 +689,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_shardgen_wire_frame_proto_msgTypes[6]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +701,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_frame_proto_msgTypes[6]
+	mi := &file_shardgen_wire_frame_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +714,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_frame_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Record) GetEntity() []byte {
@@ -635,7 +757,7 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	" \x01(\x04R\ahandled\x12\x18\n" +
 	"\asession\x18\v \x01(\x04R\asession\x12\x14\n" +
 	"\x05hello\x18\f \x01(\x04R\x05hello\x12;\n" +
-	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\xbe\x03\n" +
+	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\xd2\x03\n" +
 	"\bEnvelope\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\rR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x12\n" +
@@ -655,7 +777,15 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x04last\x18\x0f \x01(\bR\x04last\x12+\n" +
 	"\x03via\x18\x10 \x01(\v2\x19.shardgen.wire.frame.NodeR\x03via\x12\x10\n" +
 	"\x03hop\x18\x11 \x01(\x04R\x03hop\x12\x18\n" +
-	"\acommand\x18\x12 \x01(\fR\acommand\"T\n" +
+	"\acommand\x18\x12 \x01(\fR\acommand\x12\x12\n" +
+	"\x04info\x18\x13 \x01(\fR\x04info\"k\n" +
+	"\x04Info\x12\x18\n" +
+	"\agateway\x18\x01 \x01(\tR\agateway\x12\x12\n" +
+	"\x04told\x18\x02 \x01(\bR\x04told\x125\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1b.shardgen.wire.frame.HeaderR\aheaders\"0\n" +
+	"\x06Header\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"T\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x16\n" +
@@ -687,27 +817,30 @@ func file_shardgen_wire_frame_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_frame_proto_rawDescData
 }
 
-var file_shardgen_wire_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_shardgen_wire_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_shardgen_wire_frame_proto_goTypes = []any{
 	(*Frame)(nil),    // 0: shardgen.wire.frame.Frame
 	(*Envelope)(nil), // 1: shardgen.wire.frame.Envelope
-	(*Node)(nil),     // 2: shardgen.wire.frame.Node
-	(*Chain)(nil),    // 3: shardgen.wire.frame.Chain
-	(*Link)(nil),     // 4: shardgen.wire.frame.Link
-	(*Records)(nil),  // 5: shardgen.wire.frame.Records
-	(*Record)(nil),   // 6: shardgen.wire.frame.Record
+	(*Info)(nil),     // 2: shardgen.wire.frame.Info
+	(*Header)(nil),   // 3: shardgen.wire.frame.Header
+	(*Node)(nil),     // 4: shardgen.wire.frame.Node
+	(*Chain)(nil),    // 5: shardgen.wire.frame.Chain
+	(*Link)(nil),     // 6: shardgen.wire.frame.Link
+	(*Records)(nil),  // 7: shardgen.wire.frame.Records
+	(*Record)(nil),   // 8: shardgen.wire.frame.Record
 }
 var file_shardgen_wire_frame_proto_depIdxs = []int32{
 	1, // 0: shardgen.wire.frame.Frame.envelopes:type_name -> shardgen.wire.frame.Envelope
-	2, // 1: shardgen.wire.frame.Envelope.node:type_name -> shardgen.wire.frame.Node
-	2, // 2: shardgen.wire.frame.Envelope.via:type_name -> shardgen.wire.frame.Node
-	4, // 3: shardgen.wire.frame.Chain.links:type_name -> shardgen.wire.frame.Link
-	6, // 4: shardgen.wire.frame.Records.records:type_name -> shardgen.wire.frame.Record
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 1: shardgen.wire.frame.Envelope.node:type_name -> shardgen.wire.frame.Node
+	4, // 2: shardgen.wire.frame.Envelope.via:type_name -> shardgen.wire.frame.Node
+	3, // 3: shardgen.wire.frame.Info.headers:type_name -> shardgen.wire.frame.Header
+	6, // 4: shardgen.wire.frame.Chain.links:type_name -> shardgen.wire.frame.Link
+	8, // 5: shardgen.wire.frame.Records.records:type_name -> shardgen.wire.frame.Record
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_frame_proto_init() }
@@ -721,7 +854,7 @@ func file_shardgen_wire_frame_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_frame_proto_rawDesc), len(file_shardgen_wire_frame_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,178 @@
+package control
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A fakeClientEnv is the process of a Client that a test drives. It has what these tests need.
+type fakeClientEnv struct {
+	ClientEnv
+	now, heard time.Time
+	anycasts   int
+	sent       [][]byte
+	single     singlehost.Callable // the singleton S
+}
+
+func (v *fakeClientEnv) Now() time.Time             { return v.now }
+func (v *fakeClientEnv) Link() Link                 { return clientLink{env: v} }
+func (v *fakeClientEnv) Heard(at time.Time)         { v.heard = at }
+func (v *fakeClientEnv) Served(map[string]uint32)   {}
+func (v *fakeClientEnv) Peers() []transport.Address { return nil }
+func (v *fakeClientEnv) Waiting(string) int         { return 1 }
+func (v *fakeClientEnv) SetWhy(string, string)      {}
+func (v *fakeClientEnv) Callable(kind string) singlehost.Callable {
+	if kind == "S" {
+		return v.single
+	}
+	return nil
+}
+
+type clientLink struct {
+	Link
+	env *fakeClientEnv
+}
+
+func (l clientLink) Anycast(uint64, []byte) error {
+	l.env.anycasts++
+	return nil
+}
+
+func (l clientLink) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload []byte) error {
+	l.env.sent = append(l.env.sent, payload)
+	return nil
+}
+
+func newTestClient() (*Client, *fakeClientEnv) {
+	env := &fakeClientEnv{now: time.Unix(1_000_000, 0)}
+	return NewClient(ClientConfig{
+		Cluster: "c", Self: operates, Lanes: 1,
+		Seekers: func(p singlehost.Outsider) *singlehost.Seekers {
+			return singlehost.NewSeekers(p, slog.New(slog.DiscardHandler))
+		},
+	}, env), env
+}
+
+// TestClientIsServed: a client keeps the member that welcomes it as long as that speaks, and
+// looks for another one after a silence.
+func TestClientIsServed(t *testing.T) {
+	c, env := newTestClient()
+	c.Tick()
+	require.Equal(t, 1, env.anycasts, "nobody serves it")
+	gateway := transport.Peer{Address: self}
+	welcome := func() {
+		body, err := proto.Marshal(&wire.Gateway{Welcome: &wire.GatewayWelcome{
+			Founder: &wire.GatewayNode{Name: "a", Incarnation: 2}, Hello: c.life.hello,
+		}})
+		require.NoError(t, err)
+		c.Receive(transport.Message{Payload: wire.SealControl("c", gateway, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body)})
+	}
+	for range 5 {
+		welcome()
+		require.Equal(t, gateway, c.Gateway())
+		require.Equal(t, env.now, env.heard)
+		env.now = env.now.Add(silence)
+		c.Tick()
+	}
+	require.Equal(t, 1, env.anycasts, "the gateway has spoken within the silence")
+	env.now = env.now.Add(HelloEvery)
+	c.Tick()
+	require.True(t, c.Gateway().IsZero())
+	require.Equal(t, 2, env.anycasts)
+}
+
+// TestClientAsks: a call that waits for a home of its type has the client ask soon, once for
+// all that wait.
+func TestClientAsks(t *testing.T) {
+	c, env := newTestClient()
+	c.Tick()
+	c.Ask("K")
+	require.Equal(t, env.now.Add(AskDelay), c.WakeAt())
+	require.True(t, c.asks["K"])
+	env.now = env.now.Add(time.Millisecond)
+	c.Ask("K")
+	require.Equal(t, env.now.Add(AskDelay-time.Millisecond), c.WakeAt(), "the question is gathered")
+}
+
+// nowhere is a singleton that is never found.
+type nowhere struct{}
+
+func (nowhere) Found(transport.Address, placement.Epoch, bool) {}
+
+// TestClientSearchesAgain: a client asks the member that serves it for a singleton until it has an
+// answer.
+func TestClientSearchesAgain(t *testing.T) {
+	c, env := newTestClient()
+	env.single = nowhere{}
+	c.Tick()
+	c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+		Founder: &wire.GatewayNode{Name: "a", Incarnation: self.Incarnation}, Hello: c.life.hello,
+	}})
+	questions := func() (n int) {
+		for _, b := range env.sent {
+			_, topic, body, err := wire.OpenControl("c", b)
+			require.NoError(t, err)
+			if topic != wire.ControlTopic_CONTROL_TOPIC_SINGLETON {
+				continue
+			}
+			m, err := singleton.Decode(body)
+			require.NoError(t, err)
+			require.Equal(t, singleton.Identify, m.Type)
+			n++
+		}
+		env.sent = nil
+		return n
+	}
+	c.Ask("S")
+	require.Equal(t, 1, questions())
+	for range 3 {
+		env.now = c.seekers.WakeAt(env.now.Add(time.Hour))
+		c.Tick()
+		require.Equal(t, 1, questions(), "no answer has come")
+	}
+}
+
+// TestSuspiciousClientAsksItsGateway: a client for which nobody listens at a peer says hello at
+// once, but not to nobody, and not again at once.
+func TestSuspiciousClientAsksItsGateway(t *testing.T) {
+	c, env := newTestClient()
+	c.Suspect()
+	c.Tick()
+	before := c.WakeAt()
+	c.Suspect()
+	require.Equal(t, before, c.WakeAt(), "no member serves it")
+	c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+		Founder: &wire.GatewayNode{Name: "a", Incarnation: self.Incarnation}, Hello: c.life.hello,
+	}})
+	before = c.WakeAt()
+	env.now = env.now.Add(AskDelay - 1)
+	c.Suspect()
+	require.Equal(t, before, c.WakeAt(), "it has just said hello")
+	env.now = env.now.Add(1)
+	c.Suspect()
+	require.Equal(t, env.now, c.WakeAt())
+}
+
+// TestClientKeepsTheMembers: a welcome without members, to a client that has the latest list,
+// leaves it the list.
+func TestClientKeepsTheMembers(t *testing.T) {
+	c, _ := newTestClient()
+	c.Tick()
+	founder := &wire.GatewayNode{Name: "a", Incarnation: self.Incarnation}
+	for _, members := range [][]*wire.GatewayNode{{founder}, nil} {
+		c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+			Founder: founder, Hello: c.life.hello, Members: members, Digest: 5,
+		}})
+		require.Equal(t, map[transport.Address]bool{self: true}, c.members)
+	}
+}

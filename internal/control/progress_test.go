@@ -1,0 +1,98 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestProgressIsRegistered: while a new coordinator knows only what members register, a member
+// registers anew whenever a shard of its own has got further in a move. It does not before it has
+// heard of a coordinator, nor once that has a table.
+func TestProgressIsRegistered(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	m.follower.core = coordinator.NewFollower(true)
+	b := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
+	machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: b.Address, Status: membership.Up}}}
+	registered := func() (seqs []uint64) {
+		for _, msg := range env.placements(t) {
+			if r, ok := msg.(coordinator.Register); ok {
+				seqs = append(seqs, r.Seq)
+			}
+		}
+		return seqs
+	}
+	m.follower.progressed()
+	require.Empty(t, registered(), "no coordinator is known")
+	term := placement.Term{Number: 1, Incarnation: 1}
+	m.follower.message(b, coordinator.TableStatus{Version: placement.Version{Term: term}})
+	require.Equal(t, []uint64{1}, registered())
+	m.follower.progressed()
+	require.Equal(t, []uint64{2}, registered(), "a shard got further")
+	m.follower.message(b, coordinator.Registered{Term: term, Seq: 2})
+	m.follower.message(b, coordinator.Table{Diff: placement.Diff{Full: true, To: placement.Version{Term: term, Seq: 1}}, Parts: 1})
+	require.False(t, m.follower.core.Unsettled())
+	m.follower.progressed()
+	require.Empty(t, registered(), "the coordinator has a table")
+}
+
+// A fakeShard answers every order alike.
+type fakeShard struct {
+	Shard
+	answer coordinator.Message
+}
+
+func (s fakeShard) Obey(coordinator.Message, placement.Term) coordinator.Message { return s.answer }
+
+// TestCancelIsAnswered: a member without the shard has nothing of the move and says so; one with
+// the shard leaves the answer to it, which may be that the move is done, or none yet.
+func TestCancelIsAnswered(t *testing.T) {
+	term, b := placement.Term{Number: 1, Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
+	id, epoch := placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
+	done := coordinator.MoveDone{Term: term, ShardID: id, Epoch: epoch}
+	for name, c := range map[string]struct {
+		shard Shard
+		want  []coordinator.Message
+	}{
+		"no such shard":           {nil, []coordinator.Message{coordinator.MoveCancelled{Term: term, ShardID: id, Epoch: epoch}}},
+		"the shard has an answer": {fakeShard{answer: done}, []coordinator.Message{done}},
+		"the shard has none":      {fakeShard{}, nil},
+	} {
+		m, env, machine := newTestMember(t)
+		machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: b, Status: membership.Up}}}
+		env.shard = c.shard
+		m.follower.message(transport.Peer{Address: b}, coordinator.MoveCancel{Term: term, ShardID: id, Epoch: epoch})
+		require.Equal(t, c.want, env.placements(t), name)
+	}
+}
+
+// TestNewCoordinatorIsToldAtOnce: what a member has to report goes to a new coordinator at once,
+// since it may be lost with the former one, and is not sent more often for what the same
+// coordinator says.
+func TestNewCoordinatorIsToldAtOnce(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	b, d := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "d", Incarnation: 1}
+	for _, a := range []transport.Address{b, d} {
+		machine.view.ByAddress = append(machine.view.ByAddress, membership.MemberView{Member: membership.Member{Address: a, Status: membership.Up}})
+	}
+	hear := func(a transport.Address, term uint32) {
+		m.follower.message(transport.Peer{Address: a}, coordinator.TableStatus{
+			Version: placement.Version{Term: placement.Term{Number: term, Incarnation: 1}},
+		})
+	}
+	hear(b, 1)
+	m.reports.resend(env.now)
+	m.reports.opened(placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3))
+	due := env.now.Add(ResendEvery)
+	env.now = env.now.Add(time.Millisecond)
+	hear(b, 1)
+	require.Equal(t, due, m.reports.wakeAt())
+	hear(d, 2)
+	require.Equal(t, env.now, m.reports.wakeAt())
+}

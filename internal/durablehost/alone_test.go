@@ -1,0 +1,149 @@
+package durablehost
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+// alone is a shard at one process that no coordinator places.
+type alone struct {
+	*Shard
+	p    *process
+	may  atomic.Bool
+	lost chan error
+}
+
+func newAlone(t *testing.T, server *memory.Server, node int) *alone {
+	a := &alone{lost: make(chan error, 10)}
+	a.may.Store(true)
+	s, p := newShard(t, server.Client().Shards(), node, durable.Limits{})
+	s.cfg.Alone = &Alone{May: a.may.Load, Lost: func(err error) { a.lost <- err }}
+	a.Shard, a.p = s, p
+	return a
+}
+
+// TestAloneOverFullRestarts: placements count from 1 in each process, and the store's epochs go on.
+func TestAloneOverFullRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		before, last := "", uint64(0)
+		for node, state := range []string{"a", "b", "c"} {
+			s := newAlone(t, server, node+1)
+			s.Open(1)
+			tenure := tenureOf(t, s.Shard)
+			if got := get(t, tenure, "singleton"); got != before {
+				t.Errorf("process %d finds %q, want %q", node, got, before)
+			}
+			if got := tenure.Epoch(); got <= last {
+				t.Errorf("process %d claimed under %d, after %d", node, got, last)
+			}
+			set(t, tenure, "singleton", state)
+			before, last = state, tenure.Epoch()
+			if len(s.p.above) > 0 {
+				t.Errorf("process %d asked the coordinator for terms %v", node, s.p.above)
+			}
+			s.p.end()
+		}
+	})
+}
+
+// TestAloneGoesAboveOperators: shardctl writes under an epoch of the coordinator's terms.
+func TestAloneGoesAboveOperators(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		s := newAlone(t, server, 1)
+		s.Open(1)
+		set(t, tenureOf(t, s.Shard), "singleton", "broken")
+		s.p.end()
+		operator, _ := newShard(t, server.Client().Shards(), 2, durable.Limits{})
+		operator.Open(anEpoch + 1)
+		set(t, tenureOf(t, operator), "singleton", "repaired")
+		if err := operator.Leave(within(t, time.Minute), anEpoch+1); err != nil {
+			t.Fatal(err)
+		}
+		next := newAlone(t, server, 3)
+		next.Open(1)
+		if got := get(t, tenureOf(t, next.Shard), "singleton"); got != "repaired" {
+			t.Errorf("it finds %q, want what the operator wrote", got)
+		}
+	})
+}
+
+// TestAloneIsTakenAndComesBack: a home whose shard another one claims is told of it, and claims again
+// only if it may have the shard after a while.
+func TestAloneIsTakenAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		a, b := newAlone(t, server, 1), newAlone(t, server, 2)
+		a.Open(1)
+		set(t, tenureOf(t, a.Shard), "singleton", "1")
+		b.Open(1)
+		set(t, tenureOf(t, b.Shard), "singleton", "2")
+		if _, err := a.Current().Commit(durable.Turn{Entity: "singleton", State: []byte("late")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-a.lost; err == nil {
+			t.Error("no reason")
+		}
+		if a.Current() != nil {
+			t.Error("the former home still has the shard")
+		}
+		a.may.Store(false)
+		b.Close()
+		b.p.end()
+		time.Sleep(3 * staleAfter)
+		if a.Current() != nil {
+			t.Error("a process that may not have the shard has claimed it")
+		}
+		a.may.Store(true)
+		time.Sleep(2 * staleAfter)
+		if got := get(t, tenureOf(t, a.Shard), "singleton"); got != "2" {
+			t.Errorf("it finds %q, want 2", got)
+		}
+		a.Close()
+		select {
+		case err := <-a.lost:
+			t.Errorf("a shard that was given up is reported as lost: %v", err)
+		default:
+		}
+	})
+}
+
+// TestAloneStartsAboveItsFormerTenure: the former tenure of the process had written its head, and was
+// dropped before it had heard of that. A replica that lags shows the next one that there is no head.
+func TestAloneStartsAboveItsFormerTenure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		server.Lag(10)
+		client := server.Client()
+		client.Fault(func(op memory.Op) memory.Fault {
+			if op.Name == "set head" {
+				return memory.Fault{Loss: memory.LoseAnswer}
+			}
+			return memory.Fault{}
+		})
+		s, _ := newShard(t, client.Shards(), 1, durable.Limits{})
+		s.cfg.Alone = &Alone{May: func() bool { return true }, Lost: func(error) {}}
+		s.Open(1)
+		synctest.Wait()
+		head, err := server.Client().Shards().Head(context.Background(), account)
+		if err != nil || head.Revision == 0 {
+			t.Fatalf("head %+v, %v: want that it is written", head, err)
+		}
+		stale := true // the next reading of the head
+		client.Fault(func(op memory.Op) memory.Fault {
+			defer func() { stale = stale && op.Name != "head" }()
+			return memory.Fault{Follower: stale && op.Name == "head"}
+		})
+		s.Open(2)
+		if got := tenureOf(t, s).Epoch(); got != 2 {
+			t.Errorf("claimed under %d, want 2", got)
+		}
+	})
+}

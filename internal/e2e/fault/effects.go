@@ -1,0 +1,120 @@
+package fault
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// Effects are those that the sales of tills had elsewhere, as one observer saw them. Each sale
+// must be seen once, and those of one till in order.
+type Effects struct {
+	Observer            string
+	Seen, Lost, Doubled int
+}
+
+// A trail has the sales that one observer has seen of one till. They are numbered from 1.
+type trail struct{ last, again, missed int64 }
+
+// see notes a sale.
+func (t *trail) see(total int64) {
+	if total <= t.last {
+		t.again++
+		return
+	}
+	t.missed += total - t.last - 1
+	t.last = total
+}
+
+// judge compares the trail of a till with the sales that it has acknowledged. As many as unsure
+// may have happened besides.
+func (e *Effects) judge(t trail, total, unsure int64) {
+	e.Seen += int(t.last)
+	e.Lost += int(t.missed + max(total-t.last, 0))
+	e.Doubled += int(t.again + max(t.last-total-unsure, 0))
+}
+
+// resumeAfter is how long a follower reads before it begins anew at its position, as one does
+// that was restarted.
+const resumeAfter = 3 * time.Second
+
+// A follower reads the events of all tills.
+type follower struct {
+	tills *workload.TillClient
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu     sync.Mutex
+	from   shard.Position
+	trails map[string]*trail
+	err    error // the last
+}
+
+// follow begins to read from the first event on.
+func follow(caller shard.Caller) *follower {
+	ctx, stop := context.WithCancel(context.Background())
+	f := &follower{tills: workload.NewTillClient(caller), stop: stop, trails: map[string]*trail{}}
+	f.wg.Go(func() {
+		for ctx.Err() == nil {
+			err := f.read(ctx)
+			f.mu.Lock()
+			f.err = err
+			f.mu.Unlock()
+			if err != nil {
+				_ = sleep(ctx, 100*time.Millisecond) // ctx is looked at next
+			}
+		}
+	})
+	return f
+}
+
+// read reads for a while.
+func (f *follower) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, resumeAfter)
+	defer cancel()
+	for e, err := range f.tills.Events(ctx, f.from) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f.see(e)
+	}
+	return nil
+}
+
+func (f *follower) see(e shard.Event[workload.Sale]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.trails[e.Entity] == nil {
+		f.trails[e.Entity] = &trail{}
+	}
+	f.trails[e.Entity].see(e.Event.Total)
+	f.from = e.Position
+}
+
+// of returns the sales of a till that the follower has seen.
+func (f *follower) of(till string) trail {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.trails[till]; t != nil {
+		return *t
+	}
+	return trail{}
+}
+
+// end stops reading. It may be called again.
+func (f *follower) end() {
+	f.stop()
+	f.wg.Wait()
+}
+
+func (f *follower) lastError() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}

@@ -1,0 +1,253 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// A ledgerAPI is a Ledger's or a Till's.
+type ledgerAPI interface {
+	Add(ctx context.Context, n int64) (total int64, node string, err error)
+}
+
+// ledgers are durable entities that are called all the time, each by one caller. Every other
+// one is a till, whose calls have effects elsewhere.
+type ledgers struct {
+	tick time.Duration // between two calls of an entity
+	refs []ledgerAPI
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu                           sync.Mutex
+	all                          []ledger
+	calls, failed, lost, doubled int
+	errors                       []string
+}
+
+// A ledger is the state of an entity as its caller knows it.
+type ledger struct {
+	node     string        // where it lived at the last answer
+	answered time.Time     // when that was
+	made     time.Time     // when that call was made
+	slowest  time.Duration // of its calls since the last blow
+	sum      int64         // that it has
+	unsure   int64         // that it may have more
+}
+
+// ledgerPatience bounds one call.
+const ledgerPatience = 20 * time.Second
+
+// isTill reports whether an entity is a till, and not a ledger.
+func isTill(i int) bool { return i%2 == 1 }
+
+func ledgerName(i int) string { return fmt.Sprint("ledger-", i) }
+
+// newLedgers begins to call.
+func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &ledgers{tick: time.Second * time.Duration(entities) / time.Duration(rate), stop: stop, all: make([]ledger, entities)}
+	client, tills := workload.NewLedgerClient(caller), workload.NewTillClient(caller)
+	for i := range entities {
+		var r ledgerAPI = client.Ref(ledgerName(i), shard.Timeout(ledgerPatience))
+		if isTill(i) {
+			r = tills.Ref(ledgerName(i), shard.Timeout(ledgerPatience))
+		}
+		l.refs = append(l.refs, r)
+		l.wg.Go(func() {
+			wait := time.NewTimer(l.tick * time.Duration(i) / time.Duration(entities))
+			defer wait.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-wait.C:
+				}
+				wait.Reset(l.tick)
+				made := time.Now()
+				total, node, err := r.Add(context.Background(), 1)
+				l.note(i, made, total, node, err)
+			}
+		})
+	}
+	return l
+}
+
+// end lets the calls under way end and makes no more. It may be called again.
+func (l *ledgers) end() {
+	l.stop()
+	l.wg.Wait()
+}
+
+// note compares an answer with the caller's ledger.
+func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &l.all[i]
+	l.calls++
+	e.slowest = max(e.slowest, time.Since(made))
+	if err != nil {
+		l.failed++
+		if len(l.errors) < 10 {
+			l.errors = append(l.errors, err.Error())
+		}
+		if shard.OutcomeOf(err) != shard.NotExecuted {
+			e.unsure++
+		}
+		return
+	}
+	e.sum++
+	l.lost += int(max(e.sum-total, 0))
+	l.doubled += int(max(total-e.sum-e.unsure, 0))
+	e.sum, e.unsure, e.node, e.made, e.answered = total, 0, node, made, time.Now()
+}
+
+func (l *ledgers) answeredSince(t time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !slices.ContainsFunc(l.all, func(e ledger) bool { return e.answered.Before(t) })
+}
+
+// strike makes the fault happen once and waits until all entities that it concerns answer.
+func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r SurvivalRound, err error) {
+	l.mu.Lock()
+	for i := range l.all {
+		l.all[i].slowest = 0
+	}
+	l.mu.Unlock()
+	b, err := f.Hit(ctx, d)
+	if err != nil {
+		return r, err
+	}
+	r.Victim = b.Victim
+	hit := make(map[string]bool)
+	for _, n := range b.Nodes {
+		hit[n.Name()] = true
+	}
+	l.mu.Lock()
+	var there []int
+	for i := range l.all {
+		if b.Nodes == nil || hit[l.all[i].node] {
+			there = append(there, i)
+		}
+	}
+	l.mu.Unlock()
+	after := map[int]time.Duration{}
+	ended := b.At
+	var endErr error
+	err = until(ctx, "its entities answer", func() bool {
+		if b.End != nil && time.Since(b.At) >= b.Length {
+			endErr = b.End(ctx)
+			b.End, ended = nil, time.Now()
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, i := range there {
+			if e := l.all[i]; after[i] == 0 && answersAgain(&b, e, hit[e.node], ended) {
+				after[i] = e.answered.Sub(b.At)
+				if b.Slowest {
+					after[i] = e.slowest
+				}
+			}
+		}
+		return endErr != nil || len(after) == len(there) && b.End == nil
+	})
+	for _, d := range after {
+		r.After = append(r.After, d)
+	}
+	slices.Sort(r.After)
+	return r, errors.Join(err, endErr)
+}
+
+// answersAgain reports whether an entity has answered after the blow, which ended at the given
+// time unless it lasts.
+func answersAgain(b *Blow, e ledger, hit bool, ended time.Time) bool {
+	if hit && !b.Stays {
+		return false
+	}
+	if hit || b.Nodes == nil {
+		from := e.answered
+		if b.Slowest {
+			from = e.made
+		}
+		return b.End == nil && from.After(ended)
+	}
+	return true
+}
+
+// effectPatience bounds the time after the last call until its effects must have been seen.
+const effectPatience = time.Minute
+
+// settleTills sells one more piece at each till, so that its total is certain.
+func (l *ledgers) settleTills(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range l.all {
+		if !isTill(i) {
+			continue
+		}
+		r := l.refs[i]
+		wg.Go(func() {
+			made := time.Now()
+			total, node, err := r.Add(ctx, 1)
+			l.note(i, made, total, node, err)
+		})
+	}
+	wg.Wait()
+}
+
+// seenBy waits until an observer has seen all sales, but not for ever, and compares.
+func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx context.Context, id string) (trail, error)) (e Effects, err error) {
+	e.Observer = observer
+	limit := time.Now().Add(effectPatience)
+	for i := range l.all {
+		if !isTill(i) {
+			continue
+		}
+		l.mu.Lock()
+		want := l.all[i]
+		l.mu.Unlock()
+		var t trail
+		err := until(ctx, "the effects of "+ledgerName(i)+" are seen", func() bool {
+			t, err = of(ctx, ledgerName(i))
+			return err == nil && t.last >= want.sum || time.Now().After(limit)
+		})
+		if err != nil {
+			return e, err
+		}
+		e.judge(t, want.sum, want.unsure)
+	}
+	return e, nil
+}
+
+// judgeEffects compares the effects of all sales, as stocks and followers have seen them, with
+// the acknowledged sales of the tills. The calls must have ended, except those of settleTills.
+func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *follower) (all []Effects, err error) {
+	l.settleTills(ctx)
+	fresh := follow(caller)
+	defer fresh.end()
+	stocks := workload.NewStockClient(caller)
+	for _, o := range []struct {
+		name string
+		of   func(ctx context.Context, id string) (trail, error)
+	}{
+		{"follower during the faults", func(_ context.Context, id string) (trail, error) { return live.of(id), nil }},
+		{"follower afterwards", func(_ context.Context, id string) (trail, error) { return fresh.of(id), nil }},
+		{"tells", func(ctx context.Context, id string) (t trail, err error) {
+			t.last, t.again, t.missed, err = stocks.Ref(id, shard.Timeout(ledgerPatience)).Report(ctx)
+			return t, err
+		}},
+	} {
+		e, err := l.seenBy(ctx, o.name, o.of)
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", o.name, errors.Join(err, live.lastError(), fresh.lastError()))
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}

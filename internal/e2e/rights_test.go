@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/e2e/hostile"
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/rights"
+	"github.com/shardgen/shardgen/runtime/admin"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// leastPrivilege starts a NATS server with JetStream on which each user has the given rights
+// and no others, and returns the URL of a user.
+func leastPrivilege(t *testing.T, users map[string]rights.Rights) (url func(user string) string) {
+	t.Helper()
+	server, err := hostile.Guard(t.TempDir(), users)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Kill()) })
+	return func(user string) string { return hostile.URL(server, user) }
+}
+
+// TestLeastPrivilege: with the rights that shardctl permissions prints, members with durable
+// entities, clients and operators do all that they do without permissions. A reader only looks.
+func TestLeastPrivilege(t *testing.T) {
+	url := leastPrivilege(t, map[string]rights.Rights{
+		"worker": rights.Worker("e2e", "bank"), "web": rights.Client("e2e", "web"),
+		"ann": rights.Operator("e2e", "ann"), "bob": rights.Reader("e2e", "bob"),
+	})
+	store, err := natsstore.Open(t.Context(), url("worker"), natsstore.Config{Name: "bank", Partitions: 1})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	workers := newCluster(t, url("worker"))
+	for _, name := range []string{"a", "b"} {
+		config := workers.config(name)
+		config.Store = store
+		n := workers.host(config)
+		require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+		workers.run(n)
+	}
+
+	conn := newCluster(t, url("web")).dial("web")
+	for i := range 20 {
+		_, err := fixture.NewAccountClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
+		require.NoError(t, err)
+		_, err = vault.NewVaultClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
+		require.NoError(t, err)
+	}
+
+	operate := func(name string) *admin.Client {
+		c, err := admin.Dial(t.Context(), admin.Options{
+			Cluster: "e2e", Name: name, Transport: natstransport.New(url(name)), AnswerTimeout: time.Second,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	bob, ann := operate("bob"), operate("ann")
+	for _, c := range []*admin.Client{bob, ann} {
+		v, err := c.Members(t.Context())
+		require.NoError(t, err)
+		require.Len(t, v.Members, 2)
+	}
+	_, err = bob.Leave(t.Context(), "b")
+	require.Error(t, err)
+	v, err := bob.Members(t.Context())
+	require.NoError(t, err)
+	require.Len(t, v.Members, 2, "a reader made a member leave")
+	_, err = ann.Leave(t.Context(), "b")
+	require.NoError(t, err)
+	for i := range 20 {
+		got, err := vault.NewVaultClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, int64(2), got, "after the move")
+	}
+}

@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/childproc"
+)
+
+// TestSecurityPage runs the commands of docs/security.md as they stand there, but for the port and
+// the folder, and looks at their output.
+func TestSecurityPage(t *testing.T) {
+	for _, needed := range []string{"bash", "openssl"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skip(err)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
+	require.NoError(t, err)
+	block := regexp.MustCompile("(?s)```bash\n(.*?)```").FindSubmatch(page)
+	require.NotNil(t, block, "the page has no commands")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	script := strings.ReplaceAll(string(block[1]), ":4222", ":"+port)
+	script = strings.ReplaceAll(script, "$(mktemp -d)", t.TempDir())
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	var stdout, stderr strings.Builder
+	// The processes that it has started end with it.
+	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n"+script)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join("..", ".."), &stdout, &stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	release, err := childproc.Start(cmd, nil)
+	require.NoError(t, err)
+	err = cmd.Wait()
+	release()
+	t.Logf("it printed\n%s\nand\n%s", &stdout, &stderr)
+	require.NoError(t, err)
+	lines := strings.Split(stdout.String(), "\n")
+	totals := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !regexp.MustCompile(`^\d+$`).MatchString(line) })
+	require.Equal(t, []string{"5", "5", "6"}, totals)
+	require.Regexp(t, `(?m)^w1 `, stdout.String(), "the list of members, the one that is up first at its head")
+	require.Regexp(t, `(?m)^w2 `, stdout.String(), "the list of members")
+	for _, denied := range []string{
+		`Publish to "sh.counter.o.bob.do.`, "shardctl permissions operator -cluster counter -name bob",
+		`"sh.counter.r.c.ann.`, "shardctl permissions client -cluster counter -name ann",
+	} {
+		require.Contains(t, stderr.String(), denied)
+	}
+}

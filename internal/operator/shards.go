@@ -1,0 +1,56 @@
+package operator
+
+import "github.com/shardgen/shardgen/internal/wire"
+
+// A Type is an entity type as one member sees it.
+type Type struct {
+	Kind     string   // its name
+	Shards   uint32   // it has, in the cluster; 0: the member has no table of it
+	Homeless []uint32 // the shards without a home, by the member's table
+	Waiting  uint32   // calls of the member's process that wait for a home
+	Held     []Shard  // by the member, in order
+}
+
+// A Shard is a shard as the member that holds it sees it.
+type Shard struct {
+	Shard    uint32 // its number: of 256 shards, 256 to 511
+	State    string // as shard.ShardState has it
+	Entities uint32 // active or passivated
+	Active   uint32 // of these, with a value in memory
+	Waiting  uint32 // calls that wait for the shard to open
+}
+
+// A Place is the home of an entity.
+type Place struct {
+	Shard uint32 // the number of the shard of its id
+	Node  string // the name of its home; "": it has none
+	Epoch string // of the home
+	Why   string // the coordinator's reason for the home
+}
+
+func (t Type) toWire() *wire.AdminType {
+	w := &wire.AdminType{Kind: t.Kind, Shards: t.Shards, Homeless: t.Homeless, Waiting: t.Waiting}
+	for _, s := range t.Held {
+		w.Held = append(w.Held, &wire.AdminShard{Shard: s.Shard, State: s.State, Entities: s.Entities, Active: s.Active, Waiting: s.Waiting})
+	}
+	return w
+}
+
+func typeFromWire(w *wire.AdminType) Type {
+	t := Type{Kind: w.GetKind(), Shards: w.GetShards(), Homeless: w.GetHomeless(), Waiting: w.GetWaiting()}
+	for _, s := range w.GetHeld() {
+		t.Held = append(t.Held, Shard{s.GetShard(), s.GetState(), s.GetEntities(), s.GetActive(), s.GetWaiting()})
+	}
+	return t
+}
+
+func (p Place) toWire() *wire.AdminPlace {
+	if p == (Place{}) {
+		return nil
+	}
+	return &wire.AdminPlace{Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
+}
+
+func placeFromWire(w *wire.AdminPlace) Place {
+	return Place{w.GetShard(), w.GetNode(), w.GetEpoch(), w.GetWhy()}
+}

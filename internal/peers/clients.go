@@ -1,0 +1,62 @@
+package peers
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Clients invent incarnations as they like, and each costs the sessions of one. So those of one
+// name, which the broker grants, are bounded, and a client that is gone without a goodbye is
+// found out.
+const (
+	// MaxNamed bounds the clients of one name with which a process has sessions.
+	MaxNamed = 1024
+	// unusedFor is how long a client has sessions without a message on any of them. A client
+	// that asks for a session's number sends its first message a round trip later.
+	unusedFor = 30 * time.Second
+	// silentFor is after how long without a message a client is sent one, so that the broker
+	// says whether it still listens. It has clientPatience from the first such report on.
+	silentFor = time.Minute
+)
+
+// A peer is another process. It is never changed.
+type peer struct {
+	transport.Peer
+	sessions []*Session // one for each lane
+	began    time.Time
+}
+
+// lastHeard returns when the client last sent anything, and whether any of its sessions was used.
+func (p *peer) lastHeard() (heard time.Time, used bool) {
+	for _, session := range p.sessions {
+		session.Lock()
+		if at := session.HeardLocked(); at.After(heard) {
+			heard = at
+		}
+		used = used || session.UsedLocked()
+		session.Unlock()
+	}
+	return heard, used
+}
+
+// probe sends an acknowledgement on a session that was used. If the broker reports that nobody
+// listens, NobodyListens drops the client in the end.
+func (p *peer) probe(now time.Time) {
+	for _, session := range p.sessions {
+		session.Lock()
+		used := session.UsedLocked() && !session.GoneLocked()
+		due := used && now.Sub(session.probed) >= silentFor/2
+		if due {
+			session.probed = now
+		}
+		session.Unlock()
+		if due {
+			session.AckSoon()
+			session.Flush()
+		}
+		if used {
+			return
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package peers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+func outsider(name string, i int) transport.Peer {
+	return transport.Peer{Address: transport.Address{Name: name, Incarnation: identity.Mark(identity.Client, uint64(i))}, Client: true}
+}
+
+// TestInventedClientsAreBounded: 300,000 invented incarnations of one name get no more sessions
+// than one name may have, those of other names get theirs, and sessions without a message expire.
+func TestInventedClientsAreBounded(t *testing.T) {
+	s, p, _ := newSet()
+	served := 0
+	for i := range 300_000 {
+		if s.Session(outsider("evil", i), 0) != nil {
+			served++
+		}
+	}
+	require.Equal(t, MaxNamed, served)
+	require.Len(t, s.peers, MaxNamed)
+	require.Len(t, p.turned, 300_000-MaxNamed)
+	require.NotNil(t, s.Session(outsider("evil", 5), 1), "one that has a session keeps it")
+	require.NotNil(t, s.Session(outsider("web", 1), 0), "another name has room")
+	require.NotNil(t, s.Session(member("b"), 0), "members are not bounded")
+
+	s.SweepClients(time.Now())
+	require.Len(t, s.peers, MaxNamed+2, "too early")
+	s.SweepClients(time.Now().Add(unusedFor + time.Second))
+	require.Len(t, s.peers, 1, "only the member is left")
+	require.Empty(t, s.named)
+	require.Equal(t, MaxNamed+1, p.counts[Expired])
+	require.NotNil(t, s.Session(outsider("evil", 400_000), 0), "there is room again")
+}
+
+// TestClientWithoutGoodbyeExpires: a client that was silent for long is sent a message, and when
+// nobody listens for patience its sessions end. One that listens keeps them.
+func TestClientWithoutGoodbyeExpires(t *testing.T) {
+	s, p, _ := newSet()
+	for i := range 2 {
+		session := s.Session(outsider("web", i), 0)
+		h := wire.FrameHeader{Version: wire.FrameVersion, Seq: 1, Count: 1, Session: uint64(1 + 2*i)} // two lanes each
+		_, _, ok := session.Receive(&h, time.Now())
+		require.True(t, ok)
+	}
+	dead := s.Known(outsider("web", 0).Address, 0)
+	s.SetClientPatience(0)
+	begin := time.Now()
+	s.SweepClients(begin.Add(unusedFor + time.Second))
+	require.Zero(t, p.sent(), "used a moment ago")
+	for i := range 3 {
+		s.SweepClients(begin.Add(silentFor + time.Second + time.Duration(i)*silentFor))
+		require.Equal(t, 2*(i+1), p.sent(), "each of the two is sent something")
+		dead.NobodyListens(0)
+		if s.Known(dead.Peer().Address, 0) == nil {
+			break
+		}
+	}
+	require.Nil(t, s.Known(dead.Peer().Address, 0), fmt.Sprint("expired: ", p.counts[Expired]))
+	require.NotNil(t, s.Known(outsider("web", 1).Address, 0))
+	require.Equal(t, 1, s.named["web"])
+}

@@ -1,0 +1,85 @@
+// Package rights has the NATS permissions that each kind of process needs, and no others. They
+// are those of ADR 0062: the broker binds a process to its subjects, and members believe
+// nothing else about a sender.
+package rights
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Rights are the subjects to which a user may publish, and those to which it may subscribe.
+// A subscription with a queue group has the form "subject queue".
+type Rights struct{ Publish, Subscribe []string }
+
+// Worker are the rights of a member of the cluster. With store, the name of its store
+// (natsstore.Config.Name), it may also read and write that; empty: it has none.
+func Worker(cluster, store string) Rights {
+	of := names(cluster)
+	r := Rights{
+		Publish:   of("m.>", "r.c.>", "r.o.>"),
+		Subscribe: append(of("m.>", "c.>", "o.>", "r.m.>"), of("g.> gw")...),
+	}
+	r.Publish = append(r.Publish, "_INBOX.>") // answers to callers of the gateway
+	if store == "" {
+		return r
+	}
+	r.Publish = append(r.Publish, store+".>")
+	for _, verb := range []string{"DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*", "STREAM.PURGE.*", "STREAM.CREATE.*"} {
+		r.Publish = append(r.Publish, "$JS.API."+verb)
+	}
+	r.Subscribe = append(r.Subscribe, "_INBOX.>")
+	return r
+}
+
+// Client are the rights of a process that only calls (shard.Dial), with that Config.Name.
+func Client(cluster, name string) Rights {
+	of := names(cluster)
+	return Rights{Publish: of("c." + name + ".>"), Subscribe: of("r.c." + name + ".>")}
+}
+
+// Operator are the rights of an operator who commands, with that name.
+func Operator(cluster, name string) Rights {
+	of := names(cluster)
+	return Rights{Publish: of("o." + name + ".>"), Subscribe: of("r.o." + name + ".>")}
+}
+
+// Reader are the rights of an operator who may only look.
+func Reader(cluster, name string) Rights {
+	of := names(cluster)
+	return Rights{Publish: of("o." + name + ".get.>"), Subscribe: of("r.o." + name + ".>")}
+}
+
+// Gateway are the rights of a caller in another language, with that name.
+func Gateway(cluster, name string) Rights {
+	return Rights{Publish: names(cluster)("g." + name + ".>"), Subscribe: []string{"_INBOX." + name + ".>"}}
+}
+
+func names(cluster string) func(...string) []string {
+	return func(rest ...string) (all []string) {
+		for _, r := range rest {
+			all = append(all, "sh."+cluster+"."+r)
+		}
+		return all
+	}
+}
+
+// Server returns the rights as the permissions of a user in the configuration of a NATS server.
+func (r Rights) Server() string {
+	list := func(all []string) string {
+		if len(all) == 0 {
+			return `{ deny: ">" }` // an empty list would allow everything
+		}
+		quoted := make([]string, len(all))
+		for i, s := range all {
+			quoted[i] = fmt.Sprintf("%q", s)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	}
+	return fmt.Sprintf("permissions: {\n  publish: %s\n  subscribe: %s\n}\n", list(r.Publish), list(r.Subscribe))
+}
+
+// NSC returns the rights as the command of nsc for the user of that name.
+func (r Rights) NSC(user string) string {
+	return fmt.Sprintf("nsc edit user %s \\\n  --allow-pub '%s' \\\n  --allow-sub '%s'\n", user, strings.Join(r.Publish, ","), strings.Join(r.Subscribe, ","))
+}

@@ -1,0 +1,106 @@
+package durable
+
+import (
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// TestSingletonOpensAfterFullRestarts: nobody gives out the epochs of a singleton's shard, and its
+// processes count from 1 each time. The claim goes above the head; one that does not never opens.
+func TestSingletonOpensAfterFullRestarts(t *testing.T) {
+	d := newDesk(t, 1)
+	for i, state := range []string{"1", "2", "3"} {
+		s := d.single().open()
+		if i > 0 {
+			s.want("singleton", []string{"1", "2"}[i-1], uint64(i))
+		}
+		s.commit("singleton", state)
+		if got := s.core.Epoch(); got != uint64(i+1) {
+			t.Errorf("%s claimed under %d, want %d", s.home.name, got, i+1)
+		}
+	}
+	b := d.seat(0, 1)
+	b.run()
+	if b.core.State() != durable.Dropped {
+		t.Error("a claim that does not go above the head opens too: the scenario shows nothing")
+	}
+}
+
+// TestSingletonEndsItsPredecessor: a home that was taken for dead goes on. Its commit is not
+// acknowledged, and it drops the shard.
+func TestSingletonEndsItsPredecessor(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.single().open()
+	a.commit("singleton", "1")
+	b := d.single().open()
+	late := a.apply("singleton", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 99}, "late")
+	a.run()
+	if a.ready >= late || a.core.State() != durable.Dropped {
+		t.Errorf("the former home acknowledges a commit behind another's claim, state %d", a.core.State())
+	}
+	b.want("singleton", "1", 1)
+	b.commit("singleton", "2")
+	d.single().open().want("singleton", "2", 2)
+}
+
+// TestSingletonGoesAboveAHeadThatItMeets: two homes have read the same head. The write of the
+// second meets the first one's, which has the epoch that it had chosen.
+func TestSingletonGoesAboveAHeadThatItMeets(t *testing.T) {
+	d := newDesk(t, 1)
+	d.single().open().commit("singleton", "1")
+	b := d.single()
+	b.hold = only(durable.OpSetHead)
+	b.run()
+	a := d.single().open()
+	a.commit("singleton", "2")
+	b.hold = nil
+	b.bring(b.held[0])
+	b.open().want("singleton", "2", 2)
+	if a.core.Epoch() != 2 || b.core.Epoch() != 3 {
+		t.Errorf("epochs %d and %d, want 2 and 3", a.core.Epoch(), b.core.Epoch())
+	}
+	a.apply("singleton", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 99}, "late")
+	a.run()
+	if a.core.State() != durable.Dropped {
+		t.Errorf("the first home goes on, state %d", a.core.State())
+	}
+}
+
+// TestSingletonDoesNotClimbBehindItsClaim: a home whose claim is in the log keeps its epoch. It
+// finds the log trimmed by its successor, and does not take the shard back.
+func TestSingletonDoesNotClimbBehindItsClaim(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.single()
+	a.hold = only(durable.OpRead)
+	a.run()
+	b := d.single().open()
+	b.commit("singleton", "1")
+	b.core.Checkpoint(d.w.clock())
+	b.run()
+	a.hold = nil
+	a.bring(a.held[0])
+	a.run()
+	if a.core.State() != durable.Dropped || a.core.Epoch() != 1 {
+		t.Errorf("state %d, epoch %d: want that it ends under 1", a.core.State(), a.core.Epoch())
+	}
+	b.commit("singleton", "2")
+	d.single().open().want("singleton", "2", 2)
+}
+
+// TestSingletonStartsAboveItsOwn: a process that claims anew starts above all epochs that it has
+// used, whatever head a stale replica shows it: an append of its former tenure may still arrive.
+func TestSingletonStartsAboveItsOwn(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.single()
+	a.hold = only(durable.OpSetHead)
+	a.run()
+	former := a.core.Epoch()
+	a.core.Drop()
+	a.hold, a.held = nil, nil
+	a.claim(former + 1)
+	a.open().commit("singleton", "1")
+	if got := a.core.Epoch(); got <= former {
+		t.Errorf("claimed under %d, after %d", got, former)
+	}
+}

@@ -1,0 +1,160 @@
+package storeops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+// An Image is all of a shard, without a log: its entities, the ids of commands that were applied,
+// tells that wait, and its journal.
+type Image struct {
+	Head    []byte // nil: the shard was never used
+	Records []store.Change
+}
+
+// imageOf has a shard of a store in memory, with the same log and records, write everything to
+// records, as a home does that leaves.
+func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {
+	if head.Revision == store.None {
+		return Image{}, nil
+	}
+	epoch, _, err := durable.HeadBy(head)
+	if err != nil {
+		return Image{}, err
+	}
+	back := memory.New().Client()
+	s := back.Shards()
+	copied := store.Head{Value: head.Value}
+	for i, a := range log {
+		p, err := s.Append(ctx, shard, store.Any, a.Data)
+		if err != nil {
+			return Image{}, err
+		}
+		if i == 0 {
+			copied.Since = p
+		}
+	}
+	fence, err := s.SetHead(ctx, shard, copied)
+	if err != nil {
+		return Image{}, err
+	}
+	changes := make([]store.Change, 0, len(records))
+	for _, r := range records {
+		changes = append(changes, store.Change{ID: r.Key, Value: r.Value})
+	}
+	if err := putAll(ctx, s, shard, fence, changes); err != nil {
+		return Image{}, err
+	}
+	if err := rest(ctx, back, shard, uint64(durablehost.Term(epoch)+1)<<32|1); err != nil {
+		return Image{}, err
+	}
+	now, err := s.Head(ctx, shard)
+	if err != nil {
+		return Image{}, err
+	}
+	image := Image{Head: now.Value}
+	for after := store.None; ; {
+		page, err := s.List(ctx, shard, after)
+		if err != nil || len(page) == 0 {
+			return image, err
+		}
+		for _, r := range page {
+			image.Records = append(image.Records, store.Change{ID: r.Key, Value: r.Value})
+			after = r.Revision
+		}
+	}
+}
+
+// rest opens a shard, and leaves it: everything is then in records.
+func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64) error {
+	var wg sync.WaitGroup
+	ctx, stop := context.WithCancel(ctx)
+	defer wg.Wait()
+	defer stop()
+	host := &durablehost.Process{
+		Store: s, Ctx: ctx, Spawn: wg.Go, Log: slog.New(slog.DiscardHandler),
+		Send:    func(context.Context, store.Shard, durable.Tell) bool { return false },
+		GivenUp: func(store.Shard, durable.Tell) {},
+	}
+	sh := durablehost.New(durablehost.Config{
+		Shard: shard, Store: s.Shards(), Node: writerName, Incarnation: rand.Uint64(), Host: host, Journal: durable.Journal{Kept: true},
+	})
+	defer sh.Close()
+	sh.Open(placed)
+	if _, err := sh.Tenure(ctx); err != nil {
+		return err
+	}
+	return sh.Leave(ctx, placed)
+}
+
+// putAll writes records, a few at a time.
+func putAll(ctx context.Context, s store.Shards, shard store.Shard, fence store.Revision, changes []store.Change) error {
+	for len(changes) > 0 {
+		n, bytes := 0, 0
+		for n < len(changes) && n < store.MaxGet && (n == 0 || bytes+len(changes[n].Value) < store.ListBytes) {
+			bytes += len(changes[n].Value)
+			n++
+		}
+		if _, err := s.Put(ctx, shard, fence, changes[:n]); err != nil {
+			return fmt.Errorf("shard %v: %w", shard, err)
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// ErrUsed is a shard that cannot be restored as a whole, since it has been used; test with errors.Is.
+var ErrUsed = errors.New("the shard has been used")
+
+// Restore writes a part of an image. The shard must never have been used, or have been restored only;
+// otherwise nothing is written, and Restore fails with ErrUsed. It can be opened once the last
+// part is there.
+func (w *Writer) Restore(ctx context.Context, number int, part Image, first, last bool) error {
+	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
+	head, err := s.Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	if first {
+		_, node, err := durable.HeadBy(head)
+		position, errLast := w.store.Last(ctx, shard)
+		switch {
+		case err != nil || errLast != nil:
+			return errors.Join(err, errLast)
+		case position != store.Start, head.Revision != store.None && (node != writerName || !w.Replace):
+			return fmt.Errorf("shard %v: %w", shard, ErrUsed)
+		}
+	}
+	epoch, err := durablehost.StoreEpoch(w.placed(), 0)
+	if err != nil {
+		return err
+	}
+	fence := head.Revision
+	set := func(whole bool) error {
+		next, err := durable.RestoredHead(part.Head, writerName, w.incarnation, epoch, whole)
+		if err != nil {
+			return err
+		}
+		next.Revision = fence
+		fence, err = s.SetHead(ctx, shard, next)
+		return err
+	}
+	if first {
+		if err := set(false); err != nil {
+			return err
+		}
+	}
+	if err := putAll(ctx, s, shard, fence, part.Records); err != nil || !last {
+		return err
+	}
+	return set(true)
+}

@@ -1,0 +1,171 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Info is what a call says about itself beside its arguments.
+type Info struct {
+	// Gateway is the caller in another language for which a member makes the call; "": none.
+	// Members believe it of members alone.
+	Gateway string
+	// Told: a tell that is delivered as a call, because its sender awaits its end.
+	Told    bool
+	Headers []Header
+}
+
+// A Header is one header of a call. Its key has 1 to MaxHeaderKey of [a-z0-9_-].
+type Header struct{ Key, Value string }
+
+// Bounds of the headers of one call.
+const (
+	MaxHeaders     = 32
+	MaxHeaderBytes = 4 << 10 // of all keys and values together
+	MaxHeaderKey   = 64
+)
+
+// Field numbers of Info and Header in framepb/frame.proto.
+const (
+	infoGateway = 1
+	infoTold    = 2
+	infoHeaders = 3
+
+	headerKey   = 1
+	headerValue = 2
+)
+
+// ErrHeaders is wrapped by errors about headers that break a bound.
+var ErrHeaders = errors.New("bad headers")
+
+// Check returns an error if the headers break one of the bounds.
+func (i *Info) Check() error {
+	if n := len(i.Headers); n > MaxHeaders {
+		return fmt.Errorf("%w: there are %d (want at most %d)", ErrHeaders, n, MaxHeaders)
+	}
+	size := 0
+	for at, h := range i.Headers {
+		if !goodHeaderKey(h.Key) {
+			return fmt.Errorf("%w: key %q (want 1 to %d of a-z 0-9 _ -)", ErrHeaders, bounded.Text(h.Key), MaxHeaderKey)
+		}
+		for _, other := range i.Headers[:at] {
+			if other.Key == h.Key {
+				return fmt.Errorf("%w: %s is there twice", ErrHeaders, h.Key)
+			}
+		}
+		size += len(h.Key) + len(h.Value)
+	}
+	if size > MaxHeaderBytes {
+		return fmt.Errorf("%w: they have %d bytes (want at most %d)", ErrHeaders, size, MaxHeaderBytes)
+	}
+	return nil
+}
+
+func goodHeaderKey(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= MaxHeaderKey
+}
+
+// Append appends the encoded Info; nothing for the zero one.
+func (i *Info) Append(b []byte) []byte {
+	b = appendString(b, infoGateway, i.Gateway)
+	if i.Told {
+		b = appendUint(b, infoTold, 1)
+	}
+	for _, h := range i.Headers {
+		one := appendString(nil, headerKey, h.Key)
+		one = appendString(one, headerValue, h.Value)
+		b = protowire.AppendTag(b, infoHeaders, protowire.BytesType)
+		b = protowire.AppendBytes(b, one)
+	}
+	return b
+}
+
+// ParseInfo decodes an Info. It refuses one that breaks a bound, before it allocates more than the
+// bound allows.
+func ParseInfo(b []byte) (i Info, err error) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return Info{}, malformed("info", n)
+		}
+		b = b[n:]
+		var v []byte
+		switch {
+		case num == infoTold && typ == protowire.VarintType:
+			var told uint64
+			told, n = protowire.ConsumeVarint(b)
+			i.Told = told != 0
+		case typ == protowire.BytesType:
+			v, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return Info{}, malformed("info field", n)
+		}
+		b = b[n:]
+		if typ != protowire.BytesType {
+			continue
+		}
+		if err := i.set(num, v); err != nil {
+			return Info{}, err
+		}
+	}
+	return i, i.Check()
+}
+
+func (i *Info) set(num protowire.Number, v []byte) error {
+	switch num {
+	case infoGateway:
+		i.Gateway = string(v)
+		return transport.CheckName("gateway caller", i.Gateway)
+	case infoHeaders:
+		if len(i.Headers) == MaxHeaders || len(v) > MaxHeaderBytes+2*protowire.SizeVarint(MaxHeaderBytes)+2 {
+			return fmt.Errorf("%w: more than %d, or one of %d bytes (want at most %d)", ErrHeaders, MaxHeaders, len(v), MaxHeaderBytes)
+		}
+		h, err := parseHeader(v)
+		i.Headers = append(i.Headers, h)
+		return err
+	}
+	return nil
+}
+
+func parseHeader(b []byte) (h Header, err error) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return h, malformed("header", n)
+		}
+		b = b[n:]
+		if typ != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+				return h, malformed("header field", n)
+			}
+			b = b[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return h, malformed("header field", n)
+		}
+		b = b[n:]
+		switch num {
+		case headerKey:
+			h.Key = string(v)
+		case headerValue:
+			h.Value = string(v)
+		}
+	}
+	return h, nil
+}

@@ -1,0 +1,251 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture/guest"
+	shard "github.com/shardgen/shardgen/runtime"
+	memorystore "github.com/shardgen/shardgen/store/memory"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+	"github.com/shardgen/shardgen/transport/nats/embedded"
+)
+
+// guests is a cluster of guests and keepers, which show their calls to the test.
+type guests struct {
+	*cluster
+	store  *memorystore.Server
+	mu     sync.Mutex
+	seen   []string
+	intake []shard.HostOption // of both types
+}
+
+func newGuests(t *testing.T, tune func(*shard.Config), opts []shard.HostOption, names ...string) *guests {
+	g := &guests{cluster: emptyCluster(t), store: memorystore.New(), intake: append(opts, shard.MinHosts(len(names)))}
+	g.tune = func(c *shard.Config) {
+		c.Store = g.store.Client()
+		if tune != nil {
+			tune(c)
+		}
+	}
+	for _, name := range names {
+		n := shard.New(g.config(name))
+		g.host(n)
+		require.NoError(t, n.Start(testContext(t)))
+		g.nodes[name] = n
+	}
+	return g
+}
+
+func (g *guests) host(n *shard.Node) {
+	callers, keepers := guest.NewGuestClient(n), guest.NewKeeperClient(n)
+	require.NoError(g.t, guest.HostGuest(n, func() *guest.Guest {
+		return &guest.Guest{
+			Seen: g.see, Guests: func(id string) guest.GuestRef { return callers.Ref(id) },
+			Keeper: func(id string) guest.KeeperRef { return keepers.Ref(id) }, Tells: func(id string) guest.KeeperTell { return keepers.Tell(id) },
+		}
+	}, g.intake...))
+	require.NoError(g.t, guest.HostKeeper(n, func() *guest.Keeper {
+		return &guest.Keeper{
+			Seen: g.see, Guests: func(id string) guest.GuestTell { return callers.Tell(id) },
+			Peers: func(id string) guest.KeeperTell { return keepers.Tell(id) },
+		}
+	}, g.intake...))
+}
+
+func (g *guests) see(i shard.Info) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = append(g.seen, guest.Describe(i))
+}
+
+// await waits until the calls that the test was shown are these, in any order, and forgets them.
+func (g *guests) await(want ...string) {
+	g.t.Helper()
+	slices.Sort(want)
+	var got []string
+	require.Eventually(g.t, func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		got = slices.Clone(g.seen)
+		return len(got) >= len(want)
+	}, testPatience, testTick, "want %v", want)
+	slices.Sort(got)
+	require.Equal(g.t, want, got)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = nil
+}
+
+// at is an id whose entity lives at the node.
+func (g *guests) at(kind, node string) string {
+	g.t.Helper()
+	for i := range 10_000 {
+		id := fmt.Sprint("at-", node, "-", i)
+		for {
+			where, err := g.nodes[node].Locate(testContext(g.t), kind, id)
+			require.NoError(g.t, err)
+			if where.Node == node {
+				return id
+			}
+			if where.Node != "" {
+				break
+			}
+			_, _ = guest.NewGuestClient(g.nodes[node]).Ref(id).Who(testContext(g.t)) // places the kind
+			_, _ = guest.NewKeeperClient(g.nodes[node]).Ref(id).Count(testContext(g.t))
+		}
+	}
+	g.t.Fatal("no such id")
+	return ""
+}
+
+func header(t *testing.T, key, value string) context.Context {
+	t.Helper()
+	ctx, err := shard.WithHeader(testContext(t), key, value)
+	require.NoError(t, err)
+	return ctx
+}
+
+// TestCallInfo: a method learns who calls, and the headers: from the same process, from another
+// member, from a client, from an entity, and of tells; volatile and durable alike.
+func TestCallInfo(t *testing.T) {
+	g := newGuests(t, nil, nil, "a", "b")
+	conn := g.dial("web")
+	callers := map[string]shard.Caller{"member a": g.nodes["a"], "member b": g.nodes["b"], "client web": conn}
+	for _, home := range []string{"a", "b"} {
+		id, keeper := g.at("Guest", home), g.at("Keeper", home)
+		for name, caller := range callers {
+			refs, keepers := guest.NewGuestClient(caller), guest.NewKeeperClient(caller)
+			for range 2 { // the first activates
+				got, err := refs.Ref(id).Who(header(t, "Tenant", "acme"))
+				require.NoError(t, err)
+				require.Equal(t, name+": Guest/"+id+".Who tenant=acme", got)
+				got, err = keepers.Ref(keeper).Who(header(t, "tenant", "acme"))
+				require.NoError(t, err)
+				require.Equal(t, name+": Keeper/"+keeper+".Who tenant=acme", got)
+				got, err = keepers.Ref(keeper).Look(header(t, "tenant", "acme"))
+				require.NoError(t, err)
+				require.Equal(t, name+": Keeper/"+keeper+".Look tenant=acme", got)
+			}
+			got, err := refs.Ref(id).Who(testContext(t))
+			require.NoError(t, err)
+			require.Equal(t, name+": Guest/"+id+".Who", got)
+
+			require.NoError(t, refs.Tell(id).Note(testContext(t)))
+			g.await(name + ": Guest/" + id + ".Note told")
+			require.NoError(t, refs.Tell(id).Note(header(t, "tenant", "acme")))
+			g.await(name + ": Guest/" + id + ".Note told tenant=acme")
+			require.NoError(t, keepers.Tell(keeper).Note(header(t, "tenant", "acme")))
+			g.await(name + ": Keeper/" + keeper + ".Note told tenant=acme")
+		}
+	}
+}
+
+// TestCallInfoOfNestedCalls: the caller of a nested call is the entity that makes it. Headers are
+// passed on by hand, and by nothing else.
+func TestCallInfoOfNestedCalls(t *testing.T) {
+	g := newGuests(t, nil, nil, "a", "b")
+	conn := g.dial("web")
+	for _, home := range []string{"a", "b"} {
+		first := g.at("Guest", home)
+		for _, target := range []string{"a", "b"} {
+			to, keeper := g.at("Guest", target)+"", g.at("Keeper", target)
+			if to == first {
+				continue // it would be called in a circle
+			}
+			refs := guest.NewGuestClient(conn)
+			by := "member " + home + " for Guest/" + first + ": "
+			got, err := refs.Ref(first).Pass(header(t, "tenant", "acme"), to, "", "")
+			require.NoError(t, err)
+			require.Equal(t, by+"Guest/"+to+".Who", got)
+			got, err = refs.Ref(first).Pass(header(t, "tenant", "acme"), to, "tenant", "other")
+			require.NoError(t, err)
+			require.Equal(t, by+"Guest/"+to+".Who tenant=other", got)
+			got, err = refs.Ref(first).PassKeeper(header(t, "tenant", "acme"), keeper, "tenant", "other")
+			require.NoError(t, err)
+			require.Equal(t, by+"Keeper/"+keeper+".Who tenant=other", got)
+			require.NoError(t, refs.Ref(first).TellKeeper(header(t, "tenant", "acme"), keeper, "trace", "1"))
+			g.await("member " + home + ": Keeper/" + keeper + ".Note told trace=1")
+		}
+		// Tells of a durable turn wait in its log, with their headers.
+		keeper, to := g.at("Keeper", home), g.at("Guest", home)
+		require.NoError(t, guest.NewKeeperClient(conn).Ref(keeper).Tell(header(t, "tenant", "acme"), "else", "trace", "2"))
+		g.await("member "+home+": Guest/else.Note told trace=2", "member "+home+": Keeper/else.Note told trace=2")
+		require.NoError(t, guest.NewKeeperClient(conn).Ref(keeper).Tell(header(t, "tenant", "acme"), to, "", ""))
+		g.await("member "+home+": Guest/"+to+".Note told", "member "+home+": Keeper/"+to+".Note told")
+	}
+}
+
+// TestHeaderBounds: WithHeader fails beyond the bounds, and replaces a header of the same key.
+func TestHeaderBounds(t *testing.T) {
+	ctx := context.Background()
+	for key, want := range map[string]string{"": "key", "a b": "key", strings.Repeat("k", 65): "key", "ü": "key"} {
+		_, err := shard.WithHeader(ctx, key, "v")
+		require.ErrorContains(t, err, want, key)
+	}
+	for i := range 32 {
+		var err error
+		ctx, err = shard.WithHeader(ctx, fmt.Sprint("key-", i), "v")
+		require.NoError(t, err)
+	}
+	_, err := shard.WithHeader(ctx, "one-more", "v")
+	require.ErrorContains(t, err, "at most 32")
+	_, err = shard.WithHeader(ctx, "KEY-3", "again")
+	require.NoError(t, err, "it replaces one")
+	_, err = shard.WithHeader(ctx, "key-3", strings.Repeat("x", 4096))
+	require.ErrorContains(t, err, "at most 4096")
+	_, ok := shard.CallInfo(ctx)
+	require.False(t, ok, "it belongs to no turn")
+}
+
+// TestCallInfoOfGateway: a caller in another language is known by the name in its subject, at the
+// node that takes the request and at another one, and its headers reach the method.
+func TestCallInfoOfGateway(t *testing.T) {
+	server, err := embedded.Start(embedded.Options{})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+	g := newGuests(t, func(c *shard.Config) {
+		c.Transport, c.Gateway = natstransport.New(server.ClientURL()), true
+	}, nil, "a", "b")
+	nc, err := nats.Connect(server.ClientURL(), nats.CustomInboxPrefix("_INBOX.php"))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	for _, subject := range []string{"Guest." + "Who." + g.at("Guest", "a"), "Guest.Who." + g.at("Guest", "b"), "Keeper.Who." + g.at("Keeper", "a"), "Keeper.Who." + g.at("Keeper", "b")} {
+		for range 8 { // either node takes it
+			m := nats.NewMsg("sh.test.g.php." + subject)
+			m.Data = []byte("{}")
+			m.Header.Set("Tenant", "acme")
+			answer, err := nc.RequestMsgWithContext(testContext(t), m)
+			require.NoError(t, err)
+			word := strings.Split(subject, ".")
+			require.JSONEq(t, fmt.Sprintf(`{"result1":"gateway php: %s/%s.Who tenant=acme"}`, word[0], word[2]), string(answer.Data))
+		}
+	}
+	for key, want := range map[string]string{"many": "at most 32", "long": "at most 4096", "bad key": "key", "twice": "twice"} {
+		m := nats.NewMsg("sh.test.g.php.Guest.Who.x")
+		switch key {
+		case "many":
+			for i := range 33 {
+				m.Header.Set(fmt.Sprint("key-", i), "")
+			}
+		case "long":
+			m.Header.Set(key, strings.Repeat("x", 4096))
+		case "twice":
+			m.Header.Add(key, "1")
+			m.Header.Add(key, "2")
+		default:
+			m.Header.Set("bad!key", "")
+		}
+		answer, err := nc.RequestMsgWithContext(testContext(t), m)
+		require.NoError(t, err)
+		require.Contains(t, answer.Header.Get("Shard-Error"), want)
+		require.Equal(t, "not executed", answer.Header.Get("Shard-Outcome"))
+	}
+}

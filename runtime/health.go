@@ -1,0 +1,312 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Health is the health of a node or a connection at one moment. Package health serves it
+// over HTTP and reports it to systemd.
+type Health struct {
+	// Live reports whether the process may go on: it is false when the node or the
+	// connection has ended, and when the node's control loop has not run for 30s. Then
+	// only a new process helps.
+	Live bool
+	// Ready reports whether the node is a full member that may run turns, or a member
+	// serves the connection. It is false as soon as the node begins to leave, and while
+	// the broker cannot be reached. A node that hosts durable types is not ready while
+	// the store does not answer.
+	Ready bool
+	// Ending reports whether the node leaves or the process stops, or has: it will not be
+	// ready again.
+	Ending bool
+	// Reasons name the faults, each in a sentence without a full stop: first the reasons
+	// why Live or Ready is false, then faults elsewhere in the cluster as this process sees
+	// it, such as shards without a home. None if there are no faults.
+	Reasons []string
+}
+
+// vitals are the facts from which a process judges its health. Texts are "" if nothing is
+// wrong.
+type vitals struct {
+	ended   string // the reason why it has ended
+	ending  bool
+	stuck   time.Duration // how long the control loop has not run
+	stopped string        // why it has not started, or stops
+	away    time.Duration // how long it has had no connection to the broker
+	outside string        // why it is not a full member, or no member serves it
+	leaving string
+	lease   string // why it runs no turns
+	store   string // the fault of the store
+	notes   []string
+}
+
+// loopPatience is how long the control loop may not run before only a new process helps.
+const loopPatience = 30 * time.Second
+
+// maxNotes bounds the notes of a Health.
+const maxNotes = 10
+
+// health judges v.
+func (v vitals) health() Health {
+	if v.ended != "" {
+		return Health{Ending: true, Reasons: []string{v.ended}}
+	}
+	h := Health{Live: v.stuck < loopPatience, Ending: v.ending || v.leaving != ""}
+	if !h.Live {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("the control loop has not run for %v", tenths(v.stuck)))
+	}
+	if v.away > 0 {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("the broker has not been reached for %v", tenths(v.away)))
+	}
+	for _, why := range []string{v.stopped, v.outside, v.leaving, v.lease, v.store} {
+		if why != "" {
+			h.Reasons = append(h.Reasons, why)
+		}
+	}
+	h.Ready = len(h.Reasons) == 0
+	if more := len(v.notes) - maxNotes; more > 0 {
+		v.notes = append(v.notes[:maxNotes:maxNotes], fmt.Sprintf("and %d more", more))
+	}
+	h.Reasons = append(h.Reasons, v.notes...)
+	return h
+}
+
+// tenths rounds d up to a tenth of a second.
+func tenths(d time.Duration) time.Duration {
+	const tenth = 100 * time.Millisecond
+	return (d + tenth - 1).Truncate(tenth)
+}
+
+// nodeHealth is the implementation of Node.Health.
+func nodeHealth(n *Node, now time.Time) Health {
+	n.mu.Lock()
+	state, err, leaveAt := n.state, n.err, n.leaveAt
+	if state == stateStarted && n.cfg.Store != nil {
+		n.probe.ask(now, func() error { return askStore(n) }, n.driver.wg.Go) // n.mu orders it before the wait for the group
+	}
+	n.mu.Unlock()
+	v := vitals{}
+	switch state {
+	case stateNew:
+		v.stopped = "the node is not started"
+	case stateOpening:
+		v.stopped = "the node connects to the broker and the store"
+	case stateEnding:
+		v.ending, v.stopped = true, endText("the node stops", err)
+		select {
+		case <-n.done:
+			v.ended = endText("the node has stopped", err)
+		default:
+		}
+	case stateStarted:
+		examine(n.control, &v, now)
+		if !leaveAt.IsZero() && v.leaving == "" {
+			v.leaving = "the node drains: it leaves the cluster next"
+			if d := leaveAt.Sub(now); d > 0 {
+				v.leaving = fmt.Sprintf("the node drains: it still serves, and leaves the cluster in %v", tenths(d))
+			}
+		}
+		if v.outside == joinText {
+			v.outside = "the node is not up: " + n.whyNotUp()
+		}
+		if why := n.probe.said(now); why != "" && hostsDurable(n) {
+			v.store = why
+		} else if why != "" {
+			v.notes = append(v.notes, why)
+		}
+	}
+	return v.health()
+}
+
+func endText(text string, err error) string {
+	if err != nil {
+		return text + ": " + err.Error()
+	}
+	return text
+}
+
+// joinText stands for the reason why a node is not up yet.
+const joinText = "not up"
+
+// examine adds the knowledge of the control loop of a node that is started.
+func examine(c *controlLoop, v *vitals, now time.Time) {
+	drv := c.driver
+	v.stuck = c.pulse.stuck(drv.lease.Now())
+	v.away = away(drv, now)
+	view := c.member.View()
+	if view == nil || view.SelfStatus < membership.Up {
+		v.outside = joinText
+	} else if view.SelfStatus != membership.Up {
+		v.leaving = fmt.Sprintf("the node leaves the cluster and is %v", view.SelfStatus)
+	} else if !drv.lease.Valid() {
+		v.lease = noContact(drv.self.Name)
+	}
+	if view == nil {
+		return
+	}
+	noted := false
+	for _, m := range view.ByAge {
+		switch {
+		case m.Status == membership.Down && m.MayRun():
+			v.notes = append(v.notes, fmt.Sprintf("%s was downed, and its shards wait until it certainly runs no turns", m.Name))
+		case m.Status != membership.Down && !m.Reachable:
+			v.notes = append(v.notes, fmt.Sprintf("%s cannot be reached (%v) and is not downed yet", m.Name, m.Evidence))
+		default:
+			continue
+		}
+		noted = true
+	}
+	if !noted && !view.Converged {
+		v.notes = append(v.notes, "the members do not agree: "+view.Why)
+	}
+	noteHomes(drv, v, c.member.Reasons(), now)
+}
+
+// noteHomes notes the types whose shards have no homes, or whose calls wait for one.
+func noteHomes(drv *driver, v *vitals, reasons *control.Reasons, now time.Time) {
+	table, kinds := drv.table.Load(), *drv.kinds.Load()
+	names := table.Kinds()
+	for name := range kinds {
+		if table.Kind(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		k := table.Kind(name)
+		waiting, homeless := drv.heldFor(name), homeless(k)
+		if waiting+homeless == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d calls of %s wait for a home", waiting, name)
+		if homeless > 0 {
+			text = fmt.Sprintf("%d of %d shards of %s have no home, and %d calls wait", homeless, k.Shards(), name, waiting)
+		}
+		why := reasons.Lately(name, now)
+		if why == "" && waiting > 0 {
+			why, _ = drv.ctl.waits(name, now)
+		}
+		if why != "" {
+			text += ": " + why
+		}
+		v.notes = append(v.notes, text)
+	}
+}
+
+// homeless counts the shards of a type without a home; none if no shard ever had one.
+func homeless(k *placement.Kind) int {
+	count := int(k.Shards())
+	for e := range k.All() {
+		if !e.Owner.IsZero() {
+			count--
+		}
+	}
+	return count
+}
+
+// away is how long one of the process's channels has had no connection to the broker.
+func away(drv *driver, now time.Time) time.Duration {
+	channels := []transport.Channel{transport.Control}
+	for lane := range drv.cfg.Lanes {
+		channels = append(channels, transport.Channel(lane))
+	}
+	return drv.reach.away(now, channels...)
+}
+
+func hostsDurable(n *Node) bool {
+	return slices.ContainsFunc(n.hosted(), func(h *host) bool { return h.desc.Durable })
+}
+
+func askStore(n *Node) error {
+	ctx, cancel := context.WithTimeout(n.driver.ctx, storePatience)
+	defer cancel()
+	_, err := durablehost.LastTerm(ctx, n.cfg.Store, n.cfg.Cluster)
+	return err
+}
+
+// connHealth is the implementation of Conn.Health.
+func connHealth(c *Conn, now time.Time) Health {
+	v := vitals{away: away(c.driver, now)}
+	select {
+	case <-c.done:
+		v.ended = "the connection is closed"
+		return v.health()
+	default:
+	}
+	if c.driver.closed() {
+		v.ending, v.stopped = true, "the connection is being closed"
+	}
+	c.mu.Lock()
+	silent := now.Sub(c.heardAt)
+	c.mu.Unlock()
+	if silent > 2*control.HelloEvery {
+		v.outside = fmt.Sprintf("no member has answered this process for %v", tenths(silent))
+	}
+	noteHomes(c.driver, &v, &c.reasons, now)
+	return v.health()
+}
+
+// A storeProbe asks the store whether it answers, at most every probeEvery and only when
+// somebody asks for the node's health. The zero value is ready for use. It is safe for
+// concurrent use.
+type storeProbe struct {
+	mu      sync.Mutex
+	running bool
+	began   time.Time // of the latest question
+	failing time.Time // of the first question in a row without an answer; zero: the latest was answered
+	err     error
+}
+
+// A question to the store may take storePatience.
+const (
+	storePatience   = 2 * time.Second
+	probeEvery      = 5 * time.Second
+	probeAgainAfter = time.Second // while it does not answer
+)
+
+// ask asks the store on a goroutine that spawn starts, unless that was just done.
+func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pause := probeEvery
+	if !p.failing.IsZero() {
+		pause = probeAgainAfter
+	}
+	if p.running || now.Sub(p.began) < pause {
+		return
+	}
+	p.running, p.began = true, now
+	spawn(func() {
+		err := answers()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.running, p.err = false, err
+		switch {
+		case err == nil:
+			p.failing = time.Time{}
+		case p.failing.IsZero():
+			p.failing = now
+		}
+	})
+}
+
+// said returns the fault of the store; "" if it has answered.
+func (p *storeProbe) said(now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failing.IsZero() || errors.Is(p.err, context.Canceled) {
+		return ""
+	}
+	return fmt.Sprintf("the store has not answered for %v: %v", tenths(now.Sub(p.failing)), p.err)
+}

@@ -1,0 +1,78 @@
+package memory
+
+import (
+	"slices"
+	"time"
+)
+
+// A route is what keeps messages in order: a channel and a receiver.
+type route struct {
+	from *channel
+	to   string
+}
+
+// late has messages that are on their way. The broker's mutex guards it.
+type late struct {
+	messages []lateMessage // in the order in which they are due
+	last     map[route]time.Time
+	timer    *time.Timer
+}
+
+type lateMessage struct {
+	envelope
+	due time.Time
+}
+
+// holds reports whether earlier messages on e's route are on their way.
+func (l *late) holds(e envelope) bool {
+	_, ok := l.last[e.route()]
+	return ok
+}
+
+// add has e handed over after d by a call of deliver, which begin begins, and not before earlier
+// messages on its route.
+func (l *late) add(e envelope, d time.Duration, begin func()) {
+	due, r := time.Now().Add(d), e.route()
+	if last := l.last[r]; due.Before(last) {
+		due = last
+	}
+	if l.last == nil {
+		l.last = map[route]time.Time{}
+	}
+	l.last[r] = due
+	i := len(l.messages)
+	for i > 0 && l.messages[i-1].due.After(due) {
+		i--
+	}
+	l.messages = slices.Insert(l.messages, i, lateMessage{e, due})
+	if i > 0 {
+		return // the timer is for an earlier one
+	}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(d, begin)
+	} else {
+		l.timer.Reset(time.Until(due))
+	}
+}
+
+// drop loses all messages.
+func (l *late) drop() {
+	l.messages = nil
+	clear(l.last)
+}
+
+// deliver hands over the messages that are due.
+func (l *late) deliver(now time.Time, hand func(envelope)) {
+	n := 0
+	for ; n < len(l.messages) && !l.messages[n].due.After(now); n++ {
+		e := l.messages[n].envelope
+		if r := e.route(); !l.last[r].After(l.messages[n].due) {
+			delete(l.last, r)
+		}
+		hand(e)
+	}
+	l.messages = slices.Delete(l.messages, 0, n)
+	if len(l.messages) > 0 {
+		l.timer.Reset(l.messages[0].due.Sub(now))
+	}
+}

@@ -1,0 +1,77 @@
+package natstransport
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A denial is the server's refusal of a subject to this process's user.
+type denial struct {
+	cause error
+	role  string // arguments of shardctl permissions
+}
+
+// Error names the right that is missing, and the command that prints all that the user needs.
+func (e *denial) Error() string {
+	return fmt.Sprintf("denied by the broker: %v (grant it: shardctl permissions %s prints the rights that this process needs)", e.cause, e.role)
+}
+
+// Unwrap returns the server's words.
+func (e *denial) Unwrap() error { return e.cause }
+
+// isDenial reports whether an error names the right that is missing.
+func isDenial(err error) bool {
+	var d *denial
+	return errors.As(err, &d)
+}
+
+// deny explains an error of the server if it refuses a subject.
+func deny(err error, role string) error {
+	if !errors.Is(err, nats.ErrPermissionViolation) || isDenial(err) {
+		return err
+	}
+	return &denial{err, role}
+}
+
+// workerRole are the arguments of shardctl permissions for a member.
+func workerRole(cluster string) string { return "worker -cluster " + cluster }
+
+// roleOf are the arguments of shardctl permissions for a process.
+func roleOf(cluster string, self transport.Address) string {
+	user := " -cluster " + cluster + " -name " + self.Name
+	switch identity.Of(self.Incarnation) {
+	case identity.Client:
+		return "client" + user
+	case identity.Reader:
+		return "reader" + user
+	case identity.Operator:
+		return "operator" + user
+	}
+	return workerRole(cluster)
+}
+
+// deniedSubject is the subject that the server's error names, and whether it refused a publish.
+func deniedSubject(err error) (subject string, publish bool) {
+	text := err.Error()
+	_, quoted, ok := strings.Cut(text, `"`)
+	if !ok {
+		return "", false
+	}
+	subject, _, _ = strings.Cut(quoted, `"`)
+	return subject, strings.Contains(strings.ToLower(text), "publish")
+}
+
+// refusedToPublish reports whether the server refused a publish, and not a subscription.
+func refusedToPublish(err error) bool {
+	_, publish := deniedSubject(err)
+	return publish && errors.Is(err, nats.ErrPermissionViolation)
+}
+
+// wordProbe ends subjects that nobody subscribes to.
+const wordProbe = "probe"
