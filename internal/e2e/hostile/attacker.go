@@ -1,0 +1,207 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Attacker sends lies with the rights of one client. Its methods are for one goroutine.
+type Attacker struct {
+	nc      *nats.Conn
+	cluster string
+	name    string
+	members []transport.Address
+	random  *rand.Rand
+	sent    int
+	denied  atomic.Int64
+
+	mu       sync.Mutex
+	sessions map[link]uint64 // numbers that members gave to invented processes
+	seq      map[link]uint64 // of the last envelope that was sent there
+}
+
+// A link is an invented process and a member, on lane 0.
+type link struct {
+	own    uint64 // incarnation
+	member transport.Address
+}
+
+// invented is how many processes an Attacker keeps that have sessions with members.
+const invented = 64
+
+// NewAttacker connects as the client of that name. Members are those of the cluster.
+func NewAttacker(url, cluster, name string, members []transport.Address) (*Attacker, error) {
+	a := &Attacker{
+		cluster: cluster, name: name, members: members, random: rand.New(rand.NewPCG(1, 18)),
+		sessions: map[link]uint64{}, seq: map[link]uint64{},
+	}
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) { a.denied.Add(1) }))
+	if err != nil {
+		return nil, err
+	}
+	a.nc = nc
+	if _, err := nc.Subscribe(fmt.Sprintf("sh.%s.r.c.%s.>", cluster, name), a.hear); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Close ends the connection.
+func (a *Attacker) Close() { a.nc.Close() }
+
+// Sent returns how many messages were sent, and how many subjects the server has denied.
+func (a *Attacker) Sent() (sent int, denied int64) { return a.sent, a.denied.Load() }
+
+// hear learns the numbers of sessions, as a client does.
+func (a *Attacker) hear(m *nats.Msg) {
+	words := strings.Split(m.Subject, ".")
+	if len(words) < 8 || words[7] != "f" || words[6] == "ctl" {
+		return
+	}
+	own, err := strconv.ParseUint(words[5], 16, 64)
+	var r wire.FrameReader
+	h, _, headerErr := r.Header(m.Data)
+	if err != nil || headerErr != nil {
+		return
+	}
+	h.From.Name = strings.Clone(h.From.Name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sessions[link{own, h.From.Address}] = h.Session
+}
+
+// Self is the i-th invented process.
+func (a *Attacker) Self(i uint64) transport.Peer {
+	return transport.Peer{Address: transport.Address{Name: a.name, Incarnation: identity.Mark(identity.Client, i)}, Client: true}
+}
+
+// to is a subject on which the attacker may publish: channel is ctl, any or the number of a lane.
+func (a *Attacker) to(self transport.Peer, m transport.Address, channel string) string {
+	own := fmt.Sprintf("sh.%s.c.%s.%016x.", a.cluster, a.name, self.Incarnation)
+	if channel == "any" {
+		return own + channel
+	}
+	return own + fmt.Sprintf("%s.%016x.%s", m.Name, m.Incarnation, channel)
+}
+
+func (a *Attacker) anyMember() transport.Address { return a.members[a.random.IntN(len(a.members))] }
+
+// publish sends one message.
+func (a *Attacker) publish(subject string, data []byte) error {
+	a.sent++
+	return a.nc.Publish(subject, data)
+}
+
+// Settle waits until the server has everything, at most a minute.
+func (a *Attacker) Settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return a.nc.FlushWithContext(ctx)
+}
+
+// OpenSessions gets sessions of the invented processes with all members, as clients do that are
+// about to call.
+func (a *Attacker) OpenSessions(ctx context.Context) error {
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		missing := 0
+		for i := range uint64(invented) {
+			for _, m := range a.members {
+				self := a.Self(i)
+				if a.session(self, m) != 0 {
+					continue
+				}
+				missing++
+				h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Window: 1 << 20, Hello: 1}
+				if err := a.publish(a.to(self, m, "0"), wire.AppendFrameHeader(nil, &h)); err != nil {
+					return err
+				}
+			}
+		}
+		if missing == 0 {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d sessions are missing: %w", missing, ctx.Err())
+		}
+	}
+}
+
+func (a *Attacker) session(self transport.Peer, m transport.Address) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sessions[link{self.Incarnation, m}]
+}
+
+// Frame is a frame of an invented process with envelopes that a member takes for new ones.
+func (a *Attacker) Frame(self transport.Peer, m transport.Address, envelopes ...*wire.Envelope) []byte {
+	l := link{self.Incarnation, m}
+	a.mu.Lock()
+	session, seq := a.sessions[l], a.seq[l]
+	a.seq[l] = seq + uint64(len(envelopes))
+	a.mu.Unlock()
+	h := wire.FrameHeader{
+		Version: wire.FrameVersion, From: self, Seq: seq + 1, Count: uint32(len(envelopes)),
+		Window: 1 << 20, Session: session, Ack: 1 << 40, Handled: 1 << 40,
+	}
+	b := wire.AppendFrameHeader(nil, &h)
+	for _, e := range envelopes {
+		b = wire.AppendEnvelope(b, e)
+	}
+	return b
+}
+
+// SendFrame sends envelopes to a member as the i-th invented process, in its session.
+func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.Envelope) error {
+	self := a.Self(i % invented)
+	return a.publish(a.to(self, m, "0"), a.Frame(self, m, envelopes...))
+}
+
+// batch is after how many messages the server is waited for, so that it need not cut the connection.
+const batch = 256
+
+// Flood sends n messages of all kinds in turn, at most rate a second (0: as many as the server
+// takes).
+func (a *Attacker) Flood(ctx context.Context, n, rate int) error {
+	begin := time.Now()
+	kinds := liar{a}.kinds()
+	for i := range n {
+		if err := kinds[i%len(kinds)](uint64(i)); err != nil {
+			return err
+		}
+		if i%batch != batch-1 {
+			continue
+		}
+		if err := a.Settle(ctx); err != nil {
+			return err
+		}
+		if rate <= 0 {
+			continue
+		}
+		wait := time.NewTimer(time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return ctx.Err()
+		}
+	}
+	return a.Settle(ctx)
+}

@@ -1,0 +1,209 @@
+package hostile
+
+import (
+	"bytes"
+	"compress/flate"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A lie sends the i-th message of a flood.
+type lie func(i uint64) error
+
+// A liar makes the messages of an Attacker.
+type liar struct{ *Attacker }
+
+// kinds are the messages of a flood, each as often as the others.
+func (a liar) kinds() []lie {
+	packed := a.bomb()
+	bomb := func(i uint64) []byte { // seldom, or the flood would be one of bytes
+		if i/18%100 == 0 {
+			return packed
+		}
+		return packed[:100]
+	}
+	founder := transport.Peer{Address: transport.Address{Name: "z", Incarnation: 1}}
+	alive := must(message.Encode(message.Alive{Founder: founder.Address, Size: 1000}))
+	control := func(from func(i uint64) transport.Peer, topic wire.ControlTopic, body func(i uint64) []byte) lie {
+		return func(i uint64) error {
+			return a.publish(a.to(a.Self(i%invented), a.anyMember(), [...]string{"ctl", "any"}[i/7%2]), wire.SealControl(a.cluster, from(i), topic, body(i)))
+		}
+	}
+	asSelf := func(i uint64) transport.Peer { return a.Self(i % invented) }
+	asMember := func(uint64) transport.Peer { return transport.Peer{Address: a.anyMember()} }
+	asStranger := func(uint64) transport.Peer { return founder }
+	const (
+		gossip    = wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP
+		orders    = wire.ControlTopic_CONTROL_TOPIC_COORDINATOR
+		commands  = wire.ControlTopic_CONTROL_TOPIC_ADMIN
+		hellos    = wire.ControlTopic_CONTROL_TOPIC_GATEWAY
+		singleton = wire.ControlTopic_CONTROL_TOPIC_SINGLETON
+	)
+	return []lie{
+		a.randomBytes, a.mutated, a.inSession,
+		a.inventedFrame, a.inventedHello, a.forgedFrame, a.forbiddenSubject,
+		control(asSelf, gossip, func(uint64) []byte { return alive }),
+		control(asMember, gossip, func(uint64) []byte { return a.removal() }),
+		control(asStranger, gossip, bomb),
+		control(asSelf, gossip, bomb),
+		control(asSelf, commands, func(i uint64) []byte { return a.down(i) }),
+		control(asMember, commands, func(i uint64) []byte { return a.down(i) }),
+		control(asSelf, orders, a.move), control(asMember, orders, a.move),
+		control(asSelf, orders, func(i uint64) []byte {
+			return must(coordinator.Encode(coordinator.Ask{Kind: fmt.Sprint("K", i)}))
+		}),
+		control(asSelf, hellos, func(i uint64) []byte { return hello(fmt.Sprint("L", i)) }),
+		control(asSelf, singleton, func(uint64) []byte { return a.junk(200) }),
+	}
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err) // a message that this program makes
+	}
+	return b
+}
+
+func (a liar) junk(most int) []byte {
+	b := make([]byte, a.random.IntN(most))
+	for i := range b {
+		b[i] = byte(a.random.Uint32())
+	}
+	return b
+}
+
+func (a liar) randomBytes(i uint64) error {
+	return a.publish(a.to(a.Self(i%invented), a.anyMember(), [...]string{"ctl", "0", "any"}[i/5%3]), a.junk(300))
+}
+
+// mutated sends a frame that was right before some of its bytes were changed.
+func (a liar) mutated(i uint64) error {
+	self, m := a.Self(i%invented), a.anyMember()
+	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1 + a.random.Uint64N(9), Count: 2, Session: a.session(self, m)}
+	b := wire.AppendFrameHeader(nil, &h)
+	b = wire.AppendEnvelope(b, a.envelope(i))
+	b = wire.AppendEnvelope(b, a.envelope(i+1))
+	for range 1 + a.random.IntN(4) {
+		switch at := a.random.IntN(len(b)); a.random.IntN(3) {
+		case 0:
+			b[at] ^= 1 << a.random.IntN(8)
+		case 1:
+			b = b[:at+1]
+		case 2: // a huge number
+			b = append(b[:at:at], append([]byte{255, 255, 255, 255, 255, 255, 255, 255, 127}, b[at:]...)...)
+		}
+	}
+	return a.publish(a.to(self, m, "0"), b)
+}
+
+// inSession sends an envelope that a member reads.
+func (a liar) inSession(i uint64) error {
+	return a.SendFrame(i, a.anyMember(), a.envelope(i))
+}
+
+// envelope is one of any type, for entities that nobody else calls where it may be run.
+func (a liar) envelope(i uint64) *wire.Envelope {
+	member := transport.Peer{Address: a.anyMember()}
+	e := &wire.Envelope{
+		Type: wire.Type(1 + i%12), ID: i, Kind: []byte("Account"), Shard: 1 + a.random.Uint32N(1<<10),
+		Epoch: a.random.Uint64N(1 << 40), Entity: fmt.Appendf(nil, "evil-%d", i%100), Method: []byte("Add"), Payload: []byte{8, 1},
+	}
+	switch {
+	case e.Type == wire.TypeCancel:
+		e.ID, e.Entity = i%10_000, fmt.Appendf(nil, "web-%d", i%64)
+	case i%3 == 0:
+		e.Node = member
+	case i%3 == 1:
+		e.Chain = a.junk(40)
+	}
+	switch e.Type {
+	case wire.TypeReply, wire.TypeRefusal:
+		e.Code, e.Seq, e.Node = wire.CodeMoved, 1, transport.Peer{Address: transport.Address{Name: "ghost", Incarnation: 9}}
+	case wire.TypeFlush, wire.TypeFlushed, wire.TypeBarrier:
+		e.Via = member
+	case wire.TypeInit:
+		e.Payload, e.Last = wire.AppendRecord(nil, "web-1", []byte{16, 1}, wire.NotRemembered), true
+	}
+	return e
+}
+
+// inventedFrame asks for a session of a process that is not there.
+func (a liar) inventedFrame(i uint64) error {
+	self := a.Self(1<<32 + i)
+	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Window: 1 << 20, Hello: 1}
+	return a.publish(a.to(self, a.members[0], "0"), wire.AppendFrameHeader(nil, &h))
+}
+
+// inventedHello asks to be served as a process that is not there.
+func (a liar) inventedHello(i uint64) error {
+	self := a.Self(1<<33 + i)
+	return a.publish(a.to(self, a.members[0], "ctl"), wire.SealControl(a.cluster, self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, hello(fmt.Sprint("M", i))))
+}
+
+func hello(asks ...string) []byte {
+	return must(proto.Marshal(&wire.Gateway{Hello: &wire.GatewayHello{Lanes: 1, Frame: wire.FrameVersion, Asks: asks}}))
+}
+
+// forgedFrame is one in the name of a member, of an operator, or of another client.
+func (a liar) forgedFrame(i uint64) error {
+	self, m := a.Self(i%invented), a.anyMember()
+	from := [...]transport.Peer{
+		{Address: a.anyMember()},
+		{Address: transport.Address{Name: "web", Incarnation: identity.Mark(identity.Client, i)}, Client: true},
+		{Address: transport.Address{Name: a.name, Incarnation: identity.Mark(identity.Operator, i)}, Client: true},
+	}[i/11%3]
+	h := wire.FrameHeader{Version: wire.FrameVersion, From: from, Seq: 1, Count: 1, Window: 1 << 20, Hello: 1}
+	return a.publish(a.to(self, m, "0"), wire.AppendEnvelope(wire.AppendFrameHeader(nil, &h), a.envelope(i)))
+}
+
+// forbiddenSubject is one that the server denies.
+func (a liar) forbiddenSubject(i uint64) error {
+	m := a.anyMember()
+	at := fmt.Sprintf("%s.%016x", m.Name, m.Incarnation)
+	subject := [...]string{
+		"m.all", "m." + at + ".ctl", "c.web.4000000000000001." + at + ".0", "o." + a.name + ".do.c000000000000001." + at,
+		"r.c.web.4000000000000001.0.f", "r.m." + at + ".ctl.u.x", "g.any.Account.Add.web-1",
+	}[i/13%7]
+	return a.publish("sh."+a.cluster+"."+subject, a.junk(50))
+}
+
+func (a liar) removal() []byte {
+	return must(message.Encode(message.Removal{Target: uint32(a.anyMember().Incarnation)}))
+}
+
+func (a liar) down(i uint64) []byte {
+	return must(operator.Encode(i, &operator.Request{Command: operator.Down, Node: a.anyMember(), Force: true}, nil))
+}
+
+func (a liar) move(i uint64) []byte {
+	leader := a.members[0]
+	return must(coordinator.Encode(coordinator.MoveBegin{
+		Term: placement.Term{Number: uint32(1 + i%3), Incarnation: leader.Incarnation}, ShardID: placement.ShardID{Kind: "Account", Shard: 1 + a.random.Uint32N(1<<10)},
+		To: transport.Address{Name: "ghost", Incarnation: 9}, From: placement.MakeEpoch(1, 1), Epoch: placement.MakeEpoch(1, uint32(1000+i)),
+	}))
+}
+
+// bomb is a state of 8 million empty members, in 16 kB.
+func (a liar) bomb() []byte {
+	const member = 3<<3 | 2 // of wire.MembershipGossip
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestCompression)
+	if err != nil {
+		panic(err) // the level is right
+	}
+	_, _ = w.Write(bytes.Repeat([]byte{member, 0}, 8<<20)) // a buffer takes all
+	_ = w.Close()
+	return must(proto.Marshal(&wire.MembershipMessage{
+		Format: 1, Target: uint32(a.members[0].Incarnation),
+		Body: &wire.MembershipMessage_Gossip{Gossip: &wire.MembershipState{Gossip: packed.Bytes(), Compression: wire.MembershipState_DEFLATE}},
+	}))
+}

@@ -1,0 +1,135 @@
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// Command is the first argument of a program that is to be a member.
+const Command = "member"
+
+// clusterName is the cluster of a Siege.
+const clusterName = "siege"
+
+// Worker runs a member until stdin closes: args are the URL and the name. It reports its
+// state, with unused memory given back, for each line that it reads.
+func Worker(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	n := shard.New(shard.Config{
+		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]),
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }); err != nil {
+		return err
+	}
+	if err := n.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = n.Close() }()
+	report := json.NewEncoder(stdout)
+	for lines := bufio.NewScanner(stdin); lines.Scan(); {
+		debug.FreeOSMemory()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		state := State{Heap: m.HeapAlloc, Goroutines: runtime.NumGoroutine(), Counters: n.Counters()}
+		if err := n.Err(); err != nil {
+			state.Error = err.Error()
+		}
+		if err := report.Encode(state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A State is the report of a member about itself.
+type State struct {
+	Heap       uint64 // bytes in use
+	RSS, Peak  int    // bytes, as the kernel has them
+	Goroutines int
+	Counters   map[string]uint64
+	Error      string // why it has ended
+}
+
+// A process is a member in a process of its own.
+type process struct {
+	name    string
+	cmd     *exec.Cmd
+	release func()
+	stdin   io.WriteCloser
+	reports *json.Decoder
+}
+
+// startProcess starts this program as a member.
+func startProcess(url, name string, log io.Writer) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{name: name, cmd: exec.Command(self, Command, url, name)}
+	p.cmd.Stderr = log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.reports = json.NewDecoder(stdout)
+	if p.release, err = childproc.Start(p.cmd, nil); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// state asks the process for its state. An error means that it has ended.
+func (p *process) state() (s State, err error) {
+	if _, err = io.WriteString(p.stdin, "\n"); err == nil {
+		err = p.reports.Decode(&s)
+	}
+	if err == nil && s.Error != "" {
+		err = fmt.Errorf("it has ended: %s", s.Error)
+	}
+	if err != nil {
+		return s, fmt.Errorf("member %s: %w", p.name, err)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return s, err
+	}
+	for line := range strings.Lines(string(status)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		kB, _ := strconv.Atoi(words[1])
+		switch words[0] {
+		case "VmRSS:":
+			s.RSS = kB << 10
+		case "VmHWM:":
+			s.Peak = kB << 10
+		}
+	}
+	return s, nil
+}
+
+// end ends the process.
+func (p *process) end() {
+	_ = p.stdin.Close()
+	_ = p.cmd.Wait()
+	p.release()
+}
