@@ -1,0 +1,174 @@
+package shardtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// A Caller stands in for a cluster in unit tests of entities that call others: clients made
+// with it call plain structs of the test, on the caller's goroutine. It records the calls. It is
+// safe for concurrent use; the entities are called as the test calls them, not one at a time.
+//
+//	users := shardtest.NewCaller()
+//	users.Put("User", "ann", &auction.User{Money: 100})
+//	vase := &auction.Auction{Users: auction.NewUserClient(users)}
+type Caller struct {
+	mu       sync.Mutex
+	entities map[subject]any
+	failures map[subject]error
+	calls    []Call
+}
+
+var _ shard.Caller = (*Caller)(nil)
+
+type subject struct{ kind, id string }
+
+// A Call is a call that was made through a Caller.
+type Call struct {
+	Kind, ID, Method string
+	Tell             bool // it was one-way: nothing ran
+}
+
+// String reads like "User/ann.Reserve".
+func (c Call) String() string {
+	if c.Tell {
+		return fmt.Sprintf("tell %s/%s.%s", c.Kind, c.ID, c.Method)
+	}
+	return fmt.Sprintf("%s/%s.%s", c.Kind, c.ID, c.Method)
+}
+
+// NewCaller returns a Caller without entities: calls fail with ErrNoHost and outcome
+// NotExecuted, and tells are only recorded.
+func NewCaller() *Caller {
+	return &Caller{entities: map[subject]any{}, failures: map[subject]error{}}
+}
+
+// Put makes calls to an entity run on a struct, which must be a pointer to the struct of that
+// type. Id is as on the wire; of a singleton it is "singleton".
+func (c *Caller) Put(kind, id string, entity any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entities[subject{kind, id}] = entity
+}
+
+// Fail makes calls and tells to an entity fail with err, until it is called with nil. Callers
+// get err in a shard.CallError with that outcome. Nothing runs.
+func (c *Caller) Fail(kind, id string, outcome shard.Outcome, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.failures, subject{kind, id})
+	if err != nil {
+		c.failures[subject{kind, id}] = &shard.CallError{Kind: kind, ID: id, Outcome: outcome, Err: err}
+	}
+}
+
+// Calls returns the calls so far, in order.
+func (c *Caller) Calls() []Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.calls)
+}
+
+// note records a call and returns the entity, or why there is none.
+func (c *Caller) note(call Call) (entity any, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call)
+	at := subject{call.Kind, call.ID}
+	if failed, ok := c.failures[at].(*shard.CallError); ok {
+		err := *failed
+		err.Method = call.Method
+		return nil, &err
+	}
+	entity, ok := c.entities[at]
+	if !ok {
+		return nil, &shard.CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: shard.NotExecuted, Err: fmt.Errorf("%w: the test has no such entity (Put it)", shard.ErrNoHost)}
+	}
+	return entity, nil
+}
+
+// ShardInvoker is for generated code.
+func (c *Caller) ShardInvoker(k codegen.Kind) codegen.Invoker { return &invoker{c, k} }
+
+// An invoker makes the calls of one type.
+type invoker struct {
+	caller *Caller
+	kind   codegen.Kind
+}
+
+// Begin has the generated code call the struct.
+func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
+	if err := r.Err(); err != nil {
+		return codegen.Turn{}, i.Failed(r, method, false, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return codegen.Turn{}, i.Failed(r, method, false, err)
+	}
+	entity, err := i.caller.note(Call{Kind: i.kind.Name, ID: r.ID, Method: method})
+	if err != nil {
+		return codegen.Turn{}, err
+	}
+	return codegen.Turn{Entity: entity, Context: &turn{Context: ctx, kind: i.kind.Name, id: r.ID}}, nil
+}
+
+// Check returns nil.
+func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return nil }
+
+// Do is called where the entity is of another type than the code was generated for.
+func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
+	return nil, i.Failed(r, method, false, fmt.Errorf("%w: what Put was given is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
+}
+
+// Send records a tell.
+func (i *invoker) Send(_ context.Context, r *codegen.Ref, method string, _ []byte) error {
+	if err := r.Err(); err != nil {
+		return i.Failed(r, method, false, err)
+	}
+	_, err := i.caller.note(Call{Kind: i.kind.Name, ID: r.ID, Method: method, Tell: true})
+	if i.caller.failing(i.kind.Name, r.ID) {
+		return err
+	}
+	return nil
+}
+
+func (c *Caller) failing(kind, id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failures[subject{kind, id}] != nil
+}
+
+// Failed returns the caller's error.
+func (i *invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
+	outcome := shard.NotExecuted
+	if ran {
+		outcome = shard.Executed
+	}
+	return &shard.CallError{Kind: i.kind.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
+}
+
+// Locate returns nothing that a plain struct needs.
+func (i *invoker) Locate(id string) (hash uint64, number uint32, err error) {
+	return 0, 0, codegen.CheckID(id)
+}
+
+// A turn is the context of a method that runs on a struct of the test.
+type turn struct {
+	context.Context
+	kind, id string
+}
+
+// Value returns nil: a method does not see the values of its caller's context.
+func (t *turn) Value(any) any { return nil }
+
+// End returns the method's error as callers of a cluster get it. A panic goes on.
+func (t *turn) End(method string, panicked any, err error) error {
+	if panicked != nil {
+		panic(panicked)
+	}
+	return err
+}

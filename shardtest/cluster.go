@@ -1,0 +1,438 @@
+package shardtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
+	memorystore "github.com/shardgen/shardgen/store/memory"
+	"github.com/shardgen/shardgen/transport/memory"
+)
+
+// clientName is the name of the cluster's client, for faults too.
+const clientName = "client"
+
+// A Cluster is some nodes in this process, with a broker, a store and a client. Methods that
+// fail the test, which is said of each, are called on the test's own goroutine; the others may
+// be called on any.
+type Cluster struct {
+	t       testing.TB
+	options options
+	seed    uint64
+	virtual bool
+	begin   time.Time
+	broker  *memory.Broker
+	store   *memorystore.Server
+	random  *rand.Rand
+	log     *testLog
+
+	mu     sync.Mutex
+	nodes  map[string]*process
+	client *shard.Conn
+	storms uint64
+}
+
+// Run runs a test of a cluster in virtual time: in a bubble of testing/synctest, with the
+// cluster that [New] returns. When test has returned, the nodes are closed and Run looks for goroutines that
+// are left. As in every bubble, test must not call t.Run, t.Parallel or t.Deadline.
+func Run(t *testing.T, test func(t *testing.T, c *Cluster), opts ...Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		test(t, New(t, opts...))
+	})
+}
+
+// New starts a cluster: in virtual time inside a bubble of testing/synctest, else in real time.
+// When the test ends, the nodes are closed, and goroutines that are left in the bubble fail the
+// test. New fails the test if a node does not start.
+func New(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	o := options{nodes: 3}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	seed, err := o.theSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{
+		t: t, options: o, seed: seed, virtual: inBubble(), begin: time.Now(),
+		broker: memory.NewBroker(memory.Options{Seed: seed}), store: memorystore.New(),
+		random: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*process{},
+	}
+	c.log = newTestLog(t, c.begin)
+	t.Cleanup(c.end)
+	t.Logf("seed %d (%s=%d replays it)", seed, SeedVariable, seed)
+	if o.most > 0 {
+		c.broker.Delay(memory.Path{From: memory.Any, To: memory.Any}, o.least, o.most)
+	}
+	for i := range o.nodes {
+		c.Start(fmt.Sprint("n", i+1))
+	}
+	return c
+}
+
+// Seed returns the seed.
+func (c *Cluster) Seed() uint64 { return c.seed }
+
+// Rand returns random numbers that the seed draws, for the test's goroutine.
+func (c *Cluster) Rand() *rand.Rand { return c.random }
+
+// Broker returns the broker, for faults that Cluster has no method for. Its path from Any to
+// Any has the delays of [Latency].
+func (c *Cluster) Broker() *memory.Broker { return c.broker }
+
+// Store returns the server of the store, for its faults. Each process has a client of its own.
+func (c *Cluster) Store() *memorystore.Server { return c.store }
+
+// Client returns a connection from outside, which it makes at the first call; its name is
+// "client". It fails the test if no member serves it.
+func (c *Cluster) Client() *shard.Conn {
+	c.t.Helper()
+	if c.client != nil {
+		return c.client
+	}
+	ctx, cancel := bounded(c.t)
+	defer cancel()
+	conn, err := shard.Dial(ctx, c.config(clientName, nil))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.client = conn
+	return conn
+}
+
+// Node returns the node of that name, in its latest life. It fails the test if there was none.
+func (c *Cluster) Node(name string) *shard.Node {
+	c.t.Helper()
+	p := c.process(name)
+	if p == nil {
+		c.t.Fatalf("no node %s has been started", name)
+	}
+	return p.node
+}
+
+func (c *Cluster) process(name string) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[name]
+}
+
+// Running returns the names of the nodes that have been started and have not ended, in order.
+func (c *Cluster) Running() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for name, p := range c.nodes {
+		if p.running() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Start starts a node that is new, or that has ended, and waits until it is Up. It fails the
+// test if the node runs already or does not become Up.
+func (c *Cluster) Start(name string) {
+	c.t.Helper()
+	ctx, cancel := bounded(c.t)
+	defer cancel()
+	if err := c.start(ctx, name); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *Cluster) start(ctx context.Context, name string) error {
+	p := &process{store: c.store.Client()}
+	if !c.process(name).running() {
+		c.broker.Reconnect(name) // which Kill has disconnected
+	}
+	p.node = shard.New(c.config(name, p.store))
+	for _, host := range c.options.host {
+		if err := host(p.node); err != nil {
+			return fmt.Errorf("start node %s: %w", name, err)
+		}
+	}
+	c.mu.Lock()
+	if c.nodes[name].running() {
+		c.mu.Unlock()
+		return fmt.Errorf("start node %s: it runs (Restart ends it first)", name)
+	}
+	c.nodes[name] = p
+	c.mu.Unlock()
+	err := p.node.Start(ctx)
+	if err != nil {
+		_ = p.node.Close() // it is always nil; a node whose Start failed may be started again
+	}
+	return err
+}
+
+// config returns the config of a node, or of the client, which has no store.
+func (c *Cluster) config(name string, s *memorystore.Client) shard.Config {
+	cfg := shard.Config{
+		Cluster: "shardtest", Name: name, Transport: c.broker.Transport(),
+		Logger: slog.New(c.log.handler()),
+	}
+	if s != nil {
+		cfg.Store = s
+	}
+	for _, tune := range c.options.tune {
+		tune(&cfg)
+	}
+	return cfg
+}
+
+// Kill ends a node as SIGKILL does: nothing that it has not yet sent or stored gets out,
+// and the others notice that it is gone. Methods that run at the node see the end of their
+// contexts; Kill waits for them, at most five seconds. It does nothing to a node that has
+// ended.
+func (c *Cluster) Kill(name string) {
+	p := c.process(name)
+	if !p.running() {
+		return
+	}
+	c.broker.Disconnect(name)
+	p.store.Cut(true)
+	_ = p.node.Close() // it is always nil
+}
+
+// Shutdown has a node leave in order. It fails the test if that is not possible.
+func (c *Cluster) Shutdown(name string) {
+	c.t.Helper()
+	ctx, cancel := bounded(c.t)
+	defer cancel()
+	if err := c.Node(name).Shutdown(ctx); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Restart kills a node, if it runs, and starts it again under its name. It fails the test if
+// the node does not become Up.
+func (c *Cluster) Restart(name string) {
+	c.t.Helper()
+	c.Kill(name)
+	c.Start(name)
+}
+
+// Pause has a node stand still for d, seen from outside: its messages, those to it, and its
+// operations of the store arrive afterwards. Its own clock goes on. Pause returns at once. A
+// second pause, or an isolation, of a paused node ends the first.
+func (c *Cluster) Pause(name string, d time.Duration) {
+	c.broker.Hold(memory.Path{From: name, To: memory.Any})
+	c.broker.Hold(memory.Path{From: memory.Any, To: name})
+	p, end := c.process(name), time.Now().Add(d)
+	if p != nil {
+		p.store.Fault(func(memorystore.Op) memorystore.Fault { return memorystore.Fault{Delay: time.Until(end)} })
+	}
+	time.AfterFunc(d, func() {
+		if p != nil {
+			p.store.Fault(nil)
+		}
+		c.broker.Release(memory.Path{From: name, To: memory.Any})
+		c.broker.Release(memory.Path{From: memory.Any, To: name})
+	})
+}
+
+// Cut loses all messages between two processes, both ways, until Mend. The client's name is
+// "client".
+func (c *Cluster) Cut(a, b string) {
+	c.broker.Cut(memory.Path{From: a, To: b})
+	c.broker.Cut(memory.Path{From: b, To: a})
+}
+
+// Isolate cuts a node off from everybody, itself and the store included, until Mend.
+func (c *Cluster) Isolate(name string) {
+	c.broker.Cut(memory.Path{From: name, To: memory.Any})
+	c.broker.Cut(memory.Path{From: memory.Any, To: name})
+	if p := c.process(name); p != nil {
+		p.store.Cut(true)
+	}
+}
+
+// Partition cuts the named processes off from all others, which keep the store, until Mend.
+func (c *Cluster) Partition(names ...string) {
+	inside := map[string]bool{}
+	for _, name := range names {
+		inside[name] = true
+		if p := c.process(name); p != nil {
+			p.store.Cut(true)
+		}
+	}
+	for _, other := range c.processes() {
+		for _, name := range names {
+			if !inside[other] {
+				c.Cut(name, other)
+			}
+		}
+	}
+}
+
+// Mend ends all cuts, isolations and partitions.
+func (c *Cluster) Mend() {
+	names := c.processes()
+	for _, a := range names {
+		c.join(a)
+		for _, b := range names {
+			c.broker.Mend(memory.Path{From: a, To: b})
+		}
+	}
+}
+
+// join ends an isolation.
+func (c *Cluster) join(name string) {
+	c.broker.Mend(memory.Path{From: name, To: memory.Any})
+	c.broker.Mend(memory.Path{From: memory.Any, To: name})
+	if p := c.process(name); p.running() {
+		p.store.Cut(false)
+	}
+}
+
+// processes returns the names of all nodes that were ever started, and the client's.
+func (c *Cluster) processes() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := []string{clientName}
+	for name := range c.nodes {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Home returns the name of the node where an entity lives, of which kind is the type's name.
+// Shards get homes when an entity of their type is first called. Home waits while the entity
+// has none, or one that has ended, and fails the test after ten minutes.
+func (c *Cluster) Home(kind, id string) (name string) {
+	c.t.Helper()
+	await(c.t, fmt.Sprintf("%s/%s has a home", kind, id), func() (err error) {
+		name, err = home(c, kind, id)
+		return err
+	})
+	return name
+}
+
+// Move moves the shard of an entity to a node, and waits until the entity lives there. The
+// shard stays there as long as the node runs. Move fails the test after ten minutes.
+func (c *Cluster) Move(kind, id, node string) {
+	c.t.Helper()
+	ctx, cancel := bounded(c.t)
+	defer cancel()
+	at, err := locate(c, kind, id)
+	if err == nil {
+		err = c.Node(node).PlaceShards(ctx, kind, map[uint32]string{at.Shard: node})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	await(c.t, fmt.Sprintf("%s/%s lives at %s", kind, id, node), func() error {
+		for _, s := range c.Node(node).RegionState(kind) {
+			if s.Shard == at.Shard && s.State == "active" {
+				return nil
+			}
+		}
+		now, err := locate(c, kind, id)
+		return errors.Join(err, fmt.Errorf("it lives at %q: %s", now.Node, now.Why))
+	})
+}
+
+// Advance lets d pass. In virtual time it then waits until nothing can happen any more before
+// more time passes.
+func (c *Cluster) Advance(d time.Duration) {
+	time.Sleep(d)
+	if c.virtual {
+		synctest.Wait()
+	}
+}
+
+// Until waits until done returns true, which it asks every 10 ms. It fails the test, naming the
+// condition, after ten minutes.
+func (c *Cluster) Until(what string, done func() bool) {
+	c.t.Helper()
+	why := fmt.Errorf("not so after %v", patience)
+	await(c.t, what, func() error {
+		if done() {
+			return nil
+		}
+		return why
+	})
+}
+
+// Settle waits until all running nodes are Up and agree about it, and no shard has been moving
+// for a second. It fails the test after ten minutes, with the reason.
+func (c *Cluster) Settle() {
+	c.t.Helper()
+	moves, since := uint64(0), time.Time{}
+	await(c.t, "the cluster has settled", func() error {
+		now, err := settled(c)
+		if err != nil || now != moves || since.IsZero() {
+			moves, since = now, time.Now()
+		}
+		if err == nil && time.Since(since) < calm {
+			err = fmt.Errorf("shards moved %v ago", time.Since(since))
+		}
+		return err
+	})
+}
+
+// Storm has faults happen for d, which the seed draws: those named, or all there are. Fewer
+// than half of the nodes are away at one time. The test's log has each fault. Storm returns
+// when all faults have ended and all nodes that ran before run again; callers that should meet
+// the faults run in goroutines of the test. It fails the test if a node does not become Up.
+func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
+	c.t.Helper()
+	if len(faults) == 0 {
+		faults = allFaults
+	}
+	c.storms++
+	s := &storm{cluster: c, begin: time.Now(), names: c.Running(), away: map[string]bool{}}
+	ctx, cancel := bounded(c.t)
+	defer cancel()
+	for _, step := range plan(rand.New(rand.NewPCG(c.seed, 1+c.storms)), s.names, d, faults) {
+		time.Sleep(time.Until(s.begin.Add(step.at)))
+		s.revive(ctx)
+		if step.fault.away() && !s.take(step.node, true) {
+			continue
+		}
+		c.t.Log(step)
+		s.running.Go(func() {
+			s.note(s.run(ctx, step))
+			if step.fault.away() {
+				s.giveBack(step.node)
+			}
+		})
+	}
+	s.running.Wait()
+	s.revive(ctx)
+	s.running.Wait()
+	if s.err != nil {
+		c.t.Fatal(s.err)
+	}
+}
+
+// end closes everything, and looks for goroutines that are left.
+func (c *Cluster) end() {
+	c.t.Helper()
+	defer c.log.close()
+	c.Mend()
+	if c.client != nil {
+		_ = c.client.Close() // its error is about tells that the test did not wait for
+	}
+	for _, name := range c.Running() {
+		_ = c.process(name).node.Close() // it is always nil
+	}
+	if !c.virtual {
+		return
+	}
+	if left := leaked(); len(left) > 0 {
+		c.t.Errorf("%d goroutines are left after the test:\n\n%s", len(left), joinStacks(left))
+	}
+}

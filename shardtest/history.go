@@ -1,0 +1,75 @@
+package shardtest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// A History records calls, with their order in time and their outcomes, for a check that they
+// could have run one after another, each at most once, and those that were answered exactly
+// once. Checkers of linearizability, such as porcupine, take its operations. I describes a call
+// and O its results. The zero History is empty and ready. It is safe for concurrent use.
+type History[I, O any] struct {
+	mu         sync.Mutex
+	clock      int64
+	operations []Operation[I, O]
+}
+
+// An Operation is one call of a [History].
+type Operation[I, O any] struct {
+	In  I
+	Out O     // of a call without an error
+	Err error // the caller's
+	// Begin and End number the begins and ends of all calls of the history: a call that ended
+	// before another began has the lower ones. End is 0 for a call that has not ended.
+	Begin, End int64
+}
+
+// Outcome reports whether the call ran. A call that has not ended, and one whose error is none
+// of this module's, has an unknown outcome.
+func (o Operation[I, O]) Outcome() shard.Outcome {
+	var own *shard.CallError
+	var entity *shard.EntityError
+	switch {
+	case o.End == 0:
+		return shard.Unknown
+	case o.Err == nil || errors.As(o.Err, &own) || errors.As(o.Err, &entity):
+		return shard.OutcomeOf(o.Err)
+	}
+	return shard.Unknown
+}
+
+// Call makes a call and records it. It returns the results of call.
+func (h *History[I, O]) Call(in I, call func() (O, error)) (O, error) {
+	h.mu.Lock()
+	h.clock++
+	at := len(h.operations)
+	h.operations = append(h.operations, Operation[I, O]{In: in, Begin: h.clock})
+	h.mu.Unlock()
+	out, err := call()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	o := &h.operations[at]
+	o.Out, o.Err, o.End = out, err, h.clock
+	return out, err
+}
+
+// Operations returns the calls in the order in which they began.
+func (h *History[I, O]) Operations() []Operation[I, O] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.operations)
+}
+
+// Count returns how many calls had each outcome.
+func (h *History[I, O]) Count() map[shard.Outcome]int {
+	count := map[shard.Outcome]int{}
+	for _, o := range h.Operations() {
+		count[o.Outcome()]++
+	}
+	return count
+}

@@ -1,0 +1,114 @@
+package shardtest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+	"github.com/shardgen/shardgen/transport/memory"
+)
+
+// The tests of this file show bugs of this module that were mended, as a user's tests of
+// plain entities meet them. Each names the decision that mended it, and the line without
+// which it fails.
+
+func hostAccounts(n *shard.Node) error {
+	return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} })
+}
+
+// TestTellsKeepTheirOrder: what one client sends arrives in its order while the shard moves
+// (ADR 0009). Without the barrier at the new home, which region's barriers.before returns, younger
+// tells that come there directly run before older ones that the old home forwards.
+func TestTellsKeepTheirOrder(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		const id, all = "ann", 2000
+		account, tell := fixture.NewAccountClient(c.Client()).Ref(id), fixture.NewAccountClient(c.Client()).Tell(id)
+		if _, err := account.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sent := make(chan error)
+		go func() {
+			for i := range all {
+				if err := tell.Note(t.Context(), fmt.Sprint(i)); err != nil {
+					sent <- err
+				}
+				time.Sleep(time.Millisecond)
+			}
+			close(sent)
+		}()
+		for range 20 {
+			c.Move("Account", id, fmt.Sprint("n", 1+c.Rand().IntN(3)))
+			c.Advance(time.Duration(c.Rand().Int64N(int64(100 * time.Millisecond))))
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		lines, err := account.Lines(t.Context())
+		if err != nil || len(lines) != all {
+			t.Fatalf("got %d of %d tells, %v", len(lines), all, err)
+		}
+		for i, line := range lines {
+			if line != fmt.Sprint(i) {
+				t.Fatalf("tell %d is %s", i, line)
+			}
+		}
+	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(9))
+}
+
+// TestCallsRunOnceOverALongCut: a call whose answer is lost, of a client that was away for
+// longer than members remember clients, does not run again (ADR 0025). Where routing.GiveBack
+// takes a call that was sent for one that did not run, it runs twice or is said not to have run.
+func TestCallsRunOnceOverALongCut(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		account := fixture.NewAccountClient(c.Client()).Ref("ann", shard.Timeout(time.Hour))
+		if _, err := account.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		c.Broker().Cut(memory.Path{From: memory.Any, To: "client"}) // the call arrives, and the answer does not
+		result := make(chan error)
+		go func() {
+			_, err := account.Add(t.Context(), 1)
+			result <- err
+		}()
+		c.Advance(time.Second)
+		c.Broker().Disconnect("client")
+		c.Broker().Mend(memory.Path{From: memory.Any, To: "client"}) // the members hear that it is gone
+		c.Advance(5 * time.Minute)
+		c.Broker().Reconnect("client")
+		err := <-result
+		balance, again := fixture.NewAccountClient(c.Node("n1")).Ref("ann").Get(t.Context())
+		if again != nil || balance != 2 || shard.OutcomeOf(err) == shard.NotExecuted {
+			t.Errorf("the balance is %d, %v, after a call and one that ended with %v; want 2, and a second call that may have run", balance, again, err)
+		}
+	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(25))
+}
+
+// TestClientFollowsANewCluster: a client that stays while all nodes are restarted calls those
+// that come after them (ADR 0024). Without Client.beginAnew it compares the new cluster's tables
+// with the old one's, and never calls again.
+func TestClientFollowsANewCluster(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		accounts := fixture.NewAccountClient(c.Client())
+		for i := range 10 {
+			if _, err := accounts.Ref(fmt.Sprint(i)).Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		names := c.Running()
+		for _, name := range names {
+			c.Kill(name)
+		}
+		c.Advance(time.Duration(c.Rand().Int64N(int64(10 * time.Second))))
+		for _, name := range names {
+			c.Start(name)
+		}
+		for i := range 10 {
+			if _, err := accounts.Ref(fmt.Sprint(i)).Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(24))
+}

@@ -1,0 +1,68 @@
+package shardtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// SeedVariable is the environment variable that sets the seed of tests without [Seed].
+const SeedVariable = "SHARDTEST_SEED"
+
+// An Option configures a cluster.
+type Option func(*options)
+
+type options struct {
+	nodes       int
+	host        []func(*shard.Node) error
+	tune        []func(*shard.Config)
+	seed        *uint64
+	least, most time.Duration
+}
+
+// Nodes sets the number of nodes that New starts, which are named n1, n2 and so on in the
+// order of their age. Default 3; 0 starts none.
+func Nodes(n int) Option { return func(o *options) { o.nodes = n } }
+
+// Host adds a function that is called for each node before it starts, and calls HostX for the
+// types under test. There may be any number of them.
+func Host(host func(*shard.Node) error) Option {
+	return func(o *options) { o.host = append(o.host, host) }
+}
+
+// Config adds a function that changes the config of each node, and of the client, before it
+// is used. Name, Transport and Store are set already.
+func Config(tune func(*shard.Config)) Option {
+	return func(o *options) { o.tune = append(o.tune, tune) }
+}
+
+// Seed sets the seed. Default: the environment variable SHARDTEST_SEED, and a random one
+// without it.
+func Seed(seed uint64) Option { return func(o *options) { o.seed = &seed } }
+
+// Latency sets how long each message is on its way, from least to most; the seed draws how
+// long. Messages between two processes keep their order. Default: messages arrive at once, so
+// that a call through three nodes takes no virtual time, and nothing happens in its middle.
+func Latency(least, most time.Duration) Option {
+	return func(o *options) { o.least, o.most = least, most }
+}
+
+// theSeed returns the seed of the option, of the environment, or a random one.
+func (o *options) theSeed() (uint64, error) {
+	text := os.Getenv(SeedVariable)
+	switch {
+	case o.seed != nil:
+		return *o.seed, nil
+	case text == "":
+		return rand.Uint64() >> 32, nil // short enough to be read out
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w (want a number)", SeedVariable, err)
+	}
+	return seed, nil
+}

@@ -1,0 +1,52 @@
+package shardtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPlan: a seed has one plan, another seed another, and each fault comes up.
+func TestPlan(t *testing.T) {
+	draw := func(seed uint64) []step {
+		return plan(rand.New(rand.NewPCG(seed, 1)), []string{"n1", "n2", "n3"}, time.Minute, allFaults)
+	}
+	if a, b := fmt.Sprint(draw(1)), fmt.Sprint(draw(1)); a != b {
+		t.Errorf("one seed, two plans:\n%s\n%s", a, b)
+	}
+	if a, b := fmt.Sprint(draw(1)), fmt.Sprint(draw(2)); a == b {
+		t.Error("two seeds have one plan")
+	}
+	seen := map[Fault]int{}
+	for seed := range uint64(20) {
+		for _, s := range draw(seed) {
+			seen[s.fault]++
+			if s.at >= time.Minute || s.fault == Cuts && s.node == s.other {
+				t.Errorf("seed %d: %v", seed, s)
+			}
+		}
+	}
+	for _, f := range allFaults {
+		if seen[f] == 0 {
+			t.Errorf("no %v in 20 minutes", f)
+		}
+	}
+}
+
+// TestLeaked: goroutines that end by themselves are waited for, and others are found.
+func TestLeaked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		go time.Sleep(leakPatience / 2)
+		if left := leaked(); len(left) != 0 {
+			t.Errorf("a goroutine that ends: %v", left)
+		}
+		stop := make(chan struct{})
+		go func() { <-stop }()
+		if left := leaked(); len(left) != 1 {
+			t.Errorf("%d leaked, want 1: %v", len(left), left)
+		}
+		close(stop)
+	})
+}
