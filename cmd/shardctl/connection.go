@@ -10,11 +10,13 @@ import (
 // A connection is where the NATS servers are and how shardctl proves who it is.
 type connection struct {
 	url, creds, nkey, ca, cert, key string
+	name                            string // of the operator
 }
 
 // flags defines the flags of a connection.
 func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	f.StringVar(&c.url, "nats", or(env("NATS_URL"), "nats://127.0.0.1:4222"), "`URLs` of NATS servers, separated by commas")
+	f.StringVar(&c.name, "name", env("SHARD_OPERATOR"), "`name` of the operator, as the NATS user's permissions have it (default shardctl-<pid>)")
 	f.StringVar(&c.creds, "creds", "", "NATS credentials `file`")
 	f.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an NKey user")
 	f.StringVar(&c.ca, "ca", "", "`file` of the authority that signed the servers' certificates")
@@ -30,7 +32,7 @@ func (c *connection) validate() error {
 	case c.creds != "" && c.nkey != "":
 		return errors.New("-creds and -nkey: give one of them")
 	}
-	return nil
+	return checkOptional("operator", c.name)
 }
 
 // options are the options of the connection to NATS. Files are read when they are applied.

@@ -1,6 +1,8 @@
 // Command shardctl shows and commands a cluster, over NATS.
 //
+//	shardctl status  -cluster shop
 //	shardctl members -cluster shop
+//	shardctl where   -cluster shop stock tea
 //	shardctl leave   -cluster shop web-3
 //	shardctl down    -cluster shop web-3#5a0c8e1f22d90b47
 //	shardctl join    -cluster shop web-4
@@ -37,16 +39,21 @@ const (
 
 const usage = `usage: shardctl COMMAND -cluster NAME [flags] [NODE]
 
+  status             report whether the cluster is healthy, and if not, why; the exit code is 1 then
   members            list the members, and where singletons run, as one of them sees the cluster
   join NODE          tell a process that waits (Config.JoinByCommand) to join
   leave NODE         make a member leave in order, and wait until it is gone
   down NODE          declare a member dead whose process has stopped
+  shards [TYPE]      list the shards by type and member, or each shard of a type
+  where TYPE ID      print the home of an entity, and the coordinator's reason for it
+  counters           list how often each member did something other than run a call directly
   state TYPE [ID]    list the entities whose state cannot be read; print, replace or drop a state
   store COMMAND      list, verify, export, import, repair and delete durable entities (shardctl store -h)
+  permissions ROLE   print the NATS permissions of a worker, client, operator, reader or gateway caller
 
 NODE is a name, or name#incarnation where several have the name.
-shardctl COMMAND -h lists a command's flags. NATS_URL and SHARD_CLUSTER stand in
-for -nats and -cluster.
+shardctl COMMAND -h lists a command's flags. NATS_URL, SHARD_CLUSTER and
+SHARD_OPERATOR stand in for -nats, -cluster and -name.
 `
 
 func main() {
@@ -60,7 +67,9 @@ type command struct {
 	name    string
 	about   string
 	node    bool          // takes one
-	entity  bool          // takes a type and an id, which may be left out
+	kind    bool          // takes a type, which may be left out
+	entity  bool          // takes a type and an id
+	wantsID bool          // the id must not be left out
 	timeout time.Duration // its default
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
@@ -81,6 +90,22 @@ type options struct {
 }
 
 var commands = []command{
+	{
+		name: "status", timeout: 10 * time.Second, run: status,
+		about: "Reports whether the cluster is healthy. It is not if a member is down, is not reachable or does not\nanswer, if a shard has no home, or if a singleton runs nowhere. The exit code is 0 if it is healthy,\nand 1 otherwise.",
+	},
+	{
+		name: "shards", kind: true, timeout: 10 * time.Second, run: shards,
+		about: "Without TYPE, lists for each type and member how many shards it has. With TYPE, lists each shard.\nEvery member visits its shards for it.",
+	},
+	{
+		name: "where", entity: true, wantsID: true, timeout: 10 * time.Second, run: where,
+		about: "Prints the home of an entity, active or not: its shard, the member and the epoch, and why the\ncoordinator chose the member. ID is as on the wire: the string itself, or an integer in decimal.",
+	},
+	{
+		name: "counters", timeout: 10 * time.Second, run: counters,
+		about: "Lists the counters of all members, by reason, without those that are 0. They count from the start\nof each process.",
+	},
 	{
 		name: "members", timeout: 10 * time.Second, run: members,
 		about: "Lists the members, the oldest first, as one of them sees the cluster, and where each\nsingleton runs.",
@@ -127,6 +152,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	switch args[0] {
 	case "store":
 		return runStore(ctx, args[1:], env, stdout, stderr)
+	case "permissions":
+		return runPermissions(args[1:], env, stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 		return exitOK
@@ -177,8 +204,12 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 		node := ""
 		if c.node {
 			node = " NODE"
+		} else if c.wantsID {
+			node = " TYPE ID"
 		} else if c.entity {
 			node = " TYPE [ID]"
+		} else if c.kind {
+			node = " [TYPE]"
 		}
 		fmt.Fprintf(stderr, "usage: shardctl %s -cluster NAME [flags]%s\n\n%s\n\n", c.name, node, c.about)
 		f.SetOutput(stderr)
@@ -190,6 +221,8 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 		err = errors.New("say which node")
 	case c.entity && o.kind == "":
 		err = errors.New("say which type")
+	case c.wantsID && o.id == "":
+		err = errors.New("say which entity")
 	case c.entity && o.id == "" && (o.drop || o.from != "" || o.out != ""):
 		err = errors.New("say which entity")
 	case o.drop && o.from != "":
@@ -211,6 +244,8 @@ func (c command) arguments(o *options) []*string {
 		return []*string{&o.node}
 	case c.entity:
 		return []*string{&o.kind, &o.id}
+	case c.kind:
+		return []*string{&o.kind}
 	}
 	return nil
 }
@@ -226,7 +261,7 @@ func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
 	defer cancel()
 	client, err := admin.Dial(ctx, admin.Options{
-		Cluster: o.cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
+		Cluster: o.cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
 	})
 	if err != nil {
 		return err

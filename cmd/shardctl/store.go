@@ -35,13 +35,13 @@ shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 // storeOptions are the values of flags and arguments of shardctl store.
 type storeOptions struct {
 	connection
-	store                string
-	timeout              time.Duration
-	json                 bool
-	kind, id             string
-	out, from            string
-	drop, replace        bool
-	replicas, partitions int
+	store                 string
+	timeout               time.Duration
+	json                  bool
+	kind, id              string
+	out, from             string
+	drop, replace, states bool
+	replicas, partitions  int
 }
 
 // A storeCommand is a command of shardctl store.
@@ -62,17 +62,18 @@ var storeCommands = []storeCommand{
 	{name: "show", least: 2, most: 2, run: storeShow, about: "Prints an entity, its version and its encoded state. Nodes may run meanwhile."},
 	{
 		name: "export", most: 2, run: storeExport,
-		about: "Writes entities as JSON, one a line, after a line for each type. The state is the protobuf message\nthat shardgen contract proto describes, in base64. Nodes may run meanwhile: each entity is then\nas it was at some moment of the export.",
+		about: "Writes entities as JSON, one a line, after a line for each type and for all that their shard has.\nThe state is the protobuf message that shardgen contract proto describes, in base64. Nodes may run meanwhile: each entity is then\nas it was at some moment of the export.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.StringVar(&o.out, "o", "", "write to `file` (default: standard output)")
 		},
 	},
 	{
 		name: "import", run: storeImport, creates: true,
-		about: "Reads what export wrote and writes it to the store. An entity that is there is refused.\nRepeat an import that failed with -replace.",
+		about: "Reads what export wrote and writes it to the store, to shards that were never used or have been imported only.\nOthers are refused, because their ids of commands, tells and journals cannot be replaced; -states writes the states alone there.\nAn entity that is there is refused. Repeat an import that failed with -replace.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.StringVar(&o.from, "from", "", "read from `file`")
 			f.BoolVar(&o.replace, "replace", false, "overwrite entities that are there")
+			f.BoolVar(&o.states, "states", false, "write only the states of entities to shards that were used: no ids of commands, tells and journals")
 			f.IntVar(&o.replicas, "replicas", 0, "`number` of servers that keep each stream that is created (default 1)")
 			f.IntVar(&o.partitions, "partitions", 0, "`number` of pairs of streams of a type that is created (default 4)")
 		},
@@ -201,7 +202,7 @@ func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsst
 // refuseHosted fails if a member of the type's cluster hosts it.
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	c, err := admin.Dial(ctx, admin.Options{
-		Cluster: t.Cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
+		Cluster: t.Cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
 	})
 	if err != nil {
 		return err
@@ -214,10 +215,20 @@ func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durableho
 	if err != nil {
 		return fmt.Errorf("type %s: is it hosted? %w (stop these processes)", kind, err)
 	}
+	host := ""
 	for _, m := range v.Members {
 		if slices.Contains(m.Hosts, kind) {
-			return fmt.Errorf("type %s is hosted by %s of cluster %s: stop all nodes that host it first", kind, m.Name, t.Cluster)
+			host = m.Name
+			break
 		}
+	}
+	for _, s := range v.Singletons {
+		if s.Kind == kind && len(s.Hosts) > 0 {
+			host = s.Hosts[0].Name
+		}
+	}
+	if host != "" {
+		return fmt.Errorf("type %s is hosted by %s of cluster %s: stop all nodes that host it first", kind, host, t.Cluster)
 	}
 	return nil
 }
@@ -234,6 +245,9 @@ func storeDelete(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		return err
 	}
 	if err := s.DropType(ctx, o.kind); err != nil {
+		return err
+	}
+	if err := durablehost.DropFollowers(ctx, s, o.kind); err != nil {
 		return err
 	}
 	key := durablehost.TypeKey(o.kind)

@@ -154,8 +154,10 @@ func TestStoreExportImport(t *testing.T) {
 	ctl("store delete Vault", exitFailed, "", "type Vault is hosted by w1")
 	ctl("store repair Vault vault-3 -drop", exitFailed, "", "type Vault is hosted by w1")
 	stop()
-	ctl("store import -from "+file, exitFailed, "", "the entity is there already (-replace overwrites it)")
-	ctl("store import -replace -from "+file, exitOK, "40 entities of 1 types are in the store", "")
+	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Vault,")
+	ctl("store import -replace -from "+file, exitFailed, "", "or -states to write the states of entities alone")
+	ctl("store import -states -from "+file, exitFailed, "", "the entity is there already (-replace overwrites it)")
+	ctl("store import -states -replace -from "+file, exitOK, "64 shards were used: of them only states were imported", "")
 
 	other := runJetStream(t, t.TempDir()).URL()
 	to := map[string]string{"NATS_URL": other}

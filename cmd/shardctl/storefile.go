@@ -19,9 +19,10 @@ import (
 )
 
 // exportFormat is the format of what export writes. Import reads everything up to it.
-const exportFormat = 1
+const exportFormat = 2
 
-// A line is one of an export: a type, or an entity of the type before it.
+// A line is one of an export: a type, a part of the image of one of its shards, or an entity of the
+// type before it.
 type line struct {
 	Format  int    `json:"format,omitempty"` // of a type's line
 	Type    string `json:"type"`
@@ -34,10 +35,56 @@ type line struct {
 	Shard   int     `json:"shard,omitempty"`
 	Version uint64  `json:"version,omitempty"`
 	State   []byte  `json:"state,omitempty"`
+	// Since are events that are to be applied to State. They are in the image too, which alone can
+	// be imported then.
+	Since [][]byte `json:"since,omitempty"`
 
 	StateVersion uint32 `json:"stateVersion,omitempty"` // by the type's directive; absent: 1
 
 	Expires time.Time `json:"expires,omitzero"` // unless it commits again before; absent: never
+
+	Term      uint32            `json:"term,omitempty"`      // of a type's line: the coordinator's last
+	Followers map[string][]byte `json:"followers,omitempty"` // of a type's line: how far they have read
+	Image     *image            `json:"image,omitempty"`
+}
+
+// events is the error of a line that cannot be written by itself.
+func (l line) events() error {
+	return fmt.Errorf("%s/%s: %d events follow its state, which only the image of its shard restores (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
+}
+
+// An image is a part of a shard's data in the store's own form: entities, ids of commands,
+// waiting tells and the journal. The lines of the shard's entities follow. Import -states writes
+// those to a shard that was used since, because an image cannot be written there.
+type image struct {
+	Head    []byte        `json:"head"`
+	Records []imageRecord `json:"records,omitempty"`
+	Last    bool          `json:"last,omitempty"` // of the shard's parts
+}
+
+type imageRecord struct {
+	Key   []byte `json:"key"`
+	Value []byte `json:"value"`
+}
+
+// imageBytes bounds the records in a line.
+const imageBytes = 1 << 20
+
+// imageLines writes an image.
+func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) error {
+	for records := whole.Records; whole.Head != nil; {
+		part, bytes := image{Head: whole.Head}, 0
+		for len(records) > 0 && bytes < imageBytes {
+			part.Records = append(part.Records, imageRecord{[]byte(records[0].ID), records[0].Value})
+			bytes += len(records[0].Value)
+			records = records[1:]
+		}
+		part.Last = len(records) == 0
+		if err := to.Encode(line{Type: kind, Shard: shard, Image: &part}); err != nil || part.Last {
+			return err
+		}
+	}
+	return nil
 }
 
 // expiry is the line's Expires as the store has it.
@@ -59,7 +106,7 @@ func expiresAt(expires int64) time.Time {
 // lineOf is an entity's line. JSON has no strings that are not UTF-8.
 func lineOf(kind string, shard int, k durable.Kept) line {
 	id, binary := textOf(k.ID)
-	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, StateVersion: k.Form, Expires: expiresAt(k.Expires)}
+	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, Since: k.Since, StateVersion: k.Form, Expires: expiresAt(k.Expires)}
 }
 
 // each reads shard after shard of a type.
@@ -70,6 +117,22 @@ func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Ty
 		snap, err := storeops.ReadShard(ctx, s, shard)
 		if err == nil {
 			err = do(shard, snap)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachAll is each with everything in the shards.
+func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(store.Shard, durable.Snapshot, storeops.Image) error) error {
+	first, end := storeops.ShardsOf(t)
+	for n := first; n < end; n++ {
+		shard := store.Shard{Type: kind, Number: n}
+		snap, whole, err := storeops.ReadAll(ctx, s, shard)
+		if err == nil {
+			err = do(shard, snap, whole)
 		}
 		if err != nil {
 			return err
@@ -218,6 +281,9 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	if found.kept.Form > 1 {
 		expires = fmt.Sprintf(", of state version %d%s", found.kept.Form, expires)
 	}
+	if n := len(found.kept.Since); n > 0 {
+		expires = fmt.Sprintf("%s, %d events behind the state", expires, n)
+	}
 	_, err = fmt.Fprintf(w, "%s/%s in shard %d, version %d%s, %d bytes: %x\n",
 		o.kind, o.id, found.shard.Number, found.kept.Version, expires, len(found.kept.State), found.kept.State)
 	return err
@@ -244,11 +310,22 @@ func storeExport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		if err != nil {
 			return err
 		}
-		err = lines.Encode(line{Format: exportFormat, Type: found.Name, Cluster: t.Cluster, Shards: t.Shards, Hash: t.Hash})
+		head := line{Format: exportFormat, Type: found.Name, Cluster: t.Cluster, Shards: t.Shards, Hash: t.Hash}
+		if head.Term, err = durablehost.LastTerm(ctx, s, t.Cluster); err == nil {
+			head.Followers, err = durablehost.FollowersOf(ctx, s, found.Name)
+		}
+		if err == nil {
+			err = lines.Encode(head)
+		}
 		if err != nil {
 			return err
 		}
-		err = each(ctx, s, found.Name, t, func(shard store.Shard, snap durable.Snapshot) error {
+		err = eachAll(ctx, s, found.Name, t, func(shard store.Shard, snap durable.Snapshot, whole storeops.Image) error {
+			if o.id == "" {
+				if err := imageLines(lines, found.Name, shard.Number, whole); err != nil {
+					return err
+				}
+			}
 			for _, p := range snap.Problems {
 				if o.id == "" || p.Entity == o.id {
 					unreadable++
@@ -309,6 +386,9 @@ func readLines(r io.Reader, do func(line) error) error {
 func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
 	found := false
 	err = readLines(r, func(l line) error {
+		if l.ID != nil && l.Type == kind && *l.ID == id && len(l.Since) > 0 {
+			return l.events()
+		}
 		if l.ID != nil && l.Type == kind && *l.ID == id {
 			e, found = storeops.Entity{Shard: l.Shard, ID: id, State: l.State, Form: l.StateVersion, Expires: l.expiry()}, true
 		}
@@ -332,6 +412,9 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		return fmt.Errorf("%s: %w", o.from, err)
 	}
 	_, err = fmt.Fprintf(w, "%d entities of %d types are in the store\n", im.entities, im.types)
+	if err == nil && im.used > 0 {
+		_, err = fmt.Fprintf(w, "%d shards were used: of them only states were imported, without ids of commands, tells and journals\n", im.used)
+	}
 	return err
 }
 
@@ -343,11 +426,17 @@ type importer struct {
 	kind            string
 	first, end      int // of its shards
 	types, entities int
+	image           int          // the shard of the last image's line
+	restored        map[int]bool // shards of the type: false for those that are in use
+	used            int          // shards that were in use
 }
 
 func (i *importer) line(ctx context.Context, l line) error {
-	if l.ID == nil {
+	if l.ID == nil && l.Image == nil {
 		return i.begin(ctx, l)
+	}
+	if l.ID == nil {
+		l.ID = new(string)
 	}
 	switch {
 	case i.writer == nil || l.Type != i.kind:
@@ -355,8 +444,40 @@ func (i *importer) line(ctx context.Context, l line) error {
 	case l.Shard < i.first || l.Shard >= i.end:
 		return fmt.Errorf("%s/%s: shard %d: want %d to %d", l.Type, *l.ID, l.Shard, i.first, i.end-1)
 	}
+	if l.Image != nil {
+		return i.restore(ctx, l)
+	}
 	i.entities++
+	if i.restored[l.Shard] {
+		return nil // its image has it
+	}
+	if len(l.Since) > 0 {
+		return l.events()
+	}
 	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State, Form: l.StateVersion, Expires: l.expiry()})
+}
+
+// restore writes a part of a shard's image, unless the shard is in use.
+func (i *importer) restore(ctx context.Context, l line) error {
+	first := i.image != l.Shard
+	i.image = l.Shard
+	if !first && !i.restored[l.Shard] {
+		return nil
+	}
+	part := storeops.Image{Head: l.Image.Head}
+	for _, r := range l.Image.Records {
+		part.Records = append(part.Records, store.Change{ID: string(r.Key), Value: r.Value})
+	}
+	err := i.writer.Restore(ctx, l.Shard, part, first, l.Image.Last)
+	if errors.Is(err, storeops.ErrUsed) {
+		if !i.options.states {
+			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s, and import the whole file; or -states to write the states of entities alone)", err, i.kind)
+		}
+		i.used++
+		return nil // the lines of its entities follow
+	}
+	i.restored[l.Shard] = err == nil
+	return err
 }
 
 // begin begins a type.
@@ -371,10 +492,19 @@ func (i *importer) begin(ctx context.Context, l line) error {
 	if err := refuseHosted(ctx, i.options, l.Type, t); err != nil {
 		return err
 	}
+	if l.Term > 0 { // epochs only grow, over a restore too
+		if err := durablehost.RaiseTerm(ctx, i.store, l.Cluster, l.Term); err != nil {
+			return err
+		}
+	}
 	writer, err := storeops.NewWriter(ctx, i.store, l.Type, t)
+	if err == nil {
+		err = durablehost.RestoreFollowers(ctx, i.store, l.Type, l.Followers)
+	}
 	if err != nil {
 		return err
 	}
+	i.image, i.restored = 0, make(map[int]bool)
 	writer.Replace = i.options.replace
 	i.writer, i.kind = writer, l.Type
 	i.first, i.end = storeops.ShardsOf(t)

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+)
+
+// The JSON of shards, where and counters. Fields are added, never changed.
+type (
+	jsonShard struct {
+		Type     string `json:"type"`
+		Shard    uint32 `json:"shard"`
+		Node     string `json:"node,omitempty"` // name#incarnation; none: it has no home
+		State    string `json:"state"`
+		Entities uint32 `json:"entities"`
+		Active   uint32 `json:"active"`
+		Waiting  uint32 `json:"waiting"`
+	}
+	jsonShards struct {
+		Cluster string            `json:"cluster"`
+		Shards  []jsonShard       `json:"shards"`
+		Silent  map[string]string `json:"silent,omitempty"` // why a member did not answer
+	}
+	jsonPlace struct {
+		Type  string `json:"type"`
+		ID    string `json:"id"`
+		Shard uint32 `json:"shard"`
+		Node  string `json:"node,omitempty"`
+		Epoch string `json:"epoch,omitempty"`
+		Why   string `json:"why,omitempty"`
+	}
+	jsonCounters struct {
+		Node     string            `json:"node"`
+		Counters map[string]uint64 `json:"counters"`
+		Error    string            `json:"error,omitempty"`
+	}
+)
+
+// noHome is the state of a shard that no member has.
+const noHome = "no home"
+
+// shards prints the shards by type and member; for one type, each of them.
+func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	all, err := c.Shards(ctx, o.kind)
+	if err != nil {
+		return err
+	}
+	rows, silent := shardRows(all)
+	if len(rows) == 0 && o.kind != "" && len(silent) == 0 {
+		return fmt.Errorf("cluster %s: no member hosts or calls the type %s (shardctl shards lists the types)", o.cluster, o.kind)
+	}
+	switch {
+	case o.json:
+		err = printJSON(w, jsonShards{o.cluster, rows, silent})
+	case o.kind == "":
+		err = printShardSums(w, rows)
+	default:
+		err = printShards(w, rows)
+	}
+	if err == nil && len(silent) > 0 {
+		err = fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, sortedKeys(silent))
+	}
+	return err
+}
+
+// shardRows are the shards of all answers, ordered by type and number, and why members did not
+// answer. A shard that moves has a row for each of its two members.
+func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]string) {
+	rows, silent = []jsonShard{}, map[string]string{}
+	type id struct {
+		kind  string
+		shard uint32
+	}
+	homeless := map[id]bool{}
+	for _, n := range all {
+		if n.Err != nil {
+			silent[n.Node.String()] = n.Err.Error()
+		}
+		for _, t := range n.Types {
+			for _, number := range t.Homeless {
+				homeless[id{t.Kind, number}] = true
+			}
+			for _, s := range t.Held {
+				rows = append(rows, jsonShard{t.Kind, s.Shard, n.Node.String(), s.State, s.Entities, s.Active, s.Waiting})
+			}
+		}
+	}
+	for s := range homeless {
+		rows = append(rows, jsonShard{Type: s.kind, Shard: s.shard, State: noHome})
+	}
+	slices.SortFunc(rows, func(a, b jsonShard) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Node, b.Node))
+	})
+	return rows, silent
+}
+
+// printShardSums prints one line for each type and member.
+func printShardSums(w io.Writer, rows []jsonShard) error {
+	type place struct{ kind, node string }
+	type sum struct{ active, moving, entities, values, waiting int }
+	sums := map[place]*sum{}
+	var places []place
+	for _, r := range rows {
+		p := place{r.Type, r.Node}
+		s := sums[p]
+		if s == nil {
+			s = &sum{}
+			sums[p] = s
+			places = append(places, p)
+		}
+		if r.State == "active" || r.State == noHome {
+			s.active++
+		} else {
+			s.moving++
+		}
+		s.entities += int(r.Entities)
+		s.values += int(r.Active)
+		s.waiting += int(r.Waiting)
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.node, b.node)) })
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TYPE\tNODE\tSHARDS\tMOVING\tENTITIES\tIN MEMORY\tWAITING")
+	for _, p := range places {
+		s := sums[p]
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.kind, nameOf(p.node), s.active, s.moving, s.entities, s.values, s.waiting)
+	}
+	return t.Flush()
+}
+
+func printShards(w io.Writer, rows []jsonShard) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SHARD\tNODE\tSTATE\tENTITIES\tIN MEMORY\tWAITING")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%d\n", r.Shard, nameOf(r.Node), r.State, r.Entities, r.Active, r.Waiting)
+	}
+	return t.Flush()
+}
+
+// nameOf is the name of a member in a table, without its incarnation: a table fits 80 columns.
+func nameOf(node string) string {
+	name, _, _ := strings.Cut(node, "#")
+	return or(name, "(none)")
+}
+
+// where prints the home of an entity, and the reason for it.
+func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	p, err := c.Where(ctx, o.kind, o.id)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(w, jsonPlace{o.kind, o.id, p.Shard, p.Node, p.Epoch, p.Why})
+	}
+	at := "at " + p.Node + " since epoch " + p.Epoch
+	if p.Node == "" {
+		at = "without a home"
+	}
+	_, err = fmt.Fprintf(w, "%s/%s is in shard %d, which is %s\nwhy: %s\n", o.kind, o.id, p.Shard, at, or(p.Why, "the coordinator has no reason for it"))
+	return err
+}
+
+// counters prints the counters of each member, without zeros.
+func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	all, err := c.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	var rows []jsonCounters
+	sums := map[string]uint64{}
+	for _, n := range all {
+		row := jsonCounters{Node: n.Node.String(), Counters: map[string]uint64{}}
+		if n.Err != nil {
+			row.Error = n.Err.Error()
+		}
+		for reason, count := range n.Counters {
+			if count > 0 {
+				row.Counters[reason] = count
+				sums[reason] += count
+			}
+		}
+		rows = append(rows, row)
+	}
+	if o.json {
+		return printJSON(w, rows)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "COUNT\tREASON\tAT")
+	for _, reason := range sortedKeys(sums) {
+		var at []string
+		for _, r := range rows {
+			if n := r.Counters[reason]; n > 0 {
+				name, _, _ := strings.Cut(r.Node, "#")
+				at = append(at, fmt.Sprintf("%s=%d", name, n))
+			}
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\n", sums[reason], reason, list(at))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Error != "" {
+			return fmt.Errorf("cluster %s: %s does not answer: %s", o.cluster, r.Node, r.Error)
+		}
+	}
+	return nil
+}

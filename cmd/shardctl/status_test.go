@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+var (
+	web1 = transport.Address{Name: "web-1", Incarnation: 1}
+	web2 = transport.Address{Name: "web-2", Incarnation: 2}
+)
+
+// TestJudge: a cluster is unhealthy for lasting trouble, and each reason is named; what passes by
+// itself is a note.
+func TestJudge(t *testing.T) {
+	up := []admin.Member{
+		{Address: web1, Status: membership.Up, Reachable: true},
+		{Address: web2, Status: membership.Up, Reachable: true},
+	}
+	held := func(state string, waiting uint32) admin.Type {
+		return admin.Type{Kind: "Cart", Shards: 4, Held: []admin.Shard{{Shard: 4, State: state, Waiting: waiting}}}
+	}
+	for name, tt := range map[string]struct {
+		view  func(v *admin.View)
+		all   []admin.NodeShards
+		wrong string // "": healthy
+		note  string
+	}{
+		"healthy":       {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{held("active", 0)}}, {Node: web2}}},
+		"down":          {view: func(v *admin.View) { v.Members[1].Status = membership.Down }, wrong: "web-2#0000000000000002 is down: it was judged dead, and is removed next"},
+		"not reachable": {view: func(v *admin.View) { v.Members[1].Reachable, v.Members[1].Evidence = false, "silent for 3s" }, wrong: "web-2#0000000000000002 is not reachable: silent for 3s"},
+		"silent":        {all: []admin.NodeShards{{Node: web2, Err: errors.New("no answer within 3s")}}, wrong: "web-2#0000000000000002 does not answer: no answer within 3s"},
+		"no home": {
+			all:   []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{4, 7}}}}},
+			wrong: "Cart: 2 of 4 shards have no home (shardctl where Cart ID says why)",
+		},
+		"singleton":  {view: func(v *admin.View) { v.Singletons = []admin.Singleton{{Kind: "Chief", Why: "no host"}} }, wrong: "singleton Chief runs nowhere: no host"},
+		"leaving":    {view: func(v *admin.View) { v.Members[1].Status = membership.Leaving }, note: "web-2#0000000000000002 is leaving"},
+		"disagree":   {view: func(v *admin.View) { v.Converged, v.Why = false, "web-2 has not seen it" }, note: "the members do not agree yet, so nobody is admitted or removed: web-2 has not seen it"},
+		"moves":      {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{held("draining", 2)}}}, note: "shards on the move: 1"},
+		"calls wait": {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Waiting: 3}}}}, note: "Cart: calls that wait for a home, or for a shard to open: 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := admin.View{Converged: true, Members: append([]admin.Member{}, up...)}
+			if tt.view != nil {
+				tt.view(&v)
+			}
+			h := judge("shop", v, tt.all)
+			require.Equal(t, tt.wrong == "", h.Healthy)
+			if tt.wrong != "" {
+				require.Equal(t, []string{tt.wrong}, h.Wrong)
+			}
+			if tt.note != "" {
+				require.Contains(t, h.Notes, tt.note)
+			} else {
+				require.Empty(t, h.Notes)
+			}
+		})
+	}
+}
+
+// TestShardTables: a shard that moves has a row at each of its members, one without a home has a
+// row too, and tables fit 80 columns.
+func TestShardTables(t *testing.T) {
+	rows, silent := shardRows([]admin.NodeShards{
+		{Node: web2, Types: []admin.Type{{Kind: "Cart", Homeless: []uint32{7}, Held: []admin.Shard{{Shard: 5, State: "prepared"}}}}},
+		{Node: web1, Types: []admin.Type{{Kind: "Cart", Homeless: []uint32{7}, Held: []admin.Shard{
+			{Shard: 4, State: "active", Entities: 123_456, Active: 12}, {Shard: 5, State: "sent", Waiting: 3},
+		}}}},
+		{Node: transport.Address{Name: "web-3", Incarnation: 3}, Err: errors.New("no answer")},
+	})
+	require.Equal(t, map[string]string{"web-3#0000000000000003": "no answer"}, silent)
+	var sums, each strings.Builder
+	require.NoError(t, printShardSums(&sums, rows))
+	require.Equal(t, strings.TrimLeft(`
+TYPE  NODE    SHARDS  MOVING  ENTITIES  IN MEMORY  WAITING
+Cart  (none)  1       0       0         0          0
+Cart  web-1   1       1       123456    12         3
+Cart  web-2   0       1       0         0          0
+`, "\n"), sums.String())
+	require.NoError(t, printShards(&each, rows))
+	require.Equal(t, strings.TrimLeft(`
+SHARD  NODE    STATE     ENTITIES  IN MEMORY  WAITING
+4      web-1   active    123456    12         0
+5      web-1   sent      0         0          3
+5      web-2   prepared  0         0          0
+7      (none)  no home   0         0          0
+`, "\n"), each.String())
+}
+
+// TestQuestions asks a cluster of a real broker whether it is healthy, for homes and their reasons,
+// and for its counters.
+func TestQuestions(t *testing.T) {
+	url := natsproc.Start(t).URL()
+	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "shop"}
+	shardctl(t, env, "status -json").check(t, "status -json", exitFailed, "no process of this cluster answers", "not healthy")
+	node := shard.New(shard.Config{
+		Cluster: "shop", Name: "a", Transport: natstransport.New(url), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	t.Cleanup(func() { _ = node.Close() })
+	require.NoError(t, fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }))
+	require.NoError(t, node.Start(t.Context()))
+	_, err := fixture.NewAccountClient(node).Ref("alice").Add(t.Context(), 5)
+	require.NoError(t, err)
+
+	shardctl(t, env, "status").check(t, "status", exitOK, "shop is healthy: 1 members, 1 types, 256 shards\n", "")
+	shardctl(t, env, "shards").check(t, "shards", exitOK, "Account  a     256     0       1         1          0\n", "")
+	shardctl(t, env, "shards Nobody").check(t, "shards Nobody", exitFailed, "", "no member hosts or calls the type Nobody")
+	var listed jsonShards
+	require.NoError(t, json.Unmarshal([]byte(shardctl(t, env, "shards Account -json").stdout), &listed))
+	require.Len(t, listed.Shards, 256)
+	require.Equal(t, "active", listed.Shards[0].State)
+
+	at, err := node.Locate(t.Context(), "Account", "alice")
+	require.NoError(t, err)
+	var place jsonPlace
+	got := shardctl(t, env, "where Account alice -json")
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &place), got.stderr)
+	require.Equal(t, jsonPlace{"Account", "alice", at.Shard, "a", at.Epoch, at.Why}, place)
+	require.NotEmpty(t, place.Why)
+	shardctl(t, env, "where Account alice").check(t, "where", exitOK, "which is at a since epoch "+at.Epoch+"\nwhy: "+at.Why, "")
+	shardctl(t, env, "where Nobody x").check(t, "where Nobody x", exitFailed, "", "no member hosts the type Nobody (there are: [Account])")
+	shardctl(t, env, "where Account").check(t, "where Account", exitUsage, "", "say which entity")
+	shardctl(t, env, "counters").check(t, "counters", exitOK, "COUNT  REASON", "")
+}
