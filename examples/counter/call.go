@@ -19,7 +19,9 @@ const callTimeout = 5 * time.Second
 // runCall makes one typed call from a process that is no member.
 func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := newFlags("call", stderr)
-	url := flags.String("nats", defaultURL, "`URL` of the NATS server")
+	var to connection
+	to.flags(flags)
+	name := flags.String("name", "", "`name` of the client, as the NATS user's permissions have it (default <hostname>-<pid>)")
 	cluster := flags.String("cluster", defaultCluster, "`name` of the cluster")
 	if err := parse(flags, args, 2, 3); err != nil {
 		return err
@@ -28,11 +30,16 @@ func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	options, err := to.options()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	conn, err := shard.Dial(ctx, shard.Config{
 		Cluster:   *cluster,
-		Transport: natstransport.New(*url),
+		Name:      *name,
+		Transport: natstransport.New(to.url, natstransport.ConnectOptions(options...)),
 		Logger:    slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	if err != nil {

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"os"
 	"time"
 
 	"github.com/shardgen/shardgen/examples/counter/counter"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/health"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -19,12 +24,21 @@ const leaveTimeout = 30 * time.Second
 // runWorker hosts counters until ctx ends, then leaves in order.
 func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := newFlags("worker", stderr)
-	url := flags.String("nats", defaultURL, "`URL` of the NATS server")
+	var to connection
+	to.flags(flags)
 	cluster := flags.String("cluster", defaultCluster, "`name` of the cluster")
 	name := flags.String("name", "", "`name` of the worker, unique in its cluster (default <hostname>-<pid>)")
+	replicas := flags.Int("replicas", 0, "`number` of NATS servers that keep each counter (default: the store's)")
+	minMembers := flags.Int("min-members", 1, "`number` of workers before the first one is up: more than half of them")
+	leaveDelay := flags.Duration("leave-delay", 0, "`time` to serve on after SIGTERM, while /readyz fails")
+	probes := flags.String("health", "", "`address` for HTTP probes: /livez, /readyz and /settledz (default: none)")
 	verbose := flags.Bool("v", false, "log more than warnings")
 	parent := flags.Bool("parent", false, "end at once when standard input closes, so as not to outlive the process that started this one")
 	if err := parse(flags, args, 0, 0); err != nil {
+		return err
+	}
+	options, err := to.options()
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -41,22 +55,42 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	if *verbose {
 		level = slog.LevelInfo
 	}
-	s, err := natsstore.Open(ctx, *url, natsstore.Config{Name: *cluster})
+	if to.url == defaultURL { // an orchestrator passes an address with a password in the environment
+		to.url = cmp.Or(os.Getenv("NATS_URL"), defaultURL)
+	}
+	s, err := natsstore.Open(ctx, to.url, natsstore.Config{Name: *cluster, Replicas: *replicas, ConnectOptions: options})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	node := shard.New(shard.Config{
-		Cluster:   *cluster,
-		Name:      *name,
-		Transport: natstransport.New(*url),
-		Store:     s,
-		Logger:    slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		Cluster:    *cluster,
+		Name:       *name,
+		Transport:  natstransport.New(to.url, natstransport.ConnectOptions(options...)),
+		Store:      s,
+		MinMembers: *minMembers,
+		LeaveDelay: *leaveDelay,
+		Logger:     slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})
 	defer func() { _ = node.Close() }()
 	if err := counter.HostCounter(node, func() *counter.Counter { return &counter.Counter{} }); err != nil {
 		return err
 	}
+	if *probes != "" {
+		stop, err := serveProbes(*probes, node, stdout)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	notified := make(chan error, 1)
+	go func() { notified <- health.Notify(context.WithoutCancel(ctx), node.Health) }()
+	defer func() {
+		_ = node.Close() // ends Notify
+		if err := <-notified; err != nil {
+			fmt.Fprintf(stderr, "%s: %v\n", node.Name(), err)
+		}
+	}()
 	if err := node.Start(ctx); err != nil {
 		return err
 	}
@@ -71,11 +105,30 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 		return fmt.Errorf("%s: the process that started it is gone", node.Name())
 	default:
 	}
-	leave, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	leave, stop := context.WithTimeout(context.WithoutCancel(ctx), *leaveDelay+leaveTimeout)
 	defer stop()
 	if err := node.Shutdown(leave); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "%s has left\n", node.Name())
 	return nil
+}
+
+// serveProbes answers probes of the node's health until stop is called.
+func serveProbes(addr string, node *shard.Node, stdout io.Writer) (stop func(), err error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("-health: %w", err)
+	}
+	fmt.Fprintf(stdout, "%s serves probes at %s\n", node.Name(), listener.Addr())
+	server := &http.Server{Handler: health.Handler(node.Health), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // until stop
+	}()
+	return func() {
+		_ = server.Close()
+		<-served
+	}, nil
 }

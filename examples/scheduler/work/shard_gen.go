@@ -199,7 +199,7 @@ type WorkerAPI interface {
 	// Do does one job.
 	Do(_ context.Context, job int64) error
 
-	// Done tells which jobs it has done, in order.
+	// Done returns the jobs that it has done, in order.
 	Done(context.Context) ([]int64, error)
 }
 
@@ -253,7 +253,7 @@ func (r WorkerRef) Do(ctx context.Context, job int64) (err error) {
 	return r.ref.Run(ctx, "Do", codegen.AppendInt(codegen.NewArgs(), 1, job), err)
 }
 
-// Done tells which jobs it has done, in order.
+// Done returns the jobs that it has done, in order.
 func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 	turn, err := r.ref.Begin(ctx, "Done")
 	if e, ok := turn.Entity.(*Worker); ok {

@@ -82,11 +82,11 @@ func (w *Worker) Do(_ context.Context, job int64) error {
 	return nil
 }
 
-// Done tells which jobs it has done, in order.
+// Done returns the jobs that it has done, in order.
 func (w *Worker) Done(context.Context) ([]int64, error) { return w.Jobs, nil }
 
-// Host makes a node host both. Every node calls it alike: where the scheduler
-// lives is decided by who is the oldest.
+// Host makes a node host both. Every node calls it. The scheduler lives on the oldest
+// node.
 func Host(n *shard.Node, every time.Duration, workers int64) {
 	self, worker := NewSchedulerClient(n).API(), NewWorkerClient(n)
 	_ = HostScheduler(n, func() *Scheduler {

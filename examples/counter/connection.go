@@ -1,0 +1,37 @@
+package main
+
+import (
+	"flag"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A connection is where the NATS server is and how this process proves who it is.
+type connection struct{ url, nkey, ca, cert, key string }
+
+// flags defines the flags of a connection.
+func (c *connection) flags(f *flag.FlagSet) {
+	f.StringVar(&c.url, "nats", defaultURL, "`URL` of the NATS server")
+	f.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an NKey user")
+	f.StringVar(&c.ca, "ca", "", "`file` of the authority that signed the server's certificate")
+	f.StringVar(&c.cert, "cert", "", "`file` of the client certificate; needs -key")
+	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
+}
+
+// options are those of nats.go.
+func (c *connection) options() (o []nats.Option, err error) {
+	if c.nkey != "" {
+		sign, err := nats.NkeyOptionFromSeed(c.nkey)
+		if err != nil {
+			return nil, err
+		}
+		o = append(o, sign)
+	}
+	if c.ca != "" {
+		o = append(o, nats.RootCAs(c.ca))
+	}
+	if c.cert != "" || c.key != "" {
+		o = append(o, nats.ClientCert(c.cert, c.key))
+	}
+	return o, nil
+}
