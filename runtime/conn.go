@@ -85,8 +85,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.link = link
 	c.driver.open(link)
-	c.driver.wg.Go(c.receive)
-	c.driver.wg.Go(func() { c.loop.Run(c.driver.stop, c.control.Tick, c.control.WakeAt) })
+	c.driver.group.Go(c.receive)
+	c.driver.group.Go(func() { c.loop.Run(c.driver.stop, c.control.Tick, c.control.WakeAt) })
 	c.loop.Post(c.control.Tick)
 	if err := c.awaitServed(ctx); err != nil {
 		_ = c.Close()
@@ -174,8 +174,8 @@ func (c *Conn) finish() error {
 	settled()
 	c.sayGoodbye(ctx)
 	c.driver.close()
-	c.driver.wg.Go(func() { _ = c.link.Close() })
-	if !c.driver.waitEnd(ctx) {
+	c.driver.group.Go(func() { _ = c.link.Close() })
+	if !c.driver.group.Wait(ctx) {
 		c.log.Warn("the connection to the broker is closed and does not end", "after", closePatience)
 	}
 	c.driver.dropTells(time.Now()) // that came back meanwhile
@@ -189,7 +189,7 @@ func (c *Conn) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
 	defer cancel()
 	said := make(chan struct{})
-	c.driver.wg.Go(func() {
+	c.driver.group.Go(func() {
 		drain{c.driver}.run(ctx)
 		c.loop.Post(func() {
 			c.control.Bye()

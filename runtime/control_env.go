@@ -141,7 +141,7 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 		Name:   fmt.Sprintf("%s/downing/%s=%016x", v.node.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
 		Holder: v.driver.self.Address.String(), TTL: r.TTL, Over: r.Over,
 	}
-	v.driver.wg.Go(func() {
+	v.driver.group.Go(func() {
 		ctx, cancel := context.WithTimeout(v.driver.ctx, r.Within)
 		defer cancel()
 		answer := takeSplitLease(ctx, v.node.cfg.Store, claim, v.node.log)
@@ -157,7 +157,7 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
 		take(atLeast)
 		return
 	}
-	v.driver.wg.Go(func() {
+	v.driver.group.Go(func() {
 		if term, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
 			v.loop.Post(func() { take(term) })
 		}
@@ -170,7 +170,7 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 	if process == nil {
 		return
 	}
-	v.driver.wg.Go(func() {
+	v.driver.group.Go(func() {
 		term := process.LastTerm()
 		v.loop.Post(func() { take(term) })
 	})
@@ -180,7 +180,7 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 // member.
 func (v *controlEnv) Serve(on bool) {
 	v.serves.wished.Store(on)
-	v.driver.wg.Go(func() { v.serves.announce(v.driver.ctx, v.link, v.node.log) })
+	v.driver.group.Go(func() { v.serves.announce(v.driver.ctx, v.link, v.node.log) })
 }
 
 // Publish passes changes of the cluster to the readers of Node.Events.
@@ -219,7 +219,7 @@ func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 // Operate carries out an operator's request. It does not block the control loop, because decoders
 // are the user's code and may take long, and shards are many.
 func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) {
-	v.driver.wg.Go(func() {
+	v.driver.group.Go(func() {
 		a, err := inspections{v.node}.answer(v.driver.ctx, r)
 		if err != nil {
 			a.Refusal = err.Error()

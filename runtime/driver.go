@@ -22,6 +22,7 @@ import (
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -42,10 +43,10 @@ type driver struct {
 	lease    turnlease.Lease
 	memory   *remembering.Memory // a node's
 
-	wg   sync.WaitGroup
-	ctx  context.Context // ends with close; turns of remote calls derive theirs from it
-	halt context.CancelFunc
-	stop <-chan struct{} // ctx.Done()
+	group tasks.Group     // every goroutine of the process
+	ctx   context.Context // ends with close; turns of remote calls derive theirs from it
+	halt  context.CancelFunc
+	stop  <-chan struct{} // ctx.Done()
 
 	tr    atomic.Pointer[transport.Link]
 	lanes []*lane
@@ -115,6 +116,7 @@ func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
 	drv := &driver{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
 	}
+	drv.group.Init()
 	drv.budget = region.NewBudget(cfg.BufferBytes)
 	drv.ctx, drv.halt = context.WithCancel(context.Background())
 	drv.stop = drv.ctx.Done()
@@ -123,7 +125,7 @@ func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
 			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: drv.ctx, Log: cfg.Logger,
 			Spawn: func(f func()) {
 				if !drv.closed() {
-					drv.wg.Go(f)
+					drv.group.Go(f)
 				}
 			},
 			Send: outbox{drv}.send, GivenUp: outbox{drv}.givenUp,
@@ -137,7 +139,7 @@ func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
 	drv.watch.Init(drv.lease.Base())
 	drv.runs = make([]turnRunner, max(runtime.GOMAXPROCS(0), minRunners))
 	for i := range drv.runs {
-		drv.runs[i].Init(&drv.wg, &drv.watch, &drv.runs[i])
+		drv.runs[i].Init(&drv.group, &drv.watch, &drv.runs[i])
 		drv.runs[i].SetMost(cfg.runnerBytes(len(drv.runs)))
 	}
 	return drv
@@ -156,11 +158,11 @@ func (drv *driver) open(l transport.Link) {
 	for i := range drv.cfg.Lanes {
 		drv.lanes = append(drv.lanes, newLane(drv, transport.Channel(i)))
 	}
-	drv.wg.Go(func() { drv.watch.Run(drv.stop) })
-	drv.wg.Go(drv.sweepPending)
+	drv.group.Go(func() { drv.watch.Run(drv.stop) })
+	drv.group.Go(drv.sweepPending)
 	for i, l := range drv.lanes {
-		drv.wg.Go(l.run)
-		drv.wg.Go(func() { drv.peers.RunPump(drv.ctx, i) })
+		drv.group.Go(l.run)
+		drv.group.Go(func() { drv.peers.RunPump(drv.ctx, i) })
 	}
 }
 
@@ -216,8 +218,8 @@ func (drv *driver) closed() bool {
 	}
 }
 
-// close fails every waiting call and stops timers; the link must be closed before wait
-// returns.
+// close fails every waiting call and stops timers. The goroutines of the group end when the link
+// is closed, too.
 func (drv *driver) close() {
 	drv.lease.End(turnlease.Over)
 	drv.halt()
@@ -226,22 +228,6 @@ func (drv *driver) close() {
 		drv.lost.count(&drv.counters, left)
 	}
 	drv.pending.CompleteAll(pending.Result{Code: codeClosed})
-}
-
-// waitEnd waits for all goroutines of the driver until ctx ends. It reports whether
-// they ended.
-func (drv *driver) waitEnd(ctx context.Context) bool {
-	ended := make(chan struct{})
-	go func() { // outlives this call only if a turn or the transport does not return
-		drv.wg.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // minPayload is the smallest payload limit of the broker that a process accepts, in

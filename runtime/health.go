@@ -93,7 +93,7 @@ func nodeHealth(n *Node, now time.Time) Health {
 	n.mu.Lock()
 	state, err, leaveAt := n.state, n.err, n.leaveAt
 	if state == stateStarted && n.cfg.Store != nil {
-		n.probe.ask(now, func() error { return askStore(n) }, n.driver.wg.Go) // n.mu orders it before the wait for the group
+		n.probe.ask(now, func() error { return askStore(n) }, n.driver.group.Go)
 	}
 	n.mu.Unlock()
 	v := vitals{}

@@ -166,7 +166,7 @@ func (h *host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	ctx := newHookContext(drv.ctx, time.Now().Add(limit))
 	defer ctx.end()
 	ended := make(chan error, 1)
-	drv.wg.Go(func() {
+	drv.group.Go(func() {
 		err := errHookExited
 		defer func() { ended <- err }()
 		err = h.callStopHook(ctx, id, value, why)

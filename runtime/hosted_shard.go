@@ -478,10 +478,10 @@ func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 		s.restart(e)
 		return
 	case d == ActionStop || forget:
-		s.driver().wg.Go(func() { s.end(e, forget) })
+		s.driver().group.Go(func() { s.end(e, forget) })
 		return
 	case rest && e.Value != nil:
-		s.driver().wg.Go(func() {
+		s.driver().group.Go(func() {
 			s.rest(e, codegen.Idle)
 			s.endTurn(e)
 		})

@@ -47,7 +47,7 @@ type lane struct {
 
 func newLane(drv *driver, ch transport.Channel) *lane {
 	l := &lane{driver: drv, ch: ch, done: make(chan struct{})}
-	l.Init(&drv.wg, l.resume)
+	l.Init(&drv.group, l.resume)
 	drv.watch.Mind(&l.Token)
 	return l
 }

@@ -52,7 +52,7 @@ func newStand(t *testing.T) *stand {
 		st.driver.close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		require.True(t, st.driver.waitEnd(ctx))
+		require.True(t, st.driver.group.Wait(ctx))
 	})
 	desc := codegen.Host{
 		Kind: codegen.Kind{Name: "Cart", Package: "shop", Shards: 1},
@@ -142,7 +142,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st.driver.lease.End(turnlease.Over)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		require.True(t, st.driver.waitEnd(ctx))
+		require.True(t, st.driver.group.Wait(ctx))
 		require.True(t, st.driver.pending.Waits(id), "answered without a lease")
 	})
 	t.Run("to another process", func(t *testing.T) {

@@ -348,7 +348,7 @@ func (n *Node) leaveByOrder() {
 // store or the broker may delay it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	said := make(chan struct{})
-	n.driver.wg.Go(func() {
+	n.driver.group.Go(func() {
 		defer close(said)
 		n.drain(ctx)
 	})
@@ -466,11 +466,11 @@ func (n *Node) stop(err error) {
 		n.driver.close()
 		go func() { // it waits for all other goroutines, so it is not in their group
 			if link != nil {
-				n.driver.wg.Go(func() { _ = link.Close() })
+				n.driver.group.Go(func() { _ = link.Close() })
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), turnPatience)
 			defer cancel()
-			if !n.driver.waitEnd(ctx) {
+			if !n.driver.group.Wait(ctx) {
 				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", turnPatience)
 			}
 			n.upOnce.Do(func() { close(n.up) })

@@ -71,7 +71,7 @@ func notify(ch chan<- struct{}) {
 func (p *passivator) run() {
 	defer func() {
 		if !p.host.driver.closed() { // a method that encodes state ended this goroutine
-			p.host.driver.wg.Go(p.run)
+			p.host.driver.group.Go(p.run)
 		}
 	}()
 	for {

@@ -93,7 +93,7 @@ func (w *restWorkers) more() {
 	} else if w.places < maxHooks {
 		w.places++
 		r := &restWorker{workers: w}
-		w.host.driver.wg.Go(r.run)
+		w.host.driver.group.Go(r.run)
 	}
 }
 
@@ -290,7 +290,7 @@ func (r *restWorker) look() {
 		r.leaveLocked()
 		r.hook, r.lost = idleHook{}, true
 		r.context.end()
-		h.shard.driver().wg.Go(func() { r.abandon(h) }) // the worker, which has not ended, is counted
+		h.shard.driver().group.Go(func() { r.abandon(h) }) // the worker, which has not ended, is counted
 	case took >= slowHook:
 		r.leaveLocked()
 		r.armLocked(limit - took)

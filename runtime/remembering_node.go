@@ -38,7 +38,7 @@ func (m rememberingNode) Context() context.Context { return m.node.driver.ctx }
 func (m rememberingNode) Stopped() error { return m.node.driver.errClosed() }
 
 // Go runs f on a goroutine that the node waits for.
-func (m rememberingNode) Go(f func()) { m.node.driver.wg.Go(f) }
+func (m rememberingNode) Go(f func()) { m.node.driver.group.Go(f) }
 
 // MayAnswer reports whether the node may answer for its shards at this moment.
 func (m rememberingNode) MayAnswer() bool { return m.node.driver.lease.MayAnswer() }

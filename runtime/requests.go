@@ -65,7 +65,7 @@ func (g requests) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start node %s: Config.Gateway: %w", n.cfg.Name, err)
 	}
-	n.driver.wg.Go(func() {
+	n.driver.group.Go(func() {
 		<-n.driver.stop
 		stop()
 	})

@@ -144,7 +144,7 @@ func (c *inCall) runAlone(s *hostedShard, e *region.Entity, p *runtoken.SlowTurn
 		drv.alone.Add(-1)
 		return false
 	}
-	drv.wg.Go(func() {
+	drv.group.Go(func() {
 		defer drv.alone.Add(-1)
 		a := c.guarded(s, e)
 		p.Took(time.Duration(drv.lease.Now() - c.began))
@@ -189,7 +189,7 @@ func (c *inCall) answer(drv *driver, a answer, by peers.Publisher) {
 	}
 	own := c.Sender.Address == drv.self.Address
 	if c.ID != 0 && own && !drv.lease.MayAnswer() {
-		drv.wg.Go(func() { c.answerLeased(drv, a) })
+		drv.group.Go(func() { c.answerLeased(drv, a) })
 		return
 	}
 	if c.ID != 0 {

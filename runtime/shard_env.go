@@ -89,10 +89,10 @@ func (v *shardEnv) Release() { v.shard().releaseAll() }
 // own.
 func (v *shardEnv) Drained() {
 	if in := v.host.instance; in != nil {
-		v.host.driver.wg.Go(in.HandOff)
+		v.host.driver.group.Go(in.HandOff)
 		return
 	}
-	v.host.driver.wg.Go(v.shard().HandOff)
+	v.host.driver.group.Go(v.shard().HandOff)
 }
 
 // StopEntities encodes the entities and runs their stop hooks.
@@ -101,7 +101,7 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	rested := false
 	defer func() {
 		if !rested && !drv.closed() { // a method that encodes state has ended this goroutine
-			drv.wg.Go(func() {
+			drv.group.Go(func() {
 				s.cannotMove(errEncodeExits)
 				done(errEncodeExits)
 			})
@@ -250,7 +250,7 @@ func (v *singletonHome) Count(e shardhost.Event) { v.host.driver.counters.add(re
 func (v *singletonHome) Context() context.Context { return v.host.driver.ctx }
 
 // Go runs f on a goroutine that the node waits for.
-func (v *singletonHome) Go(f func()) { v.host.driver.wg.Go(f) }
+func (v *singletonHome) Go(f func()) { v.host.driver.group.Go(f) }
 
 // Ticks returns the coarse clock, by which entities are passivated.
 func (v *singletonHome) Ticks() uint32 { return v.host.driver.clock.Load() }

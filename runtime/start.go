@@ -117,7 +117,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.opening(give); err != nil {
 		return err
 	}
-	defer n.driver.wg.Done()
+	defer n.driver.group.Done()
 	if err := checkStore(ctx, n); err != nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -151,16 +151,16 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	n.state, n.link, n.control.link = stateStarted, link, link
 	n.driver.open(link)
-	n.driver.wg.Go(n.control.receive)
-	n.driver.wg.Go(func() { n.control.run(n.driver.stop) })
+	n.driver.group.Go(n.control.receive)
+	n.driver.group.Go(func() { n.control.run(n.driver.stop) })
 	n.memory.Begin(link.MaxPayload())
-	n.driver.wg.Go(func() { n.memory.Run(n.driver.stop) })
+	n.driver.group.Go(func() { n.memory.Run(n.driver.stop) })
 	for _, h := range n.hosted() {
 		if h.settings.idle > 0 || h.settings.maxActive > 0 {
-			n.driver.wg.Go(h.passivator.run)
+			n.driver.group.Go(h.passivator.run)
 		}
 	}
-	n.driver.wg.Go(n.tickClock)
+	n.driver.group.Go(n.tickClock)
 	return nil
 }
 
@@ -186,7 +186,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 		return err
 	}
 	n.state, n.give = stateOpening, give
-	n.driver.wg.Add(1)
+	n.driver.group.Add()
 	return nil
 }
 

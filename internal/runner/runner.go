@@ -9,6 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/tasks"
 )
 
 // An Env is the process that a Runner is in.
@@ -26,7 +27,7 @@ type Env interface {
 type Runner struct {
 	runtoken.Token
 	env   Env
-	wg    *sync.WaitGroup
+	group *tasks.Group
 	watch *runtoken.Watchdog
 
 	mu    sync.Mutex
@@ -44,9 +45,9 @@ type Runner struct {
 
 // Init sets where the Runner's goroutines are counted, and which Watchdog looks after it.
 // It is called once, before anything else and before the Watchdog runs.
-func (r *Runner) Init(wg *sync.WaitGroup, watch *runtoken.Watchdog, env Env) {
-	r.env, r.wg, r.watch = env, wg, watch
-	r.Token.Init(wg, r.resume)
+func (r *Runner) Init(group *tasks.Group, watch *runtoken.Watchdog, env Env) {
+	r.env, r.group, r.watch = env, group, watch
+	r.Token.Init(group, r.resume)
 	watch.Mind(&r.Token)
 }
 
@@ -101,7 +102,7 @@ func (r *Runner) addLocked(t Turn, args []byte) {
 	r.busy = true
 	r.mu.Unlock()
 	if idle {
-		r.wg.Go(r.run)
+		r.group.Go(r.run)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/tasks"
 )
 
 // TestPrefetchIsNobodysRace: what fetch reads may be written meanwhile by goroutines of the
@@ -51,7 +52,8 @@ func (s *script) Emptied(idle bool)             { s.emptied = append(s.emptied, 
 // TestTurnsInOrder: turns run in the order in which they were added, each with its own
 // arguments, also behind a turn that lost the run token.
 func TestTurnsInOrder(t *testing.T) {
-	var wg sync.WaitGroup
+	var group tasks.Group
+	group.Init()
 	var watch runtoken.Watchdog
 	watch.Init(time.Now())
 	var r Runner
@@ -68,7 +70,7 @@ func TestTurnsInOrder(t *testing.T) {
 		}
 		return hold.Leave()
 	}
-	r.Init(&wg, &watch, s)
+	r.Init(&group, &watch, s)
 	r.SetMost(1 << 20)
 	var want []string
 	for i := range 10 {
@@ -76,14 +78,15 @@ func TestTurnsInOrder(t *testing.T) {
 		require.True(t, r.Offer(Turn{Entity: &region.Entity{}, Method: strconv.Itoa(i)}, []byte(args)))
 		want = append(want, strconv.Itoa(i)+":"+args)
 	}
-	wg.Wait()
+	require.True(t, group.Wait(t.Context()))
 	require.Equal(t, want, ran)
 	require.True(t, s.emptied[len(s.emptied)-1], "nothing is left")
 }
 
 // TestOfferIsBounded: what waits holds no more bytes than it may.
 func TestOfferIsBounded(t *testing.T) {
-	var wg sync.WaitGroup
+	var group tasks.Group
+	group.Init()
 	var watch runtoken.Watchdog
 	watch.Init(time.Now())
 	var r Runner
@@ -92,7 +95,7 @@ func TestOfferIsBounded(t *testing.T) {
 		<-release
 		return true
 	}}
-	r.Init(&wg, &watch, s)
+	r.Init(&group, &watch, s)
 	r.SetMost(100)
 	turn := Turn{Entity: &region.Entity{}}
 	require.True(t, r.Offer(turn, make([]byte, 50)))
@@ -105,7 +108,7 @@ func TestOfferIsBounded(t *testing.T) {
 	require.GreaterOrEqual(t, refused, 7, "50 bytes are being run, and 100 may wait")
 	r.Add(turn)
 	close(release)
-	wg.Wait()
+	require.True(t, group.Wait(t.Context()))
 	require.True(t, r.Offer(turn, nil), "there is room again")
-	wg.Wait()
+	require.True(t, group.Wait(t.Context()))
 }

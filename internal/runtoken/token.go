@@ -1,10 +1,10 @@
 package runtoken
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/internal/turnlease"
 )
 
@@ -16,9 +16,9 @@ import (
 // word arbitrates: it is odd while a turn runs, and the goroutine that raises it by one
 // then has the run token: the runner when its turn ends, or a thief.
 type Token struct {
-	word atomic.Uint64
-	wg   *sync.WaitGroup
-	next func() // goes on with the series
+	word  atomic.Uint64
+	group *tasks.Group
+	next  func() // goes on with the series
 
 	seen uint64 // the watchdog's: word at its last look
 }
@@ -31,7 +31,7 @@ type Hold struct {
 
 // Init sets the function that goroutines run to continue the series, and how they are started. It is
 // called once, before anything else.
-func (t *Token) Init(wg *sync.WaitGroup, next func()) { t.wg, t.next = wg, next }
+func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
 // Enter marks that a turn begins on the goroutine that has the run token.
 func (t *Token) Enter() Hold { return Hold{token: t, word: t.word.Add(1)} }
@@ -44,7 +44,7 @@ func (h Hold) Leave() bool { return h.token.word.CompareAndSwap(h.word, h.word+1
 // the run token.
 func (h Hold) HandOver() {
 	if h.token != nil && h.Leave() {
-		h.token.wg.Go(h.token.next)
+		h.token.group.Go(h.token.next)
 	}
 }
 
