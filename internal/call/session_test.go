@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -376,6 +378,31 @@ func TestBounceThatComesTwice(t *testing.T) {
 			t.Errorf("late %v: both sendings bounced, and the call cannot be taken back", late)
 		}
 	}
+}
+
+// TestUnsentFrameIsRetriedAlone: a session whose frame the broker's client did not accept sends
+// nothing for a while, and then one frame at a time until the peer answers.
+func TestUnsentFrameIsRetriedAlone(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1 << 20, MaxBuffered: 1 << 20}, peerNamed("b"))
+	for id := range uint64(3) {
+		_, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: id + 1, Payload: make([]byte, 1500)})
+		require.NoError(t, err)
+	}
+	now := time.Unix(1000, 0)
+	_, token, ok := p.Take(now, 0)
+	require.True(t, ok)
+	p.Unsent(token, now)
+	take := func(after time.Duration) bool {
+		_, _, ok := p.Take(now.Add(after), 0)
+		return ok
+	}
+	require.False(t, take(0))
+	require.False(t, take(RetryAfter-1))
+	require.True(t, take(RetryAfter))
+	require.False(t, take(RetryAfter), "the peer has not answered yet")
+	p.Ack(&wire.FrameHeader{Ack: 1, Handled: 1}, now.Add(RetryAfter))
+	require.True(t, take(RetryAfter))
+	require.True(t, take(RetryAfter))
 }
 
 // TestAcknowledgedFramesAreForgotten: a session that carries one call at a time has room for few

@@ -81,15 +81,19 @@ type session struct {
 	stage   *stage
 	name    string // of the peer; empty: b
 	goodbye bool
+	sent    map[uint64]wire.Envelope // calls to the peer, by their sequence numbers
 }
 
-func (s *session) Peer() transport.Peer              { return transport.Peer{Address: address(cmp.Or(s.name, "b"))} }
-func (s *session) SaidGoodbye() bool                 { return s.goodbye }
-func (s *session) Dropped() bool                     { return false }
-func (s *session) AckSoon()                          { s.stage.say("acknowledge soon") }
-func (s *session) Find(uint64) (wire.Envelope, bool) { return wire.Envelope{}, false }
-func (s *session) Void(uint64) bool                  { return false }
-func (s *session) Post(e *wire.Envelope)             { s.stage.say("post %d", e.Type) }
+func (s *session) Peer() transport.Peer { return transport.Peer{Address: address(cmp.Or(s.name, "b"))} }
+func (s *session) SaidGoodbye() bool    { return s.goodbye }
+func (s *session) Dropped() bool        { return false }
+func (s *session) AckSoon()             { s.stage.say("acknowledge soon") }
+func (s *session) Find(seq uint64) (wire.Envelope, bool) {
+	e, ok := s.sent[seq]
+	return e, ok
+}
+func (s *session) Void(uint64) bool      { return false }
+func (s *session) Post(e *wire.Envelope) { s.stage.say("post %d", e.Type) }
 
 type shard struct {
 	Shard
@@ -284,6 +288,24 @@ func TestTableOfALaterTerm(t *testing.T) {
 	require.True(t, s.route.LeadsTo(address("c")))
 	s.Follow(later, table(t, 2, 2, "d", placement.MakeEpoch(2, 1)), "K")
 	require.True(t, s.route.LeadsTo(address("d")))
+}
+
+// TestRefusedCallIsSentAgain: a call that its home refused because the shard has moved goes to the
+// home that the refusal names.
+func TestRefusedCallIsSentAgain(t *testing.T) {
+	s := newStage()
+	n := &network{homes: map[transport.Address]*home{}}
+	s.route = &routing.Route{}
+	s.route.Init(n, []byte("K"), 1)
+	s.route.Learn(address("b"), placement.MakeEpoch(1, 1), false)
+	s.peer.sent = map[uint64]wire.Envelope{4: {Type: wire.TypeCall, Seq: 4, ID: 7}}
+	s.Receive(s.peer, 0, &wire.Envelope{
+		Type: wire.TypeRefusal, Code: wire.CodeMoved, Seq: 4,
+		Node: transport.Peer{Address: address("c")}, Epoch: uint64(placement.MakeEpoch(1, 2)),
+	})
+	require.Contains(t, s.did, fmt.Sprintf("count %d", Retried))
+	require.True(t, s.route.LeadsTo(address("c")))
+	require.Equal(t, []uint64{7}, n.homes[address("c")].calls)
 }
 
 // TestAnotherLifeOfTheCluster: a process that comes to another life of the cluster parts with all
