@@ -67,7 +67,7 @@ transport
 store
 internal/invariant
 internal/bounded internal/identity internal/rights
-internal/loop internal/turnlease
+internal/loop internal/turnlease internal/tasks
 internal/transcript
 internal/arch
 `

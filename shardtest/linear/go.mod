@@ -1,0 +1,17 @@
+module github.com/shardgen/shardgen/shardtest/linear
+
+go 1.26.0
+
+replace github.com/shardgen/shardgen => ../..
+
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/shardgen/shardgen v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)

@@ -1,0 +1,80 @@
+package shardtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// A Witness watches the turns of entities at all nodes of a test. It fails the test when two turns
+// of one entity run at once, wherever they run, and counts turns. A turn whose context has ended
+// may still run beside the next one, as the method of a killed node does in a test: a method
+// must not go on then, and the Witness does not count it as running.
+//
+//	w := shardtest.NewWitness(t)
+//	host := func(n *shard.Node) error { return counter.HostCounter(n, newCounter, w.Watch()) }
+//
+// It is safe for concurrent use.
+type Witness struct {
+	t       testing.TB
+	mu      sync.Mutex
+	running map[subject][]*watched
+	turns   map[subject]int
+}
+
+// watched is a turn that has begun.
+type watched struct {
+	ctx    context.Context
+	method string
+}
+
+// NewWitness returns a Witness that has seen nothing.
+func NewWitness(t testing.TB) *Witness {
+	return &Witness{t: t, running: map[subject][]*watched{}, turns: map[subject]int{}}
+}
+
+// Watch returns the option of HostX that shows the turns of the type to w. With it, calls within one
+// process are encoded and run on another goroutine ([shard.Intercept]).
+func (w *Witness) Watch() shard.HostOption { return shard.Intercept(w.intercept) }
+
+// Turns returns how many turns the entity has begun, at all nodes, since NewWitness.
+func (w *Witness) Turns(kind, id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.turns[subject{kind, id}]
+}
+
+// intercept is around each turn.
+func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(context.Context) error) error {
+	turn, of := &watched{ctx, call.Method}, subject{call.Kind, call.ID}
+	if other := w.begin(of, turn); other != "" {
+		w.t.Errorf("two turns of %s/%s run at once: %s and %s", call.Kind, call.ID, other, call.Method)
+	}
+	defer w.end(of, turn)
+	return next(ctx)
+}
+
+// begin notes that a turn has begun. It returns the method of another one that runs, or "".
+func (w *Witness) begin(of subject, turn *watched) (other string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turns[of]++
+	if at := slices.IndexFunc(w.running[of], func(t *watched) bool { return t.ctx.Err() == nil }); at >= 0 {
+		other = w.running[of][at].method
+	}
+	w.running[of] = append(w.running[of], turn)
+	return other
+}
+
+// end notes that a turn has ended.
+func (w *Witness) end(of subject, turn *watched) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := slices.DeleteFunc(w.running[of], func(t *watched) bool { return t == turn })
+	if w.running[of] = left; len(left) == 0 {
+		delete(w.running, of)
+	}
+}
