@@ -19,7 +19,7 @@ func TestNoEntityRestsWhileTheShardIsToMove(t *testing.T) {
 	if !s.Restable() {
 		t.Error("an open shard does not let an entity rest")
 	}
-	s.CloseBarrier(node("s"), node("b"), placement.MakeEpoch(1, 1), time.Unix(1000, 0))
+	s.CloseBarrier(node("s"), node("b"), placement.MakeEpoch(1, 1), 0, time.Unix(1000, 0))
 	s.BeginMove(node("c"), placement.MakeEpoch(1, 2))
 	if s.state != Open || s.pending == nil {
 		t.Fatalf("the shard is %v, and the move waits for the barrier: %v", s.state, s.pending != nil)
@@ -36,7 +36,7 @@ func TestBarrierIsClosedOnce(t *testing.T) {
 	at, epoch := time.Unix(1000, 0), placement.MakeEpoch(1, 2)
 	s.Place(node("a"), epoch, false, 0, at)
 	for range 2 {
-		s.CloseBarrier(node("s"), node("b"), epoch, at)
+		s.CloseBarrier(node("s"), node("b"), epoch, 0, at)
 	}
 	if n := s.Barriers(); n != 1 {
 		t.Errorf("%d barriers are closed, want 1", n)

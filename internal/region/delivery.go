@@ -272,17 +272,23 @@ func (s *delivery) late(c *Call) bool {
 	return went == left && way == its
 }
 
-// GoDirect notes that a sender that learnt of that epoch needs no barrier, or none
-// any more: all its older calls have come, or its old home is gone. While another barrier
-// of the same turn is closed it changes nothing.
-func (s *delivery) GoDirect(sender transport.Address, epoch placement.Epoch) {
+// goDirect is [Shard.GoDirect].
+func (s *delivery) goDirect(sender transport.Address, epoch placement.Epoch, now uint32) (fx Effects) {
 	if s.how.Unordered || s.barriers.holds(sender, epoch) {
-		return // its older calls are welcome, too
+		return fx // its older calls are welcome, too
 	}
 	if s.barriers.direct == nil {
 		s.barriers.direct = map[transport.Address]placement.Epoch{}
 	}
 	s.barriers.direct[sender] = max(s.barriers.direct[sender], epoch)
+	if s.state == Closed && epoch <= s.epoch {
+		return fx // its direct calls do not run here either
+	}
+	older := func(c *Call) bool { return c.Sender.Address == sender && !c.Via.IsZero() }
+	if s.waiting.lower(max(epoch, s.epoch), older) {
+		fx = s.redeliverAll(now)
+	}
+	return fx
 }
 
 // rebar sets whether Enter may begin turns outside the lock: not before the calls that

@@ -23,7 +23,7 @@ func opened(l Limits) (*Shard, *Entity) {
 // and where one may not, nothing is left behind.
 func TestEnter(t *testing.T) {
 	at := time.Unix(0, 0)
-	barrier := func(s *Shard) { s.CloseBarrier(node("a"), node("b"), 10, at) }
+	barrier := func(s *Shard) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }
 	opens := func(s *Shard) { s.OpenBarriers(func(transport.Address) bool { return true }, 1, at) }
 	tests := []struct {
 		name string
@@ -44,7 +44,7 @@ func TestEnter(t *testing.T) {
 		{"a barrier has opened", func(s *Shard, _ *Entity) { barrier(s); opens(s) }, Entered},
 		{"one of two barriers has opened", func(s *Shard, _ *Entity) {
 			barrier(s)
-			s.CloseBarrier(node("c"), node("d"), 10, at)
+			s.CloseBarrier(node("c"), node("d"), 10, 0, at)
 			s.OpenBarriers(func(a transport.Address) bool { return a == node("b") }, 1, at)
 		}, Refused},
 		{"barriers were given up", func(s *Shard, _ *Entity) { barrier(s); s.Dismiss() }, Entered},
@@ -101,7 +101,7 @@ func TestEnterUnder(t *testing.T) {
 			s.Deliver(&Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 12}, 1, at)
 			again(s, 12)
 		}, 12, Refused},
-		{"a barrier is closed", func(s *Shard) { s.CloseBarrier(node("c"), node("b"), 10, at) }, 10, Refused},
+		{"a barrier is closed", func(s *Shard) { s.CloseBarrier(node("c"), node("b"), 10, 0, at) }, 10, Refused},
 		{"draining", func(s *Shard) { s.BeginMove(node("b"), 11) }, 10, Refused},
 		{"lost", func(s *Shard) { s.Place(node("b"), 11, false, 1, at) }, 11, Refused},
 	}
@@ -131,7 +131,7 @@ func TestLeave(t *testing.T) {
 		{"turns were counted", func(s *Shard, _ *Entity) { s.WatchRunning() }, false},
 		{"the shard drains", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, false},
 		{"the shard was lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, false},
-		{"a barrier is closed", func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, at) }, true},
+		{"a barrier is closed", func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }, true},
 		{"it has no value any more", func(_ *Shard, e *Entity) { e.Value = nil }, false},
 	}
 	for _, tt := range tests {

@@ -189,10 +189,10 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 		})
 	case 3:
 		f := Flush{Sender: transport.Peer{Address: node("a")}, Via: transport.Peer{Address: node("b")}}
-		g.mu.Lock()
-		f.Epoch, f.Hop = g.epoch, g.epoch
-		g.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, time.Unix(0, 0))
-		g.mu.Unlock()
+		g.do(func() Effects {
+			f.Epoch, f.Hop = g.epoch, g.epoch
+			return g.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, 0, time.Unix(0, 0))
+		})
 		runtime.Gosched()
 		g.do(func() Effects { return g.s.Flushed(f, 2, time.Unix(0, 0)) })
 	case 4:

@@ -12,19 +12,19 @@ import (
 type flushing struct{ placing }
 
 // closeBarrier is [Shard.CloseBarrier].
-func (s *flushing) closeBarrier(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
+func (s *flushing) closeBarrier(sender, via transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	if s.how.Unordered {
-		return
+		return Effects{}
 	}
 	p := flushKey{sender, via, epoch}
 	if came := s.barriers.take(func(f Flush) bool { return f.key() == p }); len(came) > 0 {
-		s.GoDirect(sender, epoch)
-		return
+		return s.goDirect(sender, epoch, now)
 	}
 	if !slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.flushKey == p }) {
 		s.barriers.closed = append(s.barriers.closed, &barrier{flushKey: p, since: at})
 	}
 	s.rebar()
+	return Effects{}
 }
 
 // takeFlush is [Shard.Flush].
@@ -64,7 +64,6 @@ func (s *flushing) takeFlushed(f Flush, now uint32, at time.Time) Effects {
 	for i, t := range s.barriers.closed {
 		if t.flushKey == f.key() {
 			s.barriers.closed = slices.Delete(s.barriers.closed, i, i+1)
-			s.GoDirect(t.sender, t.epoch)
 			return s.reopen([]*barrier{t}, now, at)
 		}
 	}
@@ -111,7 +110,6 @@ func (s *flushing) openBarriers(gone func(transport.Address) bool, now uint32, a
 		return true
 	})
 	for _, t := range open {
-		s.GoDirect(t.sender, t.epoch)
 		if !gone(t.via) {
 			s.barriers.refuse(Detour{t.sender, t.via})
 		}
@@ -124,6 +122,9 @@ func (s *flushing) openBarriers(gone func(transport.Address) bool, now uint32, a
 func (s *flushing) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++
+	for _, t := range open {
+		fx.add(s.goDirect(t.sender, t.epoch, now))
+	}
 	for _, t := range open {
 		fx.add(s.redeliver(&t.held, now))
 		for _, f := range t.after {

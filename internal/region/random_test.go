@@ -255,7 +255,7 @@ func (d *dice) barriers(n int) {
 	d.log = append(d.log, fmt.Sprintf("barriers %d %+v", n, f))
 	switch n {
 	case 30, 31:
-		d.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, d.now)
+		d.effects(d.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, 0, d.now))
 	case 32:
 		f.Via.Address, f.To = node("a"), d.node()
 		d.effects(d.s.Flush(f, 0, d.now))

@@ -155,9 +155,18 @@ func (s *Shard) Direct(on bool) {
 
 // CloseBarrier holds the sender's direct calls until its Flush came by way of the
 // old home, if it has not come already.
-func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
+func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
-	s.closeBarrier(sender, via, epoch, at)
+	return s.closeBarrier(sender, via, epoch, now, at)
+}
+
+// GoDirect notes that a sender that learnt of that epoch needs no barrier, or none
+// any more: all its older calls have come, or its old home is gone. Those of them that wait here
+// for a table which its own home does not have, and may never get, go ahead of its direct
+// calls. While another barrier of the same turn is closed GoDirect changes nothing.
+func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now uint32) Effects {
+	defer s.check()
+	return s.goDirect(sender, epoch, now)
 }
 
 // Flush takes a sender's Flush from the sender itself: this node is its Via.

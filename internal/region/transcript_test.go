@@ -232,10 +232,10 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 	peer := func(i int) transport.Peer { return transport.Peer{Address: node(arg(i))} }
 	switch command {
 	case "barrier":
-		s.s.CloseBarrier(node(arg(0)), node(arg(1)), s.epoch(arg(2)), s.now)
+		s.effects(s.s.CloseBarrier(node(arg(0)), node(arg(1)), s.epoch(arg(2)), 0, s.now), say)
 		say("barriers closed: %d", s.s.Barriers())
 	case "direct":
-		s.s.GoDirect(node(arg(0)), s.epoch(arg(1)))
+		s.effects(s.s.GoDirect(node(arg(0)), s.epoch(arg(1)), 0), say)
 	case "flush":
 		f := Flush{Sender: peer(0), Via: transport.Peer{Address: node("a")}, Epoch: s.epoch(arg(1)), Hop: s.epoch(arg(2)), To: node(arg(3))}
 		s.effects(s.s.Flush(f, 0, s.now), say)

@@ -293,14 +293,12 @@ func (s *machine) OpenBarriers(gone func(transport.Address) bool) {
 // CloseBarrier holds a sender's calls until its Flush has come through via. From an old
 // home that has departed nothing can come.
 func (s *machine) CloseBarrier(sender, via transport.Address, epoch placement.Epoch) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if s.host.HasDeparted(via) || slices.Contains(s.departed, via) {
-		s.Core.GoDirect(sender, epoch)
-		return
-	}
-	s.Core.CloseBarrier(sender, via, epoch, s.host.Now())
-	s.sweepLocked()
+	s.Do(func(now uint32, at time.Time) region.Effects {
+		if s.host.HasDeparted(via) || slices.Contains(s.departed, via) {
+			return s.Core.GoDirect(sender, epoch, now)
+		}
+		return s.Core.CloseBarrier(sender, via, epoch, now, at)
+	})
 }
 
 // Flush takes a Flush from the sender itself.

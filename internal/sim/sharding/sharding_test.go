@@ -116,6 +116,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"restarts", 910175, "a home took a call back of another's sender from one that had died, and ran it after younger ones"},
 		{"cuts", 930115, "two of four members fenced the oldest, which went on with the fourth, for that did not know of the judgement"},
 		{"joins and leaves", 1700065, "a client followed a table of a later term to the home before a move that it had heard of, and a tell was refused by way of that home"},
+		{"everything", 2500120, "a tell waited at its home for a table that was lost with the coordinator, and its sender, which turned to that home, had a younger one run"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
