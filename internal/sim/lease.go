@@ -22,7 +22,8 @@ const storeTime = 5 * time.Millisecond
 type leaseStore struct{ *World }
 
 // takeLease carries a request to the store, as the driver does: it is taken if
-// nobody has it, if the asker does, or if it may be taken over. When the store
+// nobody has it, if the asker does, or if the asker succeeds the holding that it knows, which
+// may be its own. When the store
 // cannot be reached, or Config.StoreTrouble strikes, nobody can say; then it may
 // have been taken all the same.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
@@ -54,11 +55,11 @@ func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 // take takes the lease at the store. It returns 0 if another has it.
 func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	h := w.leases[r.Founder]
-	mine := h.holder == n.Address && w.now < h.until
-	if w.now < h.until && !mine && (r.Over == 0 || r.Over != h.token) {
+	held := w.now < h.until && (r.Over == 0 || r.Over != h.token)
+	if held && h.holder != n.Address {
 		return 0
 	}
-	if !mine {
+	if !held {
 		h.token++
 	}
 	h.holder, h.until = n.Address, w.now+r.TTL

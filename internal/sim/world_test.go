@@ -170,7 +170,10 @@ func TestLease(t *testing.T) {
 		{1, 0, 0, 0},
 		{1, 1, 0, 2},
 		{2, 1, 0, 0},
-		{2, 0, 11 * time.Second, 3},
+		{1, 1, 0, 2},
+		{1, 2, 0, 3},
+		{2, 2, 0, 0},
+		{2, 0, 11 * time.Second, 4},
 	} {
 		w.Run(step.wait)
 		if got := ask(nodes[step.node], step.over); got != step.want {

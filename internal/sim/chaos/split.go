@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // split divides the servers of a run in two.
@@ -58,7 +59,8 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 
 // cleanly lets a cluster come up, splits it for a while and does nothing else to
 // it: then the side with the majority has to go on as it is. It returns an error
-// if it does not. Ways of downing that go by something else may stop any side.
+// if it does not. Ways of downing that go by something else may stop any side, and so may
+// a larger cluster that processes of the other side have formed meanwhile.
 func (r split) cleanly() error {
 	w := r.world
 	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {
@@ -71,6 +73,7 @@ func (r split) cleanly() error {
 	var undo func()
 	one, other := r.cutOff(func(u func()) { undo = u })
 	all := w.Running()
+	founder := all[0].View().Founder
 	majority := majorityAt(all, one)
 	if majority == nil {
 		majority = majorityAt(all, other)
@@ -85,8 +88,12 @@ func (r split) cleanly() error {
 		lasts = r.plan.lasts
 	}
 	w.Run(lasts)
+	larger := r.largerThan(founder)
 	undo()
 	w.Run(milliseconds(r.random, 1000, 20_000))
+	if larger {
+		return nil
+	}
 	var stopped []error
 	for _, n := range majority {
 		if n.Ended() {
@@ -94,6 +101,23 @@ func (r split) cleanly() error {
 		}
 	}
 	return errors.Join(stopped...)
+}
+
+// largerThan reports whether a cluster of another founder has more members Up than that of founder.
+func (r split) largerThan(founder transport.Address) bool {
+	own, other := 0, 0
+	for _, n := range r.world.Running() {
+		v := n.View()
+		if v == nil {
+			continue
+		}
+		size := &own
+		if v.Founder != founder {
+			size = &other
+		}
+		*size = max(*size, v.Count(membership.Up))
+	}
+	return other > own
 }
 
 // majorityAt are the nodes at the servers, nil if they are no more than half, or
