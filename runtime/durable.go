@@ -313,7 +313,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope, exits func()) {
 	s, drv := d.hosted, d.hosted.driver()
 	in := newInCall(drv, drv.self, call, s.lane, time.Now())
-	in.caller, in.command = c.Context, c.Command.next(&drv.commands)
+	in.here = &calledHere{c.Context, c.Command.next(&drv.commands)}
 	returned := false
 	defer func() {
 		if returned {
@@ -365,8 +365,10 @@ func notOpen(err error) answer {
 
 // admit checks the call's command, and reports whether the method is to run.
 func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a answer, run bool) {
-	id := c.command
-	if id.IsZero() {
+	var id durablehost.ID
+	if c.here != nil {
+		id = c.here.command
+	} else {
 		var err error
 		if id, err = durablehost.ReadID(c.Command); err != nil {
 			return answer{code: wire.CodeBadArgs, text: err.Error()}, false

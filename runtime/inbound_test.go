@@ -15,7 +15,7 @@ import (
 // that it came in; one that is most of its frame is not copied.
 func TestWaitingCallLeavesItsFrame(t *testing.T) {
 	for name, tt := range map[string]struct {
-		frame int
+		frame uint32
 		own   bool
 	}{"large frame": {64 << 10, true}, "its own frame": {100, false}} {
 		t.Run(name, func(t *testing.T) {

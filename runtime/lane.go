@@ -256,7 +256,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	}
 	c := l.take()
 	c.fill(drv, p.Peer(), e, int(l.ch), l.at)
-	c.from, c.Frame = p, l.size
+	c.from, c.Frame = p, uint32(l.size)
 	entity, v := sh.Deliver(&c.Call, l.at, nil)
 	if v == region.Run {
 		p.Handled.Store(seq)

@@ -36,23 +36,29 @@ type inCall struct {
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
 
-	// caller is the context of a local caller whose goroutine runs the turn of a durable
-	// entity; else nil. command is that turn's command, which is not encoded.
-	caller  context.Context
-	command durablehost.ID
+	// here is set for a call to a durable entity whose turn runs on its caller's goroutine.
+	here *calledHere
 	// granted is set for a local caller that waits: it receives the entity whose turn the
 	// caller gets, or nil if the caller must look for the home again.
 	granted chan *region.Entity
 }
 
+// calledHere is the part of a call to a durable entity that is not encoded, because the turn runs on
+// the caller's goroutine.
+type calledHere struct {
+	ctx     context.Context // the caller's
+	command durablehost.ID
+}
+
 // newTurn returns the turn of the call, which begins.
 func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).durable != nil {
-		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}, caller: c.caller}
+		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}}
 		r = &d.encodedTurn
 		r.turn.parent = d
-		if c.caller != nil {
-			if up := turnOf(c.caller); up != nil {
+		if c.here != nil {
+			d.caller = c.here.ctx
+			if up := turnOf(d.caller); up != nil {
 				r.turn.depth = up.depth + 1
 			}
 		}
@@ -79,7 +85,9 @@ func (c *inCall) turn() *turn { return &c.encoded.Load().turn }
 func (c *inCall) failed() *failure { return c.encoded.Load().failed }
 
 // hasCommand reports whether the call is a command of a durable entity.
-func (c *inCall) hasCommand() bool { return len(c.Command) > 0 || !c.command.IsZero() }
+func (c *inCall) hasCommand() bool {
+	return len(c.Command) > 0 || c.here != nil && !c.here.command.IsZero()
+}
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 

@@ -8,32 +8,34 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Call waits for a turn, or has one. Its fields are set once, before Deliver.
+// A Call waits for a turn, or has one. Its exported fields, except Full, are set once, before
+// Deliver. Small fields stand together, because many calls may wait.
 type Call struct {
 	Entity string
 	// Sender is the process that made the call; its order is kept.
 	Sender transport.Peer
 	// Via is the old home that forwarded the call; zero if it came directly.
-	Via transport.Address
-	// Straight: the home that forwarded the call, Via, had it from its sender.
-	Straight bool
-	Epoch    placement.Epoch // under which the sender believes the shard to be placed
+	Via   transport.Address
+	Epoch placement.Epoch // under which the sender believes the shard to be placed
 	// Chain are the turns that wait for this call; nil without any.
 	Chain Chain
-	// Local calls run on their caller's goroutine and cannot be forwarded: when
-	// the shard moves, their caller is told to look for the new home.
-	Local bool
 	// Size is how many bytes are kept for the call while it waits.
 	Size int
-	// Full is the bound that refused the call, when Deliver says Overloaded.
-	Full Bound
 	// Driver is the driver's own.
 	Driver any
 
 	next  *Call
 	at    time.Time
-	held  bool      // Size is reserved
-	along departure // where its sender's Flush goes, if the call goes ahead of that
+	along *departure // where its sender's Flush goes, if the call goes ahead of that; else nil
+
+	// Straight: the home that forwarded the call, Via, had it from its sender.
+	Straight bool
+	// Local calls run on their caller's goroutine and cannot be forwarded: when
+	// the shard moves, their caller is told to look for the new home.
+	Local bool
+	// Full is the bound that refused the call, when Deliver says Overloaded.
+	Full Bound
+	held bool // Size is reserved
 }
 
 // SentTo reports whether the call's sender sent it to that home, which may have forwarded

@@ -93,7 +93,7 @@ func (s *flushing) takeAlong(f Flush) Effects {
 			fx.Refuse = append(fx.Refuse, c)
 			continue
 		}
-		c.along = departure{f.To, f.Epoch}
+		c.along = &departure{f.To, f.Epoch}
 		fx.Forward = append(fx.Forward, c)
 	}
 	return fx

@@ -207,7 +207,7 @@ func (s *standing) strays() bool { return s.state == Forwarding && s.departures.
 // Successor is where a call is forwarded to, and under which epoch then. It is zero when
 // the call has arrived.
 func (s *standing) Successor(c *Call) (transport.Address, placement.Epoch) {
-	if c.along.epoch != 0 {
+	if c.along != nil {
 		return c.along.to, c.along.epoch
 	}
 	d, ok := s.departures.beyond(c.Epoch)

@@ -20,10 +20,10 @@ type Call struct {
 	Args     []byte
 	Links    []byte // the encoded turns that wait for it
 	Deadline int64  // nanoseconds after the process's base; 0: none
-	Tell     bool
 	Command  []byte // the id of a durable entity's command, encoded; nil: none
 	Info     []byte // what the call says about itself, encoded; nil: nothing
-	Frame    int    // bytes of the frame that the slices are part of; 0: they are the call's own
+	Tell     bool
+	Frame    uint32 // bytes of the frame that the slices are part of; 0: they are the call's own
 }
 
 // carrier is the type of region.Call.Driver.
@@ -59,7 +59,7 @@ const smallFrame = 512
 // Detach gives a call that will wait memory of its own if the frame that it came in is
 // much larger, because the call would keep all of the frame. Nobody else has the call yet.
 func (c *Call) Detach() {
-	if c.Frame < 2*c.Size+smallFrame {
+	if int(c.Frame) < 2*c.Size+smallFrame {
 		return
 	}
 	own := make([]byte, 0, c.Size)

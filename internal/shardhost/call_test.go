@@ -51,7 +51,7 @@ func TestDetach(t *testing.T) {
 	}
 	var c Call
 	c.Fill(transport.Peer{Address: node("s")}, e, 0)
-	c.Frame = len(frame)
+	c.Frame = uint32(len(frame))
 	c.Detach()
 	require.Zero(t, c.Frame)
 	copy(frame, bytes.Repeat([]byte("!"), len(frame)))
@@ -62,7 +62,7 @@ func TestDetach(t *testing.T) {
 
 	small := Call{Frame: smallFrame - 1}
 	small.Detach()
-	require.Equal(t, smallFrame-1, small.Frame, "a call that keeps little keeps it")
+	require.EqualValues(t, smallFrame-1, small.Frame, "a call that keeps little keeps it")
 }
 
 // TestChainHoldsThoseOfItsOwnKind: an entity or a shard waits for a call only if both its kind
