@@ -183,7 +183,7 @@ func (a *Attacker) Flood(ctx context.Context, n, rate int) error {
 	begin := time.Now()
 	kinds := liar{a}.kinds()
 	for i := range n {
-		if err := kinds[i%len(kinds)](uint64(i)); err != nil {
+		if err := kinds[i%kindCount](uint64(i)); err != nil {
 			return err
 		}
 		if i%batch != batch-1 {

@@ -26,7 +26,7 @@ type liar struct{ *Attacker }
 func (a liar) kinds() []lie {
 	packed := a.bomb()
 	bomb := func(i uint64) []byte { // seldom, or the flood would be one of bytes
-		if i/18%100 == 0 {
+		if i/kindCount%100 == 0 {
 			return packed
 		}
 		return packed[:100]
@@ -66,6 +66,9 @@ func (a liar) kinds() []lie {
 	}
 }
 
+// kindCount is the number of kinds, which take turns.
+const kindCount = 18
+
 func must(b []byte, err error) []byte {
 	if err != nil {
 		panic(err) // a message that this program makes
@@ -91,7 +94,7 @@ func (a liar) mutated(i uint64) error {
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1 + a.random.Uint64N(9), Count: 2, Session: a.session(self, m)}
 	b := wire.AppendFrameHeader(nil, &h)
 	b = wire.AppendEnvelope(b, a.envelope(i))
-	b = wire.AppendEnvelope(b, a.envelope(i+1))
+	b = wire.AppendEnvelope(b, a.envelope(i+kindCount))
 	for range 1 + a.random.IntN(4) {
 		switch at := a.random.IntN(len(b)); a.random.IntN(3) {
 		case 0:
@@ -110,19 +113,21 @@ func (a liar) inSession(i uint64) error {
 	return a.SendFrame(i, a.anyMember(), a.envelope(i))
 }
 
-// envelope is one of any type, for entities that nobody else calls where it may be run.
+// envelope is one of any type, for entities that nobody else calls where it may be run. Each kind of
+// lie has one after another of each type, with each of the switch's cases.
 func (a liar) envelope(i uint64) *wire.Envelope {
-	member := transport.Peer{Address: a.anyMember()}
+	const types = 12
+	member, round := transport.Peer{Address: a.anyMember()}, i/kindCount
 	e := &wire.Envelope{
-		Type: wire.Type(1 + i%12), ID: i, Kind: []byte("Account"), Shard: 1 + a.random.Uint32N(1<<10),
+		Type: wire.Type(1 + round%types), ID: i, Kind: []byte("Account"), Shard: 1 + a.random.Uint32N(1<<10),
 		Epoch: a.random.Uint64N(1 << 40), Entity: fmt.Appendf(nil, "evil-%d", i%100), Method: []byte("Add"), Payload: []byte{8, 1},
 	}
 	switch {
 	case e.Type == wire.TypeCancel:
 		e.ID, e.Entity = i%10_000, fmt.Appendf(nil, "web-%d", i%64)
-	case i%3 == 0:
+	case round/types%3 == 0:
 		e.Node = member
-	case i%3 == 1:
+	case round/types%3 == 1:
 		e.Chain = a.junk(40)
 	}
 	switch e.Type {
