@@ -1,0 +1,161 @@
+package shardotel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// Attributes beside those of the semantic conventions for RPC.
+const (
+	keyType    = attribute.Key("shardgen.type")
+	keyEntity  = attribute.Key("shardgen.entity.id") // of spans only
+	keyCaller  = attribute.Key("shardgen.caller")    // of spans only
+	keyOneWay  = attribute.Key("shardgen.one_way")
+	keyOutcome = attribute.Key("rpc.response.status_code")
+	keyMethod  = attribute.Key("rpc.method")
+	keySystem  = attribute.Key("rpc.system.name")
+	keyError   = attribute.Key("error.type")
+)
+
+// Caller returns the interceptor of callers (shard.Config.Interceptors). It opens a span of kind
+// client, or producer for a tell, and records rpc.client.call.duration, with the outcome of the
+// call ("executed", "not executed" or "unknown") as rpc.response.status_code. A tell ends when it
+// is sent.
+func (t *Telemetry) Caller() shard.Interceptor {
+	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
+		kind := trace.SpanKindClient
+		if call.Tell {
+			kind = trace.SpanKindProducer
+		}
+		begin := time.Now()
+		ctx, span := t.tracer.Start(ctx, call.Kind+"/"+call.Method, trace.WithSpanKind(kind), trace.WithAttributes(ofSpan(call)...))
+		headers := carrier{}
+		t.propagator.Inject(ctx, headers)
+		ctx, lost := headers.put(ctx)
+		if lost != nil {
+			span.AddEvent("the trace is not passed on", trace.WithAttributes(attribute.String("reason", lost.Error())))
+		}
+		err := next(ctx)
+		t.end(ctx, t.caller, span, call, begin, err, shard.OutcomeOf(err).String())
+		return err
+	}
+}
+
+// Host returns the interceptor of a hosted type (shard.Intercept). It opens a span of kind server,
+// or consumer for a tell, around each turn, as a child of the caller's span, and records
+// rpc.server.call.duration. The span of a call from the gateway also names its caller.
+func (t *Telemetry) Host() shard.Interceptor {
+	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
+		kind := trace.SpanKindServer
+		if call.Tell {
+			kind = trace.SpanKindConsumer
+		}
+		headers := carrier{}
+		for key, value := range call.Headers() {
+			headers[key] = value
+		}
+		begin := time.Now()
+		ctx = t.propagator.Extract(ctx, headers)
+		ctx, span := t.tracer.Start(ctx, call.Kind+"/"+call.Method, trace.WithSpanKind(kind),
+			trace.WithAttributes(append(ofSpan(call), keyCaller.String(call.From.String()))...))
+		err := next(ctx)
+		t.end(ctx, t.host, span, call, begin, err, "")
+		return err
+	}
+}
+
+// end records how a call ended. An error that is none of the runtime's is the entity's. Status is the
+// outcome as the caller knows it; hosts leave it empty.
+func (t *Telemetry) end(ctx context.Context, durations metric.Float64Histogram, span trace.Span, call shard.Info, begin time.Time, err error, status string) {
+	e := ending{kind: call.Kind, method: call.Method, status: status, tell: call.Tell}
+	if err != nil {
+		e.problem = typeOf(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	if errors.Is(err, shard.ErrNoMethod) {
+		e.method = otherMethod // it may be any text
+	}
+	durations.Record(ctx, time.Since(begin).Seconds(), t.labels(e))
+	if span.IsRecording() {
+		span.SetAttributes(e.attributes()...)
+	}
+	span.End()
+}
+
+// An ending is what the labels of a call's metrics are made of.
+type ending struct {
+	kind, method    string
+	status, problem string // "": none
+	tell            bool
+}
+
+func (e ending) attributes() []attribute.KeyValue {
+	all := ofCall(shard.Info{Kind: e.kind, Method: e.method, Tell: e.tell})
+	if e.status != "" {
+		all = append(all, keyOutcome.String(e.status))
+	}
+	if e.problem != "" {
+		all = append(all, keyError.String(e.problem))
+	}
+	return all
+}
+
+// labels returns the labels of a call's metrics, which are kept: there are few.
+func (t *Telemetry) labels(e ending) metric.MeasurementOption {
+	if known, ok := t.known.Load(e); ok {
+		return known.(metric.MeasurementOption)
+	}
+	labels := metric.WithAttributeSet(attribute.NewSet(e.attributes()...))
+	t.known.Store(e, labels)
+	return labels
+}
+
+// ofCall are the attributes of a call for metrics.
+func ofCall(call shard.Info) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		keySystem.String("shardgen"), keyMethod.String(call.Kind + "/" + call.Method), keyType.String(call.Kind), keyOneWay.Bool(call.Tell),
+	}
+}
+
+// ofSpan are the attributes of a call for spans.
+func ofSpan(call shard.Info) []attribute.KeyValue {
+	return append(ofCall(call), keyEntity.String(call.ID))
+}
+
+// A carrier is the headers that a propagator writes and reads. Their keys are in lower case.
+type carrier map[string]string
+
+// Get returns the header of that key, or "".
+func (c carrier) Get(key string) string { return c[key] }
+
+// Set sets a header.
+func (c carrier) Set(key, value string) { c[key] = value }
+
+// Keys returns the keys.
+func (c carrier) Keys() (keys []string) {
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// put returns a context whose calls carry the headers. If they do not fit beside those that are
+// there, it returns ctx.
+func (c carrier) put(ctx context.Context) (context.Context, error) {
+	with := ctx
+	for key, value := range c {
+		var err error
+		if with, err = shard.WithHeader(with, key, value); err != nil {
+			return ctx, err
+		}
+	}
+	return with, nil
+}

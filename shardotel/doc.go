@@ -1,0 +1,23 @@
+// Package shardotel reports calls and the state of nodes to OpenTelemetry. It is a module of its
+// own, so that programs without it do not depend on OpenTelemetry.
+//
+//	telemetry, err := shardotel.New(shardotel.Options{})
+//	…
+//	node := shard.New(shard.Config{…, Interceptors: []shard.Interceptor{telemetry.Caller()}})
+//	counter.HostCounter(node, newCounter, shard.Intercept(telemetry.Host()))
+//	stop, err := telemetry.Observe(node)
+//
+// [Telemetry.Caller] is for each process that calls, a node or a [shard.Conn], and
+// [Telemetry.Host] for each hosted type. Either works without the other. The trace of a call goes
+// with it in the headers traceparent, tracestate and baggage, near and far, in tells and through
+// the gateway; a method that makes calls with its own context continues the trace. Of the time
+// between the beginnings of a caller's span and its host's, a call was on its way or waited
+// for its turn, and after the end of the host's span a durable turn waits for its commit.
+//
+// Interceptors cost: with them calls within one process are encoded and run on another
+// goroutine. docs/costs.md has figures. Types without [Telemetry.Host], and processes without
+// [Telemetry.Caller], pay nothing.
+//
+// Ids of entities are in spans and never in metrics, whose labels are types, methods, and values of
+// small fixed sets.
+package shardotel

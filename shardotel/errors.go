@@ -1,0 +1,52 @@
+package shardotel
+
+import (
+	"context"
+	"errors"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// causes are the values of error.type for errors of the runtime, in the order in which they are
+// looked for.
+var causes = []struct {
+	err  error
+	name string
+}{
+	{shard.ErrPanic, "panic"},
+	{shard.ErrRefused, "refused"},
+	{shard.ErrOverloaded, "overloaded"},
+	{shard.ErrForbidden, "forbidden"},
+	{shard.ErrNoMethod, "no_method"},
+	{shard.ErrNoHost, "no_host"},
+	{shard.ErrNoInstance, "no_instance"},
+	{shard.ErrBadArgs, "bad_arguments"},
+	{shard.ErrBadID, "bad_id"},
+	{shard.ErrNoResult, "no_result"},
+	{shard.ErrTooLarge, "too_large"},
+	{shard.ErrCircular, "circular"},
+	{shard.ErrActivation, "activation"},
+	{shard.ErrMismatch, "mismatch"},
+	{shard.ErrLost, "lost"},
+	{shard.ErrDowned, "downed"},
+	{shard.ErrClosed, "closed"},
+	{context.DeadlineExceeded, "deadline"},
+	{context.Canceled, "canceled"},
+}
+
+// entityError is the value of error.type for errors that methods return, and otherMethod that of
+// rpc.method for a method that the host does not have.
+const (
+	entityError = "entity"
+	otherMethod = "_OTHER"
+)
+
+// typeOf returns error.type: one of a small fixed set.
+func typeOf(err error) string {
+	for _, c := range causes {
+		if errors.Is(err, c.err) {
+			return c.name
+		}
+	}
+	return entityError
+}

@@ -1,0 +1,204 @@
+package shardotel_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardgen/shardgen/examples/auction"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardotel"
+	"github.com/shardgen/shardgen/shardtest"
+)
+
+// A scene is a cluster whose processes report to memory.
+type scene struct {
+	*shardtest.Cluster
+	t         *testing.T
+	telemetry *shardotel.Telemetry
+	spans     *tracetest.SpanRecorder
+	reader    *sdkmetric.ManualReader
+}
+
+// perform runs a test of a cluster of three nodes that hosts the auction, in virtual time.
+func perform(t *testing.T, test func(s *scene)) {
+	s := &scene{t: t, spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
+	telemetry, err := shardotel.New(shardotel.Options{
+		Tracers:    sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)),
+		Meters:     sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader)),
+		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
+	})
+	require.NoError(t, err)
+	s.telemetry = telemetry
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		s.t, s.Cluster = t, c
+		test(s)
+	}, shardtest.Latency(time.Millisecond, time.Millisecond), shardtest.Config(func(c *shard.Config) {
+		c.Interceptors = []shard.Interceptor{telemetry.Caller()}
+	}), shardtest.Host(func(n *shard.Node) error {
+		users := auction.NewUserClient(n)
+		seller := func() *auction.Auction { return &auction.Auction{Users: users} }
+		if err := auction.HostAuction(n, seller, shard.Intercept(telemetry.Host())); err != nil {
+			return err
+		}
+		return auction.HostUser(n, func() *auction.User { return &auction.User{} }, shard.Intercept(telemetry.Host()))
+	}))
+}
+
+// ended returns the span of that name and kind.
+func (s *scene) ended(name string, kind trace.SpanKind) sdktrace.ReadOnlySpan {
+	s.t.Helper()
+	for _, span := range s.spans.Ended() {
+		if span.Name() == name && span.SpanKind() == kind {
+			return span
+		}
+	}
+	s.t.Fatalf("no span %s of kind %v among %d", name, kind, len(s.spans.Ended()))
+	return nil
+}
+
+// metrics collects all metrics, by name.
+func (s *scene) metrics() map[string]metricdata.Metrics {
+	s.t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(s.t, s.reader.Collect(s.t.Context(), &all))
+	byName := map[string]metricdata.Metrics{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			byName[m.Name] = m
+		}
+	}
+	return byName
+}
+
+// TestTraceCrossesCalls: a trace goes from the caller to the auction, and on to the user that it
+// calls in the same turn, at whatever nodes they live.
+func TestTraceCrossesCalls(t *testing.T) {
+	perform(t, func(s *scene) {
+		s.t.Helper()
+		ctx := s.t.Context()
+		require.NoError(s.t, auction.NewUserClient(s.Client()).Ref("ann").Deposit(ctx, 100))
+		require.NoError(s.t, auction.NewAuctionClient(s.Client()).Ref("vase").Bid(ctx, "ann", 60))
+		chain := []sdktrace.ReadOnlySpan{
+			s.ended("Auction/Bid", trace.SpanKindClient), s.ended("Auction/Bid", trace.SpanKindServer),
+			s.ended("User/Reserve", trace.SpanKindClient), s.ended("User/Reserve", trace.SpanKindServer),
+		}
+		require.False(s.t, chain[0].Parent().IsValid())
+		for i, span := range chain[1:] {
+			require.Equal(s.t, chain[i].SpanContext().SpanID(), span.Parent().SpanID(), "%s of kind %v", span.Name(), span.SpanKind())
+			require.Equal(s.t, chain[0].SpanContext().TraceID(), span.SpanContext().TraceID())
+			require.False(s.t, span.StartTime().Before(chain[i].StartTime()))
+			require.False(s.t, span.EndTime().After(chain[i].EndTime()))
+		}
+		require.Contains(s.t, chain[1].Attributes(), attribute.String("shardgen.entity.id", "vase"))
+	})
+}
+
+// TestTraceCrossesTells: the span of a tell's turn is a child of that of its sender, which ends when the
+// tell is sent.
+func TestTraceCrossesTells(t *testing.T) {
+	perform(t, func(s *scene) {
+		client := auction.NewUserClient(s.Client())
+		require.NoError(s.t, client.Ref("ann").Deposit(s.t.Context(), 1))
+		require.NoError(s.t, client.Tell("ann").Deposit(s.t.Context(), 1))
+		s.Until("it has arrived", func() bool {
+			free, err := client.Ref("ann").Free(s.t.Context())
+			return err == nil && free == 2
+		})
+		sent, ran := s.ended("User/Deposit", trace.SpanKindProducer), s.ended("User/Deposit", trace.SpanKindConsumer)
+		require.Equal(s.t, sent.SpanContext().SpanID(), ran.Parent().SpanID())
+		require.True(s.t, sent.EndTime().Before(ran.StartTime()))
+	})
+}
+
+// TestMetricsOfCalls: calls are counted by method and outcome, at callers and hosts, and labels do
+// not name entities.
+func TestMetricsOfCalls(t *testing.T) {
+	perform(t, func(s *scene) {
+		ctx := s.t.Context()
+		for i := range 20 {
+			require.NoError(s.t, auction.NewUserClient(s.Client()).Ref(fmt.Sprint("user-", i)).Deposit(ctx, 100))
+		}
+		err := auction.NewUserClient(s.Client()).Ref("user-0").Reserve(ctx, "lot", 1000)
+		require.Error(s.t, err, "it has too little")
+		metrics := s.metrics()
+		for _, name := range []string{"rpc.client.call.duration", "rpc.server.call.duration"} {
+			points := metrics[name].Data.(metricdata.Histogram[float64]).DataPoints
+			require.Len(s.t, points, 2, name)
+			for _, p := range points {
+				method, _ := p.Attributes.Value("rpc.method")
+				outcome, _ := p.Attributes.Value("rpc.response.status_code")
+				problem, failed := p.Attributes.Value("error.type")
+				require.Equal(s.t, name == "rpc.client.call.duration", outcome.AsString() == "executed", name)
+				switch method.AsString() {
+				case "User/Deposit":
+					require.EqualValues(s.t, 20, p.Count, name)
+					require.False(s.t, failed)
+				case "User/Reserve":
+					require.EqualValues(s.t, 1, p.Count, name)
+					require.Equal(s.t, "entity", problem.AsString(), name)
+				default:
+					s.t.Errorf("%s has a point of %s", name, method.AsString())
+				}
+				for _, label := range p.Attributes.ToSlice() {
+					require.NotContains(s.t, label.Value.String(), "user-", "%s is labelled with an entity", name)
+				}
+			}
+		}
+	})
+}
+
+// TestObserve: the state of a node and of a connection is collected until stop.
+func TestObserve(t *testing.T) {
+	perform(t, func(s *scene) {
+		for i := range 30 {
+			require.NoError(s.t, auction.NewUserClient(s.Client()).Ref(fmt.Sprint(i)).Deposit(s.t.Context(), 1))
+		}
+		stop, err := s.telemetry.Observe(s.Node("n1"))
+		require.NoError(s.t, err)
+		metrics := s.metrics()
+		gauge := func(name string) (sum int64) {
+			for _, p := range metrics[name].Data.(metricdata.Gauge[int64]).DataPoints {
+				sum += p.Value
+			}
+			return sum
+		}
+		held, states := int64(0), s.Node("n1").RegionState("User")
+		for _, state := range states {
+			held += int64(state.Entities)
+		}
+		require.Positive(s.t, held)
+		require.Equal(s.t, held, gauge("shardgen.entities"))
+		require.EqualValues(s.t, 1, gauge("shardgen.process.live"))
+		require.EqualValues(s.t, 1, gauge("shardgen.process.ready"))
+		require.EqualValues(s.t, 3, gauge("shardgen.members"))
+		require.Zero(s.t, gauge("shardgen.members.unreachable"))
+		require.EqualValues(s.t, len(s.Node("n1").RegionState("")), gauge("shardgen.shards"))
+		require.NotEmpty(s.t, metrics["shardgen.exceptions"].Data.(metricdata.Sum[int64]).DataPoints)
+
+		s.Isolate("n3")
+		s.Until("n3 is missed", func() bool {
+			return slices.ContainsFunc(s.Node("n1").Cluster().Members, func(m shard.Member) bool { return !m.Reachable })
+		})
+		metrics = s.metrics()
+		require.EqualValues(s.t, 1, gauge("shardgen.members.unreachable"))
+		s.Mend()
+		require.NoError(s.t, stop())
+		require.NotContains(s.t, s.metrics(), "shardgen.members")
+
+		stop, err = s.telemetry.Observe(s.Client())
+		require.NoError(s.t, err)
+		require.NotContains(s.t, s.metrics(), "shardgen.members")
+		require.NoError(s.t, stop())
+	})
+}
