@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNumbersAgree: what is served for Prometheus is what the client counted.
+func TestNumbersAgree(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	page := make(chan string)
+	out := &lastLine{ended: func() { page <- scrape(t, address) }}
+	go func() {
+		if err := run(t.Context(), options{listen: address, rate: 500, lasts: time.Second}, out); err != nil {
+			t.Error(err)
+		}
+		close(page)
+	}()
+	metrics, ok := <-page
+	if !ok {
+		t.Fatal("it printed nothing")
+	}
+	<-page
+	counted, _, _ := strings.Cut(strings.TrimPrefix(out.text.String(), "calls="), " ")
+	want, err := strconv.ParseFloat(counted, 64)
+	if err != nil || want == 0 {
+		t.Fatalf("it printed %q", out.text.String())
+	}
+	for _, name := range []string{"rpc_client_call_duration_seconds_count", "rpc_server_call_duration_seconds_count"} {
+		if got := sum(t, metrics, name); got != want {
+			t.Errorf("%s is %v, and the client made %v calls", name, got, want)
+		}
+	}
+	if got := sum(t, metrics, "shardgen_members"); got != 3 {
+		t.Errorf("%v members, want 3", got)
+	}
+}
+
+// lastLine calls a function before what is written is there.
+type lastLine struct {
+	text  bytes.Buffer
+	ended func()
+}
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	l.ended()
+	return l.text.Write(p)
+}
+
+func scrape(t *testing.T, address string) string {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(body)
+}
+
+// sum adds up the values of a metric with all labels.
+func sum(t *testing.T, metrics, name string) (sum float64) {
+	t.Helper()
+	for _, found := range regexp.MustCompile(`(?m)^`+name+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(metrics, -1) {
+		value, err := strconv.ParseFloat(found[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
