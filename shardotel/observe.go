@@ -26,7 +26,7 @@ const (
 // Observe reports the state of a process at each collection of metrics, until stop:
 //
 //   - shardgen.process.live and shardgen.process.ready, each 1 or 0: [shard.Health]
-//   - shardgen.exceptions by shardgen.reason: the process's Counters, such as "buffered", "forwarded",
+//   - shardgen.events by shardgen.reason: the process's Counters, such as "buffered", "forwarded",
 //     "retried", "refused", "tell lost" and "shards moved"
 //   - of a node also shardgen.members by shardgen.status, and shardgen.members.unreachable, as it
 //     sees the cluster
@@ -46,15 +46,15 @@ func (t *Telemetry) Observe(p Process) (stop func() error, err error) {
 		}
 		return g
 	}
-	o.live = gauge("shardgen.process.live", "1", "1 while the process may go on.")
-	o.ready = gauge("shardgen.process.ready", "1", "1 while the process is a full member, or a member serves it.")
+	o.live = gauge("shardgen.process.live", "", "1 while the process may go on.")
+	o.ready = gauge("shardgen.process.ready", "", "1 while the process is a full member, or a member serves it.")
 	all := []metric.Observable{o.live, o.ready}
-	counter, problem := t.meter.Int64ObservableCounter("shardgen.exceptions", metric.WithUnit("{event}"),
-		metric.WithDescription("Calls, tells, frames and shards that did not take the direct way."))
+	counter, problem := t.meter.Int64ObservableCounter("shardgen.events", metric.WithUnit("{event}"),
+		metric.WithDescription("What the process counts, by reason: calls that did not take the direct way, lost tells, moves, passivations."))
 	if problem != nil {
-		return nil, fmt.Errorf("shardotel: instrument shardgen.exceptions: %w", problem)
+		return nil, fmt.Errorf("shardotel: instrument shardgen.events: %w", problem)
 	}
-	o.exceptions = counter
+	o.events = counter
 	all = append(all, counter)
 	if o.node != nil {
 		o.members = gauge("shardgen.members", "{member}", "Members of the cluster as this node sees them.")
@@ -80,7 +80,7 @@ type observer struct {
 	process Process
 	node    *shard.Node // the process, if it is a node
 
-	live, ready, exceptions           metric.Int64Observable
+	live, ready, events               metric.Int64Observable
 	members, unreachable              metric.Int64Observable
 	shards, entities, active, waiting metric.Int64Observable
 }
@@ -91,7 +91,7 @@ func (o *observer) observe(_ context.Context, out metric.Observer) error {
 	out.ObserveInt64(o.live, one(health.Live))
 	out.ObserveInt64(o.ready, one(health.Ready))
 	for reason, count := range o.process.Counters() {
-		out.ObserveInt64(o.exceptions, int64(count), metric.WithAttributes(keyReason.String(reason)))
+		out.ObserveInt64(o.events, int64(count), metric.WithAttributes(keyReason.String(reason)))
 	}
 	if o.node != nil {
 		o.observeMembers(out)

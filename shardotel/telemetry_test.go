@@ -184,7 +184,7 @@ func TestObserve(t *testing.T) {
 		require.EqualValues(s.t, 3, gauge("shardgen.members"))
 		require.Zero(s.t, gauge("shardgen.members.unreachable"))
 		require.EqualValues(s.t, len(s.Node("n1").RegionState("")), gauge("shardgen.shards"))
-		require.NotEmpty(s.t, metrics["shardgen.exceptions"].Data.(metricdata.Sum[int64]).DataPoints)
+		require.NotEmpty(s.t, metrics["shardgen.events"].Data.(metricdata.Sum[int64]).DataPoints)
 
 		s.Isolate("n3")
 		s.Until("n3 is missed", func() bool {

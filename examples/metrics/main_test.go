@@ -47,6 +47,11 @@ func TestNumbersAgree(t *testing.T) {
 	if got := sum(t, metrics, "shardgen_members"); got != 3 {
 		t.Errorf("%v members, want 3", got)
 	}
+	for _, used := range regexp.MustCompile(`\b(?:shardgen|rpc)_\w+_(?:ready|unreachable|members|waiting|total|count)\b`).FindAllString(read(t, rules), -1) {
+		if !strings.Contains(metrics, "\n"+used) {
+			t.Errorf("an alert uses %s, which is not served", used)
+		}
+	}
 }
 
 // lastLine calls a function before what is written is there.
