@@ -10,12 +10,23 @@ import (
 // A connection is where the NATS servers are and how shardctl proves who it is.
 type connection struct {
 	url, creds, nkey, ca, cert, key string
-	name                            string // of the operator
+
+	name    string // of the operator
+	context string // of the nats command
+
+	user, password, token string // of the context alone
+	tlsFirst              bool
+	folder                configFolder
 }
+
+// defaultURL is that of a server on this machine.
+const defaultURL = "nats://127.0.0.1:4222"
 
 // flags defines the flags of a connection.
 func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
-	f.StringVar(&c.url, "nats", or(env("NATS_URL"), "nats://127.0.0.1:4222"), "`URLs` of NATS servers, separated by commas")
+	c.folder = configFolder{env}
+	f.StringVar(&c.url, "nats", env("NATS_URL"), "`URLs` of NATS servers, separated by commas (default the context's, and "+defaultURL+" without one)")
+	f.StringVar(&c.context, "context", env("NATS_CONTEXT"), "`name` of a context of the nats command, for flags that are not given (default the selected one, without -nats)")
 	f.StringVar(&c.name, "name", env("SHARD_OPERATOR"), "`name` of the operator, as the NATS user's permissions have it (default shardctl-<pid>)")
 	f.StringVar(&c.creds, "creds", "", "NATS credentials `file`")
 	f.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an NKey user")
@@ -24,15 +35,39 @@ func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
 }
 
-// validate returns the reason why the flags do not fit together.
-func (c *connection) validate() error {
+// complete takes from a context what the flags leave open, and returns the reason why the
+// flags do not fit together.
+func (c *connection) complete() error {
 	switch {
 	case (c.cert == "") != (c.key == ""):
 		return errors.New("-cert and -key: give both of them")
 	case c.creds != "" && c.nkey != "":
 		return errors.New("-creds and -nkey: give one of them")
 	}
+	if c.context == "" && c.url == "" {
+		c.context = c.folder.selected()
+	}
+	if c.context != "" {
+		from, err := c.folder.read(c.context)
+		if err != nil {
+			return err
+		}
+		c.follow(from)
+	}
+	c.url = or(c.url, defaultURL)
 	return checkOptional("operator", c.name)
+}
+
+// follow takes from a context what the flags leave open. Flags that say who the user is replace all
+// that the context says of that.
+func (c *connection) follow(from natsContext) {
+	c.url, c.ca, c.tlsFirst = or(c.url, from.URL), or(c.ca, from.CA), from.TLSFirst
+	if c.cert == "" {
+		c.cert, c.key = from.Cert, from.Key
+	}
+	if c.creds == "" && c.nkey == "" {
+		c.creds, c.nkey, c.user, c.password, c.token = from.Creds, from.NKey, from.User, from.Password, from.Token
+	}
 }
 
 // options are the options of the connection to NATS. Files are read when they are applied.
@@ -44,11 +79,20 @@ func (c *connection) options() []nats.Option {
 	if c.nkey != "" {
 		o = append(o, nkeyFile(c.nkey))
 	}
+	if c.user != "" {
+		o = append(o, nats.UserInfo(c.user, c.password))
+	}
+	if c.token != "" {
+		o = append(o, nats.Token(c.token))
+	}
 	if c.ca != "" {
 		o = append(o, nats.RootCAs(c.ca))
 	}
 	if c.cert != "" {
 		o = append(o, nats.ClientCert(c.cert, c.key))
+	}
+	if c.tlsFirst {
+		o = append(o, nats.TLSHandshakeFirst())
 	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -75,6 +76,55 @@ func TestClientCertificateAndNKey(t *testing.T) {
 	} {
 		shardctl(t, nil, tt.args).check(t, tt.args, exitFailed, "", tt.stderr)
 	}
+}
+
+// TestContexts: what flags leave open comes from a context of the nats command, also from the one
+// that it has selected.
+func TestContexts(t *testing.T) {
+	cert, key := writeCertificate(t)
+	home := t.TempDir()
+	write := func(name, content string) {
+		path := filepath.Join(home, ".config", "nats", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := writeFile(t, "server.conf", fmt.Appendf(nil,
+		"authorization { users: [{nkey: %s}, {user: ann, password: secret}] }\ntls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }\n", testUser, cert, key, cert))
+	server := natsproc.Start(t, "-c", config)
+	url := strings.Replace(server.URL(), "nats://", "tls://", 1)
+	write("user.nk", testSeed)
+	write("context/nkey.json", fmt.Sprintf(`{"description": "shop", "url": %q, "nkey": "~/.config/nats/user.nk", "ca": %q, "cert": "$CERT", "key": %q, "inbox_prefix": "x"}`, url, cert, key))
+	write("context/password.json", fmt.Sprintf(`{"url": %q, "user": "ann", "password": "secret", "ca": %q, "cert": %q, "key": %q}`, url, cert, cert, key))
+	write("context/wrong.json", fmt.Sprintf(`{"url": %q, "user": "ann", "password": "guess", "ca": %q, "cert": %q, "key": %q}`, url, cert, cert, key))
+	write("context/elsewhere.json", `{"url": "nats://127.0.0.1:1"}`)
+	write("context/nsc.json", `{"nsc": "nsc://a/b/c"}`)
+	write("context/broken.json", `{"url":`)
+	const members, connected = "members -timeout 3s -cluster c", "no process of this cluster answers"
+	for _, tt := range []struct {
+		args, selected, env string
+		code                int
+		stderr              string
+	}{
+		{members + " -context nkey", "", "", exitFailed, connected},
+		{members + " -context password", "elsewhere", "", exitFailed, connected},
+		{members + " -context wrong", "", "", exitFailed, "uthorization"},
+		{members + " -context wrong -nkey " + filepath.Join(home, ".config/nats/user.nk"), "", "", exitFailed, connected},
+		{members, "", "nkey", exitFailed, connected},
+		{members, "nkey\n", "", exitFailed, connected},
+		{members + " -nats nats://127.0.0.1:1", "nkey", "", exitFailed, "127.0.0.1:1"},
+		{members + " -context none", "", "", exitUsage, "there is no file"},
+		{members + " -context ../nkey", "", "", exitUsage, "want the name of a context"},
+		{members + " -context nsc", "", "", exitUsage, "give -creds"},
+		{members + " -context broken", "", "", exitUsage, "broken.json"},
+	} {
+		write("context.txt", tt.selected)
+		env := map[string]string{"HOME": home, "CERT": cert, "NATS_CONTEXT": tt.env}
+		shardctl(t, env, tt.args).check(t, tt.args, tt.code, "", tt.stderr)
+	}
+	write("context.txt", "nkey")
+	env := map[string]string{"HOME": "/nowhere", "XDG_CONFIG_HOME": filepath.Join(home, ".config"), "CERT": cert}
+	shardctl(t, env, members).check(t, "a folder of XDG_CONFIG_HOME", exitFailed, "", "/nowhere/.config/nats/user.nk")
 }
 
 func TestConnectionFlags(t *testing.T) {

@@ -232,7 +232,7 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	case o.timeout <= 0:
 		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	default:
-		err = errors.Join(o.validate(), transport.CheckName("cluster", o.cluster))
+		err = errors.Join(o.complete(), transport.CheckName("cluster", o.cluster))
 	}
 	return &o, err
 }

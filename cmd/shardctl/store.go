@@ -164,7 +164,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	case o.timeout <= 0:
 		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	default:
-		err = o.validate()
+		err = o.complete()
 	}
 	return &o, err
 }
