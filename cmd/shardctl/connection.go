@@ -35,8 +35,8 @@ func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
 }
 
-// complete takes from a context what the flags leave open, and returns the reason why the
-// flags do not fit together.
+// complete takes from a context the values of flags that are not given, and returns the reason why
+// the flags do not fit together.
 func (c *connection) complete() error {
 	switch {
 	case (c.cert == "") != (c.key == ""):
@@ -58,8 +58,8 @@ func (c *connection) complete() error {
 	return checkOptional("operator", c.name)
 }
 
-// follow takes from a context what the flags leave open. Flags that say who the user is replace all
-// that the context says of that.
+// follow takes from a context the values of flags that are not given. Flags that identify the user
+// replace all of the context's that do.
 func (c *connection) follow(from natsContext) {
 	c.url, c.ca, c.tlsFirst = or(c.url, from.URL), or(c.ca, from.CA), from.TLSFirst
 	if c.cert == "" {

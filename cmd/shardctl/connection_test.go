@@ -78,7 +78,7 @@ func TestClientCertificateAndNKey(t *testing.T) {
 	}
 }
 
-// TestContexts: what flags leave open comes from a context of the nats command, also from the one
+// TestContexts: the values of flags that are not given come from a context of the nats command, also from the one
 // that it has selected.
 func TestContexts(t *testing.T) {
 	cert, key := writeCertificate(t)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A natsContext is what shardctl reads of a context of the nats command: a file
+// A natsContext is the part of a context of the nats command that shardctl reads: a file
 // nats/context/NAME.json in the user's configuration folder (NATS's ADR 21). Fields for
 // JetStream and for inboxes have no meaning here.
 type natsContext struct {

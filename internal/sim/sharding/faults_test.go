@@ -231,16 +231,16 @@ func (w *world) heal() {
 	for _, p := range w.procs {
 		p.resume()
 	}
-	w.serve()
-	w.after(minorityEnds, w.serve)
+	w.beginLast()
+	w.after(minorityEnds, w.beginLast)
 }
 
 // minorityEnds is how long after the faults the members that are left may find that they are too few
 // to go on: strikes take no account of members that ended themselves a moment ago.
 const minorityEnds = 3 * time.Second
 
-// serve begins a host if none is left.
-func (w *world) serve() {
+// beginLast begins a host if none is left.
+func (w *world) beginLast() {
 	if !slices.ContainsFunc(w.procs, (*process).healthy) {
 		w.begin("last", true)
 	}
