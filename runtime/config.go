@@ -83,7 +83,8 @@ type Config struct {
 	// BufferBytes bounds the bytes of the calls that wait at this process, counted as for
 	// MailboxBytes: in all shards that are here, and for shards without a home. Calls of
 	// this process that wait on their callers' goroutines are not encoded and do not
-	// count. Tells of this process whose turns have begun may take as much again. Default
+	// count. Tells of this process whose turns have begun may take as much again. The calls
+	// of all clients ([Dial]) of one name together may take half of it. Default
 	// 128 MiB, at least ShardBytes, at most 1 TiB.
 	BufferBytes int
 	// Window is the number of bytes that one other process may have under way to this

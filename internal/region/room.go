@@ -1,6 +1,7 @@
 package region
 
 import (
+	"sync"
 	"sync/atomic"
 )
 
@@ -14,6 +15,7 @@ const (
 	ShardCalls                // Limits.Waiting
 	ShardBytes                // Limits.ShardBytes
 	NodeBytes                 // Limits.Budget
+	ClientBytes               // the share of Limits.Budget that clients of one name have
 )
 
 // A Budget bounds the bytes of the calls that wait in several shards together. Nil is no bound.
@@ -21,10 +23,66 @@ const (
 type Budget struct {
 	limit int64
 	used  atomic.Int64
+
+	mu      sync.Mutex
+	clients map[string]int64 // bytes of the calls of clients, by their names
 }
+
+// clientShare divides a Budget: the calls of all clients of one name have one part, so that no
+// client takes the room of all others.
+const clientShare = 2
 
 // NewBudget returns a budget of that many bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
+
+// ClientLimit is how many bytes the calls of all clients of one name may take.
+func ClientLimit(limit int) int { return limit / clientShare }
+
+// takeFor takes the bytes of a call. It returns false, with the bound, if there are not so many.
+func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
+	switch {
+	case b == nil:
+		return 0, true
+	case c.Sender.Client && !b.takeClient(c.Sender.Name, int64(c.Size)):
+		return ClientBytes, false
+	case !b.Take(c.Size):
+		b.giveClient(c)
+		return NodeBytes, false
+	}
+	return 0, true
+}
+
+// giveFor gives the bytes of a call back.
+func (b *Budget) giveFor(c *Call) {
+	if b != nil {
+		b.giveClient(c)
+		b.Give(c.Size)
+	}
+}
+
+func (b *Budget) takeClient(name string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.clients[name]+n > b.limit/clientShare {
+		return false
+	}
+	if b.clients == nil {
+		b.clients = map[string]int64{}
+	}
+	b.clients[name] += n
+	return true
+}
+
+func (b *Budget) giveClient(c *Call) {
+	if !c.Sender.Client {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.clients[c.Sender.Name] -= int64(c.Size); b.clients[c.Sender.Name] <= 0 {
+		delete(b.clients, c.Sender.Name)
+	}
+}
 
 // Take takes n bytes, and reports whether there are so many.
 func (b *Budget) Take(n int) bool {
@@ -82,8 +140,9 @@ func (s *room) reserve(c *Call) bool {
 	case above(s.limits.ShardBytes, s.bytes, c.Size):
 		c.Full = ShardBytes
 		return false
-	case !s.limits.Budget.Take(c.Size):
-		c.Full = NodeBytes
+	}
+	if full, ok := s.limits.Budget.takeFor(c); !ok {
+		c.Full = full
 		return false
 	}
 	c.held = true
@@ -96,7 +155,7 @@ func (s *room) release(c *Call) {
 	if c.held {
 		c.held = false
 		s.bytes -= c.Size
-		s.limits.Budget.Give(c.Size)
+		s.limits.Budget.giveFor(c)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -110,4 +112,54 @@ func TestRoomIsTakenAnew(t *testing.T) {
 		t.Fatal("the call does not wait")
 	}
 	taken("when it is withdrawn", 0)
+}
+
+// TestClientsLeaveRoom: the calls of all clients of one name take at most half of a budget, over all
+// shards. Other clients and members have the rest, and what leaves makes room again.
+func TestClientsLeaveRoom(t *testing.T) {
+	budget := NewBudget(100)
+	shards := []*Shard{}
+	for i := range 2 {
+		shards = append(shards, New(placement.ShardID{Kind: "K", Shard: uint32(i)}, node("a"), Limits{Mailbox: 9, Waiting: 9, Budget: budget}))
+	}
+	call := func(shard int, name string, incarnation uint64, client bool) (*Call, string) {
+		sender := transport.Peer{Address: transport.Address{Name: name, Incarnation: incarnation}, Client: client}
+		c := &Call{Entity: "x", Size: 20, Sender: sender, Epoch: placement.MakeEpoch(1, 1)}
+		_, v := shards[shard].Deliver(c, 0, time.Unix(1000, 0))
+		return c, fmt.Sprintf("%v by bound %d", v, c.Full)
+	}
+	const queued = "queued by bound 0"
+	first, v := call(0, "evil", 1, true)
+	require.Equal(t, queued, v)
+	second, v := call(1, "evil", 2, true)
+	require.Equal(t, queued, v)
+	full := fmt.Sprintf("overloaded by bound %d", ClientBytes)
+	for i := range 2 {
+		_, v = call(i, "evil", 3, true)
+		require.Equal(t, full, v)
+	}
+	other, v := call(0, "web", 1, true)
+	require.Equal(t, queued, v)
+	member, v := call(1, "evil", 9, false)
+	require.Equal(t, queued, v, "a member of the same name")
+	require.True(t, shards[0].Cancel(first))
+	third, v := call(1, "evil", 1, true)
+	require.Equal(t, queued, v, "in the place of the first")
+	for i, c := range []*Call{second, other, member, third} {
+		require.True(t, shards[0].Cancel(c) || shards[1].Cancel(c), i)
+	}
+	require.Zero(t, budget.Used())
+	require.Empty(t, budget.clients)
+}
+
+// TestRefusedByTheNode: a client's call that the budget of the node refuses takes nothing of its share.
+func TestRefusedByTheNode(t *testing.T) {
+	budget := NewBudget(100)
+	budget.Force(90)
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9, Budget: budget})
+	c := &Call{Entity: "x", Size: 20, Sender: transport.Peer{Address: node("c"), Client: true}, Epoch: placement.MakeEpoch(1, 1)}
+	_, v := s.Deliver(c, 0, time.Unix(1000, 0))
+	require.Equal(t, Overloaded, v)
+	require.Equal(t, NodeBytes, c.Full)
+	require.Empty(t, budget.clients)
 }
