@@ -14,9 +14,9 @@ import (
 // with it call plain structs of the test, on the caller's goroutine. It records the calls. It is
 // safe for concurrent use; the entities are called as the test calls them, not one at a time.
 //
-//	users := shardtest.NewCaller()
-//	users.Put("User", "ann", &auction.User{Money: 100})
-//	vase := &auction.Auction{Users: auction.NewUserClient(users)}
+//	auctions := shardtest.NewCaller()
+//	auctions.Put("Auction", "vase", &auction.Auction{High: 50, Bidder: "bob"})
+//	ann := &auction.User{ID: "ann", Money: 100, Auctions: auction.NewAuctionClient(auctions)}
 type Caller struct {
 	mu       sync.Mutex
 	entities map[subject]any
@@ -34,7 +34,7 @@ type Call struct {
 	Tell             bool // it was one-way: nothing ran
 }
 
-// String reads like "User/ann.Reserve".
+// String reads like "User/ann.Deposit".
 func (c Call) String() string {
 	if c.Tell {
 		return fmt.Sprintf("tell %s/%s.%s", c.Kind, c.ID, c.Method)

@@ -234,8 +234,9 @@ func TestCaller(t *testing.T) {
 	if err := users.Ref("ann").Deposit(t.Context(), 1); !errors.Is(err, shard.ErrMismatch) {
 		t.Errorf("another type: %v", err)
 	}
-	ann := &auction.User{}
+	ann := &auction.User{Auctions: auction.NewAuctionClient(c)}
 	c.Put("User", "ann", ann)
+	c.Put("Auction", "vase", &auction.Auction{})
 	c.Fail("User", "ann", shard.Unknown, shard.ErrLost)
 	if err := errors.Join(users.Ref("ann").Deposit(t.Context(), 1), users.Tell("ann").Deposit(t.Context(), 1)); !errors.Is(err, shard.ErrLost) || ann.Money != 0 {
 		t.Errorf("a failure: %v, %d", err, ann.Money)
@@ -244,10 +245,10 @@ func TestCaller(t *testing.T) {
 	if err := errors.Join(users.Ref("ann").Deposit(t.Context(), 1), users.Tell("ann").Deposit(t.Context(), 1)); err != nil || ann.Money != 1 {
 		t.Errorf("a call and a tell: %v, %d", err, ann.Money)
 	}
-	if err := users.Ref("ann").Reserve(t.Context(), "vase", 2); !errors.Is(err, auction.ErrNotCovered) {
+	if err := users.Ref("ann").Bid(t.Context(), "vase", 2); !errors.Is(err, auction.ErrNotCovered) {
 		t.Errorf("the method's error: %v", err)
 	}
-	if n := len(c.Calls()); n != 7 {
-		t.Errorf("%d calls, want 7: %v", n, c.Calls())
+	if n := len(c.Calls()); n != 8 {
+		t.Errorf("%d calls, want 8: %v", n, c.Calls())
 	}
 }

@@ -4,9 +4,9 @@
 //
 //	func TestBidSurvivesAKill(t *testing.T) {
 //		shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-//			bids := auction.NewAuctionClient(c.Client())
+//			ann := auction.NewUserClient(c.Client()).Ref("ann")
 //			…
-//			c.Kill(c.Home("Auction", "vase"))
+//			c.Kill(c.Home("User", "ann"))
 //			…
 //		}, shardtest.Nodes(3), shardtest.Host(auction.Host))
 //	}

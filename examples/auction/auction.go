@@ -1,5 +1,5 @@
-// Package auction has bids that reserve money at their bidders: calls between durable
-// entities, which its tests interrupt by faults.
+// Package auction has bids that reserve money at their bidders: durable entities that change
+// each other by tells, which its tests interrupt by faults.
 package auction
 
 import (
@@ -23,24 +23,24 @@ var ErrTooLow = errors.New("there is a bid as high")
 type Auction struct {
 	ID     string      `shard:"id"`
 	High   int64       `shard:"state"` // the highest bid, in cents
-	Bidder string      `shard:"state"` // who made it
+	Bidder string      `shard:"state"` // of the highest bid
 	Users  *UserClient `shard:"-"`     // set by the factory
 }
 
-// Bid reserves the amount at the bidder, and frees the money of the bidder before.
-func (a *Auction) Bid(ctx context.Context, bidder string, amount int64) error {
-	if amount <= a.High {
-		return ErrTooLow
+// Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
+// bid, which is this one or the highest so far.
+func (a *Auction) Offer(ctx context.Context, bidder string, amount int64) error {
+	lower, released := bidder, amount
+	if amount > a.High {
+		lower, released = a.Bidder, a.High
+		a.High, a.Bidder = amount, bidder
 	}
-	if err := a.Users.Ref(bidder).Reserve(ctx, a.ID, amount); err != nil {
-		return fmt.Errorf("reserve %d of %s: %w", amount, bidder, err)
+	if lower == "" {
+		return nil // it is the first bid
 	}
-	if a.Bidder != "" && a.Bidder != bidder {
-		if err := a.Users.Tell(a.Bidder).Release(ctx, a.ID); err != nil { // sent with the commit
-			return fmt.Errorf("release the bid of %s: %w", a.Bidder, err)
-		}
+	if err := a.Users.Tell(lower).Release(ctx, a.ID, released); err != nil { // sent with the commit
+		return fmt.Errorf("release the bid of %s: %w", lower, err)
 	}
-	a.High, a.Bidder = amount, bidder
 	return nil
 }
 
@@ -52,10 +52,13 @@ func (a *Auction) Highest(context.Context) (bidder string, amount int64, err err
 }
 
 // Host makes a node host auctions and users.
-func Host(n *shard.Node) error {
-	users := NewUserClient(n)
-	if err := HostUser(n, func() *User { return &User{} }); err != nil {
+func Host(n *shard.Node) error { return HostWith(n) }
+
+// HostWith makes a node host auctions and users with the options.
+func HostWith(n *shard.Node, options ...shard.HostOption) error {
+	users, auctions := NewUserClient(n), NewAuctionClient(n)
+	if err := HostUser(n, func() *User { return &User{Auctions: auctions} }, options...); err != nil {
 		return err
 	}
-	return HostAuction(n, func() *Auction { return &Auction{Users: users} })
+	return HostAuction(n, func() *Auction { return &Auction{Users: users} }, options...)
 }

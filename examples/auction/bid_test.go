@@ -12,63 +12,73 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestUser tests an entity alone: it is a struct.
-func TestUser(t *testing.T) {
-	ann := &auction.User{Money: 100}
-	if err := ann.Reserve(t.Context(), "vase", 60); err != nil {
-		t.Fatal(err)
+// TestAuction tests an entity that sends tells, which a stand-in for the cluster records.
+func TestAuction(t *testing.T) {
+	users := shardtest.NewCaller()
+	vase := &auction.Auction{ID: "vase", Users: auction.NewUserClient(users)}
+	for _, offer := range []struct {
+		bidder string
+		amount int64
+	}{{"ann", 60}, {"bob", 50}, {"bob", 70}} {
+		if err := vase.Offer(t.Context(), offer.bidder, offer.amount); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := ann.Reserve(t.Context(), "lamp", 41); !errors.Is(err, auction.ErrNotCovered) {
-		t.Errorf("got %v, want ErrNotCovered", err)
+	want := "[tell User/bob.Release tell User/ann.Release]"
+	if got := fmt.Sprint(users.Calls()); got != want || vase.Bidder != "bob" {
+		t.Errorf("got calls %s, and %s has the vase; want %s, and bob", got, vase.Bidder, want)
 	}
 }
 
 // TestBid tests an entity that calls others, which are structs of the test.
 func TestBid(t *testing.T) {
-	ann, bob := &auction.User{Money: 100}, &auction.User{Money: 100}
-	users := shardtest.NewCaller()
-	users.Put("User", "ann", ann)
-	users.Put("User", "bob", bob)
-	vase := &auction.Auction{ID: "vase", Users: auction.NewUserClient(users)}
+	auctions := shardtest.NewCaller()
+	auctions.Put("Auction", "vase", &auction.Auction{ID: "vase", High: 50, Bidder: "bob"})
+	ann := &auction.User{ID: "ann", Money: 100, Auctions: auction.NewAuctionClient(auctions)}
 
-	if err := vase.Bid(t.Context(), "ann", 60); err != nil {
+	if err := ann.Bid(t.Context(), "vase", 50); !errors.Is(err, auction.ErrTooLow) {
+		t.Errorf("got %v, want ErrTooLow", err)
+	}
+	if err := ann.Bid(t.Context(), "vase", 101); !errors.Is(err, auction.ErrNotCovered) {
+		t.Errorf("got %v, want ErrNotCovered", err)
+	}
+	if err := ann.Bid(t.Context(), "vase", 60); err != nil {
 		t.Fatal(err)
 	}
-	if err := vase.Bid(t.Context(), "bob", 70); err != nil {
-		t.Fatal(err)
+	auctions.Fail("Auction", "vase", shard.Unknown, shard.ErrLost)
+	if err := ann.Bid(t.Context(), "vase", 80); !errors.Is(err, shard.ErrLost) || ann.Reserved["vase"] != 60 {
+		t.Errorf("got %v and %d reserved, want ErrLost and 60", err, ann.Reserved["vase"])
 	}
-	users.Fail("User", "ann", shard.Unknown, shard.ErrLost)
-	if err := vase.Bid(t.Context(), "ann", 80); !errors.Is(err, shard.ErrLost) || vase.Bidder != "bob" {
-		t.Errorf("got %v and %s, want ErrLost and bob", err, vase.Bidder)
-	}
-	want := "[User/ann.Reserve User/bob.Reserve tell User/ann.Release User/ann.Reserve]"
-	if got := fmt.Sprint(users.Calls()); got != want {
+	want := "[Auction/vase.Highest Auction/vase.Highest Auction/vase.Highest tell Auction/vase.Offer Auction/vase.Highest]"
+	if got := fmt.Sprint(auctions.Calls()); got != want {
 		t.Errorf("got calls %s, want %s", got, want)
 	}
 }
 
-// TestBidSurvivesAKill kills the auction's node in the middle of a bid, in virtual time: the
-// bid is made all the same, and reserves the money once.
+// TestBidSurvivesAKill kills the bidder's node in the middle of a bid, in virtual time: the bid
+// is made all the same, and reserves the money once.
 func TestBidSurvivesAKill(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ann, vase := auction.NewUserClient(c.Client()).Ref("ann"), auction.NewAuctionClient(c.Client()).Ref("vase")
-		if err := errors.Join(ann.Deposit(t.Context(), 100), vase.Bid(t.Context(), "ann", 10)); err != nil {
+		if err := errors.Join(ann.Deposit(t.Context(), 100), ann.Bid(t.Context(), "vase", 10)); err != nil {
 			t.Fatal(err)
 		}
-		c.Move("Auction", "vase", "n1")
-		c.Move("User", "ann", "n2")
+		c.Move("User", "ann", "n1")
+		c.Move("Auction", "vase", "n2")
 		done := make(chan error)
-		go func() { done <- vase.Bid(t.Context(), "ann", 60) }()
-		c.Advance(5 * latency / 2) // client to n1, n1 to n2: ann has reserved, and the answer is on its way
+		go func() { done <- ann.Bid(t.Context(), "vase", 60) }()
+		c.Advance(5 * latency / 2) // client to n1, n1 to n2: the highest bid is read, and the answer is on its way
 		c.Kill("n1")
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		bidder, high, err := vase.Highest(t.Context())
-		free, err2 := ann.Free(t.Context())
-		if err := errors.Join(err, err2); err != nil || bidder != "ann" || high != 60 || free != 40 {
-			t.Errorf("got %s with %d, %d free, %v; want ann with 60, 40 free", bidder, high, free, err)
+		c.Until("ann has the vase", func() bool {
+			bidder, high, err := vase.Highest(t.Context())
+			return err == nil && bidder == "ann" && high == 60
+		})
+		if free, err := ann.Free(t.Context()); err != nil || free != 40 {
+			t.Errorf("got %d free, %v; want 40", free, err)
 		}
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host), shardtest.Latency(latency, latency))
 }
@@ -89,7 +99,7 @@ func TestMoneyInAStorm(t *testing.T) {
 			bidding.Go(func() {
 				for n := range int64(20) {
 					article := articles[(int(n)+i)%len(articles)]
-					_ = auctions.Ref(article, shard.Timeout(time.Hour)).Bid(t.Context(), user, 10*n+int64(i)) // may be too low
+					_ = people.Ref(user, shard.Timeout(time.Hour)).Bid(t.Context(), article, 10*n+int64(i)) // may be too low
 					time.Sleep(time.Second)
 				}
 			})
@@ -97,19 +107,21 @@ func TestMoneyInAStorm(t *testing.T) {
 		c.Storm(30 * time.Second)
 		bidding.Wait()
 		c.Settle()
-		reserved := map[string]int64{}
-		for _, article := range articles {
-			bidder, high, err := auctions.Ref(article).Highest(t.Context())
-			if err != nil {
-				t.Fatal(err)
+		c.Until("the highest bids, and no others, reserve money", func() bool {
+			reserved := map[string]int64{}
+			for _, article := range articles {
+				bidder, high, err := auctions.Ref(article).Highest(t.Context())
+				if err != nil {
+					return false
+				}
+				reserved[bidder] += high
 			}
-			reserved[bidder] += high
-		}
-		for _, user := range users {
-			c.Until(user+" has what no bid reserves", func() bool {
-				free, err := people.Ref(user).Free(t.Context())
-				return err == nil && free == 1000-reserved[user]
-			})
-		}
+			for _, user := range users {
+				if free, err := people.Ref(user).Free(t.Context()); err != nil || free != 1000-reserved[user] {
+					return false
+				}
+			}
+			return true
+		})
 	}, shardtest.Host(auction.Host), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(3))
 }

@@ -17,8 +17,9 @@ const _ = codegen.ABI6
 // AuctionAPI has the methods of an [Auction]. The entity implements it, and so
 // does a reference to an entity at any node.
 type AuctionAPI interface {
-	// Bid reserves the amount at the bidder, and frees the money of the bidder before.
-	Bid(ctx context.Context, bidder string, amount int64) error
+	// Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
+	// bid, which is this one or the highest so far.
+	Offer(ctx context.Context, bidder string, amount int64) error
 
 	// Highest returns the highest bid.
 	Highest(context.Context) (bidder string, amount int64, err error)
@@ -64,14 +65,15 @@ type AuctionRef struct {
 	ref *codegen.Ref
 }
 
-// Bid reserves the amount at the bidder, and frees the money of the bidder before.
-func (r AuctionRef) Bid(ctx context.Context, bidder string, amount int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Bid")
+// Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
+// bid, which is this one or the highest so far.
+func (r AuctionRef) Offer(ctx context.Context, bidder string, amount int64) (err error) {
+	turn, err := r.ref.Begin(ctx, "Offer")
 	if e, ok := turn.Entity.(*Auction); ok {
-		defer turn.End("Bid", &err)
-		return e.Bid(turn.Context, bidder, amount)
+		defer turn.End("Offer", &err)
+		return e.Offer(turn.Context, bidder, amount)
 	}
-	return r.ref.Run(ctx, "Bid", appendAuctionBidArgs(codegen.NewArgs(), bidder, amount), err)
+	return r.ref.Run(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount), err)
 }
 
 // Highest returns the highest bid.
@@ -95,9 +97,9 @@ type AuctionTell struct {
 	ref *codegen.Ref
 }
 
-// Bid is [AuctionAPI.Bid] without an answer.
-func (t AuctionTell) Bid(ctx context.Context, bidder string, amount int64) error {
-	return t.ref.Tell(ctx, "Bid", appendAuctionBidArgs(codegen.NewArgs(), bidder, amount))
+// Offer is [AuctionAPI.Offer] without an answer.
+func (t AuctionTell) Offer(ctx context.Context, bidder string, amount int64) error {
+	return t.ref.Tell(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount))
 }
 
 // AuctionExtractor tells which entity and which shard an id stands for. Its
@@ -122,8 +124,8 @@ func HostAuction(n *shard.Node, factory func() *Auction, opts ...shard.HostOptio
 		Kind: auctionKind(),
 		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
-			"Bid":     dispatchAuctionBid,
 			"Highest": dispatchAuctionHighest,
+			"Offer":   dispatchAuctionOffer,
 		},
 		Reads:       map[string]bool{"Highest": true},
 		Struct:      (*Auction)(nil),
@@ -142,7 +144,7 @@ func auctionKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/examples/auction",
 		Shards:   64,
 		HashName: "xxh64",
-		Methods:  []string{"Bid", "Highest"},
+		Methods:  []string{"Highest", "Offer"},
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
@@ -157,7 +159,7 @@ func setAuctionID(entity any, id string) error {
 
 // The functions dispatchAuction… run methods of Auction on encoded arguments.
 
-func dispatchAuctionBid(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+func dispatchAuctionOffer(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	var bidder string
 	var amount int64
 	d := codegen.NewDecoder(args)
@@ -172,7 +174,7 @@ func dispatchAuctionBid(ctx context.Context, entity any, args, out []byte) ([]by
 	if err := d.Arguments(); err != nil {
 		return out, err
 	}
-	return out, entity.(*Auction).Bid(ctx, bidder, amount)
+	return out, entity.(*Auction).Offer(ctx, bidder, amount)
 }
 
 func dispatchAuctionHighest(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
@@ -184,7 +186,7 @@ func dispatchAuctionHighest(ctx context.Context, entity any, _, out []byte) ([]b
 	return codegen.AppendInt(out, 2, amount), nil
 }
 
-func appendAuctionBidArgs(b []byte, bidder string, amount int64) []byte {
+func appendAuctionOfferArgs(b []byte, bidder string, amount int64) []byte {
 	b = codegen.AppendString(b, 1, bidder)
 	return codegen.AppendInt(b, 2, amount)
 }
@@ -244,11 +246,14 @@ type UserAPI interface {
 	// Deposit adds money.
 	Deposit(_ context.Context, amount int64) error
 
-	// Reserve keeps money for a bid, instead of what an earlier bid in the same auction reserved.
-	Reserve(_ context.Context, auction string, amount int64) error
+	// Bid reserves the amount, instead of what an earlier bid at the same auction reserved, and
+	// offers it to the auction. It asks the auction by a read and changes it by a tell: if the turn
+	// is run again after a crash and then decides otherwise, nothing is left of the first run.
+	Bid(ctx context.Context, auction string, amount int64) error
 
-	// Release frees the money of a bid that another one has exceeded.
-	Release(_ context.Context, auction string) error
+	// Release frees the money of a bid that another one has exceeded. If the user has made a higher
+	// bid since then, that one keeps its money.
+	Release(_ context.Context, auction string, amount int64) error
 
 	// Free returns the money that no bid reserves.
 	Free(context.Context) (int64, error)
@@ -303,24 +308,27 @@ func (r UserRef) Deposit(ctx context.Context, amount int64) (err error) {
 	return r.ref.Run(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), err)
 }
 
-// Reserve keeps money for a bid, instead of what an earlier bid in the same auction reserved.
-func (r UserRef) Reserve(ctx context.Context, auction string, amount int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Reserve")
+// Bid reserves the amount, instead of what an earlier bid at the same auction reserved, and
+// offers it to the auction. It asks the auction by a read and changes it by a tell: if the turn
+// is run again after a crash and then decides otherwise, nothing is left of the first run.
+func (r UserRef) Bid(ctx context.Context, auction string, amount int64) (err error) {
+	turn, err := r.ref.Begin(ctx, "Bid")
 	if e, ok := turn.Entity.(*User); ok {
-		defer turn.End("Reserve", &err)
-		return e.Reserve(turn.Context, auction, amount)
+		defer turn.End("Bid", &err)
+		return e.Bid(turn.Context, auction, amount)
 	}
-	return r.ref.Run(ctx, "Reserve", appendUserReserveArgs(codegen.NewArgs(), auction, amount), err)
+	return r.ref.Run(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount), err)
 }
 
-// Release frees the money of a bid that another one has exceeded.
-func (r UserRef) Release(ctx context.Context, auction string) (err error) {
+// Release frees the money of a bid that another one has exceeded. If the user has made a higher
+// bid since then, that one keeps its money.
+func (r UserRef) Release(ctx context.Context, auction string, amount int64) (err error) {
 	turn, err := r.ref.Begin(ctx, "Release")
 	if e, ok := turn.Entity.(*User); ok {
 		defer turn.End("Release", &err)
-		return e.Release(turn.Context, auction)
+		return e.Release(turn.Context, auction, amount)
 	}
-	return r.ref.Run(ctx, "Release", codegen.AppendString(codegen.NewArgs(), 1, auction), err)
+	return r.ref.Run(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount), err)
 }
 
 // Free returns the money that no bid reserves.
@@ -346,14 +354,14 @@ func (t UserTell) Deposit(ctx context.Context, amount int64) error {
 	return t.ref.Tell(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount))
 }
 
-// Reserve is [UserAPI.Reserve] without an answer.
-func (t UserTell) Reserve(ctx context.Context, auction string, amount int64) error {
-	return t.ref.Tell(ctx, "Reserve", appendUserReserveArgs(codegen.NewArgs(), auction, amount))
+// Bid is [UserAPI.Bid] without an answer.
+func (t UserTell) Bid(ctx context.Context, auction string, amount int64) error {
+	return t.ref.Tell(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount))
 }
 
 // Release is [UserAPI.Release] without an answer.
-func (t UserTell) Release(ctx context.Context, auction string) error {
-	return t.ref.Tell(ctx, "Release", codegen.AppendString(codegen.NewArgs(), 1, auction))
+func (t UserTell) Release(ctx context.Context, auction string, amount int64) error {
+	return t.ref.Tell(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount))
 }
 
 // UserExtractor tells which entity and which shard an id stands for. Its zero
@@ -377,10 +385,10 @@ func HostUser(n *shard.Node, factory func() *User, opts ...shard.HostOption) err
 		Kind: userKind(),
 		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
+			"Bid":     dispatchUserBid,
 			"Deposit": dispatchUserDeposit,
 			"Free":    dispatchUserFree,
 			"Release": dispatchUserRelease,
-			"Reserve": dispatchUserReserve,
 		},
 		Reads:       map[string]bool{"Free": true},
 		Struct:      (*User)(nil),
@@ -399,7 +407,7 @@ func userKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/examples/auction",
 		Shards:   64,
 		HashName: "xxh64",
-		Methods:  []string{"Deposit", "Free", "Release", "Reserve"},
+		Methods:  []string{"Bid", "Deposit", "Free", "Release"},
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
@@ -428,7 +436,7 @@ func dispatchUserDeposit(ctx context.Context, entity any, args, out []byte) ([]b
 	return out, entity.(*User).Deposit(ctx, amount)
 }
 
-func dispatchUserReserve(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+func dispatchUserBid(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	var auction string
 	var amount int64
 	d := codegen.NewDecoder(args)
@@ -443,21 +451,25 @@ func dispatchUserReserve(ctx context.Context, entity any, args, out []byte) ([]b
 	if err := d.Arguments(); err != nil {
 		return out, err
 	}
-	return out, entity.(*User).Reserve(ctx, auction, amount)
+	return out, entity.(*User).Bid(ctx, auction, amount)
 }
 
 func dispatchUserRelease(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	var auction string
+	var amount int64
 	d := codegen.NewDecoder(args)
 	for d.Next() {
-		if d.Field() == 1 {
+		switch d.Field() {
+		case 1:
 			codegen.ReadString(&d, &auction)
+		case 2:
+			codegen.ReadInt(&d, &amount)
 		}
 	}
 	if err := d.Arguments(); err != nil {
 		return out, err
 	}
-	return out, entity.(*User).Release(ctx, auction)
+	return out, entity.(*User).Release(ctx, auction, amount)
 }
 
 func dispatchUserFree(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
@@ -468,7 +480,12 @@ func dispatchUserFree(ctx context.Context, entity any, _, out []byte) ([]byte, e
 	return codegen.AppendInt(out, 1, result), nil
 }
 
-func appendUserReserveArgs(b []byte, auction string, amount int64) []byte {
+func appendUserBidArgs(b []byte, auction string, amount int64) []byte {
+	b = codegen.AppendString(b, 1, auction)
+	return codegen.AppendInt(b, 2, amount)
+}
+
+func appendUserReleaseArgs(b []byte, auction string, amount int64) []byte {
 	b = codegen.AppendString(b, 1, auction)
 	return codegen.AppendInt(b, 2, amount)
 }
@@ -563,5 +580,5 @@ func readStringInt64Map(d *codegen.Decoder, v *map[string]int64) {
 // for.
 var (
 	_ = func(e *Auction) *Auction { return &Auction{e.ID, e.High, e.Bidder, e.Users} }
-	_ = func(e *User) *User { return &User{e.ID, e.Money, e.Reserved} }
+	_ = func(e *User) *User { return &User{e.ID, e.Money, e.Reserved, e.Auctions} }
 )

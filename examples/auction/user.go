@@ -3,20 +3,22 @@ package auction
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
-// ErrNotCovered is the answer to a reservation of more than is free.
+// ErrNotCovered is the answer to a bid of more than is free.
 //
 //shard:error
 var ErrNotCovered = errors.New("the user does not have so much")
 
-// A User has money, of which highest bids reserve a part.
+// A User has money, of which bids reserve a part.
 //
 //shard:entity durable
 type User struct {
 	ID       string           `shard:"id"`
 	Money    int64            `shard:"state"` // in cents, with what is reserved
-	Reserved map[string]int64 `shard:"state"` // by auction
+	Reserved map[string]int64 `shard:"state"` // the latest bid at each auction
+	Auctions *AuctionClient   `shard:"-"`     // set by the factory
 }
 
 // Deposit adds money.
@@ -25,10 +27,22 @@ func (u *User) Deposit(_ context.Context, amount int64) error {
 	return nil
 }
 
-// Reserve keeps money for a bid, instead of what an earlier bid in the same auction reserved.
-func (u *User) Reserve(_ context.Context, auction string, amount int64) error {
+// Bid reserves the amount, instead of what an earlier bid at the same auction reserved, and
+// offers it to the auction. It asks the auction by a read and changes it by a tell: if the turn
+// is run again after a crash and then decides otherwise, nothing is left of the first run.
+func (u *User) Bid(ctx context.Context, auction string, amount int64) error {
+	_, highest, err := u.Auctions.Ref(auction).Highest(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the highest bid: %w", err)
+	}
+	if amount <= max(highest, u.Reserved[auction]) {
+		return ErrTooLow
+	}
 	if amount > u.free()+u.Reserved[auction] {
 		return ErrNotCovered
+	}
+	if err := u.Auctions.Tell(auction).Offer(ctx, u.ID, amount); err != nil { // sent with the commit
+		return fmt.Errorf("offer %d: %w", amount, err)
 	}
 	if u.Reserved == nil {
 		u.Reserved = map[string]int64{}
@@ -37,9 +51,12 @@ func (u *User) Reserve(_ context.Context, auction string, amount int64) error {
 	return nil
 }
 
-// Release frees the money of a bid that another one has exceeded.
-func (u *User) Release(_ context.Context, auction string) error {
-	delete(u.Reserved, auction)
+// Release frees the money of a bid that another one has exceeded. If the user has made a higher
+// bid since then, that one keeps its money.
+func (u *User) Release(_ context.Context, auction string, amount int64) error {
+	if u.Reserved[auction] == amount {
+		delete(u.Reserved, auction)
+	}
 	return nil
 }
 

@@ -151,12 +151,7 @@ func (c *cluster) start(ctx context.Context) error {
 func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	n := shard.New(config)
 	c.ends = append(c.ends, func() { _ = n.Close() })
-	users := auction.NewUserClient(n)
-	seller := func() *auction.Auction { return &auction.Auction{Users: users} }
-	if err := auction.HostAuction(n, seller, shard.Intercept(c.telemetry.Host())); err != nil {
-		return err
-	}
-	if err := auction.HostUser(n, func() *auction.User { return &auction.User{} }, shard.Intercept(c.telemetry.Host())); err != nil {
+	if err := auction.HostWith(n, shard.Intercept(c.telemetry.Host())); err != nil {
 		return err
 	}
 	if config.Name == "n1" {
