@@ -253,7 +253,10 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	for _, t := range m.GetAnswer().GetTypes() {
 		a.Types = append(a.Types, typeFromWire(t))
 	}
-	a.Place, a.Counters = placeFromWire(m.GetAnswer().GetPlace()), m.GetAnswer().GetCounters()
+	a.Place = placeFromWire(m.GetAnswer().GetPlace())
+	if c := m.GetAnswer().GetCounters(); len(c) > 0 {
+		a.Counters = c
+	}
 	return m.GetId(), nil, a, nil
 }
 

@@ -178,8 +178,11 @@ func (s *subjects) route(to transport.Peer) (route, error) {
 func sender(subject string) (from transport.Address, rest string, ok bool) {
 	class, rest, _ := strings.Cut(subject, ".")
 	name, rest, _ := strings.Cut(rest, ".")
-	want := identity.Client
-	if class == wordOperator {
+	var want identity.Class
+	switch class {
+	case wordClient:
+		want = identity.Client
+	case wordOperator:
 		var aim string
 		aim, rest, _ = strings.Cut(rest, ".")
 		switch aim {
@@ -190,6 +193,8 @@ func sender(subject string) (from transport.Address, rest string, ok bool) {
 		default:
 			return from, "", false
 		}
+	default:
+		return from, "", false
 	}
 	digits, rest, ok := strings.Cut(rest, ".")
 	if !ok || len(digits) != 16 || transport.CheckName("sender", name) != nil {
