@@ -28,9 +28,10 @@ func controlSetup(n *Node) control.Setup {
 			RebalanceInterval: n.cfg.RebalanceInterval,
 			Strategies:        n.strategies(),
 		},
-		Hosts:      len(n.hosted()) > 0,
-		Singletons: func(p singlehost.Process) (*singlehost.Set, error) { return hostSingletons(n, p) },
-		Callable:   n.driver.singleton,
+		Coordinated: decisions(&n.lines),
+		Hosts:       len(n.hosted()) > 0,
+		Singletons:  func(p singlehost.Process) (*singlehost.Set, error) { return hostSingletons(n, p) },
+		Callable:    n.driver.singleton,
 	}
 }
 

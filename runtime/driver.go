@@ -24,6 +24,7 @@ import (
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/internal/turnlease"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -64,7 +65,8 @@ type driver struct {
 	held    atomic.Int64   // calls held in routes
 	budget  *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock   atomic.Uint32
-	swept   atomic.Int64 // when pending was last swept, in nanoseconds after the lease's base
+	turns   atomic.Pointer[turnwatch.Watch] // nil: no operator looks
+	swept   atomic.Int64                    // when pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil

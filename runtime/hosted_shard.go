@@ -181,6 +181,9 @@ func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 
 // endTurn ends the entity's turn and begins the next one, if a call waits.
 func (s *hostedShard) endTurn(e *region.Entity) {
+	if w := s.driver().turns.Load(); w != nil {
+		w.End(e, false, time.Now())
+	}
 	if !e.Leave(s.driver().clock.Load()) {
 		s.EndTurn(e)
 	}
@@ -191,6 +194,9 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	t := &turn{parent: ctx, entity: e, method: method}
 	if up != nil {
 		t.depth = up.depth + 1
+	}
+	if w := s.driver().turns.Load(); w != nil {
+		t.watched(w)
 	}
 	if e.Value == nil || !s.mayRunInline() {
 		if err := s.beginSlowly(t, method); err != nil {
@@ -464,6 +470,9 @@ func (e *noRoom) Error() string {
 // is the failure for the supervisor, or nil.
 func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	e, after := t.entity, t.flags.Load()
+	if w := s.driver().turns.Load(); w != nil {
+		w.End(e, failed != nil, time.Now())
+	}
 	forget, rest := after&forgetAfter != 0, after&restAfter != 0
 	d := ActionResume
 	if failed != nil && s.host.settings.decide != nil {

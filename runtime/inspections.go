@@ -3,10 +3,17 @@ package shard
 import (
 	"context"
 	"fmt"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/turnwatch"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // inspections answer the questions of operators about a node.
@@ -22,9 +29,18 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	case operator.Shards:
 		a.Types = i.types(r.Entity.Kind)
 	case operator.Where:
-		a.Place, err = i.where(ctx, r.Entity.Kind, r.Entity.ID)
+		a.Where, err = i.where(ctx, r.Entity.Kind, r.Entity.ID)
 	case operator.Counters:
 		a.Counters = i.node.Counters()
+	case operator.Events:
+		a.Lines, a.Last = i.node.lines.After(r.After, i.node.driver.maxResult()/2)
+	case operator.Turns:
+		report := turnwatch.ReportOf(&i.node.driver.turns, time.Now())
+		a.Turns = &report
+	case operator.Facts:
+		a.Facts = i.facts()
+	case operator.Place:
+		a.Where, err = i.requestHome(ctx, r.Entity, r.Home)
 	default:
 		a.Entities, err = repairs(i).states(r)
 	}
@@ -63,12 +79,64 @@ func (i inspections) types(kind string) []operator.Type {
 
 // where returns the home of an entity. Where the coordinator does not say why, that is the
 // reason given.
-func (i inspections) where(ctx context.Context, kind, id string) (operator.Place, error) {
+func (i inspections) where(ctx context.Context, kind, id string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	at, err := i.node.Locate(ctx, kind, id)
 	if err != nil && ctx.Err() != nil {
 		at.Why, err = fmt.Sprintf("unknown: the coordinator has not answered within %v", explainTimeout), nil
 	}
-	return operator.Place{Shard: at.Shard, Node: at.Node, Epoch: at.Epoch, Why: at.Why}, err
+	return operator.Home{Shard: at.Shard, Node: at.Node, Epoch: at.Epoch, Why: at.Why}, err
 }
+
+// requestHome requests a home for the shard of an entity, or withdraws the request.
+func (i inspections) requestHome(ctx context.Context, e operator.Entity, home string) (operator.Home, error) {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	k := (*i.node.driver.kinds.Load())[e.Kind]
+	if k == nil || k.desc.Singleton {
+		return operator.Home{}, fmt.Errorf("this node knows no entity type %s with shards", clip(e.Kind))
+	}
+	_, number, err := invoker{k}.Locate(e.ID)
+	if err == nil {
+		err = i.node.PlaceShards(ctx, e.Kind, map[uint32]string{number: home})
+	}
+	if err != nil {
+		return operator.Home{}, err
+	}
+	return i.where(ctx, e.Kind, e.ID)
+}
+
+// facts are of this process.
+func (i inspections) facts() *operator.Fact {
+	n := i.node
+	health := n.Health()
+	link := n.driver.link()
+	f := &operator.Fact{
+		Time: time.Now(), Started: n.made, Go: runtime.Version(),
+		MaxPayload: link.MaxPayload(), Server: link.State(transport.Control).Server,
+		Ready: health.Ready, Reasons: health.Reasons, Goroutines: runtime.NumGoroutine(),
+		Store: n.cfg.Store != nil, Gateway: n.cfg.Gateway,
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		f.Program, f.Release = strings.TrimSpace(info.Path+" "+info.Main.Version), info.Main.Version
+		for _, m := range info.Deps {
+			if m.Path == module {
+				f.Release = m.Version
+			}
+		}
+	}
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	f.Heap = sample[0].Value.Uint64()
+	for _, h := range n.hosted() {
+		f.Contracts = append(f.Contracts, operator.Contract{
+			Kind: h.desc.Name, Shards: uint32(h.desc.Shards), Methods: slices.Sorted(maps.Keys(h.desc.Dispatch)),
+		})
+	}
+	slices.SortFunc(f.Contracts, func(a, b operator.Contract) int { return strings.Compare(a.Kind, b.Kind) })
+	return f
+}
+
+// module is the path of this module.
+const module = "github.com/shardgen/shardgen"

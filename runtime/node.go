@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/eventlog"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/turnlease"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -29,6 +31,8 @@ type Node struct {
 	control *controlLoop
 	memory  *remembering.Memory
 	events  events
+	lines   eventlog.Log // the latest of its log, for operators
+	made    time.Time
 	cfgErr  error
 
 	mu      sync.Mutex
@@ -65,11 +69,11 @@ const (
 func New(cfg Config) *Node {
 	cfg = cfg.withDefaults()
 	n := &Node{
-		cfg: cfg, cfgErr: cfg.validate(),
+		cfg: cfg, cfgErr: cfg.validate(), made: time.Now(),
 		up: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
 	}
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Member)}}
-	n.log = cfg.Logger.With("node", cfg.Name)
+	n.log = slog.New(eventlog.NewHandler(&n.lines, cfg.Logger.With("node", cfg.Name).Handler()))
 	cfg.Logger = n.log
 	n.driver = newDriver(cfg, self, nil)
 	n.control = newControlLoop(n)
@@ -505,6 +509,7 @@ func (n *Node) tickClock() {
 			continue
 		}
 		n.control.pulse.beat(n.driver.lease.Now(), n.control.loop.Post)
+		turnwatch.End(&n.driver.turns, time.Now())
 		for _, h := range n.hosted() {
 			notify(h.passivator.second)
 		}

@@ -1,9 +1,13 @@
 package shard
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/region"
@@ -32,7 +36,7 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	for _, id := range h.unreadable.all() {
 		one, err := p.one(h, &operator.Request{Command: operator.State, Entity: operator.Entity{Kind: r.Entity.Kind, ID: id}})
 		if err == nil && one.Why != "" {
-			one.State = nil // all states would be too large for one answer
+			one.State, one.JSON = nil, "" // all states would be too large for one answer
 			found = append(found, one)
 		} else if err == nil {
 			h.unreadable.remove(id) // it has moved, or was repaired
@@ -96,14 +100,55 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error) {
 	if e.Value != nil {
 		to.State, err = s.host.encodeState(e)
+		to.JSON = stateJSON(e.Value)
 		return err
 	}
 	if to.State = slices.Clone(e.State); e.State != nil {
-		if _, err := s.host.decodeState(s.host.desc.New(), e.State); err != nil {
+		value := s.host.desc.New()
+		if _, err := s.host.decodeState(value, e.State); err != nil {
 			to.Why = err.Error()
+			return nil
 		}
+		to.JSON = stateJSON(value)
 	}
 	return nil
+}
+
+// maxStateJSON bounds the JSON of a state, in bytes.
+const maxStateJSON = 64 << 10
+
+// stateJSON returns the fields of an entity that are tagged state, as encoding/json has them, in the
+// order of the struct; "" if they have no such form, or a larger one than maxStateJSON.
+func stateJSON(entity any) (text string) {
+	defer func() {
+		if recover() != nil { // a MarshalJSON of the user's panics
+			text = ""
+		}
+	}()
+	v := reflect.ValueOf(entity)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return ""
+	}
+	v = v.Elem()
+	b := []byte{'{'}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if tag := f.Tag.Get("shard"); tag != "state" && !strings.HasPrefix(tag, "state,") || !f.IsExported() {
+			continue
+		}
+		value, err := json.Marshal(v.Field(i).Interface())
+		if err != nil {
+			return ""
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, f.Name), ':')
+		if b = append(b, value...); len(b) > maxStateJSON {
+			return ""
+		}
+	}
+	return string(append(b, '}'))
 }
 
 // setState replaces the state of an entity whose turn the caller has.

@@ -75,6 +75,9 @@ func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 		r.unusual = &unusualCall{c.Sender, c.Info, c.Tell}
 	}
 	c.encoded.Store(r)
+	if w := hostedOf(e).driver().turns.Load(); w != nil {
+		r.turn.watched(w)
+	}
 	return r
 }
 

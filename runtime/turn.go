@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -292,6 +294,9 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, args []byte, from *peers.Session, b *runtoken.Token) bool {
 	t := &encodedTurn{run: b.Enter()}
 	t.turn.parent, t.turn.entity, t.turn.method, t.from = t, e, name, from
+	if w := s.driver().turns.Load(); w != nil {
+		t.turn.watched(w)
+	}
 	t.invokeTold(s, m, name, args)
 	t.finish()
 	kept := t.run.Leave()
@@ -378,6 +383,21 @@ func (t *turn) info() Info {
 		i.From.Class, i.From.Name, i.From.Incarnation = ClassGateway, said.Gateway, 0
 	}
 	return i
+}
+
+// watched counts a turn that begins, while an operator looks.
+func (t *turn) watched(w *turnwatch.Watch) {
+	if t.method == "" {
+		return // it has no call
+	}
+	info := t.info()
+	from := info.From.String()
+	if info.From.Kind != "" {
+		from = "entity " + info.From.Kind + "/" + clip(info.From.ID)
+	}
+	w.Begin(t.entity, turnwatch.Turn{
+		Entity: turnwatch.Entity{Kind: info.Kind, ID: strings.Clone(info.ID)}, Method: strings.Clone(info.Method), From: from,
+	}, time.Now())
 }
 
 // caller returns the entity whose turn waits for this one; "": none.

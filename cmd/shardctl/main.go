@@ -14,11 +14,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -37,19 +39,34 @@ const (
 	exitUsage  = 2
 )
 
-const usage = `usage: shardctl COMMAND -cluster NAME [flags] [NODE]
+const usage = `usage: shardctl COMMAND -cluster NAME [flags] [ARGUMENT ...]
 
-  status             report whether the cluster is healthy, and if not, why; the exit code is 1 then
-  members            list the members, and where singletons run, as one of them sees the cluster
-  join NODE          tell a process that waits (Config.JoinByCommand) to join
-  leave NODE         make a member leave in order, and wait until it is gone
-  down NODE          declare a member dead whose process has stopped
-  shards [TYPE]      list the shards by type and member, or each shard of a type
-  where TYPE ID      print the home of an entity, and the coordinator's reason for it
-  counters           list how often each member did something other than run a call directly
-  state TYPE [ID]    list the entities whose state cannot be read; print, replace or drop a state
-  store COMMAND      list, verify, export, import, repair and delete durable entities (shardctl store -h)
-  permissions ROLE   print the NATS permissions of a worker, client, operator, reader or gateway caller
+What is going on
+  status                       report whether the cluster is healthy, and if not, why; the exit code is 1 then
+  doctor                       check clocks, versions, contracts, limits and health, with what to do about faults
+  members                      list the members, and where singletons run, as one of them sees the cluster
+  shards [TYPE]                list the shards by type and member, or each shard of a type
+  moves                        list the moves of shards under way, and those that ended lately
+  events                       print what happened lately, from the logs of all members; -f goes on
+  top                          print the busiest methods, entities and callers; -f goes on
+  counters                     list how often each member did something other than run a call directly
+
+One entity
+  where TYPE ID                print the home of an entity, and the coordinator's reason for it
+  entity TYPE ID               print what is known of an entity: its home, state and log lines
+  call TYPE METHOD ID [JSON]   call an entity through a gateway
+  state TYPE [ID]              list the entities whose state cannot be read; print, replace or drop a state
+  pin TYPE ID [NODE]           request a home for the shard of an entity, or withdraw the request
+  store COMMAND                list, verify, export, import, repair and delete durable entities (shardctl store -h)
+
+Members
+  join NODE                    tell a process that waits (Config.JoinByCommand) to join
+  leave NODE                   make a member leave in order, and wait until it is gone
+  drain NODE                   leave, with the number of shards that it still has
+  down NODE                    declare a member dead whose process has stopped
+
+  permissions ROLE             print the NATS permissions of a worker, client, operator, reader or gateway caller
+  completion SHELL             print the completion script for bash, zsh or fish
 
 NODE is a name, or name#incarnation where several have the name.
 shardctl COMMAND -h lists a command's flags. NATS_URL, SHARD_CLUSTER and
@@ -66,13 +83,31 @@ func main() {
 type command struct {
 	name    string
 	about   string
-	node    bool          // takes one
-	kind    bool          // takes a type, which may be left out
-	entity  bool          // takes a type and an id
-	wantsID bool          // the id must not be left out
-	timeout time.Duration // its default
+	args    []argument
+	timeout time.Duration // its default; 0: it goes on until it is told to end
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
+}
+
+// An argument is one that is not a flag.
+type argument struct {
+	name     string // in the usage
+	what     string // "say which …" if it is missing
+	optional bool
+	to       func(*options) *string
+}
+
+var (
+	argNode   = argument{"NODE", "node", false, func(o *options) *string { return &o.node }}
+	argType   = argument{"TYPE", "type", false, func(o *options) *string { return &o.kind }}
+	argID     = argument{"ID", "entity", false, func(o *options) *string { return &o.id }}
+	argMethod = argument{"METHOD", "method", false, func(o *options) *string { return &o.method }}
+	argJSON   = argument{"JSON", "arguments", true, func(o *options) *string { return &o.arguments }}
+)
+
+func (a argument) orNone() argument {
+	a.optional = true
+	return a
 }
 
 // options are the values of flags and arguments.
@@ -83,10 +118,19 @@ type options struct {
 	json      bool
 	node      string
 	kind, id  string
+	method    string
+	arguments string
 	out, from string
 	drop      bool
 	through   string
 	force     bool
+	withdraw  bool
+	follow    bool
+	since     time.Duration
+	every     time.Duration
+	level     slog.Level
+	grep      string
+	rows      int
 }
 
 var commands = []command{
@@ -95,11 +139,11 @@ var commands = []command{
 		about: "Reports whether the cluster is healthy. It is not if a member is down, is not reachable or does not\nanswer, if a shard has no home, or if a singleton runs nowhere. The exit code is 0 if it is healthy,\nand 1 otherwise.",
 	},
 	{
-		name: "shards", kind: true, timeout: 10 * time.Second, run: shards,
+		name: "shards", args: []argument{argType.orNone()}, timeout: 10 * time.Second, run: shards,
 		about: "Without TYPE, lists for each type and member how many shards it has. With TYPE, lists each shard.\nEvery member visits its shards for it.",
 	},
 	{
-		name: "where", entity: true, wantsID: true, timeout: 10 * time.Second, run: where,
+		name: "where", args: []argument{argType, argID}, timeout: 10 * time.Second, run: where,
 		about: "Prints the home of an entity, active or not: its shard, the member and the epoch, and why the\ncoordinator chose the member. ID is as on the wire: the string itself, or an integer in decimal.",
 	},
 	{
@@ -107,29 +151,78 @@ var commands = []command{
 		about: "Lists the counters of all members, by reason, without those that are 0. They count from the start\nof each process.",
 	},
 	{
+		name: "entity", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entity,
+		about: "Prints what is known of an entity: its home and the reason for it, its shard, its state as JSON if it\nhas such a form, and the lines about it in the logs of the members.",
+	},
+	{
+		name: "moves", timeout: 10 * time.Second, run: moves,
+		about: "Lists the moves of shards under way, how far they are and why they began, and those that have ended\nlately, with the reason if one was given up.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.DurationVar(&o.since, "since", 10*time.Minute, "list moves that ended in the `time` before now")
+		},
+	},
+	{
+		name: "events", run: events,
+		about: "Prints the log lines of all members from level info on, and the coordinator's decisions, in the order\nof time; lines that several members have, once. Members keep the latest 2,048 lines, and as many\ndecisions about single shards.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.BoolVar(&o.follow, "f", false, "go on with the lines that follow, until interrupted")
+			f.DurationVar(&o.since, "since", 0, "print lines of the `time` before now (default all that are kept)")
+			f.TextVar(&o.level, "level", slog.LevelInfo, "print lines of this `level` or above: info, warn or error")
+			f.StringVar(&o.grep, "grep", "", "print lines with this `text`, or of members whose name begins with it")
+		},
+	},
+	{
+		name: "top", run: top,
+		about: "Counts the turns of all members for some seconds and prints the most frequent ones by method, entity\nand caller, and turns that run for more than 100ms. While it counts, a turn costs its member about a\nmicrosecond more. Rates of rare entities and callers are at most slightly too high.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.BoolVar(&o.follow, "f", false, "print it again and again, until interrupted")
+			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted; less than 15s")
+			f.IntVar(&o.rows, "rows", 10, "`number` of lines for methods, entities, callers and turns each")
+		},
+	},
+	{
+		name: "doctor", timeout: 20 * time.Second, run: doctor,
+		about: "Checks the health of all members, their clocks, versions, contracts and store, and the broker's\nmax_payload, and prints what to do about faults. The exit code is 1 if there is one.",
+	},
+	{
+		name: "call", args: []argument{argType, argMethod, argID, argJSON}, timeout: 10 * time.Second, run: call,
+		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
+	},
+	{
+		name: "pin", args: []argument{argType, argID, argNode.orNone()}, timeout: 10 * time.Second, run: pin,
+		about: "Requests a member as the home of the shard of an entity, for good: the shard moves there, and stays\nas long as the member hosts the type. All entities of the shard move with it.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.BoolVar(&o.withdraw, "withdraw", false, "withdraw the request: the type's allocation places the shard again")
+		},
+	},
+	{
+		name: "drain", args: []argument{argNode}, timeout: 10 * time.Minute, run: drain,
+		about: "Makes a member leave, as leave does, and prints how many shards it still has while it gives them away.",
+	},
+	{
 		name: "members", timeout: 10 * time.Second, run: members,
 		about: "Lists the members, the oldest first, as one of them sees the cluster, and where each\nsingleton runs.",
 	},
 	{
-		name: "join", node: true, timeout: 60 * time.Second, run: join,
+		name: "join", args: []argument{argNode}, timeout: 60 * time.Second, run: join,
 		about: "Commands the process of that name, which was started with Config.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.through, "through", "", "comma-separated `names` of nodes to join through (default: the Seeds of its config)")
 		},
 	},
 	{
-		name: "leave", node: true, timeout: 2 * time.Minute, run: leave,
+		name: "leave", args: []argument{argNode}, timeout: 2 * time.Minute, run: leave,
 		about: "Makes a member give its shards and their state to the others, leave and stop, and waits\nuntil it is no longer a member.",
 	},
 	{
-		name: "down", node: true, timeout: 10 * time.Second, run: down,
+		name: "down", args: []argument{argNode}, timeout: 10 * time.Second, run: down,
 		about: "Declares a member dead. Its shards are then given to other members: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.force, "force", false, "down it although it is up and reachable: its process has certainly stopped")
 		},
 	},
 	{
-		name: "state", entity: true, timeout: 10 * time.Second, run: state,
+		name: "state", args: []argument{argType, argID.orNone()}, timeout: 10 * time.Second, run: state,
 		about: "Without ID, lists the entities of a type whose state their nodes could not read when they were\ncalled. With ID, prints the entity's state; with -from or -drop sets it, unless it is active.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.out, "o", "", "write the encoded state to `file`: a message as shardgen contract proto describes it")
@@ -154,6 +247,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return runStore(ctx, args[1:], env, stdout, stderr)
 	case "permissions":
 		return runPermissions(args[1:], env, stdout, stderr)
+	case "completion":
+		return runCompletion(args[1:], stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 		return exitOK
@@ -185,70 +280,79 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	f.SetOutput(io.Discard) // main prints the error
 	o.connection.flags(f, env)
 	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
-	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command")
+	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command; 0s: none")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	if c.flags != nil {
 		c.flags(f, &o)
 	}
 	err := f.Parse(args)
 	rest := f.Args()
-	for _, to := range c.arguments(&o) {
+	for _, arg := range c.args {
 		if err == nil && len(rest) > 0 {
-			*to = rest[0]
+			*arg.to(&o) = rest[0]
 			err = f.Parse(rest[1:])
 			rest = f.Args()
 		}
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		node := ""
-		if c.node {
-			node = " NODE"
-		} else if c.wantsID {
-			node = " TYPE ID"
-		} else if c.entity {
-			node = " TYPE [ID]"
-		} else if c.kind {
-			node = " [TYPE]"
-		}
-		fmt.Fprintf(stderr, "usage: shardctl %s -cluster NAME [flags]%s\n\n%s\n\n", c.name, node, c.about)
+		fmt.Fprintf(stderr, "usage: shardctl %s -cluster NAME [flags]%s\n\n%s\n\n", c.name, c.usage(), c.about)
 		f.SetOutput(stderr)
 		f.PrintDefaults()
 	case err != nil:
 	case len(rest) > 0:
 		err = fmt.Errorf("unexpected argument %q", rest[0])
-	case c.node && o.node == "":
-		err = errors.New("say which node")
-	case c.entity && o.kind == "":
-		err = errors.New("say which type")
-	case c.wantsID && o.id == "":
-		err = errors.New("say which entity")
-	case c.entity && o.id == "" && (o.drop || o.from != "" || o.out != ""):
-		err = errors.New("say which entity")
-	case o.drop && o.from != "":
-		err = errors.New("-drop and -from: give one of them")
-	case o.cluster == "":
-		err = errors.New("say which -cluster")
-	case o.timeout <= 0:
-		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	default:
-		err = errors.Join(o.complete(), transport.CheckName("cluster", o.cluster))
+		err = cmp.Or(c.missing(&o), o.check(), o.complete(), transport.CheckName("cluster", o.cluster))
 	}
 	return &o, err
 }
 
-// arguments returns the destinations of the arguments that are not flags.
-func (c command) arguments(o *options) []*string {
-	switch {
-	case c.node:
-		return []*string{&o.node}
-	case c.entity:
-		return []*string{&o.kind, &o.id}
-	case c.kind:
-		return []*string{&o.kind}
+// usage is the list of arguments.
+func (c command) usage() (text string) {
+	for _, a := range c.args {
+		if a.optional {
+			text += " [" + a.name + "]"
+		} else {
+			text += " " + a.name
+		}
+	}
+	return text
+}
+
+// missing is the error for an argument that is not given.
+func (c command) missing(o *options) error {
+	for _, a := range c.args {
+		if *a.to(o) == "" && !a.optional {
+			return errors.New("say which " + a.what)
+		}
 	}
 	return nil
 }
+
+// check is the reason why the options do not fit together.
+func (o *options) check() error {
+	switch {
+	case o.id == "" && (o.drop || o.from != "" || o.out != ""):
+		return errors.New("say which entity")
+	case o.drop && o.from != "":
+		return errors.New("-drop and -from: give one of them")
+	case o.cluster == "":
+		return errors.New("say which -cluster")
+	case o.timeout < 0:
+		return fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
+	case o.since < 0:
+		return fmt.Errorf("-since is %v: want more than 0", o.since)
+	case o.every < 0 || o.every >= turnsKept:
+		return fmt.Errorf("-every is %v: want more than 0, and less than %v", o.every, turnsKept)
+	case o.rows < 0:
+		return fmt.Errorf("-rows is %d: want 0 or more", o.rows)
+	}
+	return nil
+}
+
+// turnsKept is for how long members count turns after they were last asked.
+const turnsKept = 15 * time.Second
 
 func or(s, def string) string {
 	if s == "" {
@@ -258,8 +362,11 @@ func or(s, def string) string {
 }
 
 func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
-	defer cancel()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
+		defer cancel()
+	}
 	client, err := admin.Dial(ctx, admin.Options{
 		Cluster: o.cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
 	})

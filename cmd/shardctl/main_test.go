@@ -54,7 +54,7 @@ func TestCommandLine(t *testing.T) {
 		{"leave a -cluster c b", exitUsage, "", `unexpected argument "b"`},
 		{"leave a -cluster c -force", exitUsage, "", "not defined: -force"},
 		{"join a -cluster my.shop", exitUsage, "", `cluster name "my.shop"`},
-		{"down a -cluster c -timeout 0s", exitUsage, "", "want more than 0"},
+		{"down a -cluster c -timeout -1s", exitUsage, "", "want more than 0"},
 		{"members -cluster c -nats nats://127.0.0.1:1 -timeout 300ms", exitFailed, "", "is a NATS server running there?"},
 		{"members -cluster c -nats http://x", exitFailed, "", `scheme "http"`},
 		{"members -cluster c -name a.b", exitUsage, "", `operator name "a.b"`},

@@ -76,13 +76,14 @@ func list(words []string) string {
 // The JSON of -json. Fields are added, never changed.
 type (
 	jsonView struct {
-		Cluster   string       `json:"cluster"`
-		SeenBy    string       `json:"seen_by"`
-		Leader    string       `json:"leader,omitempty"`
-		Founder   string       `json:"founder"`
-		Converged bool         `json:"converged"`
-		Why       string       `json:"why,omitempty"`
-		Members   []jsonMember `json:"members"`
+		Cluster     string       `json:"cluster"`
+		SeenBy      string       `json:"seen_by"`
+		Leader      string       `json:"leader,omitempty"`
+		Coordinator string       `json:"coordinator,omitempty"`
+		Founder     string       `json:"founder"`
+		Converged   bool         `json:"converged"`
+		Why         string       `json:"why,omitempty"`
+		Members     []jsonMember `json:"members"`
 		// Singletons is empty if the version of SeenBy does not report them.
 		Singletons []jsonSingleton `json:"singletons"`
 	}
@@ -117,6 +118,9 @@ func viewOf(cluster string, v admin.View) jsonView {
 	if !v.Leader.IsZero() {
 		j.Leader = v.Leader.String()
 	}
+	if !v.Coordinator.IsZero() {
+		j.Coordinator = v.Coordinator.String()
+	}
 	for _, m := range v.Members {
 		j.Members = append(j.Members, jsonMember{
 			Name: m.Name, Incarnation: fmt.Sprintf("%016x", m.Incarnation), Status: m.Status.String(), Age: m.Age,
@@ -140,6 +144,16 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// printJSONLine prints one value on one line.
+func printJSONLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+func stringsOf(nodes []transport.Address) (all []string) {
+	for _, a := range nodes {
+		all = append(all, a.String())
+	}
+	return all
 }
 
 // printDone prints that a command was carried out, or returns err.

@@ -18,7 +18,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// exportFormat is the format of what export writes. Import reads everything up to it.
+// exportFormat is the format of exported files. Import reads everything up to it.
 const exportFormat = 2
 
 // A line is one of an export: a type, a part of the image of one of its shards, or an entity of the
@@ -185,7 +185,7 @@ func storeList(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	return table.Flush()
 }
 
-// A storeProblem is what verify prints.
+// A storeProblem is a problem as verify prints it.
 type storeProblem struct {
 	Shard string `json:"shard"`
 	Place string `json:"place"`
@@ -418,7 +418,7 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// An importer writes what export wrote.
+// An importer writes the records of an exported file.
 type importer struct {
 	store           *natsstore.Store
 	options         *storeOptions

@@ -66,7 +66,8 @@ internal/wire
 transport
 store
 internal/invariant
-internal/bounded internal/identity internal/rights
+internal/eventlog
+internal/bounded internal/identity internal/rights internal/turnwatch
 internal/loop internal/turnlease internal/tasks
 internal/transcript
 internal/arch

@@ -55,7 +55,7 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 	}
 	if r.Command.OfProcess() {
 		if r.Command.Does() {
-			o.m.env.Log(Info, "told to set a state", "by", from.Name, "kind", bounded.Text(r.Entity.Kind), "entity", bounded.Text(r.Entity.ID), "bytes", len(r.Entity.State))
+			o.log(from, r)
 		}
 		o.m.env.Operate(r, func(a operator.Answer) { o.answer(id, from, a) })
 		return nil
@@ -68,11 +68,23 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 	return nil
 }
 
+// log logs a command that the process carries out.
+func (o *operators) log(from transport.Peer, r *operator.Request) {
+	subject := []any{"by", from.Name, "kind", bounded.Text(r.Entity.Kind), "entity", bounded.Text(r.Entity.ID)}
+	if r.Command == operator.Place {
+		o.m.env.Log(Info, "told to request a home", append(subject, "home", bounded.Text(r.Home))...)
+		return
+	}
+	o.m.env.Log(Info, "told to set a state", append(subject, "bytes", len(r.Entity.State))...)
+}
+
 // obey carries out a request and returns the answer.
 func (o *operators) obey(from transport.Peer, r *operator.Request) operator.Answer {
 	var err error
 	switch r.Command {
 	case operator.Members, operator.RollCall:
+	case operator.Moves:
+		return operator.Answer{View: o.view(), Moves: o.moves()}
 	case operator.Join:
 		o.m.env.Log(Info, "told to join", "by", from.Name, "seeds", bounded.Text(strings.Join(r.Seeds, ",")))
 		err = o.m.members.join(r.Seeds)
@@ -136,7 +148,22 @@ func (o *operators) view() operator.View {
 		view.Members = append(view.Members, row)
 	}
 	view.Singletons = o.m.singles.Rows(v)
+	view.Coordinator = o.m.follower.coordinator()
 	return view
+}
+
+// moves returns the moves of shards under way, if the coordinator is here.
+func (o *operators) moves() (all []operator.Move) {
+	if o.m.seat.core == nil {
+		return nil
+	}
+	now := o.m.env.Now()
+	for _, m := range o.m.seat.core.Moves() {
+		all = append(all, operator.Move{
+			Kind: m.Shard.Kind, Shard: m.Shard.Shard, From: m.From, To: m.To, Epoch: m.Epoch.String(), Why: m.Why, Phase: m.Phase, For: now.Sub(m.Began),
+		})
+	}
+	return all
 }
 
 // answer sends an answer, or the reason why it cannot be sent.
@@ -148,6 +175,8 @@ func (o *operators) answer(id uint64, to transport.Peer, a operator.Answer) {
 			content = fmt.Sprintf("what is known of %d entities", len(a.Entities))
 		} else if len(a.Types) > 0 {
 			content = fmt.Sprintf("the list of the shards of %d types", len(a.Types))
+		} else if len(a.Moves) > 0 {
+			content = fmt.Sprintf("the list of %d moves", len(a.Moves))
 		}
 		b, err = operator.Encode(id, nil, &operator.Answer{Refusal: fmt.Sprintf(
 			"%s has %d bytes and the broker takes %d (raise its max_payload)", content, len(b), limit)})

@@ -63,29 +63,38 @@ type Event struct {
 
 // String is one line for people.
 func (e Event) String() string {
-	var b strings.Builder
-	b.WriteString(e.What.String())
+	text := e.What.String()
+	if subject := e.Subject(); subject != "" {
+		text += " " + subject
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// Subject is String without the kind of the event and the reason.
+func (e Event) Subject() string {
+	var words []string
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	if e.Shard.Shard != 0 {
-		fmt.Fprintf(&b, " %v", e.Shard)
+		add("%v", e.Shard)
 	} else if e.Shard.Kind != "" {
-		fmt.Fprintf(&b, " %s", e.Shard.Kind)
+		add("%s", e.Shard.Kind)
 	}
 	switch {
 	case !e.Peer.IsZero():
-		fmt.Fprintf(&b, " %s→%s", e.Node.Name, e.Peer.Name)
+		add("%s→%s", e.Node.Name, e.Peer.Name)
 	case !e.Node.IsZero():
-		fmt.Fprintf(&b, " %s", e.Node.Name)
+		add("%s", e.Node.Name)
 	}
 	if e.Epoch != 0 {
-		fmt.Fprintf(&b, " at %v", e.Epoch)
+		add("at %v", e.Epoch)
 	}
 	if e.Count != 0 || e.What == Recovered || e.What == Allocated {
-		fmt.Fprintf(&b, " (%d shards)", e.Count)
+		add("(%d shards)", e.Count)
 	}
-	if e.Reason != "" {
-		fmt.Fprintf(&b, ": %s", e.Reason)
-	}
-	return b.String()
+	return strings.Join(words, " ")
 }
 
 // nameOf is a message's type for people.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -41,11 +42,7 @@ func explain(c *planner, id placement.ShardID) string {
 		fmt.Fprintf(&b, "%v has no home: %s", id, c.whyNot(k))
 	}
 	if m := s.move; m != nil {
-		fmt.Fprintf(&b, "; it moves to %s, %s (%v", m.to.Name, c.causeOf(m), m.phase)
-		if m.state != 0 {
-			fmt.Fprintf(&b, ", %v at the old home", m.state)
-		}
-		b.WriteString(")")
+		fmt.Fprintf(&b, "; it moves to %s, %s (%s)", m.to.Name, c.causeOf(m), m.progress())
 	}
 	if name := k.pins.at(id.Shard); name != "" && name != s.owner.Name {
 		fmt.Fprintf(&b, "; it is wished to be at %s", name)
@@ -54,4 +51,31 @@ func explain(c *planner, id placement.ShardID) string {
 		}
 	}
 	return b.String()
+}
+
+// progress is how far a move is, for people.
+func (m *move) progress() string {
+	if m.state == 0 {
+		return m.phase.String()
+	}
+	return fmt.Sprintf("%v, %v at the old home", m.phase, m.state)
+}
+
+// A Moving is a move of a shard that is under way.
+type Moving struct {
+	Shard    placement.ShardID
+	From, To transport.Address
+	Epoch    placement.Epoch // of the new home
+	Why      string
+	Phase    string    // how far it is
+	Began    time.Time // as this coordinator knows
+}
+
+// Moves returns the moves that are under way, in the order of their begin.
+func (c *Coordinator) Moves() []Moving {
+	var all []Moving
+	for _, m := range c.moves {
+		all = append(all, Moving{m.shard.id, m.from, m.to, m.epoch, c.causeOf(m), m.progress(), m.began})
+	}
+	return all
 }

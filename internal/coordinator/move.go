@@ -66,6 +66,7 @@ type move struct {
 	state    OwnedState // the old home's last report; 0: none
 	reason   string     // why the old home gave up
 	resendAt time.Time
+	began    time.Time // as this coordinator knows
 }
 
 func (m *move) become(p phase) {
@@ -106,7 +107,7 @@ func (c *moveList) countOf(kind string) int {
 
 // begin starts a move. The message goes out in the same step.
 func (c *moveList) begin(s *shard, to transport.Address, why cause) {
-	m := &move{shard: s, from: s.owner, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now}
+	m := &move{shard: s, from: s.owner, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
 	s.move = m
 	c.moves = append(c.moves, m)
 	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})

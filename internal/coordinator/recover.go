@@ -151,7 +151,7 @@ func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
 		return
 	}
 	c.set(s, old.node, old.Epoch)
-	m := &move{shard: s, from: old.node, to: old.Peer, epoch: old.Move, cause: balancing, phase: moving, state: old.State, resendAt: c.now}
+	m := &move{shard: s, from: old.node, to: old.Peer, epoch: old.Move, cause: balancing, phase: moving, state: old.State, resendAt: c.now, began: c.now}
 	if c.mustGo(s) {
 		m.cause = leaving
 	}

@@ -3,14 +3,17 @@ package operator
 import (
 	"reflect"
 	"testing"
+	"time"
 
+	"github.com/shardgen/shardgen/internal/eventlog"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // FuzzDecode: whatever comes, Decode returns one of request and answer, or an
 // error, and what it returns is encoded to the same again.
 func FuzzDecode(f *testing.F) {
-	node := transport.Address{Name: "a", Incarnation: 1}
+	node, tea := transport.Address{Name: "a", Incarnation: 1}, turnwatch.Entity{Kind: "stock", ID: "tea"}
 	for _, seed := range []struct {
 		r *Request
 		a *Answer
@@ -18,12 +21,25 @@ func FuzzDecode(f *testing.F) {
 		{r: &Request{Command: 2, Node: node, Seeds: []string{"b"}, Force: true}},
 		{r: &Request{Command: SetState, Entity: Entity{Kind: "stock", ID: "tea", State: []byte{}}}},
 		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, State: []byte("x"), Why: "no"}, {Active: true}}}},
-		{a: &Answer{Types: []Type{{Kind: "stock", Shards: 4, Homeless: []uint32{5}, Held: []Shard{{4, "active", 2, 1, 0}}}}, Place: Place{Node: "a"}, Counters: map[string]uint64{"x": 1}}},
-		{a: &Answer{Refusal: "no", View: View{Self: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
+		{a: &Answer{Types: []Type{{Kind: "stock", Shards: 4, Homeless: []uint32{5}, Held: []Shard{{4, "active", 2, 1, 0}}}}, Where: Home{Node: "a"}, Counters: map[string]uint64{"x": 1}}},
+		{r: &Request{Command: Place, Entity: Entity{Kind: "stock", ID: "tea"}, After: 9, Home: "a"}},
+		{a: &Answer{Lines: []eventlog.Line{{Seq: 3, Time: time.Unix(1, 2), Level: 4, Text: "up", Attrs: "a=b"}}, Last: 9, Moves: []Move{{"stock", 5, node, node, "1.1", "leaves", "moving", time.Second}}}},
+		{a: &Answer{Turns: &turnwatch.Report{
+			Lasted: 9, Methods: []turnwatch.Method{{Kind: "stock", Method: "Take", Turns: 2, Failed: 1, Busy: 7, Longest: 8}},
+			Entities: []turnwatch.Busy{{Entity: tea, Turns: 2, Over: 1, Busy: 7}}, Callers: []turnwatch.Caller{{From: "client a", To: tea, Calls: 3, Over: 1}},
+			Running: []turnwatch.Running{{Turn: turnwatch.Turn{Entity: tea, Method: "Take", From: "b"}, For: 5}},
+		}}},
+		{a: &Answer{Facts: &Fact{
+			time.Unix(1, 2), time.Unix(3, 4), "v1", "p", "go1", 5, "s", true, []string{"r"}, []Contract{{"stock", 4, []string{"Take"}}}, 6, 7, true, true,
+		}}},
+		{a: &Answer{Refusal: "no", View: View{Self: node, Coordinator: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
 	} {
 		b, err := Encode(7, seed.r, seed.a)
 		if err != nil {
 			f.Fatal(err)
+		}
+		if _, r, a, err := Decode(b); err != nil || !reflect.DeepEqual(r, seed.r) || !reflect.DeepEqual(a, seed.a) {
+			f.Fatalf("%+v %+v is decoded as %+v %+v, %v", seed.r, seed.a, r, a, err)
 		}
 		f.Add(b)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/eventlog"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -39,6 +41,16 @@ const (
 	Where
 	// Counters asks a member for its counters.
 	Counters
+	// Events asks a member for the latest lines of its log.
+	Events
+	// Moves asks a member for the moves of shards under way, of which the coordinator's knows.
+	Moves
+	// Turns asks a member for its most frequent turns. It counts them from then on for a while.
+	Turns
+	// Facts asks a member for its version, clock, health and limits.
+	Facts
+	// Place tells a member that hosts a type to request a home for the shard of an entity.
+	Place
 
 	commands // is above all of them
 )
@@ -50,7 +62,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // knows.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place:
 		return true
 	}
 	return false
@@ -60,7 +72,7 @@ func (c Command) OfProcess() bool {
 // these.
 func (c Command) Does() bool {
 	switch c {
-	case Members, RollCall, State, Shards, Where, Counters:
+	case Members, RollCall, State, Shards, Where, Counters, Events, Moves, Turns, Facts:
 		return false
 	}
 	return true
@@ -89,6 +101,16 @@ func (c Command) String() string {
 		return "where"
 	case Counters:
 		return "counters"
+	case Events:
+		return "events"
+	case Moves:
+		return "moves"
+	case Turns:
+		return "turns"
+	case Facts:
+		return "facts"
+	case Place:
+		return "place"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }
@@ -99,7 +121,9 @@ type Request struct {
 	Node    transport.Address // the member that it concerns; of Join by name alone
 	Seeds   []string          // of Join: names to join through; empty: the process's own
 	Force   bool              // of Down: also a member that is up and reachable
-	Entity  Entity            // of State, SetState and Where: which, and the new state; of Shards: its Kind, or ""
+	Entity  Entity            // of State, SetState, Where and Place: which, and the new state; of Shards: its Kind, or ""
+	After   uint64            // of Events: the number of the last line that is known
+	Home    string            // of Place: the name of a node; "": the request is withdrawn
 }
 
 // An Answer ends a request.
@@ -110,8 +134,13 @@ type Answer struct {
 	// member lives at that node, which is to be asked.
 	Entities []Entity
 	Types    []Type            // the answer to Shards, by name
-	Place    Place             // the answer to Where
+	Where    Home              // the answer to Where
 	Counters map[string]uint64 // the answer to Counters: how often, by reason; those above 0
+	Lines    []eventlog.Line   // the answer to Events, the oldest first
+	Last     uint64            // the answer to Events: the number of the last line that there is
+	Moves    []Move            // the answer to Moves, in the order of their begin
+	Turns    *turnwatch.Report // the answer to Turns
+	Facts    *Fact             // the answer to Facts
 }
 
 // An Entity is one entity with its encoded state, which is the message KindState in
@@ -123,18 +152,21 @@ type Entity struct {
 	Active bool              // it has a value in memory, so its state is fine
 	State  []byte            // encoded; nil: it has none, or SetState drops it
 	Why    string            // the state cannot be read; empty: it can
+	JSON   string            // the state for people; "": it has no such form, or is too large
 }
 
 // A View is the cluster as one process sees it.
 type View struct {
-	Self      transport.Address // the answering member
-	Status    membership.Status // of Self
-	Waits     bool              // Self waits to be told to join
-	Founder   transport.Address // of the cluster; zero: Self is no member
-	Leader    transport.Address // zero: there is none
-	Converged bool              // all reachable members have seen the same
-	Why       string            // not converged
-	Members   []Member          // from the oldest to the youngest
+	Self    transport.Address // the answering member
+	Status  membership.Status // of Self
+	Waits   bool              // Self waits to be told to join
+	Founder transport.Address // of the cluster; zero: Self is no member
+	Leader  transport.Address // zero: there is none
+	// Coordinator runs at this member; zero: Self has not heard of one.
+	Coordinator transport.Address
+	Converged   bool     // all reachable members have seen the same
+	Why         string   // not converged
+	Members     []Member // from the oldest to the youngest
 	// Singletons are those that members host, by name; none where Self is of a
 	// version that does not tell.
 	Singletons []Singleton
@@ -208,6 +240,7 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	if r != nil {
 		m.Request = &wire.AdminRequest{
 			Command: wire.AdminCommand(r.Command), Node: toWire(r.Node), Seeds: r.Seeds, Force: r.Force,
+			After: r.After, Home: r.Home,
 		}
 		if !r.Entity.isZero() {
 			m.Request.Entity = r.Entity.toWire()
@@ -221,7 +254,12 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 		for _, t := range a.Types {
 			m.Answer.Types = append(m.Answer.Types, t.toWire())
 		}
-		m.Answer.Place, m.Answer.Counters = a.Place.toWire(), a.Counters
+		m.Answer.Place, m.Answer.Counters = a.Where.toWire(), a.Counters
+		a.linesToWire(m.Answer)
+		for _, v := range a.Moves {
+			m.Answer.Moves = append(m.Answer.Moves, v.toWire())
+		}
+		m.Answer.Turns, m.Answer.Facts = turnsToWire(a.Turns), a.Facts.toWire()
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -243,7 +281,7 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	case q != nil:
 		return m.GetId(), &Request{
 			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
-			Entity: entityFromWire(q.GetEntity()),
+			Entity: entityFromWire(q.GetEntity()), After: q.GetAfter(), Home: q.GetHome(),
 		}, nil, nil
 	}
 	a = &Answer{Refusal: m.GetAnswer().GetRefusal(), View: viewFromWire(m.GetAnswer().GetView())}
@@ -253,7 +291,12 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	for _, t := range m.GetAnswer().GetTypes() {
 		a.Types = append(a.Types, typeFromWire(t))
 	}
-	a.Place = placeFromWire(m.GetAnswer().GetPlace())
+	a.Where = homeFromWire(m.GetAnswer().GetPlace())
+	a.linesFromWire(m.GetAnswer())
+	for _, v := range m.GetAnswer().GetMoves() {
+		a.Moves = append(a.Moves, moveFromWire(v))
+	}
+	a.Turns, a.Facts = turnsFromWire(m.GetAnswer().GetTurns()), factsFromWire(m.GetAnswer().GetFacts())
 	if c := m.GetAnswer().GetCounters(); len(c) > 0 {
 		a.Counters = c
 	}
@@ -261,24 +304,24 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 }
 
 func (e Entity) isZero() bool {
-	return e.Kind == "" && e.ID == "" && e.Node.IsZero() && !e.Active && e.State == nil && e.Why == ""
+	return e.Kind == "" && e.ID == "" && e.Node.IsZero() && !e.Active && e.State == nil && e.Why == "" && e.JSON == ""
 }
 
 func (e Entity) toWire() *wire.AdminEntity {
-	return &wire.AdminEntity{Kind: e.Kind, Id: e.ID, Node: toWire(e.Node), Active: e.Active, State: e.State, Why: e.Why}
+	return &wire.AdminEntity{Kind: e.Kind, Id: e.ID, Node: toWire(e.Node), Active: e.Active, State: e.State, Why: e.Why, Json: e.JSON}
 }
 
 func entityFromWire(w *wire.AdminEntity) Entity {
 	if w == nil {
 		return Entity{}
 	}
-	return Entity{Kind: w.GetKind(), ID: w.GetId(), Node: fromWire(w.GetNode()), Active: w.GetActive(), State: w.State, Why: w.GetWhy()}
+	return Entity{Kind: w.GetKind(), ID: w.GetId(), Node: fromWire(w.GetNode()), Active: w.GetActive(), State: w.State, Why: w.GetWhy(), JSON: w.GetJson()}
 }
 
 func (v View) toWire() *wire.AdminView {
 	w := &wire.AdminView{
 		Self: toWire(v.Self), Status: uint32(v.Status), Waits: v.Waits, Founder: toWire(v.Founder), Leader: toWire(v.Leader),
-		Converged: v.Converged, Why: v.Why,
+		Converged: v.Converged, Why: v.Why, Coordinator: toWire(v.Coordinator),
 	}
 	for _, m := range v.Members {
 		w.Members = append(w.Members, &wire.AdminMember{
@@ -300,6 +343,7 @@ func viewFromWire(w *wire.AdminView) View {
 	v := View{
 		Self: fromWire(w.GetSelf()), Status: membership.Status(w.GetStatus()), Waits: w.GetWaits(),
 		Founder: fromWire(w.GetFounder()), Leader: fromWire(w.GetLeader()), Converged: w.GetConverged(), Why: w.GetWhy(),
+		Coordinator: fromWire(w.GetCoordinator()),
 	}
 	for _, m := range w.GetMembers() {
 		v.Members = append(v.Members, Member{

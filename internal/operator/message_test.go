@@ -31,7 +31,7 @@ func someAnswer() *Answer {
 			},
 		}, Entities: []Entity{{Kind: "Cart", ID: "7", Node: web1, State: []byte{}, Why: "no"}, {Kind: "Cart", ID: "8", Active: true}},
 		Types: []Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{5, 7}, Waiting: 3, Held: []Shard{{4, "active", 2, 1, 0}, {6, "sent", 0, 0, 9}}}, {Kind: "Stock"}},
-		Place: Place{5, "web-1", "1.4", "least loaded"}, Counters: map[string]uint64{"tell lost": 1},
+		Where: Home{5, "web-1", "1.4", "least loaded"}, Counters: map[string]uint64{"tell lost": 1},
 	}
 }
 

@@ -1,6 +1,11 @@
 package operator
 
-import "github.com/shardgen/shardgen/internal/wire"
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
 
 // A Type is an entity type as one member sees it.
 type Type struct {
@@ -20,12 +25,23 @@ type Shard struct {
 	Waiting  uint32 // calls that wait for the shard to open
 }
 
-// A Place is the home of an entity.
-type Place struct {
+// A Home is the home of an entity.
+type Home struct {
 	Shard uint32 // the number of the shard of its id
 	Node  string // the name of its home; "": it has none
 	Epoch string // of the home
 	Why   string // the coordinator's reason for the home
+}
+
+// A Move is a move of a shard that is under way.
+type Move struct {
+	Kind     string
+	Shard    uint32
+	From, To transport.Address
+	Epoch    string // of the new home
+	Why      string
+	Phase    string // how far it is
+	For      time.Duration
 }
 
 func (t Type) toWire() *wire.AdminType {
@@ -44,13 +60,25 @@ func typeFromWire(w *wire.AdminType) Type {
 	return t
 }
 
-func (p Place) toWire() *wire.AdminPlace {
-	if p == (Place{}) {
+func (h Home) toWire() *wire.AdminPlace {
+	if h == (Home{}) {
 		return nil
 	}
-	return &wire.AdminPlace{Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
+	return &wire.AdminPlace{Shard: h.Shard, Node: h.Node, Epoch: h.Epoch, Why: h.Why}
 }
 
-func placeFromWire(w *wire.AdminPlace) Place {
-	return Place{w.GetShard(), w.GetNode(), w.GetEpoch(), w.GetWhy()}
+func homeFromWire(w *wire.AdminPlace) Home {
+	return Home{w.GetShard(), w.GetNode(), w.GetEpoch(), w.GetWhy()}
+}
+
+func (m Move) toWire() *wire.AdminMove {
+	return &wire.AdminMove{
+		Kind: m.Kind, Shard: m.Shard, From: toWire(m.From), To: toWire(m.To), Epoch: m.Epoch, Why: m.Why, Phase: m.Phase, Nanos: uint64(m.For),
+	}
+}
+
+func moveFromWire(w *wire.AdminMove) Move {
+	return Move{
+		w.GetKind(), w.GetShard(), fromWire(w.GetFrom()), fromWire(w.GetTo()), w.GetEpoch(), w.GetWhy(), w.GetPhase(), time.Duration(w.GetNanos()),
+	}
 }

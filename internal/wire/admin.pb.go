@@ -35,6 +35,11 @@ const (
 	AdminCommand_ADMIN_COMMAND_SHARDS      AdminCommand = 8  // to a member: the shards that it holds, and those that nobody has
 	AdminCommand_ADMIN_COMMAND_WHERE       AdminCommand = 9  // to a member that hosts the type: the home of an entity
 	AdminCommand_ADMIN_COMMAND_COUNTERS    AdminCommand = 10 // to a member: its counters
+	AdminCommand_ADMIN_COMMAND_EVENTS      AdminCommand = 11 // to a member: the latest lines of its log
+	AdminCommand_ADMIN_COMMAND_MOVES       AdminCommand = 12 // to the coordinator's member: the moves under way
+	AdminCommand_ADMIN_COMMAND_TURNS       AdminCommand = 13 // to a member: its most frequent turns, which it counts from then on for a while
+	AdminCommand_ADMIN_COMMAND_FACTS       AdminCommand = 14 // to a member: its version, clock, health and limits
+	AdminCommand_ADMIN_COMMAND_PLACE       AdminCommand = 15 // to a member that hosts the type: it requests a home for a shard
 )
 
 // Enum value maps for AdminCommand.
@@ -51,6 +56,11 @@ var (
 		8:  "ADMIN_COMMAND_SHARDS",
 		9:  "ADMIN_COMMAND_WHERE",
 		10: "ADMIN_COMMAND_COUNTERS",
+		11: "ADMIN_COMMAND_EVENTS",
+		12: "ADMIN_COMMAND_MOVES",
+		13: "ADMIN_COMMAND_TURNS",
+		14: "ADMIN_COMMAND_FACTS",
+		15: "ADMIN_COMMAND_PLACE",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED": 0,
@@ -64,6 +74,11 @@ var (
 		"ADMIN_COMMAND_SHARDS":      8,
 		"ADMIN_COMMAND_WHERE":       9,
 		"ADMIN_COMMAND_COUNTERS":    10,
+		"ADMIN_COMMAND_EVENTS":      11,
+		"ADMIN_COMMAND_MOVES":       12,
+		"ADMIN_COMMAND_TURNS":       13,
+		"ADMIN_COMMAND_FACTS":       14,
+		"ADMIN_COMMAND_PLACE":       15,
 	}
 )
 
@@ -162,7 +177,9 @@ type AdminRequest struct {
 	Node          *AdminNode             `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`     // of join (by name), leave and down
 	Seeds         []string               `protobuf:"bytes,3,rep,name=seeds,proto3" json:"seeds,omitempty"`   // of join
 	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`  // of down: also a member that is up and reachable
-	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state, set state and where: which one, and the new state; of shards: the type
+	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state, set state, where and place: which one, and the new state; of shards: the type
+	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`  // of events: number of the last line that is known
+	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`     // of place: the name of a node; none: the request is withdrawn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +249,20 @@ func (x *AdminRequest) GetEntity() *AdminEntity {
 	return nil
 }
 
+func (x *AdminRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *AdminRequest) GetHome() string {
+	if x != nil {
+		return x.Home
+	}
+	return ""
+}
+
 type AdminAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       string                 `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`                                                                              // why the request was not obeyed; empty: it was
@@ -240,6 +271,11 @@ type AdminAnswer struct {
 	Types         []*AdminType           `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`                                                                                  // of shards
 	Place         *AdminPlace            `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`                                                                                  // of where
 	Counters      map[string]uint64      `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // of counters
+	Lines         []*AdminLine           `protobuf:"bytes,7,rep,name=lines,proto3" json:"lines,omitempty"`                                                                                  // of events: the oldest first
+	Last          uint64                 `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`                                                                                   // of events: number of the last line that there is
+	Moves         []*AdminMove           `protobuf:"bytes,9,rep,name=moves,proto3" json:"moves,omitempty"`                                                                                  // of moves, in the order of their begin
+	Turns         *AdminTurns            `protobuf:"bytes,10,opt,name=turns,proto3" json:"turns,omitempty"`                                                                                 // of turns
+	Facts         *AdminFacts            `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`                                                                                 // of facts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -316,6 +352,41 @@ func (x *AdminAnswer) GetCounters() map[string]uint64 {
 	return nil
 }
 
+func (x *AdminAnswer) GetLines() []*AdminLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *AdminAnswer) GetMoves() []*AdminMove {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetTurns() *AdminTurns {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetFacts() *AdminFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 type AdminNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -380,6 +451,7 @@ type AdminView struct {
 	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"` // not converged
 	Members       []*AdminMember         `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
 	Singletons    []*AdminSingleton      `protobuf:"bytes,9,rep,name=singletons,proto3" json:"singletons,omitempty"`
+	Coordinator   *AdminNode             `protobuf:"bytes,10,opt,name=coordinator,proto3" json:"coordinator,omitempty"` // none: self has not heard of one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,6 +549,13 @@ func (x *AdminView) GetSingletons() []*AdminSingleton {
 	return nil
 }
 
+func (x *AdminView) GetCoordinator() *AdminNode {
+	if x != nil {
+		return x.Coordinator
+	}
+	return nil
+}
+
 // AdminSingleton is where the one instance of a type runs.
 type AdminSingleton struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -555,6 +634,7 @@ type AdminEntity struct {
 	Active        bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
 	State         []byte                 `protobuf:"bytes,5,opt,name=state,proto3,oneof" json:"state,omitempty"` // none: it has no state
 	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`           // the state cannot be read
+	Json          string                 `protobuf:"bytes,7,opt,name=json,proto3" json:"json,omitempty"`         // the state as JSON, for people; none: it has no such form
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -627,6 +707,13 @@ func (x *AdminEntity) GetState() []byte {
 func (x *AdminEntity) GetWhy() string {
 	if x != nil {
 		return x.Why
+	}
+	return ""
+}
+
+func (x *AdminEntity) GetJson() string {
+	if x != nil {
+		return x.Json
 	}
 	return ""
 }
@@ -946,6 +1033,784 @@ func (x *AdminPlace) GetWhy() string {
 	return ""
 }
 
+// AdminLine is a line of a member's log.
+type AdminLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`       // lines are numbered from 1
+	Time          uint64                 `protobuf:"fixed64,2,opt,name=time,proto3" json:"time,omitempty"`    // nanoseconds after 1970, by the member's clock
+	Level         int32                  `protobuf:"zigzag32,3,opt,name=level,proto3" json:"level,omitempty"` // as log/slog has it
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	Attrs         string                 `protobuf:"bytes,5,opt,name=attrs,proto3" json:"attrs,omitempty"` // as slog's TextHandler writes them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminLine) Reset() {
+	*x = AdminLine{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminLine) ProtoMessage() {}
+
+func (x *AdminLine) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminLine.ProtoReflect.Descriptor instead.
+func (*AdminLine) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AdminLine) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AdminLine) GetTime() uint64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *AdminLine) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *AdminLine) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *AdminLine) GetAttrs() string {
+	if x != nil {
+		return x.Attrs
+	}
+	return ""
+}
+
+// AdminMove is a move of a shard that is under way.
+type AdminMove struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Shard         uint32                 `protobuf:"varint,2,opt,name=shard,proto3" json:"shard,omitempty"`
+	From          *AdminNode             `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	To            *AdminNode             `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	Epoch         string                 `protobuf:"bytes,5,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the new home
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`  // how far it is
+	Nanos         uint64                 `protobuf:"varint,8,opt,name=nanos,proto3" json:"nanos,omitempty"` // since its begin
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminMove) Reset() {
+	*x = AdminMove{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminMove) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminMove) ProtoMessage() {}
+
+func (x *AdminMove) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminMove.ProtoReflect.Descriptor instead.
+func (*AdminMove) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AdminMove) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminMove) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *AdminMove) GetFrom() *AdminNode {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *AdminMove) GetTo() *AdminNode {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *AdminMove) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *AdminMove) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *AdminMove) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *AdminMove) GetNanos() uint64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+// AdminTurns are the most frequent turns of a member.
+type AdminTurns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nanos         uint64                 `protobuf:"varint,1,opt,name=nanos,proto3" json:"nanos,omitempty"` // for which they were counted
+	Methods       []*AdminMethod         `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
+	Entities      []*AdminBusy           `protobuf:"bytes,3,rep,name=entities,proto3" json:"entities,omitempty"`
+	Callers       []*AdminCaller         `protobuf:"bytes,4,rep,name=callers,proto3" json:"callers,omitempty"`
+	Running       []*AdminRunning        `protobuf:"bytes,5,rep,name=running,proto3" json:"running,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminTurns) Reset() {
+	*x = AdminTurns{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminTurns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminTurns) ProtoMessage() {}
+
+func (x *AdminTurns) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminTurns.ProtoReflect.Descriptor instead.
+func (*AdminTurns) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AdminTurns) GetNanos() uint64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+func (x *AdminTurns) GetMethods() []*AdminMethod {
+	if x != nil {
+		return x.Methods
+	}
+	return nil
+}
+
+func (x *AdminTurns) GetEntities() []*AdminBusy {
+	if x != nil {
+		return x.Entities
+	}
+	return nil
+}
+
+func (x *AdminTurns) GetCallers() []*AdminCaller {
+	if x != nil {
+		return x.Callers
+	}
+	return nil
+}
+
+func (x *AdminTurns) GetRunning() []*AdminRunning {
+	if x != nil {
+		return x.Running
+	}
+	return nil
+}
+
+type AdminMethod struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	Turns         uint64                 `protobuf:"varint,3,opt,name=turns,proto3" json:"turns,omitempty"`
+	Failed        uint64                 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	Busy          uint64                 `protobuf:"varint,5,opt,name=busy,proto3" json:"busy,omitempty"`       // nanoseconds of all turns that have ended
+	Longest       uint64                 `protobuf:"varint,6,opt,name=longest,proto3" json:"longest,omitempty"` // nanoseconds of the longest turn
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminMethod) Reset() {
+	*x = AdminMethod{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminMethod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminMethod) ProtoMessage() {}
+
+func (x *AdminMethod) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminMethod.ProtoReflect.Descriptor instead.
+func (*AdminMethod) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AdminMethod) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminMethod) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *AdminMethod) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *AdminMethod) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *AdminMethod) GetBusy() uint64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *AdminMethod) GetLongest() uint64 {
+	if x != nil {
+		return x.Longest
+	}
+	return 0
+}
+
+type AdminBusy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Turns         uint64                 `protobuf:"varint,3,opt,name=turns,proto3" json:"turns,omitempty"`
+	Over          uint64                 `protobuf:"varint,4,opt,name=over,proto3" json:"over,omitempty"` // turns is at most that much too high
+	Busy          uint64                 `protobuf:"varint,5,opt,name=busy,proto3" json:"busy,omitempty"` // nanoseconds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminBusy) Reset() {
+	*x = AdminBusy{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminBusy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminBusy) ProtoMessage() {}
+
+func (x *AdminBusy) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminBusy.ProtoReflect.Descriptor instead.
+func (*AdminBusy) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AdminBusy) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminBusy) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AdminBusy) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *AdminBusy) GetOver() uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return 0
+}
+
+func (x *AdminBusy) GetBusy() uint64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+type AdminCaller struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	Calls         uint64                 `protobuf:"varint,4,opt,name=calls,proto3" json:"calls,omitempty"`
+	Over          uint64                 `protobuf:"varint,5,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminCaller) Reset() {
+	*x = AdminCaller{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminCaller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminCaller) ProtoMessage() {}
+
+func (x *AdminCaller) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminCaller.ProtoReflect.Descriptor instead.
+func (*AdminCaller) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AdminCaller) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AdminCaller) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminCaller) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AdminCaller) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *AdminCaller) GetOver() uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return 0
+}
+
+// AdminRunning is a turn that has not ended.
+type AdminRunning struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	From          string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	Nanos         uint64                 `protobuf:"varint,5,opt,name=nanos,proto3" json:"nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminRunning) Reset() {
+	*x = AdminRunning{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminRunning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminRunning) ProtoMessage() {}
+
+func (x *AdminRunning) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminRunning.ProtoReflect.Descriptor instead.
+func (*AdminRunning) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AdminRunning) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminRunning) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AdminRunning) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *AdminRunning) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *AdminRunning) GetNanos() uint64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+// AdminFacts are of the process of a member.
+type AdminFacts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          uint64                 `protobuf:"fixed64,1,opt,name=time,proto3" json:"time,omitempty"`       // nanoseconds after 1970, by its clock
+	Started       uint64                 `protobuf:"fixed64,2,opt,name=started,proto3" json:"started,omitempty"` // likewise
+	Release       string                 `protobuf:"bytes,3,opt,name=release,proto3" json:"release,omitempty"`   // of shardgen
+	Program       string                 `protobuf:"bytes,4,opt,name=program,proto3" json:"program,omitempty"`   // its main package and version
+	Go            string                 `protobuf:"bytes,5,opt,name=go,proto3" json:"go,omitempty"`
+	MaxPayload    uint64                 `protobuf:"varint,6,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"` // bytes that the broker takes
+	Server        string                 `protobuf:"bytes,7,opt,name=server,proto3" json:"server,omitempty"`                            // the broker's server that it is connected to
+	Ready         bool                   `protobuf:"varint,8,opt,name=ready,proto3" json:"ready,omitempty"`
+	Reasons       []string               `protobuf:"bytes,9,rep,name=reasons,proto3" json:"reasons,omitempty"` // of its health
+	Contracts     []*AdminContract       `protobuf:"bytes,10,rep,name=contracts,proto3" json:"contracts,omitempty"`
+	Heap          uint64                 `protobuf:"varint,11,opt,name=heap,proto3" json:"heap,omitempty"` // bytes
+	Goroutines    uint32                 `protobuf:"varint,12,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
+	Store         bool                   `protobuf:"varint,13,opt,name=store,proto3" json:"store,omitempty"`     // it has one
+	Gateway       bool                   `protobuf:"varint,14,opt,name=gateway,proto3" json:"gateway,omitempty"` // it serves one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminFacts) Reset() {
+	*x = AdminFacts{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminFacts) ProtoMessage() {}
+
+func (x *AdminFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminFacts.ProtoReflect.Descriptor instead.
+func (*AdminFacts) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AdminFacts) GetTime() uint64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetRelease() string {
+	if x != nil {
+		return x.Release
+	}
+	return ""
+}
+
+func (x *AdminFacts) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *AdminFacts) GetGo() string {
+	if x != nil {
+		return x.Go
+	}
+	return ""
+}
+
+func (x *AdminFacts) GetMaxPayload() uint64 {
+	if x != nil {
+		return x.MaxPayload
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *AdminFacts) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *AdminFacts) GetReasons() []string {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *AdminFacts) GetContracts() []*AdminContract {
+	if x != nil {
+		return x.Contracts
+	}
+	return nil
+}
+
+func (x *AdminFacts) GetHeap() uint64 {
+	if x != nil {
+		return x.Heap
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetGoroutines() uint32 {
+	if x != nil {
+		return x.Goroutines
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetStore() bool {
+	if x != nil {
+		return x.Store
+	}
+	return false
+}
+
+func (x *AdminFacts) GetGateway() bool {
+	if x != nil {
+		return x.Gateway
+	}
+	return false
+}
+
+// AdminContract is a type as a member's program has it.
+type AdminContract struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Shards        uint32                 `protobuf:"varint,2,opt,name=shards,proto3" json:"shards,omitempty"`
+	Methods       []string               `protobuf:"bytes,3,rep,name=methods,proto3" json:"methods,omitempty"` // sorted
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminContract) Reset() {
+	*x = AdminContract{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminContract) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminContract) ProtoMessage() {}
+
+func (x *AdminContract) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
+func (*AdminContract) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AdminContract) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminContract) GetShards() uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
+}
+
+func (x *AdminContract) GetMethods() []string {
+	if x != nil {
+		return x.Methods
+	}
+	return nil
+}
+
 var File_shardgen_wire_admin_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_admin_proto_rawDesc = "" +
@@ -954,26 +1819,34 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05Admin\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x125\n" +
 	"\arequest\x18\x02 \x01(\v2\x1b.shardgen.wire.AdminRequestR\arequest\x122\n" +
-	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xd3\x01\n" +
+	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xfd\x01\n" +
 	"\fAdminRequest\x125\n" +
 	"\acommand\x18\x01 \x01(\x0e2\x1b.shardgen.wire.AdminCommandR\acommand\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x14\n" +
 	"\x05seeds\x18\x03 \x03(\tR\x05seeds\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x122\n" +
-	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\"\xf1\x02\n" +
+	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\x12\x14\n" +
+	"\x05after\x18\x06 \x01(\x04R\x05after\x12\x12\n" +
+	"\x04home\x18\a \x01(\tR\x04home\"\xc7\x04\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
 	"\bentities\x18\x03 \x03(\v2\x1a.shardgen.wire.AdminEntityR\bentities\x12.\n" +
 	"\x05types\x18\x04 \x03(\v2\x18.shardgen.wire.AdminTypeR\x05types\x12/\n" +
 	"\x05place\x18\x05 \x01(\v2\x19.shardgen.wire.AdminPlaceR\x05place\x12D\n" +
-	"\bcounters\x18\x06 \x03(\v2(.shardgen.wire.AdminAnswer.CountersEntryR\bcounters\x1a;\n" +
+	"\bcounters\x18\x06 \x03(\v2(.shardgen.wire.AdminAnswer.CountersEntryR\bcounters\x12.\n" +
+	"\x05lines\x18\a \x03(\v2\x18.shardgen.wire.AdminLineR\x05lines\x12\x12\n" +
+	"\x04last\x18\b \x01(\x04R\x04last\x12.\n" +
+	"\x05moves\x18\t \x03(\v2\x18.shardgen.wire.AdminMoveR\x05moves\x12/\n" +
+	"\x05turns\x18\n" +
+	" \x01(\v2\x19.shardgen.wire.AdminTurnsR\x05turns\x12/\n" +
+	"\x05facts\x18\v \x01(\v2\x19.shardgen.wire.AdminFactsR\x05facts\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xf2\x02\n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xae\x03\n" +
 	"\tAdminView\x12,\n" +
 	"\x04self\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04self\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x14\n" +
@@ -985,19 +1858,22 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\amembers\x18\b \x03(\v2\x1a.shardgen.wire.AdminMemberR\amembers\x12=\n" +
 	"\n" +
 	"singletons\x18\t \x03(\v2\x1d.shardgen.wire.AdminSingletonR\n" +
-	"singletons\"\x94\x01\n" +
+	"singletons\x12:\n" +
+	"\vcoordinator\x18\n" +
+	" \x01(\v2\x18.shardgen.wire.AdminNodeR\vcoordinator\"\x94\x01\n" +
 	"\x0eAdminSingleton\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12.\n" +
-	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xae\x01\n" +
+	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xc2\x01\n" +
 	"\vAdminEntity\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12,\n" +
 	"\x04node\x18\x03 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
 	"\x06active\x18\x04 \x01(\bR\x06active\x12\x19\n" +
 	"\x05state\x18\x05 \x01(\fH\x00R\x05state\x88\x01\x01\x12\x10\n" +
-	"\x03why\x18\x06 \x01(\tR\x03whyB\b\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\x12\x12\n" +
+	"\x04json\x18\a \x01(\tR\x04jsonB\b\n" +
 	"\x06_state\"\xcf\x01\n" +
 	"\vAdminMember\x12,\n" +
 	"\x04node\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
@@ -1025,7 +1901,78 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\tR\x05epoch\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why*\xb3\x02\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"q\n" +
+	"\tAdminLine\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04time\x18\x02 \x01(\x06R\x04time\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\x11R\x05level\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x14\n" +
+	"\x05attrs\x18\x05 \x01(\tR\x05attrs\"\xe1\x01\n" +
+	"\tAdminMove\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05shard\x18\x02 \x01(\rR\x05shard\x12,\n" +
+	"\x04from\x18\x03 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04from\x12(\n" +
+	"\x02to\x18\x04 \x01(\v2\x18.shardgen.wire.AdminNodeR\x02to\x12\x14\n" +
+	"\x05epoch\x18\x05 \x01(\tR\x05epoch\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\x12\x14\n" +
+	"\x05phase\x18\a \x01(\tR\x05phase\x12\x14\n" +
+	"\x05nanos\x18\b \x01(\x04R\x05nanos\"\xfb\x01\n" +
+	"\n" +
+	"AdminTurns\x12\x14\n" +
+	"\x05nanos\x18\x01 \x01(\x04R\x05nanos\x124\n" +
+	"\amethods\x18\x02 \x03(\v2\x1a.shardgen.wire.AdminMethodR\amethods\x124\n" +
+	"\bentities\x18\x03 \x03(\v2\x18.shardgen.wire.AdminBusyR\bentities\x124\n" +
+	"\acallers\x18\x04 \x03(\v2\x1a.shardgen.wire.AdminCallerR\acallers\x125\n" +
+	"\arunning\x18\x05 \x03(\v2\x1b.shardgen.wire.AdminRunningR\arunning\"\x95\x01\n" +
+	"\vAdminMethod\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x14\n" +
+	"\x05turns\x18\x03 \x01(\x04R\x05turns\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x12\n" +
+	"\x04busy\x18\x05 \x01(\x04R\x04busy\x12\x18\n" +
+	"\alongest\x18\x06 \x01(\x04R\alongest\"m\n" +
+	"\tAdminBusy\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
+	"\x05turns\x18\x03 \x01(\x04R\x05turns\x12\x12\n" +
+	"\x04over\x18\x04 \x01(\x04R\x04over\x12\x12\n" +
+	"\x04busy\x18\x05 \x01(\x04R\x04busy\"o\n" +
+	"\vAdminCaller\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x14\n" +
+	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12\x12\n" +
+	"\x04over\x18\x05 \x01(\x04R\x04over\"t\n" +
+	"\fAdminRunning\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
+	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\x87\x03\n" +
+	"\n" +
+	"AdminFacts\x12\x12\n" +
+	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
+	"\astarted\x18\x02 \x01(\x06R\astarted\x12\x18\n" +
+	"\arelease\x18\x03 \x01(\tR\arelease\x12\x18\n" +
+	"\aprogram\x18\x04 \x01(\tR\aprogram\x12\x0e\n" +
+	"\x02go\x18\x05 \x01(\tR\x02go\x12\x1f\n" +
+	"\vmax_payload\x18\x06 \x01(\x04R\n" +
+	"maxPayload\x12\x16\n" +
+	"\x06server\x18\a \x01(\tR\x06server\x12\x14\n" +
+	"\x05ready\x18\b \x01(\bR\x05ready\x12\x18\n" +
+	"\areasons\x18\t \x03(\tR\areasons\x12:\n" +
+	"\tcontracts\x18\n" +
+	" \x03(\v2\x1c.shardgen.wire.AdminContractR\tcontracts\x12\x12\n" +
+	"\x04heap\x18\v \x01(\x04R\x04heap\x12\x1e\n" +
+	"\n" +
+	"goroutines\x18\f \x01(\rR\n" +
+	"goroutines\x12\x14\n" +
+	"\x05store\x18\r \x01(\bR\x05store\x12\x18\n" +
+	"\agateway\x18\x0e \x01(\bR\agateway\"U\n" +
+	"\rAdminContract\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
+	"\amethods\x18\x03 \x03(\tR\amethods*\xb1\x03\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -1038,7 +1985,12 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x14ADMIN_COMMAND_SHARDS\x10\b\x12\x17\n" +
 	"\x13ADMIN_COMMAND_WHERE\x10\t\x12\x1a\n" +
 	"\x16ADMIN_COMMAND_COUNTERS\x10\n" +
-	"B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x12\x18\n" +
+	"\x14ADMIN_COMMAND_EVENTS\x10\v\x12\x17\n" +
+	"\x13ADMIN_COMMAND_MOVES\x10\f\x12\x17\n" +
+	"\x13ADMIN_COMMAND_TURNS\x10\r\x12\x17\n" +
+	"\x13ADMIN_COMMAND_FACTS\x10\x0e\x12\x17\n" +
+	"\x13ADMIN_COMMAND_PLACE\x10\x0fB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once
@@ -1053,7 +2005,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -1067,7 +2019,16 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminType)(nil),      // 9: shardgen.wire.AdminType
 	(*AdminShard)(nil),     // 10: shardgen.wire.AdminShard
 	(*AdminPlace)(nil),     // 11: shardgen.wire.AdminPlace
-	nil,                    // 12: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminLine)(nil),      // 12: shardgen.wire.AdminLine
+	(*AdminMove)(nil),      // 13: shardgen.wire.AdminMove
+	(*AdminTurns)(nil),     // 14: shardgen.wire.AdminTurns
+	(*AdminMethod)(nil),    // 15: shardgen.wire.AdminMethod
+	(*AdminBusy)(nil),      // 16: shardgen.wire.AdminBusy
+	(*AdminCaller)(nil),    // 17: shardgen.wire.AdminCaller
+	(*AdminRunning)(nil),   // 18: shardgen.wire.AdminRunning
+	(*AdminFacts)(nil),     // 19: shardgen.wire.AdminFacts
+	(*AdminContract)(nil),  // 20: shardgen.wire.AdminContract
+	nil,                    // 21: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -1079,22 +2040,34 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	7,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
 	9,  // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
 	11, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	12, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
-	4,  // 10: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
-	4,  // 11: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
-	4,  // 12: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	8,  // 13: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
-	6,  // 14: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
-	4,  // 15: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
-	4,  // 16: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
-	4,  // 17: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	4,  // 18: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	10, // 19: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	21, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	12, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
+	13, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
+	14, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
+	19, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
+	4,  // 14: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
+	4,  // 15: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
+	4,  // 16: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
+	8,  // 17: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	6,  // 18: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
+	4,  // 19: shardgen.wire.AdminView.coordinator:type_name -> shardgen.wire.AdminNode
+	4,  // 20: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
+	4,  // 21: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
+	4,  // 22: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
+	4,  // 23: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	10, // 24: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	4,  // 25: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
+	4,  // 26: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
+	15, // 27: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	16, // 28: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	17, // 29: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	18, // 30: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	20, // 31: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -1109,7 +2082,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,15 +1,12 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/identity"
@@ -52,7 +49,7 @@ type Options struct {
 // must be closed. Its methods send a command again until it is answered, so a process may
 // obey one twice, which does no harm. Errors wrap one of this package's Err values where
 // one fits, otherwise the error of the transport or of ctx.
-type Client struct{ *requester }
+type Client struct{ questions }
 
 // answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
@@ -77,171 +74,14 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if _, err := c.line(ctx, identity.Reader); err != nil {
 		return nil, fmt.Errorf("reach cluster %s: %w", o.Cluster, err)
 	}
-	return &Client{c}, nil
-}
-
-// Unreadable lists the entities of a type whose state their nodes could not read when
-// they were last called, in order of ids; up to 1,000 of each node. The error names
-// members that do not answer; the answers of the others are returned.
-func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
-	at, err := hosts(ctx, c, kind)
-	if err != nil {
-		return nil, err
-	}
-	var found []Entity
-	for _, node := range at {
-		a, askErr := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.State, Entity: Entity{Kind: kind}})
-		if askErr != nil {
-			err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
-		}
-		found = append(found, a.Entities...)
-	}
-	slices.SortFunc(found, func(a, b Entity) int { return cmp.Compare(a.ID, b.ID) })
-	return found, err
-}
-
-// State returns an entity with its encoded state. Its id is as on the wire: the string
-// itself, an integer in decimal, or its text.
-func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
-	return askEntity(ctx, c, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
+	return &Client{questions{c}}, nil
 }
 
 // SetState replaces the state of an entity that is not active; nil drops it, so that
 // the entity's next call finds it fresh. A state that its node cannot read is refused,
 // and so is one for an active entity: call it instead.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
-	return askEntity(ctx, c, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
-}
-
-// maxWay is how often a request follows an entity that moves.
-const maxWay = 4
-
-// askEntity asks the node of an entity, which any host of its type knows.
-func askEntity(ctx context.Context, c *Client, r operator.Request) (Entity, error) {
-	at, err := hosts(ctx, c, r.Entity.Kind)
-	if err != nil {
-		return Entity{}, err
-	}
-	home := at[0]
-	for range maxWay {
-		a, err := c.ask(ctx, recipient{to: home, what: home.String()}, r)
-		switch {
-		case err != nil:
-			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %w", c.cluster, r.Entity.Kind, r.Entity.ID, err)
-		case len(a.Entities) != 1:
-			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %s gave %d answers (upgrade it)", c.cluster, r.Entity.Kind, r.Entity.ID, home.Name, len(a.Entities))
-		case a.Entities[0].Node == home:
-			return a.Entities[0], nil
-		}
-		home = a.Entities[0].Node
-	}
-	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
-}
-
-// hosts are the members that host a type, those that are up and reachable first.
-func hosts(ctx context.Context, c *Client, kind string) ([]transport.Address, error) {
-	v, err := c.Members(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var at []transport.Address
-	var kinds []string
-	for _, m := range v.Members {
-		if slices.Contains(m.Hosts, kind) {
-			if m.Reachable && m.Status == membership.Up {
-				at = slices.Insert(at, 0, m.Address)
-			} else {
-				at = append(at, m.Address)
-			}
-		}
-		kinds = append(kinds, m.Hosts...)
-	}
-	if len(at) == 0 {
-		slices.Sort(kinds)
-		return nil, fmt.Errorf("cluster %s: no member hosts the type %s (there are: %v)", c.cluster, kind, slices.Compact(kinds))
-	}
-	return at, nil
-}
-
-// Members returns the cluster as one of its members sees it. If no member is up it fails:
-// with ErrNoMember and the names of the processes, or with ErrNoCluster if none answers.
-func (c *Client) Members(ctx context.Context) (View, error) {
-	a, err := c.ask(ctx, anyMember, operator.Request{Command: operator.Members})
-	if err == nil {
-		return a.View, nil
-	}
-	if !errors.Is(err, errNobody) {
-		return View{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
-	}
-	// A member that is up serves a moment later, and not while its lease has
-	// lapsed; the roll call reaches it all the same.
-	views, err := c.RollCall(ctx)
-	if err != nil {
-		return View{}, err
-	}
-	for _, v := range views {
-		if v.Status == membership.Up || v.Status == membership.Leaving {
-			return v, nil
-		}
-	}
-	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
-}
-
-// describe tells of processes that are no members how far they are.
-func describe(views []View) string {
-	var waiting, others []string
-	for _, v := range views {
-		if v.Waits {
-			waiting = append(waiting, v.Self.Name)
-		} else {
-			others = append(others, fmt.Sprintf("%s is %v", v.Self.Name, v.Status))
-		}
-	}
-	var parts []string
-	if len(waiting) > 0 {
-		parts = append(parts, fmt.Sprintf("waiting to be told to join: %s (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
-	}
-	if len(others) > 0 {
-		parts = append(parts, strings.Join(others, ", ")+" (are there Config.MinMembers of them?)")
-	}
-	return strings.Join(parts, "; ")
-}
-
-// rollCallWait is how long answers to a roll call are gathered.
-const rollCallWait = 500 * time.Millisecond
-
-// RollCall asks every process of the cluster for its own view and collects the answers of
-// half a second, ordered by name. It fails with ErrNoCluster if nobody answers.
-func (c *Client) RollCall(ctx context.Context) ([]View, error) {
-	id, replies, end := c.open()
-	defer end()
-	if err := c.send(ctx, everyProcess, id, operator.Request{Command: operator.RollCall}); err != nil {
-		return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, err)
-	}
-	enough := time.NewTimer(rollCallWait)
-	defer enough.Stop()
-	var views []View
-	for {
-		select {
-		case r := <-replies:
-			if r.denied != nil {
-				return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, r.denied)
-			}
-			if r.answer.Refusal == "" && !r.nobody {
-				views = append(views, r.answer.View)
-			}
-			continue
-		case <-enough.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, context.Cause(ctx))
-		}
-		break
-	}
-	if len(views) == 0 {
-		return nil, fmt.Errorf("cluster %s: %w (is the name right, does a node run, and is it at this broker?)", c.cluster, ErrNoCluster)
-	}
-	slices.SortFunc(views, func(a, b View) int { return a.Self.Compare(b.Self) })
-	return views, nil
+	return askEntity(ctx, &c.questions, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
 
 // look is how often a command looks whether it has had its effect.
@@ -307,11 +147,16 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 	return m.Address, nil
 }
 
-// absent reports whether a process does not answer a roll call.
-func (c *Client) absent(ctx context.Context, node transport.Address) bool {
-	views, err := c.RollCall(ctx)
-	return errors.Is(err, ErrNoCluster) ||
-		err == nil && !slices.ContainsFunc(views, func(v View) bool { return v.Self == node })
+// Place requests a home for the shard of an entity, which keeps it over restarts of members: see
+// shard.Node.PlaceShards. An empty home withdraws the request. The answer is the present home: the
+// shard moves later.
+func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error) {
+	if home != "" {
+		if _, _, err := c.find(ctx, "place at", home); err != nil {
+			return Place{}, err
+		}
+	}
+	return c.askHost(ctx, operator.Request{Command: operator.Place, Entity: Entity{Kind: kind, ID: id}, Home: home})
 }
 
 // Down makes another member declare a member dead ("name" or "name#incarnation"). Its
@@ -333,18 +178,6 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
 	return m.Address, nil
-}
-
-func (c *Client) find(ctx context.Context, op, node string) (Member, View, error) {
-	v, err := c.Members(ctx)
-	if err != nil {
-		return Member{}, v, err
-	}
-	m, err := v.Find(node)
-	if err != nil {
-		return Member{}, v, fmt.Errorf("cluster %s: %s %w", c.cluster, op, err)
-	}
-	return m, v, nil
 }
 
 // until repeats a check until it holds or fails.

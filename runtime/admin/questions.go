@@ -1,16 +1,199 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A NodeShards is what one member says of the shards of types.
+// questions are the methods of a [Client] that change nothing.
+type questions struct{ *requester }
+
+// Unreadable lists the entities of a type whose state their nodes could not read when
+// they were last called, in order of ids; up to 1,000 of each node. The error names
+// members that do not answer; the answers of the others are returned.
+func (c *questions) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
+	at, err := hosts(ctx, c, kind)
+	if err != nil {
+		return nil, err
+	}
+	var found []Entity
+	for _, node := range at {
+		a, askErr := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.State, Entity: Entity{Kind: kind}})
+		if askErr != nil {
+			err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
+		}
+		found = append(found, a.Entities...)
+	}
+	slices.SortFunc(found, func(a, b Entity) int { return cmp.Compare(a.ID, b.ID) })
+	return found, err
+}
+
+// State returns an entity with its encoded state. Its id is as on the wire: the string
+// itself, an integer in decimal, or its text.
+func (c *questions) State(ctx context.Context, kind, id string) (Entity, error) {
+	return askEntity(ctx, c, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
+}
+
+// maxWay is how often a request follows an entity that moves.
+const maxWay = 4
+
+// askEntity asks the node of an entity, which any host of its type knows.
+func askEntity(ctx context.Context, c *questions, r operator.Request) (Entity, error) {
+	at, err := hosts(ctx, c, r.Entity.Kind)
+	if err != nil {
+		return Entity{}, err
+	}
+	home := at[0]
+	for range maxWay {
+		a, err := c.ask(ctx, recipient{to: home, what: home.String()}, r)
+		switch {
+		case err != nil:
+			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %w", c.cluster, r.Entity.Kind, r.Entity.ID, err)
+		case len(a.Entities) != 1:
+			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %s gave %d answers (upgrade it)", c.cluster, r.Entity.Kind, r.Entity.ID, home.Name, len(a.Entities))
+		case a.Entities[0].Node == home:
+			return a.Entities[0], nil
+		}
+		home = a.Entities[0].Node
+	}
+	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
+}
+
+// hosts are the members that host a type, those that are up and reachable first.
+func hosts(ctx context.Context, c *questions, kind string) ([]transport.Address, error) {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var at []transport.Address
+	var kinds []string
+	for _, m := range v.Members {
+		if slices.Contains(m.Hosts, kind) {
+			if m.Reachable && m.Status == membership.Up {
+				at = slices.Insert(at, 0, m.Address)
+			} else {
+				at = append(at, m.Address)
+			}
+		}
+		kinds = append(kinds, m.Hosts...)
+	}
+	if len(at) == 0 {
+		slices.Sort(kinds)
+		return nil, fmt.Errorf("cluster %s: no member hosts the type %s (there are: %v)", c.cluster, kind, slices.Compact(kinds))
+	}
+	return at, nil
+}
+
+// Members returns the cluster as one of its members sees it. If no member is up it fails:
+// with ErrNoMember and the names of the processes, or with ErrNoCluster if none answers.
+func (c *questions) Members(ctx context.Context) (View, error) {
+	a, err := c.ask(ctx, anyMember, operator.Request{Command: operator.Members})
+	if err == nil {
+		return a.View, nil
+	}
+	if !errors.Is(err, errNobody) {
+		return View{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	// A member that is up serves a moment later, and not while its lease has
+	// lapsed; the roll call reaches it all the same.
+	views, err := c.RollCall(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	for _, v := range views {
+		if v.Status == membership.Up || v.Status == membership.Leaving {
+			return v, nil
+		}
+	}
+	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
+}
+
+// describe tells of processes that are no members how far they are.
+func describe(views []View) string {
+	var waiting, others []string
+	for _, v := range views {
+		if v.Waits {
+			waiting = append(waiting, v.Self.Name)
+		} else {
+			others = append(others, fmt.Sprintf("%s is %v", v.Self.Name, v.Status))
+		}
+	}
+	var parts []string
+	if len(waiting) > 0 {
+		parts = append(parts, fmt.Sprintf("waiting to be told to join: %s (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
+	}
+	if len(others) > 0 {
+		parts = append(parts, strings.Join(others, ", ")+" (are there Config.MinMembers of them?)")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// rollCallWait is how long answers to a roll call are gathered.
+const rollCallWait = 500 * time.Millisecond
+
+// RollCall asks every process of the cluster for its own view and collects the answers of
+// half a second, ordered by name. It fails with ErrNoCluster if nobody answers.
+func (c *questions) RollCall(ctx context.Context) ([]View, error) {
+	id, replies, end := c.open()
+	defer end()
+	if err := c.send(ctx, everyProcess, id, operator.Request{Command: operator.RollCall}); err != nil {
+		return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, err)
+	}
+	enough := time.NewTimer(rollCallWait)
+	defer enough.Stop()
+	var views []View
+	for {
+		select {
+		case r := <-replies:
+			if r.denied != nil {
+				return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, r.denied)
+			}
+			if r.answer.Refusal == "" && !r.nobody {
+				views = append(views, r.answer.View)
+			}
+			continue
+		case <-enough.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, context.Cause(ctx))
+		}
+		break
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("cluster %s: %w (is the name right, does a node run, and is it at this broker?)", c.cluster, ErrNoCluster)
+	}
+	slices.SortFunc(views, func(a, b View) int { return a.Self.Compare(b.Self) })
+	return views, nil
+}
+
+// absent reports whether a process does not answer a roll call.
+func (c *questions) absent(ctx context.Context, node transport.Address) bool {
+	views, err := c.RollCall(ctx)
+	return errors.Is(err, ErrNoCluster) ||
+		err == nil && !slices.ContainsFunc(views, func(v View) bool { return v.Self == node })
+}
+
+func (c *questions) find(ctx context.Context, op, node string) (Member, View, error) {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return Member{}, v, err
+	}
+	m, err := v.Find(node)
+	if err != nil {
+		return Member{}, v, fmt.Errorf("cluster %s: %s %w", c.cluster, op, err)
+	}
+	return m, v, nil
+}
+
+// NodeShards are the shards of types as one member sees them.
 type NodeShards struct {
 	Node transport.Address
 	// Types are those that the member hosts or calls, by name.
@@ -19,7 +202,7 @@ type NodeShards struct {
 	Err error
 }
 
-// A NodeCounters is what one member has counted since its start.
+// NodeCounters are the counters of one member since its start.
 type NodeCounters struct {
 	Node transport.Address
 	// Counters are numbers of events by reason, as shard.Node.Counters has them.
@@ -31,7 +214,7 @@ type NodeCounters struct {
 // Shards asks every member for its shards of a type, or of all types if kind is "". Members are
 // in order of their names. Each visits all its shards, so this is for diagnosis. It fails if no
 // member answers the question for the members.
-func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) {
+func (c *questions) Shards(ctx context.Context, kind string) ([]NodeShards, error) {
 	answers, err := each(ctx, c, operator.Request{Command: operator.Shards, Entity: Entity{Kind: kind}})
 	var all []NodeShards
 	for _, a := range answers {
@@ -42,7 +225,7 @@ func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) 
 
 // Counters asks every member for its counters. Members are in order of their names. It fails if
 // no member answers the question for the members.
-func (c *Client) Counters(ctx context.Context) ([]NodeCounters, error) {
+func (c *questions) Counters(ctx context.Context) ([]NodeCounters, error) {
 	answers, err := each(ctx, c, operator.Request{Command: operator.Counters})
 	var all []NodeCounters
 	for _, a := range answers {
@@ -53,27 +236,113 @@ func (c *Client) Counters(ctx context.Context) ([]NodeCounters, error) {
 
 // Where returns the home of an entity, whether or not it is active, with the coordinator's reason
 // for it. The id is as on the wire: the string itself, an integer in decimal, or its text.
-func (c *Client) Where(ctx context.Context, kind, id string) (Place, error) {
-	at, err := hosts(ctx, c, kind)
+func (c *questions) Where(ctx context.Context, kind, id string) (Place, error) {
+	return c.askHost(ctx, operator.Request{Command: operator.Where, Entity: Entity{Kind: kind, ID: id}})
+}
+
+// NodeTurns are the most frequent turns of one member.
+type NodeTurns struct {
+	Node transport.Address
+	// Turns are those since the member began to count, at an earlier question. They begin at 0,
+	// and end 15s after the last question.
+	Turns Turns
+	// Err is why the member did not answer; nil: it did.
+	Err error
+}
+
+// Turns asks every member for its most frequent turns, by method, entity and caller, and for turns
+// that run. The first question begins the counting, which costs the member about a microsecond a
+// turn. Members are in order of their names. It fails if no member answers the question for the
+// members.
+func (c *questions) Turns(ctx context.Context) ([]NodeTurns, error) {
+	answers, err := each(ctx, c, operator.Request{Command: operator.Turns})
+	var all []NodeTurns
+	for _, a := range answers {
+		n := NodeTurns{Node: a.node, Err: a.err}
+		if a.answer.Turns != nil {
+			n.Turns = *a.answer.Turns
+		}
+		all = append(all, n)
+	}
+	return all, err
+}
+
+// A NodeFact has the facts of one member.
+type NodeFact struct {
+	Node transport.Address
+	Fact
+	// Asked and Answered are the times of the question and the answer, by this process's clock.
+	Asked, Answered time.Time
+	// Err is why the member did not answer; nil: it did.
+	Err error
+}
+
+// Facts asks every member for its version, clock, health and limits. Members are in order of their
+// names. It fails if no member answers the question for the members.
+func (c *questions) Facts(ctx context.Context) ([]NodeFact, error) {
+	asked := time.Now()
+	answers, err := each(ctx, c, operator.Request{Command: operator.Facts})
+	var all []NodeFact
+	for _, a := range answers {
+		n := NodeFact{Node: a.node, Asked: asked, Answered: a.at, Err: a.err}
+		if a.answer.Facts != nil {
+			n.Fact = *a.answer.Facts
+		}
+		all = append(all, n)
+	}
+	return all, err
+}
+
+// Moves returns the moves of shards under way, in the order of their begin, and the member that runs
+// the coordinator, which knows them. It fails with ErrNoMember if no member knows a coordinator.
+func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error) {
+	fail := func(err error) ([]Move, transport.Address, error) {
+		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	v, err := c.Members(ctx)
+	if err != nil {
+		return nil, transport.Address{}, err
+	}
+	for range maxWay {
+		at := v.Coordinator
+		if at.IsZero() {
+			return fail(fmt.Errorf("%w that has heard of a coordinator (it starts at the oldest member; or upgrade %s)", ErrNoMember, v.Self.Name))
+		}
+		a, err := c.ask(ctx, recipient{to: at, what: at.String()}, operator.Request{Command: operator.Moves})
+		switch {
+		case err != nil:
+			return fail(err)
+		case a.View.Coordinator == at:
+			return a.Moves, at, nil
+		}
+		v = a.View
+	}
+	return fail(errors.New("the coordinator moves (try again)"))
+}
+
+// askHost asks a member that hosts the type about the home of an entity.
+func (c *questions) askHost(ctx context.Context, r operator.Request) (Place, error) {
+	at, err := hosts(ctx, c, r.Entity.Kind)
 	if err != nil {
 		return Place{}, err
 	}
-	a, err := c.ask(ctx, recipient{to: at[0], what: at[0].String()}, operator.Request{Command: operator.Where, Entity: Entity{Kind: kind, ID: id}})
+	a, err := c.ask(ctx, recipient{to: at[0], what: at[0].String()}, r)
 	if err != nil {
 		return Place{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
-	return a.Place, nil
+	return a.Where, nil
 }
 
 // An answered is the answer of one member, or why there is none.
 type answered struct {
 	node   transport.Address
 	answer operator.Answer
+	at     time.Time // when it came
 	err    error
 }
 
 // each asks every member that is not down, all at the same time.
-func each(ctx context.Context, c *Client, r operator.Request) ([]answered, error) {
+func each(ctx context.Context, c *questions, r operator.Request) ([]answered, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
 		return nil, err
@@ -86,7 +355,7 @@ func each(ctx context.Context, c *Client, r operator.Request) ([]answered, error
 		asked++
 		go func() {
 			a, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, r)
-			got <- answered{m.Address, a, err}
+			got <- answered{m.Address, a, time.Now(), err}
 		}()
 	}
 	var all []answered
@@ -95,4 +364,10 @@ func each(ctx context.Context, c *Client, r operator.Request) ([]answered, error
 	}
 	slices.SortFunc(all, func(a, b answered) int { return a.node.Compare(b.node) })
 	return all, nil
+}
+
+// Events returns the events of the cluster, for [Events.Next]. Members keep the latest 2,048 lines of
+// at least level info, and as many decisions of the coordinator about single shards.
+func (c *questions) Events() *Events {
+	return &Events{c, map[transport.Address]uint64{}}
 }

@@ -1,6 +1,10 @@
 package admin
 
-import "github.com/shardgen/shardgen/internal/operator"
+import (
+	"github.com/shardgen/shardgen/internal/eventlog"
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/turnwatch"
+)
 
 type (
 	// A View is the cluster as one process sees it.
@@ -16,5 +20,23 @@ type (
 	// A Shard is a shard as the member that holds it sees it.
 	Shard = operator.Shard
 	// A Place is the home of an entity.
-	Place = operator.Place
+	Place = operator.Home
+	// A Move is a move of a shard that is under way.
+	Move = operator.Move
+	// A Fact has facts of the process of a member.
+	Fact = operator.Fact
+	// A Contract is a type as a member's program has it.
+	Contract = operator.Contract
+	// A Line is a line of a member's log.
+	Line = eventlog.Line
+	// Turns are the most frequent turns of a member.
+	Turns = turnwatch.Report
+	// MethodTurns are the turns of one method.
+	MethodTurns = turnwatch.Method
+	// A BusyEntity is an entity with many turns.
+	BusyEntity = turnwatch.Busy
+	// A BusyCaller is a caller with many calls to an entity.
+	BusyCaller = turnwatch.Caller
+	// A RunningTurn has not ended.
+	RunningTurn = turnwatch.Running
 )

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+)
+
+// A finding is the result of one check of doctor.
+type finding struct {
+	Check string `json:"check"`
+	OK    bool   `json:"ok"`
+	Text  string `json:"text"`
+	Do    string `json:"do,omitempty"` // how to mend it
+}
+
+// Bounds beyond which doctor complains.
+const (
+	clockSkew  = time.Second
+	payloadMin = 1 << 20
+)
+
+// doctor checks the conditions that a cluster needs, and names a remedy for each that does not
+// hold.
+func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	var all []finding
+	v, err := c.Members(ctx)
+	var facts []admin.NodeFact
+	var shards []admin.NodeShards
+	if err == nil {
+		facts, err = c.Facts(ctx)
+	}
+	if err == nil {
+		shards, err = c.Shards(ctx, "")
+	}
+	if err != nil {
+		all = append(all, finding{"members", false, err.Error(), "check that nodes run, that they are at this broker, and the operator's permissions (shardctl permissions reader)"})
+	} else {
+		all = examine(o.cluster, v, facts, shards)
+	}
+	bad := slices.ContainsFunc(all, func(f finding) bool { return !f.OK })
+	if o.json {
+		err = printJSON(w, all)
+	} else {
+		err = printFindings(w, all)
+	}
+	if err == nil && bad {
+		err = errUnhealthy
+	}
+	return err
+}
+
+func printFindings(w io.Writer, all []finding) error {
+	var b strings.Builder
+	for _, f := range all {
+		mark := "ok   "
+		if !f.OK {
+			mark = "WRONG"
+		}
+		fmt.Fprintf(&b, "%s %-9s %s\n", mark, f.Check, f.Text)
+		if f.Do != "" {
+			fmt.Fprintf(&b, "                → %s\n", f.Do)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// examine judges the answers of the members.
+func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admin.NodeShards) []finding {
+	h := judge(cluster, v, shards)
+	all := []finding{{"cluster", h.Healthy, fmt.Sprintf("%d members, %d types, %d shards", h.Members, h.Types, h.Shards), ""}}
+	for _, wrong := range h.Wrong {
+		all = append(all, finding{"cluster", false, wrong, "shardctl status, and shardctl events -since 10m for what came before"})
+	}
+	answered := slices.DeleteFunc(slices.Clone(facts), func(f admin.NodeFact) bool { return f.Err != nil })
+	for _, f := range facts {
+		if f.Err != nil {
+			all = append(all, finding{"answers", false, fmt.Sprintf("%v: %v", f.Node, f.Err), "look at its log, and at the broker's for denied permissions"})
+		}
+	}
+	return slices.Concat(all, examineHealth(answered), examineClocks(answered), examinePayload(answered), examineVersions(answered), examineContracts(answered), examineStore(answered))
+}
+
+// fine is the finding of a check that found nothing wrong.
+func fine(check, text string, found []finding) []finding {
+	if len(found) > 0 {
+		return found
+	}
+	return []finding{{check, true, text, ""}}
+}
+
+func examineHealth(facts []admin.NodeFact) (found []finding) {
+	for _, f := range facts {
+		if !f.Ready {
+			found = append(found, finding{"ready", false, fmt.Sprintf("%s: %s", f.Node.Name, strings.Join(f.Reasons, "; ")), "shardctl events -grep " + f.Node.Name})
+		}
+	}
+	return fine("ready", fmt.Sprintf("all %d members that answer are ready", len(facts)), found)
+}
+
+// examineClocks compares the members' clocks with this process's: an answer was given between the
+// question and its arrival.
+func examineClocks(facts []admin.NodeFact) (found []finding) {
+	worst := time.Duration(0)
+	for _, f := range facts {
+		skew := max(f.Asked.Sub(f.Time), f.Time.Sub(f.Answered), 0)
+		worst = max(worst, skew)
+		if skew > clockSkew {
+			found = append(found, finding{
+				"clocks", false, fmt.Sprintf("%s's clock and this computer's differ by at least %v", f.Node.Name, skew.Round(time.Millisecond)),
+				"synchronize the clocks: ttl of durable entities, keys of commands and log lines go by them",
+			})
+		}
+	}
+	return fine("clocks", fmt.Sprintf("within %v of this computer's", max(worst, time.Millisecond).Round(time.Millisecond)), found)
+}
+
+func examinePayload(facts []admin.NodeFact) (found []finding) {
+	least := 0
+	for _, f := range facts {
+		if least == 0 || f.MaxPayload < least {
+			least = f.MaxPayload
+		}
+		if f.MaxPayload < payloadMin {
+			found = append(found, finding{
+				"payload", false, fmt.Sprintf("%s is connected to %s, which takes %d bytes", f.Node.Name, or(f.Server, "a server"), f.MaxPayload),
+				"set max_payload to 1MB or more at every server: calls, states and batches are bounded by it",
+			})
+		}
+	}
+	return fine("payload", fmt.Sprintf("max_payload is %d bytes or more", least), found)
+}
+
+func examineVersions(facts []admin.NodeFact) (found []finding) {
+	at := map[string][]string{}
+	for _, f := range facts {
+		key := fmt.Sprintf("shardgen %s, %s", or(f.Release, "(devel)"), f.Go)
+		at[key] = append(at[key], f.Node.Name)
+	}
+	if len(at) == 1 {
+		return []finding{{"versions", true, sortedKeys(at)[0], ""}}
+	}
+	for _, key := range sortedKeys(at) {
+		found = append(found, finding{"versions", true, fmt.Sprintf("%s: %s", key, strings.Join(at[key], ", ")), ""})
+	}
+	return found
+}
+
+// examineContracts looks for methods that some hosts of a type have and others do not.
+func examineContracts(facts []admin.NodeFact) (found []finding) {
+	methods := map[string]map[string][]string{} // nodes by type and method
+	hosts := map[string][]string{}
+	for _, f := range facts {
+		for _, c := range f.Contracts {
+			hosts[c.Kind] = append(hosts[c.Kind], f.Node.Name)
+			if methods[c.Kind] == nil {
+				methods[c.Kind] = map[string][]string{}
+			}
+			for _, m := range c.Methods {
+				methods[c.Kind][m] = append(methods[c.Kind][m], f.Node.Name)
+			}
+		}
+	}
+	for _, kind := range sortedKeys(methods) {
+		for _, m := range sortedKeys(methods[kind]) {
+			if has := methods[kind][m]; len(has) < len(hosts[kind]) {
+				missing := slices.DeleteFunc(slices.Clone(hosts[kind]), func(n string) bool { return slices.Contains(has, n) })
+				found = append(found, finding{
+					"contracts", false, fmt.Sprintf("%s.%s is unknown at %s", kind, m, strings.Join(missing, ", ")),
+					"finish the rollout: until then a call of it may fail with ErrNoMethod",
+				})
+			}
+		}
+	}
+	return fine("contracts", fmt.Sprintf("all hosts of %d types have the same methods", len(hosts)), found)
+}
+
+func examineStore(facts []admin.NodeFact) (found []finding) {
+	var with, without []string
+	for _, f := range facts {
+		if f.Store {
+			with = append(with, f.Node.Name)
+		} else {
+			without = append(without, f.Node.Name)
+		}
+	}
+	switch {
+	case len(with) > 0 && len(without) > 0:
+		return []finding{{"store", false, strings.Join(without, ", ") + " have no store, and others do", "set Config.Store to the same store at all members"}}
+	case len(with) > 0:
+		return []finding{{"store", true, "all members have one (shardctl store verify checks its records)", ""}}
+	}
+	return []finding{{"store", true, "no member has one: durable types cannot be hosted", ""}}
+}

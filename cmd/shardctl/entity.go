@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// The JSON of entity. Fields are added, never changed.
+type jsonEntity struct {
+	jsonPlace
+	Active     bool            `json:"active"`
+	State      json.RawMessage `json:"state,omitempty"`
+	Unreadable string          `json:"unreadable,omitempty"`
+	NoState    string          `json:"no_state,omitempty"` // why it is not shown
+	InShard    *jsonShard      `json:"in_shard,omitempty"`
+	Lines      []jsonEvent     `json:"lines"`
+}
+
+// entity prints the place, the state and the log lines of one entity.
+func entity(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	p, err := c.Where(ctx, o.kind, o.id)
+	if err != nil {
+		return err
+	}
+	e := jsonEntity{jsonPlace: jsonPlace{o.kind, o.id, p.Shard, p.Node, p.Epoch, p.Why}, Lines: []jsonEvent{}}
+	if s, err := c.State(ctx, o.kind, o.id); err != nil {
+		e.NoState = err.Error()
+	} else {
+		e.Active, e.Unreadable = s.Active, s.Why
+		if e.State = json.RawMessage(s.JSON); len(s.State) == 0 && s.Why == "" && !s.Active {
+			e.NoState = "it is idle and has none in memory (of a durable entity: shardctl store show)"
+		} else if s.JSON == "" && s.Why == "" {
+			e.NoState = "it has no form in JSON (shardctl state prints the encoded bytes)"
+		}
+	}
+	if all, err := c.Shards(ctx, o.kind); err == nil {
+		rows, _ := shardRows(all)
+		if i := slices.IndexFunc(rows, func(r jsonShard) bool { return r.Shard == p.Shard }); i >= 0 {
+			e.InShard = &rows[i]
+		}
+	}
+	lines, err := c.Events().Next(ctx)
+	for _, l := range lines {
+		if concerns(l.Attrs, o.kind, o.id) {
+			e.Lines = append(e.Lines, jsonEvent{l.Time.UTC(), l.Level, l.Node.String(), stringsOf(l.Also), l.Text, l.Attrs})
+		}
+	}
+	if o.json {
+		return orErr(printJSON(w, e), err)
+	}
+	return orErr(printEntityStory(w, e), err)
+}
+
+// concerns reports whether a line's attributes name the entity.
+func concerns(attrs, kind, id string) bool {
+	return strings.Contains(attrs, kind+"/"+id) ||
+		strings.Contains(attrs, "kind="+kind) && (strings.Contains(attrs+" ", "entity="+id+" ") || strings.Contains(attrs, fmt.Sprintf("entity=%q", id)))
+}
+
+func printEntityStory(w io.Writer, e jsonEntity) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s is in shard %d, at %s\nwhy: %s\n", e.Type, e.ID, e.Shard, or(e.Node, "no home"), or(e.Why, "the coordinator has no reason for it"))
+	if e.Active {
+		b.WriteString("it is active\n")
+	} else {
+		b.WriteString("it is not active\n")
+	}
+	switch {
+	case e.Unreadable != "":
+		fmt.Fprintf(&b, "its state cannot be read: %s\n", e.Unreadable)
+	case e.NoState != "":
+		fmt.Fprintf(&b, "no state: %s\n", e.NoState)
+	default:
+		fmt.Fprintf(&b, "state: %s\n", e.State)
+	}
+	if s := e.InShard; s != nil {
+		fmt.Fprintf(&b, "its shard is %s, with %d entities, %d of them active; calls that wait for it: %d\n", s.State, s.Entities, s.Active, s.Waiting)
+	}
+	for _, l := range e.Lines {
+		node, _, _ := strings.Cut(l.Node, "#")
+		fmt.Fprintf(&b, "%s %s: %s %s\n", l.Time.Local().Format("2006-01-02 15:04:05.000"), node, l.Text, l.Attrs)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// call calls an entity through a gateway.
+func call(ctx context.Context, _ *admin.Client, o *options, w io.Writer) error {
+	caller := or(o.name, "any")
+	inbox := "_INBOX." + caller
+	conn, err := nats.Connect(o.url, append(o.connection.options(), nats.CustomInboxPrefix(inbox))...)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", o.url, err)
+	}
+	defer conn.Close()
+	m := nats.NewMsg(fmt.Sprintf("sh.%s.g.%s.%s.%s.%s", o.cluster, caller, o.kind, o.method, transport.EscapeID(o.id)))
+	m.Data = []byte(or(o.arguments, "{}"))
+	m.Header.Set("Content-Type", "application/json")
+	if at, ok := ctx.Deadline(); ok {
+		m.Header.Set("Shard-Timeout", time.Until(at).Truncate(time.Millisecond).String())
+	}
+	answer, err := conn.RequestMsgWithContext(ctx, m)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("no member with Config.Gateway hosts %s (set it at one of them)", o.kind)
+	case err != nil:
+		return fmt.Errorf("call %s/%s.%s: %w: it may have run", o.kind, o.id, o.method, err)
+	}
+	if text := answer.Header.Get("Shard-Error"); text != "" {
+		return fmt.Errorf("%s (outcome: %s)", text, answer.Header.Get("Shard-Outcome"))
+	}
+	_, err = fmt.Fprintf(w, "%s\n", or(string(answer.Data), "{}"))
+	return err
+}
+
+// pin requests a home for the shard of an entity.
+func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	if (o.node == "") != o.withdraw {
+		return errors.New("say at which NODE, or -withdraw")
+	}
+	p, err := c.Place(ctx, o.kind, o.id, o.node)
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return printJSON(w, jsonPlace{o.kind, o.id, p.Shard, p.Node, p.Epoch, p.Why})
+	}
+	done := "is to live at " + o.node
+	if o.withdraw {
+		done = "is placed by its type's allocation again"
+	}
+	_, err = fmt.Fprintf(w, "shard %d of %s/%s, now at %s, %s (shardctl moves shows the move)\n", p.Shard, o.kind, o.id, or(p.Node, "no home"), done)
+	return err
+}

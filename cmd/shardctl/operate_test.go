@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// accounts starts two members of a real broker that host accounts, and returns a client of them.
+func accounts(t *testing.T) (env map[string]string, nodes []*shard.Node, client *fixture.AccountClient) {
+	url := natsproc.Start(t).URL()
+	for _, name := range []string{"n1", "n2"} {
+		n := shard.New(shard.Config{
+			Cluster: "shop", Name: name, Transport: natstransport.New(url), Gateway: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		t.Cleanup(func() { _ = n.Close() })
+		require.NoError(t, fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }))
+		require.NoError(t, n.Start(t.Context()))
+		nodes = append(nodes, n)
+	}
+	conn, err := shard.Dial(t.Context(), shard.Config{
+		Cluster: "shop", Name: "web", Transport: natstransport.New(url), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "shop"}, nodes, fixture.NewAccountClient(conn)
+}
+
+// TestOperatorsQuestions asks a live cluster the questions that its operators have, in order.
+func TestOperatorsQuestions(t *testing.T) {
+	t.Parallel()
+	env, nodes, client := accounts(t)
+	if _, err := client.Ref("ann").Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(args string, code int, stdout, stderr string) outcome {
+		o := shardctl(t, env, args)
+		o.check(t, args, code, stdout, stderr)
+		return o
+	}
+	require.Eventually(t, func() bool { return shardctl(t, env, "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
+	expect("doctor", exitOK, "ok    clocks    within", "")
+	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same methods", "")
+
+	home := func() (node string) {
+		at, err := nodes[0].Locate(t.Context(), "Account", "ann")
+		require.NoError(t, err)
+		return at.Node
+	}
+	other := map[string]string{"n1": "n2", "n2": "n1"}[home()]
+	expect("pin Account ann", exitFailed, "", "say at which NODE, or -withdraw")
+	expect("pin Account ann n9", exitFailed, "", "no such member")
+	expect("pin Account ann "+other, exitOK, "is to live at "+other, "")
+	require.Eventually(t, func() bool { return home() == other }, time.Minute, 50*time.Millisecond)
+	expect("where Account ann", exitOK, "by a wish (PlaceShards)", "")
+	require.Eventually(t, func() bool { return strings.Contains(shardctl(t, env, "moves").stdout, "move committed") }, time.Minute, 50*time.Millisecond)
+	expect("pin Account ann -withdraw", exitOK, "is placed by its type's allocation again", "")
+
+	expect("entity Account ann", exitOK, `state: {"Balance":5,"Log":`, "")
+	expect("call Account Add ann {\"n\":2}", exitOK, "7", "")
+	var e jsonEntity
+	require.NoError(t, json.Unmarshal([]byte(expect("entity Account ann -json", exitOK, "", "").stdout), &e))
+	require.Equal(t, other, e.Node)
+	require.True(t, e.Active)
+	require.NotNil(t, e.InShard)
+	expect("call Account Dance ann", exitFailed, "", "outcome: not executed")
+	expect("call Nothing Dance ann -timeout 1s", exitFailed, "", "no member with Config.Gateway hosts Nothing")
+
+	expect("events", exitOK, "coordinator: allocated Account (256 shards)", "")
+	expect("events -grep pinned", exitOK, "coordinator: pinned Account", "")
+	require.Empty(t, expect("events -level error", exitOK, "", "").stdout)
+	require.Empty(t, expect("events -since 1ns", exitOK, "", "").stdout)
+	expect("events -since -1s", exitUsage, "", "-since is -1s")
+	var line jsonEvent
+	first, _, _ := strings.Cut(expect("events -json", exitOK, "", "").stdout, "\n")
+	require.NoError(t, json.Unmarshal([]byte(first), &line))
+	require.NotEmpty(t, line.Text)
+	require.Equal(t, 1, strings.Count(expect("events -grep up", exitOK, "", "").stdout, "member up member=n2"), "a line that both have is printed once")
+
+	expect("drain "+other, exitOK, "has left", "")
+	expect("members", exitOK, "1 members", "")
+}
+
+// TestTop: top counts turns while it looks, with their callers.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	env, _, client := accounts(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			id := "ann"
+			if n%4 == 0 {
+				id = "bob"
+			}
+			if _, err := client.Ref(id).Add(ctx, 1); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	defer calling.Wait()
+	defer stop()
+	var top jsonTop
+	o := shardctl(t, env, "top -json -every 500ms")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &top))
+	require.Equal(t, "Add", top.Methods[0].Method)
+	require.Len(t, top.Entities, 2)
+	require.Equal(t, "ann", top.Entities[0].ID)
+	require.InDelta(t, 3, top.Entities[0].Rate/top.Entities[1].Rate, 1)
+	require.Equal(t, "client web", top.Callers[0].From)
+	require.InDelta(t, top.Methods[0].Rate, top.Entities[0].Rate+top.Entities[1].Rate, 1)
+	shardctl(t, env, "top -every 100ms").check(t, "top", exitOK, "client web", "")
+	shardctl(t, env, "top -every 15s").check(t, "top", exitUsage, "", "less than 15s")
+}
+
+// TestCompletion: the scripts name the commands.
+func TestCompletion(t *testing.T) {
+	for shell := range completions {
+		shardctl(t, nil, "completion "+shell).check(t, shell, exitOK, "doctor", "")
+	}
+	shardctl(t, nil, "completion tcsh").check(t, "tcsh", exitUsage, "", "bash|zsh|fish")
+}

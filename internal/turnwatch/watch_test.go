@@ -1,0 +1,91 @@
+package turnwatch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var start = time.Unix(1_700_000_000, 0)
+
+func TestWatch(t *testing.T) {
+	var place atomic.Pointer[Watch]
+	require.Nil(t, place.Load())
+	require.Empty(t, ReportOf(&place, start).Methods)
+	w := place.Load()
+	require.NotNil(t, w)
+	ann, bob := Entity{"User", "ann"}, Entity{"User", "bob"}
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	w.End("earlier", false, start) // it began before the watch
+	for i := range 3 {
+		w.Begin(i, Turn{ann, "Bid", "client web"}, at(0))
+		w.End(i, i == 0, at(time.Duration(i)*time.Millisecond))
+	}
+	w.Begin("x", Turn{bob, "Free", "member n1"}, at(time.Second))
+	w.Begin("y", Turn{ann, "Free", "member n1"}, at(2*time.Second))
+	r := ReportOf(&place, at(4*time.Second))
+	require.Equal(t, Report{
+		Lasted: 4 * time.Second,
+		Methods: []Method{
+			{"User", "Bid", 3, 1, 3 * time.Millisecond, 2 * time.Millisecond},
+			{"User", "Free", 2, 0, 0, 0},
+		},
+		Entities: []Busy{{ann, 4, 0, 3 * time.Millisecond}, {bob, 1, 0, 0}},
+		Callers:  []Caller{{"client web", ann, 3, 0}, {"member n1", ann, 1, 0}, {"member n1", bob, 1, 0}},
+		Running:  []Running{{Turn{bob, "Free", "member n1"}, 3 * time.Second}, {Turn{ann, "Free", "member n1"}, 2 * time.Second}},
+	}, r)
+	End(&place, at(4*time.Second+Lasts))
+	require.NotNil(t, place.Load())
+	End(&place, at(5*time.Second+Lasts))
+	require.Nil(t, place.Load(), "nobody asks any more")
+	require.Empty(t, ReportOf(&place, at(time.Minute)).Methods, "it begins anew")
+}
+
+// TestWatchIsBounded: whatever is called, the memory of a Watch is bounded.
+func TestWatchIsBounded(t *testing.T) {
+	w := New(start)
+	for i := range 3 * Methods {
+		w.Begin(i, Turn{Entity{"User", fmt.Sprint(i)}, fmt.Sprint(i), "c"}, start)
+		w.End(i, false, start)
+	}
+	require.Len(t, w.methods, Methods+1)
+	require.Len(t, w.entities.slots, Slots)
+	require.Len(t, w.callers.order, Slots)
+	r := w.Report(start)
+	require.Equal(t, "…", r.Methods[0].Method)
+	require.Equal(t, uint64(2*Methods), r.Methods[0].Turns)
+	for _, n := range []int{len(r.Methods), len(r.Entities), len(r.Callers)} {
+		require.Equal(t, Reported, n)
+	}
+}
+
+// TestHeavy compares the counts with exact ones, for random streams with frequent keys.
+func TestHeavy(t *testing.T) {
+	for seed := range uint64(10) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		h, exact, total := newHeavy[int](20), map[int]uint64{}, uint64(0)
+		zipf := rand.NewZipf(r, 1.1+r.Float64(), 1, 500)
+		for range 5000 {
+			k := int(zipf.Uint64())
+			h.add(k)
+			exact[k]++
+			total++
+			for i := 1; i < len(h.order); i++ {
+				require.LessOrEqual(t, h.order[(i-1)/2].count, h.order[i].count)
+			}
+		}
+		found := map[int]bool{}
+		for _, s := range h.top(20, func(a, b int) int { return a - b }) {
+			found[s.key] = true
+			require.GreaterOrEqual(t, s.count, exact[s.key], "seed %d key %d", seed, s.key)
+			require.LessOrEqual(t, s.count-s.over, exact[s.key], "seed %d key %d", seed, s.key)
+		}
+		for k, n := range exact {
+			require.True(t, found[k] || n <= total/20, "seed %d: key %d of %d is missing", seed, k, n)
+		}
+	}
+}

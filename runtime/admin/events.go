@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Event is a line of the logs of members. Many events of a cluster are seen by each of its
+// members.
+type Event struct {
+	Line
+	Node transport.Address   // the first member that has it
+	Also []transport.Address // members that have a line of the same text and attributes, at most SameWithin later
+}
+
+// SameWithin is how far apart members may have the same line for it to be one [Event].
+const SameWithin = 10 * time.Second
+
+// Events follow the logs of all members. Not safe for concurrent use.
+type Events struct {
+	client *questions
+	last   map[transport.Address]uint64
+}
+
+// Next returns the events since the last call, the oldest first, by the clocks of the members; at
+// first all that are kept. It asks each member, and does not wait for events. The error names a
+// member that does not answer; the events of the others are returned.
+func (e *Events) Next(ctx context.Context) ([]Event, error) {
+	v, err := e.client.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type lines struct {
+		node transport.Address
+		all  []Line
+		err  error
+	}
+	got := make(chan lines)
+	for _, m := range v.Members {
+		go func(after uint64) {
+			all, err := e.of(ctx, m.Address, after)
+			got <- lines{m.Address, all, err}
+		}(e.last[m.Address])
+	}
+	var events []Event
+	for range v.Members {
+		l := <-got
+		if l.err != nil {
+			err = fmt.Errorf("cluster %s: %w", e.client.cluster, l.err)
+		}
+		for _, line := range l.all {
+			events = append(events, Event{Line: line, Node: l.node})
+			e.last[l.node] = line.Seq
+		}
+	}
+	return merge(events), err
+}
+
+// of returns the lines of one member behind a number.
+func (e *Events) of(ctx context.Context, node transport.Address, after uint64) (all []Line, err error) {
+	for {
+		a, err := e.client.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Events, After: after})
+		if err != nil {
+			return all, err
+		}
+		all = append(all, a.Lines...)
+		if len(a.Lines) == 0 || a.Lines[len(a.Lines)-1].Seq >= a.Last {
+			return all, nil
+		}
+		after = a.Lines[len(a.Lines)-1].Seq
+	}
+}
+
+// merge orders events by time and joins those that several members have.
+func merge(events []Event) []Event {
+	slices.SortFunc(events, func(a, b Event) int {
+		return cmp.Or(a.Time.Compare(b.Time), a.Node.Compare(b.Node), cmp.Compare(a.Seq, b.Seq))
+	})
+	type same struct{ text, attrs string }
+	first := map[same]int{} // the latest event of that text in merged
+	var merged []Event
+	for _, e := range events {
+		key := same{e.Text, e.Attrs}
+		if i, ok := first[key]; ok && e.Time.Sub(merged[i].Time) <= SameWithin && merged[i].Node != e.Node && !slices.Contains(merged[i].Also, e.Node) {
+			merged[i].Also = append(merged[i].Also, e.Node)
+			continue
+		}
+		first[key] = len(merged)
+		merged = append(merged, e)
+	}
+	return merged
+}
