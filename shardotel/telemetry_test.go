@@ -46,12 +46,7 @@ func perform(t *testing.T, test func(s *scene)) {
 	}, shardtest.Latency(time.Millisecond, time.Millisecond), shardtest.Config(func(c *shard.Config) {
 		c.Interceptors = []shard.Interceptor{telemetry.Caller()}
 	}), shardtest.Host(func(n *shard.Node) error {
-		users := auction.NewUserClient(n)
-		seller := func() *auction.Auction { return &auction.Auction{Users: users} }
-		if err := auction.HostAuction(n, seller, shard.Intercept(telemetry.Host())); err != nil {
-			return err
-		}
-		return auction.HostUser(n, func() *auction.User { return &auction.User{} }, shard.Intercept(telemetry.Host()))
+		return auction.HostWith(n, shard.Intercept(telemetry.Host()))
 	}))
 }
 
@@ -81,17 +76,18 @@ func (s *scene) metrics() map[string]metricdata.Metrics {
 	return byName
 }
 
-// TestTraceCrossesCalls: a trace goes from the caller to the auction, and on to the user that it
-// calls in the same turn, at whatever nodes they live.
+// TestTraceCrossesCalls: a trace goes from the caller to the user, and on to the auction that it asks
+// in the same turn, at whatever nodes they live.
 func TestTraceCrossesCalls(t *testing.T) {
 	perform(t, func(s *scene) {
 		s.t.Helper()
 		ctx := s.t.Context()
-		require.NoError(s.t, auction.NewUserClient(s.Client()).Ref("ann").Deposit(ctx, 100))
-		require.NoError(s.t, auction.NewAuctionClient(s.Client()).Ref("vase").Bid(ctx, "ann", 60))
+		ann := auction.NewUserClient(s.Client()).Ref("ann")
+		require.NoError(s.t, ann.Deposit(ctx, 100))
+		require.NoError(s.t, ann.Bid(ctx, "vase", 60))
 		chain := []sdktrace.ReadOnlySpan{
-			s.ended("Auction/Bid", trace.SpanKindClient), s.ended("Auction/Bid", trace.SpanKindServer),
-			s.ended("User/Reserve", trace.SpanKindClient), s.ended("User/Reserve", trace.SpanKindServer),
+			s.ended("User/Bid", trace.SpanKindClient), s.ended("User/Bid", trace.SpanKindServer),
+			s.ended("Auction/Highest", trace.SpanKindClient), s.ended("Auction/Highest", trace.SpanKindServer),
 		}
 		require.False(s.t, chain[0].Parent().IsValid())
 		for i, span := range chain[1:] {
@@ -100,7 +96,7 @@ func TestTraceCrossesCalls(t *testing.T) {
 			require.False(s.t, span.StartTime().Before(chain[i].StartTime()))
 			require.False(s.t, span.EndTime().After(chain[i].EndTime()))
 		}
-		require.Contains(s.t, chain[1].Attributes(), attribute.String("shardgen.entity.id", "vase"))
+		require.Contains(s.t, chain[1].Attributes(), attribute.String("shardgen.entity.id", "ann"))
 	})
 }
 
@@ -129,12 +125,12 @@ func TestMetricsOfCalls(t *testing.T) {
 		for i := range 20 {
 			require.NoError(s.t, auction.NewUserClient(s.Client()).Ref(fmt.Sprint("user-", i)).Deposit(ctx, 100))
 		}
-		err := auction.NewUserClient(s.Client()).Ref("user-0").Reserve(ctx, "lot", 1000)
+		err := auction.NewUserClient(s.Client()).Ref("user-0").Bid(ctx, "lot", 1000)
 		require.Error(s.t, err, "it has too little")
 		metrics := s.metrics()
 		for _, name := range []string{"rpc.client.call.duration", "rpc.server.call.duration"} {
 			points := metrics[name].Data.(metricdata.Histogram[float64]).DataPoints
-			require.Len(s.t, points, 2, name)
+			require.Len(s.t, points, 3, name)
 			for _, p := range points {
 				method, _ := p.Attributes.Value("rpc.method")
 				outcome, _ := p.Attributes.Value("rpc.response.status_code")
@@ -144,7 +140,10 @@ func TestMetricsOfCalls(t *testing.T) {
 				case "User/Deposit":
 					require.EqualValues(s.t, 20, p.Count, name)
 					require.False(s.t, failed)
-				case "User/Reserve":
+				case "Auction/Highest":
+					require.EqualValues(s.t, 1, p.Count, name)
+					require.False(s.t, failed)
+				case "User/Bid":
 					require.EqualValues(s.t, 1, p.Count, name)
 					require.Equal(s.t, "entity", problem.AsString(), name)
 				default:
