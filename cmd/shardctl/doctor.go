@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -73,7 +74,7 @@ func printFindings(w io.Writer, all []finding) error {
 
 // examine judges the answers of the members.
 func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admin.NodeShards) []finding {
-	h := judge(cluster, v, shards)
+	h := clusterview.Judge(cluster, v, shards)
 	all := []finding{{"cluster", h.Healthy, fmt.Sprintf("%d members, %d types, %d shards", h.Members, h.Types, h.Shards), ""}}
 	for _, wrong := range h.Wrong {
 		all = append(all, finding{"cluster", false, wrong, "shardctl status, and shardctl events -since 10m for what came before"})
@@ -144,9 +145,9 @@ func examineVersions(facts []admin.NodeFact) (found []finding) {
 		at[key] = append(at[key], f.Node.Name)
 	}
 	if len(at) == 1 {
-		return []finding{{"versions", true, sortedKeys(at)[0], ""}}
+		return []finding{{"versions", true, clusterview.SortedKeys(at)[0], ""}}
 	}
-	for _, key := range sortedKeys(at) {
+	for _, key := range clusterview.SortedKeys(at) {
 		found = append(found, finding{"versions", true, fmt.Sprintf("%s: %s", key, strings.Join(at[key], ", ")), ""})
 	}
 	return found
@@ -167,8 +168,8 @@ func examineContracts(facts []admin.NodeFact) (found []finding) {
 			}
 		}
 	}
-	for _, kind := range sortedKeys(methods) {
-		for _, m := range sortedKeys(methods[kind]) {
+	for _, kind := range clusterview.SortedKeys(methods) {
+		for _, m := range clusterview.SortedKeys(methods[kind]) {
 			if has := methods[kind][m]; len(has) < len(hosts[kind]) {
 				missing := slices.DeleteFunc(slices.Clone(hosts[kind]), func(n string) bool { return slices.Contains(has, n) })
 				found = append(found, finding{

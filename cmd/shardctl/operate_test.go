@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -114,7 +115,7 @@ func TestTop(t *testing.T) {
 	})
 	defer calling.Wait()
 	defer stop()
-	var top jsonTop
+	var top clusterview.Rates
 	o := shardctl(t, env, "top -json -every 500ms")
 	require.Equal(t, exitOK, o.code, o.stderr)
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &top))

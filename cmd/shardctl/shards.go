@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -65,7 +66,7 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		err = printShards(w, rows)
 	}
 	if err == nil && len(silent) > 0 {
-		err = fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, sortedKeys(silent))
+		err = fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, clusterview.SortedKeys(silent))
 	}
 	return err
 }
@@ -192,7 +193,7 @@ func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "COUNT\tREASON\tAT")
-	for _, reason := range sortedKeys(sums) {
+	for _, reason := range clusterview.SortedKeys(sums) {
 		var at []string
 		for _, r := range rows {
 			if n := r.Counters[reason]; n > 0 {

@@ -1,30 +1,27 @@
-package main
+package clusterview
 
 import (
 	"cmp"
-	"context"
-	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// The JSON of top. Fields are added, never changed. Rates are per second.
+// Rates are the turns of a cluster in some seconds, as JSON has them: fields are added, never
+// changed. All rates are per second.
 type (
-	jsonTop struct {
+	Rates struct {
 		Cluster  string            `json:"cluster"`
 		Seconds  float64           `json:"seconds"`
-		Methods  []methodRate      `json:"methods"`
-		Entities []entityRate      `json:"entities"`
-		Callers  []callerRate      `json:"callers"`
-		Running  []runningTurn     `json:"running"`
-		Nodes    []nodeRate        `json:"nodes"`
+		Methods  []MethodRate      `json:"methods"`
+		Entities []EntityRate      `json:"entities"`
+		Callers  []CallerRate      `json:"callers"`
+		Running  []RunningTurn     `json:"running"`
+		Nodes    []NodeRate        `json:"nodes"`
 		Silent   map[string]string `json:"silent,omitempty"` // why a member did not answer
 	}
-	methodRate struct {
+	MethodRate struct {
 		Type    string  `json:"type"`
 		Method  string  `json:"method"`
 		Rate    float64 `json:"rate"`
@@ -33,20 +30,20 @@ type (
 		Longest float64 `json:"longest_seconds"`
 		turns   float64
 	}
-	entityRate struct {
+	EntityRate struct {
 		Type string  `json:"type"`
 		ID   string  `json:"id"`
 		Node string  `json:"node"`
 		Rate float64 `json:"rate"`
 		Busy float64 `json:"busy"` // share of the time in which a turn ran
 	}
-	callerRate struct {
+	CallerRate struct {
 		From string  `json:"from"`
 		Type string  `json:"type"`
 		ID   string  `json:"id"`
 		Rate float64 `json:"rate"`
 	}
-	runningTurn struct {
+	RunningTurn struct {
 		Type    string  `json:"type"`
 		ID      string  `json:"id"`
 		Method  string  `json:"method"`
@@ -54,39 +51,12 @@ type (
 		Node    string  `json:"node"`
 		Seconds float64 `json:"seconds"`
 	}
-	nodeRate struct {
+	NodeRate struct {
 		Node string  `json:"node"`
 		Rate float64 `json:"rate"`
 		Busy float64 `json:"busy"` // number of turns that ran at a time, on average
 	}
 )
-
-// top prints the busiest methods, entities, callers and nodes of some seconds, and with -f again and
-// again.
-func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
-	before, err := c.Turns(ctx) // the members begin to count
-	if err != nil {
-		return err
-	}
-	for {
-		select {
-		case <-time.After(o.every):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		after, err := c.Turns(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil && o.follow:
-			return nil // it was told to end
-		case err != nil:
-			return err
-		}
-		if err := printTop(w, o, rates(o.cluster, before, after)); err != nil || !o.follow {
-			return err
-		}
-		before = after
-	}
-}
 
 // counts are those of a member's earlier answer, by subject.
 type counts struct {
@@ -110,13 +80,13 @@ func countsOf(t admin.Turns) counts {
 	return c
 }
 
-// rates returns the rates between two answers of each member.
-func rates(cluster string, before, after []admin.NodeTurns) jsonTop {
-	top := jsonTop{
-		Cluster: cluster, Methods: []methodRate{}, Entities: []entityRate{}, Callers: []callerRate{}, Running: []runningTurn{}, Nodes: []nodeRate{},
+// RatesBetween returns the rates between two answers of each member.
+func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
+	top := Rates{
+		Cluster: cluster, Methods: []MethodRate{}, Entities: []EntityRate{}, Callers: []CallerRate{}, Running: []RunningTurn{}, Nodes: []NodeRate{},
 		Silent: map[string]string{},
 	}
-	methods := map[[2]string]*methodRate{}
+	methods := map[[2]string]*MethodRate{}
 	for _, n := range after {
 		if n.Err != nil {
 			top.Silent[n.Node.String()] = n.Err.Error()
@@ -139,22 +109,22 @@ func rates(cluster string, before, after []admin.NodeTurns) jsonTop {
 		}
 		top.Methods = append(top.Methods, *m)
 	}
-	slices.SortFunc(top.Methods, func(a, b methodRate) int {
+	slices.SortFunc(top.Methods, func(a, b MethodRate) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Method, b.Method))
 	})
-	slices.SortFunc(top.Entities, func(a, b entityRate) int {
+	slices.SortFunc(top.Entities, func(a, b EntityRate) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
 	})
-	slices.SortFunc(top.Callers, func(a, b callerRate) int {
+	slices.SortFunc(top.Callers, func(a, b CallerRate) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.From, b.From), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
 	})
-	slices.SortFunc(top.Running, func(a, b runningTurn) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	slices.SortFunc(top.Running, func(a, b RunningTurn) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return top
 }
 
 // add adds the counts of one member since its earlier answer.
-func (t *jsonTop) add(methods map[[2]string]*methodRate, n admin.NodeTurns, was counts, seconds float64) {
-	node := nodeRate{Node: n.Node.Name}
+func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was counts, seconds float64) {
+	node := NodeRate{Node: n.Node.Name}
 	for _, m := range n.Turns.Methods {
 		key := [2]string{m.Kind, m.Method}
 		earlier := was.methods[key]
@@ -164,7 +134,7 @@ func (t *jsonTop) add(methods map[[2]string]*methodRate, n admin.NodeTurns, was 
 		}
 		r := methods[key]
 		if r == nil {
-			r = &methodRate{Type: m.Kind, Method: m.Method}
+			r = &MethodRate{Type: m.Kind, Method: m.Method}
 			methods[key] = r
 		}
 		r.Rate += float64(turns) / seconds
@@ -180,71 +150,15 @@ func (t *jsonTop) add(methods map[[2]string]*methodRate, n admin.NodeTurns, was 
 		earlier := was.entities[[2]string{e.Kind, e.ID}]
 		if e.Turns > earlier.Turns {
 			busy := max(0, e.Busy-earlier.Busy)
-			t.Entities = append(t.Entities, entityRate{e.Kind, e.ID, n.Node.Name, float64(e.Turns-earlier.Turns) / seconds, busy.Seconds() / seconds})
+			t.Entities = append(t.Entities, EntityRate{e.Kind, e.ID, n.Node.Name, float64(e.Turns-earlier.Turns) / seconds, busy.Seconds() / seconds})
 		}
 	}
 	for _, f := range n.Turns.Callers {
 		if earlier := was.callers[[3]string{f.From, f.To.Kind, f.To.ID}]; f.Calls > earlier.Calls {
-			t.Callers = append(t.Callers, callerRate{f.From, f.To.Kind, f.To.ID, float64(f.Calls-earlier.Calls) / seconds})
+			t.Callers = append(t.Callers, CallerRate{f.From, f.To.Kind, f.To.ID, float64(f.Calls-earlier.Calls) / seconds})
 		}
 	}
 	for _, r := range n.Turns.Running {
-		t.Running = append(t.Running, runningTurn{r.Kind, r.ID, r.Method, r.From, n.Node.Name, r.For.Seconds()})
+		t.Running = append(t.Running, RunningTurn{r.Kind, r.ID, r.Method, r.From, n.Node.Name, r.For.Seconds()})
 	}
-}
-
-// longRunning is how long a turn runs before top shows it.
-const longRunning = 0.1
-
-func printTop(w io.Writer, o *options, top jsonTop) error {
-	if o.json {
-		return printJSON(w, top)
-	}
-	if o.follow {
-		fmt.Fprint(w, "\x1b[H\x1b[2J") // the cursor to the top, and the screen cleared
-	}
-	fmt.Fprintf(w, "%s, %.1f s\n\n", top.Cluster, top.Seconds)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tTURNS/S\tRUNNING AT A TIME")
-	for _, n := range top.Nodes {
-		fmt.Fprintf(t, "%s\t%.1f\t%.2f\n", n.Node, n.Rate, n.Busy)
-	}
-	fmt.Fprintln(t, "\t\t\nMETHOD\tTURNS/S\tFAILED/S\tMEAN\tLONGEST")
-	for _, m := range top.Methods[:min(o.rows, len(top.Methods))] {
-		fmt.Fprintf(t, "%s.%s\t%.1f\t%.1f\t%v\t%v\n", m.Type, m.Method, m.Rate, m.Failed, short(m.Mean), short(m.Longest))
-	}
-	fmt.Fprintln(t, "\t\t\nENTITY\tTURNS/S\tBUSY\tNODE")
-	for _, e := range top.Entities[:min(o.rows, len(top.Entities))] {
-		fmt.Fprintf(t, "%s/%s\t%.1f\t%.0f%%\t%s\n", e.Type, e.ID, e.Rate, 100*e.Busy, e.Node)
-	}
-	fmt.Fprintln(t, "\t\t\nCALLER\tCALLS/S\tOF")
-	for _, c := range top.Callers[:min(o.rows, len(top.Callers))] {
-		fmt.Fprintf(t, "%s\t%.1f\t%s/%s\n", c.From, c.Rate, c.Type, c.ID)
-	}
-	shown := slices.DeleteFunc(slices.Clone(top.Running), func(r runningTurn) bool { return r.Seconds < longRunning })
-	if len(shown) > 0 {
-		fmt.Fprintln(t, "\t\t\nTURN THAT RUNS\tFOR\tCALLED BY")
-	}
-	for _, r := range shown[:min(o.rows, len(shown))] {
-		fmt.Fprintf(t, "%s/%s.%s\t%v\t%s\n", r.Type, r.ID, r.Method, short(r.Seconds), r.From)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if len(top.Silent) > 0 {
-		return fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, sortedKeys(top.Silent))
-	}
-	return nil
-}
-
-// short is a number of seconds for people.
-func short(seconds float64) time.Duration {
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond)
-	}
-	return d.Round(100 * time.Nanosecond)
 }
