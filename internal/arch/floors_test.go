@@ -17,6 +17,8 @@ internal/e2e
 internal/sim
 internal/fixture
 cmd/shardgen cmd/shardctl
+runtime/admin/dashboard
+internal/clusterview
 internal/gen
 templates
 internal/gen/load

@@ -1,0 +1,140 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/runtime/admin"
+)
+
+const (
+	// fresh is for how long an answer of the cluster is shown again.
+	fresh = time.Second
+	// shardsFresh is likewise, of the shards: each member visits all of its own for the answer.
+	shardsFresh = 5 * time.Second
+	// eventsKept is how many events a page gets when it opens.
+	eventsKept = 2000
+)
+
+// A collector asks the cluster for all viewers together, when one of them looks. It is safe for
+// concurrent use.
+type collector struct {
+	source  source
+	cluster string
+
+	mu      sync.Mutex // held while the cluster is asked
+	events  follower
+	turns   []admin.NodeTurns
+	shards  []admin.NodeShards
+	shardAt time.Time
+	number  uint64 // of the last event
+
+	latestMu sync.Mutex
+	latest   *Cluster // is not changed any more; nil: there is none
+}
+
+func newCollector(s source, cluster string) *collector {
+	return &collector{source: s, cluster: cluster, events: s.events()}
+}
+
+// look returns the cluster as it was at most a second ago, or longer if it is slow to answer.
+func (c *collector) look(ctx context.Context) *Cluster {
+	last := c.last()
+	if last != nil && time.Since(last.At) < fresh {
+		return last
+	}
+	if last == nil {
+		c.mu.Lock()
+	} else if !c.mu.TryLock() {
+		return last // another viewer's question is under way
+	}
+	defer c.mu.Unlock()
+	if now := c.last(); now != last {
+		return now
+	}
+	next := c.ask(ctx, last)
+	c.latestMu.Lock()
+	defer c.latestMu.Unlock()
+	c.latest = next
+	return next
+}
+
+func (c *collector) last() *Cluster {
+	c.latestMu.Lock()
+	defer c.latestMu.Unlock()
+	return c.latest
+}
+
+// ask asks all questions at the same time.
+func (c *collector) ask(ctx context.Context, last *Cluster) *Cluster {
+	ctx = context.WithoutCancel(ctx) // others wait for it, too
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	next := &Cluster{}
+	if last != nil {
+		*next = *last
+	}
+	now := time.Now()
+	var (
+		asking                                                  sync.WaitGroup
+		view                                                    admin.View
+		moves                                                   []admin.Move
+		counters                                                []admin.NodeCounters
+		turns                                                   []admin.NodeTurns
+		events                                                  []admin.Event
+		viewErr, shardErr, moveErr, countErr, turnErr, eventErr error
+	)
+	asking.Go(func() { view, viewErr = c.source.Members(ctx) })
+	if now.Sub(c.shardAt) >= shardsFresh {
+		asking.Go(func() {
+			if c.shards, shardErr = c.source.Shards(ctx, ""); shardErr == nil {
+				c.shardAt = now
+			}
+		})
+	}
+	asking.Go(func() { moves, _, moveErr = c.source.Moves(ctx) })
+	asking.Go(func() { counters, countErr = c.source.Counters(ctx) })
+	asking.Go(func() { turns, turnErr = c.source.Turns(ctx) })
+	asking.Go(func() { events, eventErr = c.events.Next(ctx) })
+	asking.Wait()
+
+	next.At, next.Error = now, ""
+	if err := errors.Join(viewErr, shardErr); err != nil {
+		next.Error = err.Error()
+		next.Health = clusterview.Health{Cluster: c.cluster, Wrong: []string{err.Error()}, Notes: []string{}}
+	} else {
+		next.setMembers(view)
+		next.setShards(c.shards)
+		next.Health = clusterview.Judge(c.cluster, view, c.shards)
+	}
+	if moveErr == nil {
+		next.setMoves(moves)
+	}
+	if countErr == nil {
+		next.setCounters(counters)
+	}
+	if turnErr == nil {
+		if c.turns != nil {
+			rates := clusterview.RatesBetween(c.cluster, c.turns, turns)
+			next.Rates = &rates
+		}
+		c.turns = turns
+	}
+	_ = eventErr // of members that do not answer, which Health names; the events of others came
+	next.Events = c.append(next.Events, events)
+	return next
+}
+
+// append returns the latest events, in a slice that nobody else has.
+func (c *collector) append(before []Event, events []admin.Event) []Event {
+	all := make([]Event, 0, len(before)+len(events))
+	all = append(all, before...)
+	for _, e := range events {
+		c.number++
+		all = append(all, Event{c.number, e.Time, e.Level.String(), e.Node.Name, len(e.Also), e.Text, e.Attrs})
+	}
+	return all[max(0, len(all)-eventsKept):]
+}

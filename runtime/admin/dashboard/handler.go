@@ -1,0 +1,169 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+)
+
+//go:embed page
+var page embed.FS
+
+// Options are those of a [Handler]. The zero value has the defaults.
+type Options struct {
+	// Cluster is its name, which the page shows. Default "".
+	Cluster string
+	// State shows the state of an entity that a viewer asks for, as JSON. Each look is logged with
+	// the viewer's address. Default false.
+	State bool
+	// Logger gets those lines, and errors of the page. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// answerTimeout bounds the questions of one request of a page.
+const answerTimeout = 10 * time.Second
+
+// Handler returns a handler that serves the page at "/", and its data below "/api/". It answers only
+// GET and HEAD, and is safe for concurrent use.
+func Handler(c *admin.Client, o Options) http.Handler {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return newHandler(client{c}, o)
+}
+
+// handler serves the page. It is safe for concurrent use.
+type handler struct {
+	source  source
+	options Options
+	watched *collector
+}
+
+func newHandler(s source, o Options) http.Handler {
+	h := &handler{s, o, newCollector(s, o.Cluster)}
+	mux := http.NewServeMux()
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /api/cluster", h.cluster)
+	mux.HandleFunc("GET /api/shards", h.shards)
+	mux.HandleFunc("GET /api/entity", h.entity)
+	return secured(mux)
+}
+
+// secured sets the headers that keep other sites from using the page.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-cache")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// cluster answers with the cluster as it is now, and the events behind number "after".
+func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64) // 0: all
+	snapshot := h.watched.look(ctx)
+	view := *snapshot
+	view.Events = view.eventsAfter(after)
+	h.send(w, r, view)
+}
+
+// shards answers with the homes of the shards of a type.
+func (h *handler) shards(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	h.send(w, r, h.watched.look(ctx).shardMap(r.URL.Query().Get("type")))
+}
+
+// entity answers with the story of one entity.
+func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	kind, id := r.URL.Query().Get("type"), r.URL.Query().Get("id")
+	if kind == "" || id == "" {
+		http.Error(w, "give type and id", http.StatusBadRequest)
+		return
+	}
+	story := Entity{Type: kind, ID: id}
+	place, err := h.source.Where(ctx, kind, id)
+	if err != nil {
+		story.Error = err.Error()
+		h.send(w, r, story)
+		return
+	}
+	story.Shard, story.Node, story.Epoch, story.Why = place.Shard, place.Node, place.Epoch, place.Why
+	if h.options.State {
+		h.options.Logger.Info("the state of an entity is shown", "kind", kind, "entity", id, "to", r.RemoteAddr)
+		h.showState(ctx, &story)
+	}
+	for _, e := range h.watched.look(ctx).Events {
+		if strings.Contains(e.Attrs, id) && strings.Contains(e.Attrs, kind) {
+			story.Events = append(story.Events, e)
+		}
+	}
+	h.send(w, r, story)
+}
+
+func (h *handler) showState(ctx context.Context, story *Entity) {
+	e, err := h.source.State(ctx, story.Type, story.ID)
+	switch {
+	case err != nil:
+		story.NoState = err.Error()
+	case e.Why != "":
+		story.NoState = "it cannot be read: " + e.Why
+	case e.JSON == "":
+		story.NoState = "it has none in memory, or no form in JSON"
+	default:
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, []byte(e.JSON), "", "  "); err != nil {
+			story.NoState = "it is not JSON: " + err.Error()
+			break
+		}
+		story.State = indented.String()
+	}
+	story.Active = e.Active
+}
+
+// gzipFrom is the size from which answers are compressed.
+const gzipFrom = 2 << 10
+
+// send answers with JSON.
+func (h *handler) send(w http.ResponseWriter, r *http.Request, v any) {
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(v); err != nil {
+		h.options.Logger.Error("an answer of the dashboard does not encode", "err", err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if b.Len() < gzipFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		_, _ = w.Write(b.Bytes()) // the viewer may be gone
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(w)
+	_, err := z.Write(b.Bytes())
+	if err = errors.Join(err, z.Close()); err != nil {
+		h.options.Logger.Debug("a viewer of the dashboard is gone", "err", err)
+	}
+}

@@ -1,0 +1,50 @@
+// The busiest methods, entities, callers and members of the last second.
+import { panel, table, entityLink, rate, duration, percent } from './dom.js';
+
+const slow = 0.1; // seconds from which a turn that runs is shown
+
+export function traffic() {
+  const methods = table([
+    { title: 'Method', of: (m) => `${m.type}.${m.method}` },
+    { title: 'Turns/s', of: (m) => m.rate, show: rate, number: true },
+    { title: 'Failed/s', of: (m) => m.failed, show: rate, number: true, classOf: (m) => `number ${m.failed > 0 ? 'bad' : ''}` },
+    { title: 'Mean', of: (m) => m.mean_seconds, show: duration, number: true },
+    { title: 'Longest', of: (m) => m.longest_seconds, show: duration, number: true },
+  ], { empty: 'No turn ran in the last second.', sort: 'Turns/s', limit: 200 });
+  const entities = table([
+    { title: 'Entity', of: (e) => `${e.type}/${e.id}`, link: (e) => entityLink(e.type, e.id) },
+    { title: 'Turns/s', of: (e) => e.rate, show: rate, number: true },
+    { title: 'Busy', of: (e) => e.busy, show: percent, number: true, classOf: (e) => `number ${e.busy > 0.8 ? 'bad' : ''}` },
+    { title: 'At', of: (e) => e.node },
+  ], { empty: 'No entity stands out.', sort: 'Turns/s', limit: 50 });
+  const callers = table([
+    { title: 'Caller', of: (c) => c.from },
+    { title: 'Calls/s', of: (c) => c.rate, show: rate, number: true },
+    { title: 'Of', of: (c) => `${c.type}/${c.id}`, link: (c) => entityLink(c.type, c.id) },
+  ], { empty: 'No caller stands out.', sort: 'Calls/s', limit: 50 });
+  const running = table([
+    { title: 'Turn', of: (r) => `${r.type}/${r.id}.${r.method}`, link: (r) => entityLink(r.type, r.id) },
+    { title: 'For', of: (r) => r.seconds, show: duration, number: true, classOf: (r) => `number ${r.seconds > 5 ? 'bad' : 'note'}` },
+    { title: 'At', of: (r) => r.node },
+    { title: 'Called by', of: (r) => r.from },
+  ], { empty: 'No turn has been running for 100 ms.', sort: 'For', limit: 50 });
+  const nodes = table([
+    { title: 'Member', of: (n) => n.node },
+    { title: 'Turns/s', of: (n) => n.rate, show: rate, number: true },
+    { title: 'Running at a time', of: (n) => n.busy, show: (b) => b.toFixed(2), number: true },
+  ], { empty: 'No member has answered twice yet.', sort: 'Turns/s', limit: 200 });
+
+  return {
+    elements: [
+      panel('Methods', {}, methods.element), panel('Turns that run', {}, running.element),
+      panel('Busiest entities', {}, entities.element), panel('Busiest callers', {}, callers.element), panel('Members', {}, nodes.element),
+    ],
+    update({ cluster: { rates: r } }) {
+      methods.set((r?.methods ?? []).filter((m) => m.rate > 0));
+      entities.set((r?.entities ?? []).filter((e) => e.rate > 0));
+      callers.set((r?.callers ?? []).filter((c) => c.rate > 0));
+      running.set((r?.running ?? []).filter((t) => t.seconds >= slow));
+      nodes.set(r?.nodes ?? []);
+    },
+  };
+}

@@ -1,0 +1,221 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Cluster is the answer of /api/cluster. Fields are added, never changed.
+type Cluster struct {
+	Health clusterview.Health `json:"health"`
+	// Error is why the latest question failed; the rest is older then.
+	Error       string             `json:"error,omitempty"`
+	At          time.Time          `json:"at"` // when it was asked
+	SeenBy      string             `json:"seen_by"`
+	Leader      string             `json:"leader"`
+	Coordinator string             `json:"coordinator"`
+	Members     []Member           `json:"members"` // in the order of their numbers in shard maps
+	Types       []Type             `json:"types"`
+	Singletons  []Singleton        `json:"singletons"`
+	Moves       []Move             `json:"moves"`
+	Rates       *clusterview.Rates `json:"rates,omitempty"`
+	Counters    map[string]uint64  `json:"counters"`
+	Events      []Event            `json:"events"` // the oldest first
+	maps        map[string]ShardMap
+}
+
+// A Member is a row of the members' table.
+type Member struct {
+	Name        string   `json:"name"`
+	Incarnation string   `json:"incarnation"`
+	Status      string   `json:"status"`
+	Reachable   bool     `json:"reachable"`
+	Evidence    string   `json:"evidence,omitempty"`
+	Age         uint32   `json:"age"`
+	Roles       []string `json:"roles"`
+	Hosts       []string `json:"hosts"`
+	Shards      int      `json:"shards"`
+	Entities    int      `json:"entities"`
+	Silent      string   `json:"silent,omitempty"` // why it did not answer
+	address     transport.Address
+}
+
+// A Type is a row of the types' table.
+type Type struct {
+	Name     string `json:"name"`
+	Shards   int    `json:"shards"`
+	Homeless int    `json:"homeless"`
+	Waiting  int    `json:"waiting"` // calls
+	Entities int    `json:"entities"`
+	Active   int    `json:"active"`
+}
+
+// A Singleton is a row of the singletons' table.
+type Singleton struct {
+	Name string `json:"name"`
+	Node string `json:"node,omitempty"`
+	Why  string `json:"why,omitempty"`
+}
+
+// A Move is a move of a shard that is under way.
+type Move struct {
+	Type    string  `json:"type"`
+	Shard   uint32  `json:"shard"`
+	From    string  `json:"from"`
+	To      string  `json:"to"`
+	Why     string  `json:"why"`
+	Phase   string  `json:"phase"`
+	Seconds float64 `json:"seconds"`
+}
+
+// An Event is a log line of members.
+type Event struct {
+	Number uint64    `json:"number"` // of the handler's
+	Time   time.Time `json:"time"`
+	Level  string    `json:"level"`
+	Node   string    `json:"node"`
+	Also   int       `json:"also"` // number of other members with the same line
+	Text   string    `json:"text"`
+	Attrs  string    `json:"attrs"`
+}
+
+// A ShardMap is the answer of /api/shards: the home of each shard of a type.
+type ShardMap struct {
+	Type   string   `json:"type"`
+	First  uint32   `json:"first"`  // number of the first shard
+	Homes  []int16  `json:"homes"`  // indexes into Members; -1: none
+	Moving []uint32 `json:"moving"` // the numbers of shards that move, or open
+}
+
+// noHome is the index of a shard without a home.
+const noHome = -1
+
+// An Entity is the answer of /api/entity.
+type Entity struct {
+	Type    string  `json:"type"`
+	ID      string  `json:"id"`
+	Error   string  `json:"error,omitempty"`
+	Shard   uint32  `json:"shard"`
+	Node    string  `json:"node"`
+	Epoch   string  `json:"epoch"`
+	Why     string  `json:"why"`
+	Active  bool    `json:"active"`
+	State   string  `json:"state,omitempty"`    // indented JSON
+	NoState string  `json:"no_state,omitempty"` // why it is not shown
+	Events  []Event `json:"events"`
+}
+
+// eventsAfter returns the events behind a number.
+func (c *Cluster) eventsAfter(number uint64) []Event {
+	i, _ := slices.BinarySearchFunc(c.Events, number+1, func(e Event, n uint64) int { return cmp.Compare(e.Number, n) })
+	return c.Events[i:]
+}
+
+// shardMap returns the map of a type; one without shards if it is unknown.
+func (c *Cluster) shardMap(kind string) ShardMap {
+	if m, ok := c.maps[kind]; ok {
+		return m
+	}
+	return ShardMap{Type: kind, Homes: []int16{}, Moving: []uint32{}}
+}
+
+// setMembers takes a view.
+func (c *Cluster) setMembers(v admin.View) {
+	c.SeenBy, c.Leader, c.Coordinator = v.Self.Name, v.Leader.Name, v.Coordinator.Name
+	c.Members, c.Singletons = []Member{}, []Singleton{}
+	for _, m := range v.Members {
+		c.Members = append(c.Members, Member{
+			Name: m.Name, Incarnation: strings.TrimPrefix(m.Address.String(), m.Name+"#"), Status: m.Status.String(), Reachable: m.Reachable, Evidence: m.Evidence,
+			Age: m.Age, Roles: append([]string{}, m.Roles...), Hosts: append([]string{}, m.Hosts...), address: m.Address,
+		})
+	}
+	for _, s := range v.Singletons {
+		c.Singletons = append(c.Singletons, Singleton{s.Kind, s.Node.Name, s.Why})
+	}
+}
+
+// setShards takes the answers of members, behind setMembers.
+func (c *Cluster) setShards(all []admin.NodeShards) {
+	types := map[string]*Type{}
+	c.maps = map[string]ShardMap{}
+	for _, n := range all {
+		for _, t := range n.Types {
+			row := types[t.Kind]
+			if row == nil {
+				row = &Type{Name: t.Kind}
+				types[t.Kind] = row
+			}
+			if m := c.maps[t.Kind]; len(m.Homes) < int(t.Shards) {
+				m = ShardMap{Type: t.Kind, First: t.Shards, Homes: make([]int16, t.Shards), Moving: []uint32{}}
+				for i := range m.Homes {
+					m.Homes[i] = noHome
+				}
+				c.maps[t.Kind] = m
+				row.Shards = int(t.Shards)
+			}
+			row.Homeless = max(row.Homeless, len(t.Homeless))
+			row.Waiting += int(t.Waiting)
+		}
+	}
+	for _, n := range all {
+		at := slices.IndexFunc(c.Members, func(m Member) bool { return m.address == n.Node })
+		if at < 0 {
+			continue
+		}
+		if n.Err != nil {
+			c.Members[at].Silent = n.Err.Error()
+		}
+		for _, t := range n.Types {
+			c.addHeld(int16(at), t, types[t.Kind])
+		}
+	}
+	c.Types = []Type{}
+	for _, name := range clusterview.SortedKeys(types) {
+		c.Types = append(c.Types, *types[name])
+	}
+}
+
+// addHeld adds the shards of one member.
+func (c *Cluster) addHeld(at int16, t admin.Type, row *Type) {
+	m := c.maps[t.Kind]
+	for _, s := range t.Held {
+		row.Waiting += int(s.Waiting)
+		row.Entities += int(s.Entities)
+		row.Active += int(s.Active)
+		c.Members[at].Entities += int(s.Entities)
+		i := int(s.Shard) - int(m.First)
+		if i < 0 || i >= len(m.Homes) || s.State == "forwarding" {
+			continue
+		}
+		if s.State != "active" {
+			m.Moving = append(m.Moving, s.Shard)
+		}
+		if s.State == "active" || s.State == "draining" || s.State == "sent" || m.Homes[i] == noHome {
+			m.Homes[i] = at
+			c.Members[at].Shards++
+		}
+	}
+	c.maps[t.Kind] = m
+}
+
+func (c *Cluster) setMoves(all []admin.Move) {
+	c.Moves = []Move{}
+	for _, m := range all {
+		c.Moves = append(c.Moves, Move{m.Kind, m.Shard, m.From.Name, m.To.Name, m.Why, m.Phase, m.For.Seconds()})
+	}
+}
+
+func (c *Cluster) setCounters(all []admin.NodeCounters) {
+	c.Counters = map[string]uint64{}
+	for _, n := range all {
+		for reason, count := range n.Counters { //arch:order-free they are added
+			c.Counters[reason] += count
+		}
+	}
+}

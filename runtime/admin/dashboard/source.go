@@ -1,0 +1,30 @@
+package dashboard
+
+import (
+	"context"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A source answers questions about a cluster; an [admin.Client] is one.
+type source interface {
+	Members(ctx context.Context) (admin.View, error)
+	Shards(ctx context.Context, kind string) ([]admin.NodeShards, error)
+	Turns(ctx context.Context) ([]admin.NodeTurns, error)
+	Counters(ctx context.Context) ([]admin.NodeCounters, error)
+	Moves(ctx context.Context) ([]admin.Move, transport.Address, error)
+	Where(ctx context.Context, kind, id string) (admin.Place, error)
+	State(ctx context.Context, kind, id string) (admin.Entity, error)
+	events() follower
+}
+
+// A follower returns the events since its last answer.
+type follower interface {
+	Next(ctx context.Context) ([]admin.Event, error)
+}
+
+// client is the source behind a [Handler].
+type client struct{ *admin.Client }
+
+func (c client) events() follower { return c.Events() }
