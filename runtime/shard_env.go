@@ -199,12 +199,16 @@ func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
 	}
 }
 
-// BarrierTimedOut counts and logs a barrier that timed out.
+// BarrierTimedOut counts a barrier that timed out, and logs it seldom: a hostile client makes as
+// many as it likes.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
-	v.host.driver.counters.add(barrierTimedOut)
+	n, tell := v.host.driver.counters.addSeldom(barrierTimedOut)
+	if !tell {
+		return
+	}
 	v.host.driver.log.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
 		"shard", v.ID.String(), "sender", b.Sender.String(), "via", b.Via.String(),
-		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.BarrierTimeout)
+		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.BarrierTimeout, "count", n)
 }
 
 // reasonOf maps the counters of package shardhost to those of this process.

@@ -236,8 +236,9 @@ func parseToken(s string) (token uint64, ok bool) {
 	return token, err == nil
 }
 
-// maxRoutes bounds the cached routes; clients come and go.
-const maxRoutes = 4096
+// maxRoutes bounds the cached routes of a channel, of about 350 bytes each: clients come and go, and
+// a hostile one has as many incarnations as it likes.
+const maxRoutes = 1024
 
 // routes caches the subjects of peers. It is safe for concurrent use.
 type routes struct {
@@ -264,7 +265,7 @@ func (r *routes) route(to transport.Peer) (route, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.byPeer) >= maxRoutes {
-		clear(r.byPeer)
+		r.byPeer = map[transport.Peer]route{} // a map that is cleared keeps its memory
 	}
 	r.byPeer[to] = found
 	return found, nil
