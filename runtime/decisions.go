@@ -2,6 +2,8 @@ package shard
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
@@ -12,10 +14,8 @@ import (
 // log has them at level debug only.
 func decisions(lines *eventlog.Log) func(coordinator.Event) {
 	return func(e coordinator.Event) {
-		line := eventlog.Line{Time: time.Now(), Level: slog.LevelInfo, Text: "coordinator: " + e.What.String(), Attrs: e.Subject()}
-		if e.Reason != "" {
-			line.Attrs += ": " + e.Reason
-		}
+		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })
+		line := eventlog.Line{Time: time.Now(), Level: slog.LevelInfo, Text: "coordinator: " + e.What.String(), Attrs: strings.Join(about, ": ")}
 		if e.Shard.Shard != 0 {
 			lines.AddBulk(line)
 			return

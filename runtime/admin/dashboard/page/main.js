@@ -72,9 +72,15 @@ function draw() {
   document.title = (c.health.healthy ? '' : `(${bad}) `) + name;
   setText(byId('summary'), `${count(c.health.members)} members, ${count(c.health.shards)} shards of ${count(c.health.types)} types` +
     (c.health.moving ? `, ${count(c.health.moving)} moving` : '') + (c.coordinator ? `; coordinator ${c.coordinator}` : '') +
-    `; ${duration(Math.max(0, Math.round((Date.now() - Date.parse(c.at)) / 1000)))} ago, as ${c.seen_by || 'nobody'} sees it`);
+    `; as ${c.seen_by || 'nobody'} saw it ${ago(c.at)}`);
   suggest(c);
   view.update(state);
+}
+
+// ago says how long ago a time was.
+function ago(time) {
+  const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
+  return seconds < 2 ? 'now' : `${duration(seconds)} ago`;
 }
 
 // suggest offers the types and the busy entities in the search box.

@@ -25,7 +25,7 @@ export function overview() {
     { title: 'Entities', of: (t) => t.entities, show: count, number: true },
     { title: 'In memory', of: (t) => t.active, show: count, number: true },
     { title: 'Calls waiting', of: (t) => t.waiting, show: count, number: true, classOf: (t) => `number ${t.waiting ? 'note' : ''}` },
-    { title: 'Shards without a home', of: (t) => t.homeless, show: count, number: true, classOf: (t) => `number ${t.homeless ? 'bad' : ''}` },
+    { title: 'Homeless shards', of: (t) => t.homeless, show: count, number: true, classOf: (t) => `number ${t.homeless ? 'bad' : ''}` },
   ], { empty: 'No member hosts a type.', sort: 'Type', descending: false });
   const singletons = table([
     { title: 'Singleton', of: (s) => s.name },
@@ -42,8 +42,8 @@ export function overview() {
     elements: [
       panel('State', {}, faults),
       panel('Load', {}, el('div', { class: 'tiles' }, ...Object.values(tiles).map((t) => t.element)), spark),
-      panel('Types', {}, types.element),
-      panel('Singletons', {}, singletons.element),
+      panel('Types', { wide: true }, types.element),
+      panel('Singletons', { wide: true }, singletons.element),
       panel('Buffered, forwarded, retried, refused or lost', { wide: true }, detours.element),
     ],
     update({ cluster: c, history, counterRates }) {
@@ -58,9 +58,9 @@ export function overview() {
       setText(tiles.moves.value, count(c.moves.length));
       const most = Math.max(1, ...history.map((h) => h.turns));
       line.setAttribute('d', history.map((h, i) => `${i ? 'L' : 'M'}${300 - history.length + i},${38 - (36 * h.turns) / most}`).join(''));
-      types.set(c.types);
+      types.set(c.types.filter((t) => t.shards > 0)); // the others are singletons
       singletons.set(c.singletons);
-      detours.set(Object.entries(c.counters ?? {}).map(([reason, total]) => ({ reason, total, rate: counterRates[reason] ?? 0 })));
+      detours.set(Object.entries(c.counters ?? {}).filter(([, total]) => total > 0).map(([reason, total]) => ({ reason, total, rate: counterRates[reason] ?? 0 })));
     },
   };
 }

@@ -16,18 +16,18 @@ export function traffic() {
     { title: 'Turns/s', of: (e) => e.rate, show: rate, number: true },
     { title: 'Busy', of: (e) => e.busy, show: percent, number: true, classOf: (e) => `number ${e.busy > 0.8 ? 'bad' : ''}` },
     { title: 'At', of: (e) => e.node },
-  ], { empty: 'No entity stands out.', sort: 'Turns/s', limit: 50 });
+  ], { empty: 'No entity stands out.', sort: 'Turns/s', limit: 20 });
   const callers = table([
     { title: 'Caller', of: (c) => c.from },
     { title: 'Calls/s', of: (c) => c.rate, show: rate, number: true },
     { title: 'Of', of: (c) => `${c.type}/${c.id}`, link: (c) => entityLink(c.type, c.id) },
-  ], { empty: 'No caller stands out.', sort: 'Calls/s', limit: 50 });
+  ], { empty: 'No caller stands out.', sort: 'Calls/s', limit: 20 });
   const running = table([
     { title: 'Turn', of: (r) => `${r.type}/${r.id}.${r.method}`, link: (r) => entityLink(r.type, r.id) },
     { title: 'For', of: (r) => r.seconds, show: duration, number: true, classOf: (r) => `number ${r.seconds > 5 ? 'bad' : 'note'}` },
     { title: 'At', of: (r) => r.node },
     { title: 'Called by', of: (r) => r.from },
-  ], { empty: 'No turn has been running for 100 ms.', sort: 'For', limit: 50 });
+  ], { empty: 'No turn has been running for 100 ms.', sort: 'For', limit: 20 });
   const nodes = table([
     { title: 'Member', of: (n) => n.node },
     { title: 'Turns/s', of: (n) => n.rate, show: rate, number: true },

@@ -1,0 +1,6 @@
+// Package browser tests the dashboard's page in headless Chromium, on live clusters of 3 and of 100
+// members. It is a module of its own, so that others do not link a browser's protocol. Without
+// Chromium the tests are skipped.
+//
+//	SCREENSHOTS=/tmp go test -C runtime/admin/dashboard/browser -v .
+package browser

@@ -1,0 +1,274 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/admin/dashboard"
+	"github.com/shardgen/shardgen/transport/memory"
+)
+
+// A scene is a cluster, and a browser that shows its dashboard.
+type scene struct {
+	t      *testing.T
+	broker *memory.Broker
+	nodes  []*shard.Node
+	url    string
+	page   context.Context // chromedp keeps the browser there
+}
+
+// show starts a cluster, and opens the page.
+func show(t *testing.T, members int, options dashboard.Options, host func(*shard.Node) error) *scene {
+	t.Helper()
+	chromium := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			chromium = path
+			break
+		}
+	}
+	if chromium == "" {
+		t.Skip("Chromium is not installed")
+	}
+	s := &scene{t: t, broker: memory.NewBroker(memory.Options{})}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	var starting sync.WaitGroup
+	for i := range members {
+		n := shard.New(shard.Config{
+			Cluster: "shop", Name: fmt.Sprint("n", i+1), Transport: s.broker.Transport(), Logger: quiet,
+			Membership: shard.MembershipOptions{GoneAfter: 8 * time.Second}, // time to look at the evidence
+		})
+		require.NoError(t, host(n))
+		t.Cleanup(func() { _ = n.Close() })
+		s.nodes = append(s.nodes, n)
+		starting.Go(func() {
+			if err := n.Start(t.Context()); err != nil {
+				t.Errorf("start: %v", err)
+			}
+		})
+	}
+	starting.Wait()
+	client, err := admin.Dial(t.Context(), admin.Options{Cluster: "shop", Transport: s.broker.Transport()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	options.Cluster, options.Logger = "shop", quiet
+	server := httptest.NewServer(dashboard.Handler(client, options))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))...)
+	t.Cleanup(cancel)
+	s.page, cancel = chromedp.NewContext(allocator)
+	messages := chromedp.Console(s.page)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			t.Errorf("the browser's console: %v", m)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		reading.Wait()
+	})
+	s.do(chromedp.Navigate(server.URL))
+	return s
+}
+
+// do runs actions in the browser.
+func (s *scene) do(actions ...chromedp.Action[chromedp.Void]) {
+	s.t.Helper()
+	require.NoError(s.t, chromedp.Do(s.page, actions...))
+}
+
+// evaluate returns the value of an expression.
+func evaluate[T any](s *scene, expression string) T {
+	s.t.Helper()
+	value, err := chromedp.Run(s.page, chromedp.Evaluate[T](expression))
+	require.NoError(s.t, err)
+	return value
+}
+
+// text returns the text that a selector's first element shows.
+func (s *scene) text(selector string) string {
+	s.t.Helper()
+	return evaluate[string](s, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
+}
+
+// shows waits until an element shows the texts.
+func (s *scene) shows(selector string, texts ...string) {
+	s.t.Helper()
+	got := ""
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		got = s.text(selector)
+		missing := ""
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				missing = text
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if time.Now().After(end) {
+			s.picture("failed")
+			s.t.Fatalf("%s does not show %q:\n%s", selector, missing, got)
+		}
+	}
+}
+
+// keys types keys.
+func (s *scene) keys(text string) {
+	s.t.Helper()
+	s.do(chromedp.KeyEvent(text))
+}
+
+// picture writes a screenshot, if the environment says where to.
+func (s *scene) picture(name string) {
+	s.t.Helper()
+	dir := os.Getenv("SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(s.page, chromedp.FullScreenshot(100))
+	require.NoError(s.t, err)
+	require.NoError(s.t, os.WriteFile(filepath.Join(dir, s.t.Name()+"-"+name+".png"), png, 0o644))
+}
+
+// load calls accounts until the test ends: one of them is hot, and one always fails.
+func (s *scene) load() {
+	conn, err := shard.Dial(s.t.Context(), shard.Config{
+		Cluster: "shop", Name: "web", Transport: s.broker.Transport(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	require.NoError(s.t, err)
+	accounts := fixture.NewAccountClient(conn)
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			_, _ = accounts.Ref(hot).Add(ctx, 1)
+			_, _ = accounts.Ref(fmt.Sprint("other-", i%50)).Get(ctx)
+			if i%10 == 0 {
+				_ = accounts.Ref("poor").Fail(ctx)
+			}
+			time.Sleep(2 * time.Millisecond) // the load, not a wait
+		}
+	})
+	s.t.Cleanup(func() {
+		cancel()
+		calling.Wait()
+		_ = conn.Close()
+	})
+}
+
+// hot is the id of an entity that tries to be more than text.
+const hot = `<img src=x onerror=alert(1)>/é`
+
+func TestThreeMembers(t *testing.T) {
+	s := show(t, 3, dashboard.Options{State: true}, func(n *shard.Node) error {
+		if err := fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }); err != nil {
+			return err
+		}
+		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} })
+	})
+	s.load()
+
+	s.shows("#cluster", "shop")
+	s.shows("#health", "healthy")
+	s.shows("#summary", "3 members, 256 shards of 2 types", "coordinator n")
+	s.shows("main", "Nothing is wrong.", "Account", "Chief", "frames sent")
+	s.picture("overview")
+
+	s.keys("2")
+	s.shows("main table", "n1", "n2", "n3", "leader", "coordinator")
+	s.keys("3")
+	s.shows(".legend", "n1 8", "n2 8", "n3 8") // eighty-odd of 256
+	s.do(chromedp.Focus("canvas"))
+	s.keys(kb.ArrowRight + kb.ArrowDown)
+	s.shows("output", "is at n")
+	s.picture("shards")
+	s.keys("4")
+	s.shows("main", "Account.Add", "Account.Fail", "Account/"+hot, "web")
+	s.picture("traffic")
+	s.keys("5")
+	s.shows("main", "n2")
+	s.picture("log")
+
+	s.keys("/")
+	require.Equal(t, "search", evaluate[string](s, "document.activeElement.id"))
+	require.Empty(t, evaluate[string](s, "document.activeElement.value = ''")) // DevTools types the slash all the same
+	s.do(chromedp.SendKeys("#search", "Account/"+hot+kb.Enter))
+	s.shows("main", "Account/"+hot, "Home", "Why there", "turns a second", `"Balance": `)
+	s.picture("entity")
+
+	// One member is cut off from the others.
+	s.broker.Disconnect("n3")
+	s.shows("#health", "fault")
+	s.keys("1")
+	s.shows("main", "n3#", "is not reachable")
+	s.keys("2")
+	s.shows("main table", "not reachable")
+	s.picture("evidence")
+	s.shows("#summary", "2 members") // it was judged dead, and its shards have new homes
+	s.shows("#health", "healthy")
+
+	_, err := chromedp.Call(s.page, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, "rgb(17, 20, 24)", evaluate[string](s, "getComputedStyle(document.body).backgroundColor"))
+	s.keys("1")
+	s.picture("dark")
+}
+
+func TestHundredMembers(t *testing.T) {
+	began := time.Now()
+	s := show(t, 100, dashboard.Options{}, func(n *shard.Node) error {
+		return fixture.HostFine(n, func() *fixture.Fine { return &fixture.Fine{} })
+	})
+	t.Logf("the cluster started after %v", time.Since(began))
+	s.shows("#summary", "100 members, 16,384 shards of 1 types")
+	s.shows("#health", "healthy")
+	t.Logf("it was healthy after %v", time.Since(began))
+	s.picture("overview")
+	s.keys("2")
+	s.shows("main table", "n1", "n50", "n100")
+	s.picture("members")
+	s.keys("3")
+	s.shows(".legend", "n1 1", "n100 1") // a hundred and sixty-odd each
+	s.do(chromedp.Click(`.legend button[data-home="7"]`))
+	s.shows(".legend button[aria-pressed=true]", "n")
+	s.picture("one-member")
+	s.do(chromedp.Click(`.legend button[data-home="7"]`))
+	s.picture("shards")
+	// The map is drawn with as many colours as there are homes, about.
+	colours := evaluate[int](s, `(() => {
+		const c = document.querySelector('canvas');
+		const d = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer);
+		const seen = new Map();
+		for (const p of d) seen.set(p, (seen.get(p) ?? 0) + 1);
+		return [...seen.values()].filter((n) => n > 500).length;
+	})()`)
+	require.Greater(t, colours, 80)
+}
