@@ -248,6 +248,8 @@ func TestHundredMembers(t *testing.T) {
 		return fixture.HostFine(n, func() *fixture.Fine { return &fixture.Fine{} })
 	})
 	t.Logf("the cluster started after %v", time.Since(began))
+	_, err := fixture.NewFineClient(s.nodes[0]).Ref("first", shard.Timeout(time.Minute)).Echo(t.Context(), nil) // shards get homes with the first call
+	require.NoError(t, err)
 	s.shows("#summary", "100 members, 16,384 shards of 1 types")
 	s.shows("#health", "healthy")
 	t.Logf("it was healthy after %v", time.Since(began))

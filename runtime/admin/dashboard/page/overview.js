@@ -1,4 +1,4 @@
-// What is wrong, how busy the cluster is, its types and singletons, and calls that took a detour.
+// The faults, the load, the types and singletons, and the counters.
 import { el, panel, table, setText, count, rate, duration } from './dom.js';
 
 export function overview() {
@@ -32,11 +32,11 @@ export function overview() {
     { title: 'Home', of: (s) => s.node, show: (n) => n || 'none', classOf: (s) => (s.node ? '' : 'bad') },
     { title: 'Why', of: (s) => s.why, text: true },
   ], { empty: 'There are no singletons.', sort: 'Singleton', descending: false });
-  const detours = table([
+  const counters = table([
     { title: 'What', of: (d) => d.reason },
     { title: 'A second', of: (d) => d.rate, show: rate, number: true },
     { title: 'Since the members started', of: (d) => d.total, show: count, number: true },
-  ], { empty: 'Nothing took a detour yet.', sort: 'A second' });
+  ], { empty: 'Nothing was counted yet.', sort: 'A second' });
 
   return {
     elements: [
@@ -44,7 +44,7 @@ export function overview() {
       panel('Load', {}, el('div', { class: 'tiles' }, ...Object.values(tiles).map((t) => t.element)), spark),
       panel('Types', { wide: true }, types.element),
       panel('Singletons', { wide: true }, singletons.element),
-      panel('Buffered, forwarded, retried, refused or lost', { wide: true }, detours.element),
+      panel('Counters of the members', { wide: true }, counters.element),
     ],
     update({ cluster: c, history, counterRates }) {
       drawFaults(faults, c);
@@ -60,7 +60,7 @@ export function overview() {
       line.setAttribute('d', history.map((h, i) => `${i ? 'L' : 'M'}${300 - history.length + i},${38 - (36 * h.turns) / most}`).join(''));
       types.set(c.types.filter((t) => t.shards > 0)); // the others are singletons
       singletons.set(c.singletons);
-      detours.set(Object.entries(c.counters ?? {}).filter(([, total]) => total > 0).map(([reason, total]) => ({ reason, total, rate: counterRates[reason] ?? 0 })));
+      counters.set(Object.entries(c.counters ?? {}).filter(([, total]) => total > 0).map(([reason, total]) => ({ reason, total, rate: counterRates[reason] ?? 0 })));
     },
   };
 }
