@@ -25,7 +25,7 @@ type collector struct {
 	source  source
 	cluster string
 
-	mu      sync.Mutex // held while the cluster is asked
+	asking  chan struct{} // has room for the one that asks, who may use the next fields
 	events  follower
 	turns   []admin.NodeTurns
 	shards  []admin.NodeShards
@@ -37,21 +37,30 @@ type collector struct {
 }
 
 func newCollector(s source, cluster string) *collector {
-	return &collector{source: s, cluster: cluster, events: s.events()}
+	return &collector{source: s, cluster: cluster, asking: make(chan struct{}, 1), events: s.events(), number: uint64(time.Now().UnixMilli())}
 }
 
-// look returns the cluster as it was at most a second ago, or longer if it is slow to answer.
+// look returns the cluster as it was at most a second ago, or longer if it is slow to answer. It
+// returns nil if ctx ends before the first answer.
 func (c *collector) look(ctx context.Context) *Cluster {
 	last := c.last()
-	if last != nil && time.Since(last.At) < fresh {
-		return last
-	}
 	if last == nil {
-		c.mu.Lock()
-	} else if !c.mu.TryLock() {
-		return last // another viewer's question is under way
+		select {
+		case c.asking <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+	} else {
+		if time.Since(last.At) < fresh {
+			return last
+		}
+		select {
+		case c.asking <- struct{}{}:
+		default:
+			return last // another viewer's question is under way
+		}
 	}
-	defer c.mu.Unlock()
+	defer func() { <-c.asking }()
 	if now := c.last(); now != last {
 		return now
 	}

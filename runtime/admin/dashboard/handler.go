@@ -82,17 +82,29 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
 	after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64) // 0: all
-	snapshot := h.watched.look(ctx)
-	view := *snapshot
-	view.Events = view.eventsAfter(after)
-	h.send(w, r, view)
+	if now := h.look(ctx, w); now != nil {
+		view := *now
+		view.Events = view.eventsAfter(after)
+		h.send(w, r, view)
+	}
+}
+
+// look returns the cluster, or answers that it is not known.
+func (h *handler) look(ctx context.Context, w http.ResponseWriter) *Cluster {
+	now := h.watched.look(ctx)
+	if now == nil {
+		http.Error(w, "the cluster has not answered yet", http.StatusServiceUnavailable)
+	}
+	return now
 }
 
 // shards answers with the homes of the shards of a type.
 func (h *handler) shards(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
-	h.send(w, r, h.watched.look(ctx).shardMap(r.URL.Query().Get("type")))
+	if now := h.look(ctx, w); now != nil {
+		h.send(w, r, now.shardMap(r.URL.Query().Get("type")))
+	}
 }
 
 // entity answers with the story of one entity.
@@ -104,7 +116,11 @@ func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "give type and id", http.StatusBadRequest)
 		return
 	}
-	story := Entity{Type: kind, ID: id}
+	now := h.look(ctx, w)
+	if now == nil {
+		return
+	}
+	story := Entity{Type: kind, ID: id, Events: []Event{}}
 	place, err := h.source.Where(ctx, kind, id)
 	if err != nil {
 		story.Error = err.Error()
@@ -116,7 +132,7 @@ func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 		h.options.Logger.Info("the state of an entity is shown", "kind", kind, "entity", id, "to", r.RemoteAddr)
 		h.showState(ctx, &story)
 	}
-	for _, e := range h.watched.look(ctx).Events {
+	for _, e := range now.Events {
 		if strings.Contains(e.Attrs, id) && strings.Contains(e.Attrs, kind) {
 			story.Events = append(story.Events, e)
 		}

@@ -1,8 +1,8 @@
 package dashboard
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -76,7 +76,7 @@ type Move struct {
 
 // An Event is a log line of members.
 type Event struct {
-	Number uint64    `json:"number"` // of the handler's
+	Number uint64    `json:"number"` // of the handler's; higher than those of its earlier lives
 	Time   time.Time `json:"time"`
 	Level  string    `json:"level"`
 	Node   string    `json:"node"`
@@ -113,7 +113,7 @@ type Entity struct {
 
 // eventsAfter returns the events behind a number.
 func (c *Cluster) eventsAfter(number uint64) []Event {
-	i, _ := slices.BinarySearchFunc(c.Events, number+1, func(e Event, n uint64) int { return cmp.Compare(e.Number, n) })
+	i := sort.Search(len(c.Events), func(i int) bool { return c.Events[i].Number > number })
 	return c.Events[i:]
 }
 

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/admin/dashboard"
+)
+
+// serveDashboard serves the page until ctx ends.
+func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	at, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return errors.Join(fmt.Errorf("%v is not a TCP address", listener.Addr()), listener.Close())
+	}
+	handler := dashboard.Handler(c, dashboard.Options{
+		Cluster: o.cluster, State: o.showState, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if at.IP.IsLoopback() {
+		handler = onlyLoopback(handler)
+	} else {
+		fmt.Fprintf(os.Stderr, "shardctl: everybody who can reach %v sees the cluster, without authentication\n", at)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	fmt.Fprintf(w, "http://%v/\n", at)
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// onlyLoopback refuses requests for another host than this one, as those of a page are whose name
+// was bound to a loopback address (DNS rebinding).
+func onlyLoopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, fmt.Sprintf("this page is at localhost, not at %q", host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,248 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A fake is a cluster of two members with four shards.
+type fake struct {
+	asked  atomic.Int64 // questions for the members
+	shards atomic.Int64 // questions for the shards
+	lines  atomic.Int64
+	failed atomic.Pointer[error]
+}
+
+var n1, n2 = transport.Address{Name: "n1", Incarnation: 1}, transport.Address{Name: "n2", Incarnation: 2}
+
+func (f *fake) Members(context.Context) (admin.View, error) {
+	f.asked.Add(1)
+	time.Sleep(100 * time.Millisecond) // virtual
+	if err := f.failed.Load(); err != nil {
+		return admin.View{}, *err
+	}
+	return admin.View{Self: n1, Leader: n1, Coordinator: n2, Converged: true, Members: []admin.Member{
+		{Address: n1, Status: membership.Up, Reachable: true, Hosts: []string{"Cart"}},
+		{Address: n2, Status: membership.Up, Evidence: "silent"},
+	}}, nil
+}
+
+func (f *fake) Shards(context.Context, string) ([]admin.NodeShards, error) {
+	f.shards.Add(1)
+	return []admin.NodeShards{
+		{Node: n1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Waiting: 2, Held: []admin.Shard{
+			{Shard: 4, State: "active", Entities: 3, Active: 1}, {Shard: 5, State: "sent"}, {Shard: 6, State: "forwarding"},
+		}}}},
+		{Node: n2, Types: []admin.Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{7}, Held: []admin.Shard{
+			{Shard: 5, State: "opening", Waiting: 1}, {Shard: 6, State: "active", Entities: 1},
+		}}}},
+		{Node: transport.Address{Name: "n3", Incarnation: 3}, Err: errors.New("it does not answer")}, // it has just left the view
+	}, nil
+}
+
+func (f *fake) Turns(context.Context) ([]admin.NodeTurns, error) { return nil, nil }
+
+func (f *fake) Counters(context.Context) ([]admin.NodeCounters, error) {
+	return []admin.NodeCounters{{Node: n1, Counters: map[string]uint64{"refused": 2}}, {Node: n2, Counters: map[string]uint64{"refused": 3}}}, nil
+}
+
+func (f *fake) Moves(context.Context) ([]admin.Move, transport.Address, error) {
+	return []admin.Move{{Kind: "Cart", Shard: 5, From: n1, To: n2, Why: "fewer shards", Phase: "the state is sent", For: 3 * time.Second}}, n2, nil
+}
+
+func (f *fake) Where(_ context.Context, kind, id string) (admin.Place, error) {
+	if kind != "Cart" {
+		return admin.Place{}, fmt.Errorf("no member hosts %s", kind)
+	}
+	return admin.Place{Shard: 4, Node: "n1", Epoch: "1.1", Why: "it was given its first home there"}, nil
+}
+
+func (f *fake) State(context.Context, string, string) (admin.Entity, error) {
+	return admin.Entity{Active: true, JSON: `{"Total":9007199254740993}`}, nil
+}
+
+func (f *fake) events() follower { return f }
+
+func (f *fake) Next(context.Context) (events []admin.Event, err error) {
+	for range 3 {
+		events = append(events, admin.Event{Node: n1, Line: admin.Line{Text: fmt.Sprint("line ", f.lines.Add(1)), Attrs: "kind=Cart entity=ann"}})
+	}
+	return events, nil
+}
+
+// get asks a handler, and decodes its answer.
+func get[T any](t *testing.T, h http.Handler, path string) (answer T) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	return answer
+}
+
+func TestViewersShareTheQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		h := newHandler(f, Options{Cluster: "shop"})
+		require.Zero(t, f.asked.Load(), "somebody asked before anybody looked")
+		var viewers sync.WaitGroup
+		for range 10 {
+			viewers.Go(func() {
+				for range 60 {
+					get[Cluster](t, h, "/api/cluster")
+					time.Sleep(time.Second)
+				}
+			})
+		}
+		viewers.Wait()
+		require.InDelta(t, 60, f.asked.Load(), 10, "questions of ten viewers in a minute")
+		require.InDelta(t, 12, f.shards.Load(), 2, "questions for the shards")
+		asked := f.asked.Load()
+		time.Sleep(time.Hour)
+		require.Equal(t, asked, f.asked.Load(), "the cluster is asked though nobody looks")
+	})
+}
+
+func TestCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		h := newHandler(f, Options{Cluster: "shop"})
+		c := get[Cluster](t, h, "/api/cluster")
+		require.Equal(t, []string{"n1", "n2", "n2"}, []string{c.SeenBy, c.Coordinator, c.Members[1].Name})
+		require.Equal(t, "silent", c.Members[1].Evidence)
+		require.Equal(t, []Type{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1}}, c.Types)
+		require.Equal(t, Move{"Cart", 5, "n1", "n2", "fewer shards", "the state is sent", 3}, c.Moves[0])
+		require.Equal(t, map[string]uint64{"refused": 5}, c.Counters)
+		require.False(t, c.Health.Healthy)
+		require.Equal(t, ShardMap{Type: "Cart", First: 4, Homes: []int16{0, 0, 1, -1}, Moving: []uint32{5, 5}}, get[ShardMap](t, h, "/api/shards?type=Cart"))
+		require.Equal(t, ShardMap{Type: "Boat", Homes: []int16{}, Moving: []uint32{}}, get[ShardMap](t, h, "/api/shards?type=Boat"))
+
+		// A page asks for what is new.
+		require.Len(t, c.Events, 3)
+		time.Sleep(2 * time.Second)
+		c = get[Cluster](t, h, fmt.Sprint("/api/cluster?after=", c.Events[2].Number))
+		require.Equal(t, "line 4", c.Events[0].Text)
+		require.Len(t, c.Events, 3)
+		require.Len(t, get[Cluster](t, h, "/api/cluster").Events, 6)
+		require.Empty(t, get[Cluster](t, h, "/api/cluster?after=18446744073709551615").Events)
+
+		// What was known stays while the cluster does not answer.
+		err := errors.New("no process of this cluster answers")
+		f.failed.Store(&err)
+		time.Sleep(2 * time.Second)
+		c = get[Cluster](t, h, "/api/cluster")
+		require.Equal(t, err.Error(), c.Error)
+		require.Len(t, c.Members, 2)
+		require.Equal(t, []string{err.Error()}, c.Health.Wrong)
+		f.failed.Store(nil)
+		time.Sleep(2 * time.Second)
+		require.Empty(t, get[Cluster](t, h, "/api/cluster").Error)
+	})
+}
+
+func TestEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandler(&fake{}, Options{})
+		for range eventsKept {
+			get[Cluster](t, h, "/api/cluster?after=18446744073709551615")
+			time.Sleep(2 * time.Second)
+		}
+		events := get[Cluster](t, h, "/api/cluster").Events
+		require.Len(t, events, eventsKept)
+		require.Equal(t, fmt.Sprint("line ", 3*(eventsKept+1)), events[eventsKept-1].Text)
+	})
+}
+
+func TestEntity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&lines, nil))
+		without, with := newHandler(&fake{}, Options{Logger: log}), newHandler(&fake{}, Options{Logger: log, State: true})
+		story := get[Entity](t, without, "/api/entity?type=Cart&id=ann")
+		require.Equal(t, []any{"n1", "1.1", "", ""}, []any{story.Node, story.Epoch, story.State, story.NoState})
+		require.Len(t, story.Events, 3)
+		require.Empty(t, lines.String())
+		story = get[Entity](t, with, "/api/entity?type=Cart&id=ann")
+		require.Equal(t, "{\n  \"Total\": 9007199254740993\n}", story.State)
+		require.Contains(t, lines.String(), "kind=Cart entity=ann to=192.0.2.1")
+		require.Contains(t, get[Entity](t, with, "/api/entity?type=Boat&id=ann").Error, "no member hosts Boat")
+		w := httptest.NewRecorder()
+		with.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/entity?type=Cart", nil))
+		require.Equal(t, http.StatusBadRequest, w.Code)
+	})
+}
+
+func TestSecured(t *testing.T) {
+	h := newHandler(&fake{}, Options{})
+	for _, path := range []string{"/", "/main.js", "/api/shards?type=Cart", "/nowhere"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'", path)
+		require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), path)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/cluster", nil))
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+func TestCompressed(t *testing.T) {
+	h := &handler{options: Options{Logger: slog.New(slog.DiscardHandler)}}
+	for _, size := range []int{10, gzipFrom} {
+		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Encoding", "gzip, br")
+		want := strings.Repeat("a", size)
+		h.send(w, r, want)
+		body := w.Body
+		if size >= gzipFrom {
+			require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
+			z, err := gzip.NewReader(body)
+			require.NoError(t, err)
+			body = &bytes.Buffer{}
+			_, err = body.ReadFrom(z)
+			require.NoError(t, err)
+		}
+		var got string
+		require.NoError(t, json.Unmarshal(body.Bytes(), &got))
+		require.Equal(t, want, got)
+	}
+}
+
+// TestPageIsWhole: the page loads nothing from elsewhere, and all that it loads is there.
+func TestPageIsWhole(t *testing.T) {
+	files, err := fs.Glob(page, "page/*")
+	require.NoError(t, err)
+	loads := regexp.MustCompile(`(?:src|href|from)[ =]["']([^"'#$]+)["']`)
+	for _, name := range files {
+		text, err := fs.ReadFile(page, name)
+		require.NoError(t, err)
+		for _, m := range loads.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(m[1], "data:") {
+				continue
+			}
+			_, err := fs.Stat(page, "page/"+strings.TrimPrefix(m[1], "./"))
+			require.NoError(t, err, "%s loads %s", name, m[1])
+		}
+		require.NotContains(t, string(text), "innerHTML", name)
+	}
+}
