@@ -117,8 +117,12 @@ func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error
 // maxStateJSON bounds the JSON of a state, in bytes.
 const maxStateJSON = 64 << 10
 
+// secretJSON stands for the value of a field that is tagged secret.
+const secretJSON = `"(secret)"`
+
 // stateJSON returns the fields of an entity that are tagged state, as encoding/json has them, in the
-// order of the struct; "" if they have no such form, or a larger one than maxStateJSON.
+// order of the struct and without secrets; "" if they have no such form, or a larger one than
+// maxStateJSON.
 func stateJSON(entity any) (text string) {
 	defer func() {
 		if recover() != nil { // a MarshalJSON of the user's panics
@@ -133,12 +137,16 @@ func stateJSON(entity any) (text string) {
 	b := []byte{'{'}
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if tag := f.Tag.Get("shard"); tag != "state" && !strings.HasPrefix(tag, "state,") || !f.IsExported() {
+		tag := strings.Split(f.Tag.Get("shard"), ",")
+		if tag[0] != "state" || !f.IsExported() {
 			continue
 		}
-		value, err := json.Marshal(v.Field(i).Interface())
-		if err != nil {
-			return ""
+		value := []byte(secretJSON)
+		if !slices.Contains(tag, "secret") {
+			var err error
+			if value, err = json.Marshal(v.Field(i).Interface()); err != nil {
+				return ""
+			}
 		}
 		if len(b) > 1 {
 			b = append(b, ',')

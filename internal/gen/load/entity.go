@@ -68,15 +68,37 @@ func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, ok bool) 
 		return "", "", false
 	case tag == "id" || tag == "state" || tag == "-":
 		return tag, "", true
-	case strings.HasPrefix(tag, "state,") && isForm(tag[len("state,"):]):
-		return "state", tag[len("state,"):], true
 	}
-	remedy := `there are id, state, state with ,text or ,binary behind it, and -`
+	if form, ok := stateOptions(tag); ok {
+		return "state", form, true
+	}
+	remedy := `there are id, state, state with ,text or ,binary or ,secret behind it, and -`
 	if meant := nearest(strings.ToLower(tag), []string{"id", "state"}); meant != "" {
 		remedy = `write shard:"` + meant + `"`
 	}
 	s.add(f.Pos(), CodeTag, remedy, "%s: no such tag shard:%q", subject, tag)
 	return "", "", true
+}
+
+// stateOptions returns the form that the tag of a state field chooses: ok is false if it is not such a
+// tag. That a field is secret matters at run time only.
+func stateOptions(tag string) (form string, ok bool) {
+	options := strings.Split(tag, ",")
+	if options[0] != "state" {
+		return "", false
+	}
+	secret := false
+	for _, option := range options[1:] {
+		switch {
+		case option == "secret" && !secret:
+			secret = true
+		case isForm(option) && form == "":
+			form = option
+		default:
+			return "", false
+		}
+	}
+	return form, true
 }
 
 // idType reads the type of the field tagged id.
