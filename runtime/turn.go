@@ -387,17 +387,21 @@ func (t *turn) info() Info {
 
 // watched counts a turn that begins, while an operator looks.
 func (t *turn) watched(w *turnwatch.Watch) {
-	if t.method == "" {
-		return // it has no call
+	if t.method != "" { // else it has no call
+		w.Begin(t.entity, t.described(), time.Now())
 	}
+}
+
+// described describes a turn that has a call, for operators.
+func (t *turn) described() turnwatch.Turn {
 	info := t.info()
 	from := info.From.String()
 	if info.From.Kind != "" {
 		from = "entity " + info.From.Kind + "/" + clip(info.From.ID)
 	}
-	w.Begin(t.entity, turnwatch.Turn{
+	return turnwatch.Turn{
 		Entity: turnwatch.Entity{Kind: info.Kind, ID: strings.Clone(info.ID)}, Method: strings.Clone(info.Method), From: from,
-	}, time.Now())
+	}
 }
 
 // caller returns the entity whose turn waits for this one; "": none.

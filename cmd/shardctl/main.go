@@ -20,7 +20,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
 )
 
 // Exit codes.

@@ -72,7 +72,11 @@ func printTop(w io.Writer, o *options, top clusterview.Rates) error {
 		fmt.Fprintln(t, "\t\t\nTURN THAT RUNS\tFOR\tCALLED BY")
 	}
 	for _, r := range shown[:min(o.rows, len(shown))] {
-		fmt.Fprintf(t, "%s/%s.%s\t%v\t%s\n", r.Type, r.ID, r.Method, short(r.Seconds), r.From)
+		longer := ""
+		if r.Earlier {
+			longer = ">"
+		}
+		fmt.Fprintf(t, "%s/%s.%s\t%s%v\t%s\n", r.Type, r.ID, r.Method, longer, short(r.Seconds), r.From)
 	}
 	if err := t.Flush(); err != nil {
 		return err

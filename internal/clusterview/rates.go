@@ -50,6 +50,7 @@ type (
 		From    string  `json:"from"`
 		Node    string  `json:"node"`
 		Seconds float64 `json:"seconds"`
+		Earlier bool    `json:"earlier"` // it began before anybody looked, so it runs for longer
 	}
 	NodeRate struct {
 		Node string  `json:"node"`
@@ -159,6 +160,6 @@ func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was co
 		}
 	}
 	for _, r := range n.Turns.Running {
-		t.Running = append(t.Running, RunningTurn{r.Kind, r.ID, r.Method, r.From, n.Node.Name, r.For.Seconds()})
+		t.Running = append(t.Running, RunningTurn{r.Kind, r.ID, r.Method, r.From, n.Node.Name, r.For.Seconds(), r.Earlier})
 	}
 }

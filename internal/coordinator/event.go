@@ -28,7 +28,7 @@ const (
 	StrategyRefused                       // the strategy asked for an impossible home or move
 	KindRefused                           // Node registered a kind that does not match
 	KindTuned                             // Node registered a kind with other settings, which count now
-	Pinned                                // Node wished for the homes of Count shards of a kind
+	Pinned                                // homes were requested for Count shards of a kind
 	Refused                               // a message of Node was refused
 	Superseded                            // a higher term exists; this coordinator has stopped
 )

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -101,8 +102,21 @@ func (c *wishes) onPlace(from transport.Address, p Place) {
 	c.plan = true
 	c.requests = append(c.requests, &request{from, p.ID, p.Kind, k.pins.Seq, false})
 	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
-	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Kind}, Node: from, Count: len(p.Pins)})
+	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Kind}, Count: len(p.Pins), Reason: describePins(p.Pins) + ", as " + from.Name + " asks"})
 	c.spreadPins()
+}
+
+// describePins lists the first pins, for people.
+func describePins(pins []Pin) string {
+	const most = 8
+	var words []string
+	for _, p := range pins[:min(most, len(pins))] {
+		words = append(words, fmt.Sprintf("%d→%s", p.Shard, cmp.Or(p.Node, "any")))
+	}
+	if len(pins) > most {
+		words = append(words, "…")
+	}
+	return strings.Join(words, " ")
 }
 
 // keepPins takes the pins that a node kept. The latest change counts.

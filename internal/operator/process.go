@@ -71,7 +71,7 @@ func turnsToWire(r *turnwatch.Report) *wire.AdminTurns {
 		w.Callers = append(w.Callers, &wire.AdminCaller{From: c.From, Kind: c.To.Kind, Id: c.To.ID, Calls: c.Calls, Over: c.Over})
 	}
 	for _, t := range r.Running {
-		w.Running = append(w.Running, &wire.AdminRunning{Kind: t.Kind, Id: t.ID, Method: t.Method, From: t.From, Nanos: uint64(t.For)})
+		w.Running = append(w.Running, &wire.AdminRunning{Kind: t.Kind, Id: t.ID, Method: t.Method, From: t.From, Nanos: uint64(t.For), Earlier: t.Earlier})
 	}
 	return w
 }
@@ -99,7 +99,7 @@ func turnsFromWire(w *wire.AdminTurns) *turnwatch.Report {
 	}
 	for _, t := range w.GetRunning() {
 		turn := turnwatch.Turn{Entity: turnwatch.Entity{Kind: t.GetKind(), ID: t.GetId()}, Method: t.GetMethod(), From: t.GetFrom()}
-		r.Running = append(r.Running, turnwatch.Running{Turn: turn, For: time.Duration(t.GetNanos())})
+		r.Running = append(r.Running, turnwatch.Running{Turn: turn, For: time.Duration(t.GetNanos()), Earlier: t.GetEarlier()})
 	}
 	return r
 }

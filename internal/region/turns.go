@@ -2,6 +2,7 @@ package region
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -70,6 +71,18 @@ func (s *turns) Active() (n int) {
 		}
 	}
 	return n
+}
+
+// UnderWay are the entities that have a turn; it looks at each. A turn that began without the lock may
+// end meanwhile.
+func (s *turns) UnderWay() iter.Seq[*Entity] {
+	return func(yield func(*Entity) bool) {
+		for e := range s.entities.all() {
+			if e.has(busy) && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // Lives reports whether an entity has a value or a turn.

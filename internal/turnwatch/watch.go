@@ -52,8 +52,9 @@ type pair struct {
 }
 
 type running struct {
-	turn Turn
-	at   time.Time
+	turn    Turn
+	at      time.Time
+	earlier bool // it began before the Watch, which does not know its end for certain
 }
 
 // New returns a Watch that begins now.
@@ -76,7 +77,27 @@ func (w *Watch) Begin(key any, t Turn, now time.Time) {
 	w.methodOf(t).Turns++
 	w.entities.add(t.Entity)
 	w.callers.add(pair{t.From, t.Entity})
-	w.running[key] = running{t, now}
+	w.running[key] = running{turn: t, at: now}
+}
+
+// adopt takes a turn that began earlier, unless a later one with the key has begun.
+func (w *Watch) adopt(key any, t Turn, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, later := w.running[key]; !later {
+		w.running[key] = running{t, now, true}
+	}
+}
+
+// review drops the turns that were adopted and have ended: they may have ended while they were adopted.
+func (w *Watch) review(has func(key any) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, r := range w.running { //arch:order-free each is judged alone
+		if r.earlier && !has(key) {
+			delete(w.running, key)
+		}
+	}
 }
 
 func (w *Watch) methodOf(t Turn) *Method {
@@ -102,6 +123,9 @@ func (w *Watch) End(key any, failed bool, now time.Time) {
 		return
 	}
 	delete(w.running, key)
+	if r.earlier {
+		return // when it began is not known
+	}
 	took := max(0, now.Sub(r.at))
 	m := w.methodOf(r.turn)
 	m.Busy += took
@@ -148,7 +172,8 @@ type Report struct {
 // A Running turn has not ended.
 type Running struct {
 	Turn
-	For time.Duration
+	For     time.Duration
+	Earlier bool // it began before anybody looked, so it runs for longer than For
 }
 
 // Report returns the counts so far, and keeps the Watch going.
@@ -171,7 +196,7 @@ func (w *Watch) Report(now time.Time) Report {
 		r.Callers = append(r.Callers, Caller{s.key.from, s.key.to, s.count, s.over})
 	}
 	for _, t := range w.running { //arch:order-free they are sorted
-		r.Running = append(r.Running, Running{t.turn, now.Sub(t.at)})
+		r.Running = append(r.Running, Running{t.turn, now.Sub(t.at), t.earlier})
 	}
 	slices.SortFunc(r.Running, func(a, b Running) int {
 		return cmp.Or(cmp.Compare(b.For, a.For), a.Entity.compare(b.Entity))

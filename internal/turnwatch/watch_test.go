@@ -12,10 +12,47 @@ import (
 
 var start = time.Unix(1_700_000_000, 0)
 
+// none is a process without turns.
+type none struct{}
+
+func (none) UnderWay(func(any, Turn)) {}
+func (none) Has(any) bool             { return false }
+
+// hung is a process with turns by key, which are those of its entities.
+type hung map[string]bool
+
+func (h hung) UnderWay(found func(any, Turn)) {
+	for key := range h {
+		found(key, Turn{Entity{"User", key}, "Bid", "client web"})
+	}
+}
+
+func (h hung) Has(key any) bool { return h[key.(string)] }
+
+// TestEarlierTurns: turns that began before anybody looked are reported, and counted nowhere, until
+// they end or another one of their entity has begun.
+func TestEarlierTurns(t *testing.T) {
+	var place atomic.Pointer[Watch]
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	p := hung{"ann": true, "bob": true, "cleo": true, "dora": true}
+	require.Len(t, ReportOf(&place, p, at(0)).Running, 4)
+	w := place.Load()
+	w.End("bob", true, at(1))
+	p["cleo"] = false                                                         // its end came while it was adopted
+	w.Begin("dora", Turn{Entity{"User", "dora"}, "Free", "member n1"}, at(2)) // the earlier one's end did, too
+	w.adopt("dora", Turn{Entity{"User", "dora"}, "Bid", "client web"}, at(2))
+	r := ReportOf(&place, p, at(3))
+	require.Equal(t, []Running{
+		{Turn{Entity{"User", "ann"}, "Bid", "client web"}, 3 * time.Second, true},
+		{Turn{Entity{"User", "dora"}, "Free", "member n1"}, time.Second, false},
+	}, r.Running)
+	require.Len(t, r.Methods, 1, "only the turn that began meanwhile is counted")
+}
+
 func TestWatch(t *testing.T) {
 	var place atomic.Pointer[Watch]
 	require.Nil(t, place.Load())
-	require.Empty(t, ReportOf(&place, start).Methods)
+	require.Empty(t, ReportOf(&place, none{}, start).Methods)
 	w := place.Load()
 	require.NotNil(t, w)
 	ann, bob := Entity{"User", "ann"}, Entity{"User", "bob"}
@@ -27,7 +64,7 @@ func TestWatch(t *testing.T) {
 	}
 	w.Begin("x", Turn{bob, "Free", "member n1"}, at(time.Second))
 	w.Begin("y", Turn{ann, "Free", "member n1"}, at(2*time.Second))
-	r := ReportOf(&place, at(4*time.Second))
+	r := ReportOf(&place, none{}, at(4*time.Second))
 	require.Equal(t, Report{
 		Lasted: 4 * time.Second,
 		Methods: []Method{
@@ -36,13 +73,13 @@ func TestWatch(t *testing.T) {
 		},
 		Entities: []Busy{{ann, 4, 0, 3 * time.Millisecond}, {bob, 1, 0, 0}},
 		Callers:  []Caller{{"client web", ann, 3, 0}, {"member n1", ann, 1, 0}, {"member n1", bob, 1, 0}},
-		Running:  []Running{{Turn{bob, "Free", "member n1"}, 3 * time.Second}, {Turn{ann, "Free", "member n1"}, 2 * time.Second}},
+		Running:  []Running{{Turn{bob, "Free", "member n1"}, 3 * time.Second, false}, {Turn{ann, "Free", "member n1"}, 2 * time.Second, false}},
 	}, r)
 	End(&place, at(4*time.Second+Lasts))
 	require.NotNil(t, place.Load())
 	End(&place, at(5*time.Second+Lasts))
 	require.Nil(t, place.Load(), "nobody asks any more")
-	require.Empty(t, ReportOf(&place, at(time.Minute)).Methods, "it begins anew")
+	require.Empty(t, ReportOf(&place, none{}, at(time.Minute)).Methods, "it begins anew")
 }
 
 // TestWatchIsBounded: whatever is called, the memory of a Watch is bounded.

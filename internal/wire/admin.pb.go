@@ -1532,6 +1532,7 @@ type AdminRunning struct {
 	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
 	From          string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	Nanos         uint64                 `protobuf:"varint,5,opt,name=nanos,proto3" json:"nanos,omitempty"`
+	Earlier       bool                   `protobuf:"varint,6,opt,name=earlier,proto3" json:"earlier,omitempty"` // it began before anybody looked, so it runs for longer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1599,6 +1600,13 @@ func (x *AdminRunning) GetNanos() uint64 {
 		return x.Nanos
 	}
 	return 0
+}
+
+func (x *AdminRunning) GetEarlier() bool {
+	if x != nil {
+		return x.Earlier
+	}
+	return false
 }
 
 // AdminFacts are of the process of a member.
@@ -1942,13 +1950,14 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x14\n" +
 	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\x04R\x04over\"t\n" +
+	"\x04over\x18\x05 \x01(\x04R\x04over\"\x8e\x01\n" +
 	"\fAdminRunning\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
-	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\x87\x03\n" +
+	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\x12\x18\n" +
+	"\aearlier\x18\x06 \x01(\bR\aearlier\"\x87\x03\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +

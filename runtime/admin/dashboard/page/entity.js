@@ -49,7 +49,7 @@ export function entity({ get }) {
       ['Shard', `${story.shard}, epoch ${story.epoch}`],
       ...moves.map((m) => ['Moves', `to ${m.to} since ${duration(m.seconds)}: ${m.phase}; ${m.why}`]),
       ['Load', busy ? `${rate(busy.rate)} turns a second, busy ${percent(busy.busy)} of the time` : 'not among the busiest'],
-      ...running.map((r) => ['Runs', `${r.method} for ${duration(r.seconds)}, called by ${r.from}`]),
+      ...running.map((r) => ['Runs', `${r.method} for ${r.earlier ? 'more than ' : ''}${duration(r.seconds)}, called by ${r.from}`]),
       ...callers.map((c) => ['Called by', `${c.from}, ${rate(c.rate)} times a second`]),
       ['State', story.no_state || (story.state === undefined ? 'is not shown here' : story.active ? 'in memory' : 'passivated')],
     ];

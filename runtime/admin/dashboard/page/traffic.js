@@ -24,7 +24,7 @@ export function traffic() {
   ], { empty: 'No caller stands out.', sort: 'Calls/s', limit: 20 });
   const running = table([
     { title: 'Turn', of: (r) => `${r.type}/${r.id}.${r.method}`, link: (r) => entityLink(r.type, r.id) },
-    { title: 'For', of: (r) => r.seconds, show: duration, number: true, classOf: (r) => `number ${r.seconds > 5 ? 'bad' : 'note'}` },
+    { title: 'For', of: (r) => r.seconds, show: (s, r) => (r.earlier ? '> ' : '') + duration(s), number: true, classOf: (r) => `number ${r.seconds > 5 ? 'bad' : 'note'}` },
     { title: 'At', of: (r) => r.node },
     { title: 'Called by', of: (r) => r.from },
   ], { empty: 'No turn has been running for 100 ms.', sort: 'For', limit: 20 });

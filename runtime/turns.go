@@ -1,0 +1,38 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/turnwatch"
+)
+
+// turnsUnderWay are those of a node, for an operator who has just begun to look: the turns that hang
+// began earlier.
+type turnsUnderWay struct{ node *Node }
+
+// UnderWay visits all entities.
+func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
+	for _, h := range u.node.hosted() {
+		for i := range h.shards {
+			s := &h.shards[i]
+			if _, held := s.Owned(); !held {
+				continue
+			}
+			s.Mu.Lock()
+			for e := range s.Core.UnderWay() {
+				t := turnwatch.Turn{Entity: turnwatch.Entity{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}
+				if c := e.Turn(); c != nil { // else it is a local call's that did not wait
+					if r := inbound(c).encoded.Load(); r != nil {
+						t = r.turn.described()
+					}
+				}
+				found(e, t)
+			}
+			s.Mu.Unlock()
+		}
+	}
+}
+
+// Has reports whether the entity has a turn.
+func (turnsUnderWay) Has(key any) bool { return key.(*region.Entity).Busy() }
