@@ -35,7 +35,7 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	case operator.Events:
 		a.Lines, a.Last = i.node.lines.After(r.After, i.node.driver.maxResult()/2)
 	case operator.Turns:
-		report := turnwatch.ReportOf(&i.node.driver.turns, turnsUnderWay{i.node}, time.Now())
+		report := turnwatch.ReportOf(&i.node.driver.turns, turnsUnderWay(i.node.hosted()), time.Now())
 		a.Turns = &report
 	case operator.Facts:
 		a.Facts = i.facts()

@@ -7,13 +7,13 @@ import (
 	"github.com/shardgen/shardgen/internal/turnwatch"
 )
 
-// turnsUnderWay are those of a node, for an operator who has just begun to look: the turns that hang
-// began earlier.
-type turnsUnderWay struct{ node *Node }
+// turnsUnderWay are those of all shards of a node, for an operator who has just begun to look: the
+// turns that hang began earlier.
+type turnsUnderWay []*host
 
 // UnderWay visits all entities.
 func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
-	for _, h := range u.node.hosted() {
+	for _, h := range u {
 		for i := range h.shards {
 			s := &h.shards[i]
 			if _, held := s.Owned(); !held {

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -44,138 +43,6 @@ var (
 func (a argument) orNone() argument {
 	a.optional = true
 	return a
-}
-
-// options are the values of flags and arguments.
-type options struct {
-	connection
-	cluster   string
-	timeout   time.Duration
-	json      bool
-	node      string
-	kind, id  string
-	method    string
-	arguments string
-	out, from string
-	drop      bool
-	through   string
-	force     bool
-	withdraw  bool
-	follow    bool
-	since     time.Duration
-	every     time.Duration
-	level     slog.Level
-	grep      string
-	rows      int
-	listen    string
-	showState bool
-}
-
-var commands = []command{
-	{
-		name: "status", timeout: 10 * time.Second, run: status,
-		about: "Reports whether the cluster is healthy. It is not if a member is down, is not reachable or does not\nanswer, if a shard has no home, or if a singleton runs nowhere. The exit code is 0 if it is healthy,\nand 1 otherwise.",
-	},
-	{
-		name: "shards", args: []argument{argType.orNone()}, timeout: 10 * time.Second, run: shards,
-		about: "Without TYPE, lists for each type and member how many shards it has. With TYPE, lists each shard.\nEvery member visits its shards for it.",
-	},
-	{
-		name: "where", args: []argument{argType, argID}, timeout: 10 * time.Second, run: where,
-		about: "Prints the home of an entity, active or not: its shard, the member and the epoch, and why the\ncoordinator chose the member. ID is as on the wire: the string itself, or an integer in decimal.",
-	},
-	{
-		name: "counters", timeout: 10 * time.Second, run: counters,
-		about: "Lists the counters of all members, by reason, without those that are 0. They count from the start\nof each process.",
-	},
-	{
-		name: "entity", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entity,
-		about: "Prints what is known of an entity: its home and the reason for it, its shard, its state as JSON if it\nhas such a form, and the lines about it in the logs of the members.",
-	},
-	{
-		name: "moves", timeout: 10 * time.Second, run: moves,
-		about: "Lists the moves of shards under way, how far they are and why they began, and those that have ended\nlately, with the reason if one was given up.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.DurationVar(&o.since, "since", 10*time.Minute, "list moves that ended in the `time` before now")
-		},
-	},
-	{
-		name: "events", run: events,
-		about: "Prints the log lines of all members from level info on, and the coordinator's decisions, in the order\nof time; lines that several members have, once. Members keep the latest 2,048 lines, and as many\ndecisions about single shards.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.BoolVar(&o.follow, "f", false, "go on with the lines that follow, until interrupted")
-			f.DurationVar(&o.since, "since", 0, "print lines of the `time` before now (default all that are kept)")
-			f.TextVar(&o.level, "level", slog.LevelInfo, "print lines of this `level` or above: info, warn or error")
-			f.StringVar(&o.grep, "grep", "", "print lines with this `text`, or of members whose name begins with it")
-		},
-	},
-	{
-		name: "top", run: top,
-		about: "Counts the turns of all members for some seconds and prints the most frequent ones by method, entity\nand caller, and turns that run for more than 100ms. While it counts, a turn costs its member about a\nmicrosecond more. Rates of rare entities and callers are at most slightly too high.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.BoolVar(&o.follow, "f", false, "print it again and again, until interrupted")
-			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted; less than 15s")
-			f.IntVar(&o.rows, "rows", 10, "`number` of lines for methods, entities, callers and turns each")
-		},
-	},
-	{
-		name: "dashboard", run: serveDashboard,
-		about: "Serves a page that shows the cluster live: health, members, shards and their moves, load, log lines,\nand the story of an entity. It has no authentication, so it listens at a loopback address unless told\notherwise; to put it behind your own, mount package runtime/admin/dashboard. It prints its address.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.StringVar(&o.listen, "listen", "127.0.0.1:8181", "`address` to serve at; port 0 chooses one")
-			f.BoolVar(&o.showState, "state", false, "show the state of entities that are looked for, and log each look to stderr")
-		},
-	},
-	{
-		name: "doctor", timeout: 20 * time.Second, run: doctor,
-		about: "Checks the health of all members, their clocks, versions, contracts and store, and the broker's\nmax_payload, and prints what to do about faults. The exit code is 1 if there is one.",
-	},
-	{
-		name: "call", args: []argument{argType, argMethod, argID, argJSON}, timeout: 10 * time.Second, run: call,
-		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
-	},
-	{
-		name: "pin", args: []argument{argType, argID, argNode.orNone()}, timeout: 10 * time.Second, run: pin,
-		about: "Requests a member as the home of the shard of an entity, for good: the shard moves there, and stays\nas long as the member hosts the type. All entities of the shard move with it.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.BoolVar(&o.withdraw, "withdraw", false, "withdraw the request: the type's allocation places the shard again")
-		},
-	},
-	{
-		name: "drain", args: []argument{argNode}, timeout: 10 * time.Minute, run: drain,
-		about: "Makes a member leave, as leave does, and prints how many shards it still has while it gives them away.",
-	},
-	{
-		name: "members", timeout: 10 * time.Second, run: members,
-		about: "Lists the members, the oldest first, as one of them sees the cluster, and where each\nsingleton runs.",
-	},
-	{
-		name: "join", args: []argument{argNode}, timeout: 60 * time.Second, run: join,
-		about: "Commands the process of that name, which was started with Config.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.StringVar(&o.through, "through", "", "comma-separated `names` of nodes to join through (default: the Seeds of its config)")
-		},
-	},
-	{
-		name: "leave", args: []argument{argNode}, timeout: 2 * time.Minute, run: leave,
-		about: "Makes a member give its shards and their state to the others, leave and stop, and waits\nuntil it is no longer a member.",
-	},
-	{
-		name: "down", args: []argument{argNode}, timeout: 10 * time.Second, run: down,
-		about: "Declares a member dead. Its shards are then given to other members: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.BoolVar(&o.force, "force", false, "down it although it is up and reachable: its process has certainly stopped")
-		},
-	},
-	{
-		name: "state", args: []argument{argType, argID.orNone()}, timeout: 10 * time.Second, run: state,
-		about: "Without ID, lists the entities of a type whose state their nodes could not read when they were\ncalled. With ID, prints the entity's state; with -from or -drop sets it, unless it is active.",
-		flags: func(f *flag.FlagSet, o *options) {
-			f.StringVar(&o.out, "o", "", "write the encoded state to `file`: a message as shardgen contract proto describes it")
-			f.StringVar(&o.from, "from", "", "replace the state by the content of `file`; a state that cannot be read is refused")
-			f.BoolVar(&o.drop, "drop", false, "drop the state: the entity's next call finds it fresh")
-		},
-	},
 }
 
 func (c command) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
@@ -250,30 +117,6 @@ func (c command) missing(o *options) error {
 	}
 	return nil
 }
-
-// check is the reason why the options do not fit together.
-func (o *options) check() error {
-	switch {
-	case o.id == "" && (o.drop || o.from != "" || o.out != ""):
-		return errors.New("say which entity")
-	case o.drop && o.from != "":
-		return errors.New("-drop and -from: give one of them")
-	case o.cluster == "":
-		return errors.New("say which -cluster")
-	case o.timeout < 0:
-		return fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
-	case o.since < 0:
-		return fmt.Errorf("-since is %v: want more than 0", o.since)
-	case o.every < 0 || o.every >= turnsKept:
-		return fmt.Errorf("-every is %v: want more than 0, and less than %v", o.every, turnsKept)
-	case o.rows < 0:
-		return fmt.Errorf("-rows is %d: want 0 or more", o.rows)
-	}
-	return nil
-}
-
-// turnsKept is for how long members count turns after they were last asked.
-const turnsKept = 15 * time.Second
 
 func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 	if o.timeout > 0 {

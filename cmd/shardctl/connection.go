@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 
@@ -54,14 +55,14 @@ func (c *connection) complete() error {
 		}
 		c.follow(from)
 	}
-	c.url = or(c.url, defaultURL)
+	c.url = cmp.Or(c.url, defaultURL)
 	return checkOptional("operator", c.name)
 }
 
 // follow takes from a context the values of flags that are not given. Flags that identify the user
 // replace all of the context's that do.
 func (c *connection) follow(from natsContext) {
-	c.url, c.ca, c.tlsFirst = or(c.url, from.URL), or(c.ca, from.CA), from.TLSFirst
+	c.url, c.ca, c.tlsFirst = cmp.Or(c.url, from.URL), cmp.Or(c.ca, from.CA), from.TLSFirst
 	if c.cert == "" {
 		c.cert, c.key = from.Cert, from.Key
 	}

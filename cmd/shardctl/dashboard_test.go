@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/runtime/admin/dashboard"
+	"github.com/shardgen/shardgen/internal/clusterview"
 )
 
 // TestDashboard serves the page of a live cluster, and asks it for all that the page shows.
@@ -42,18 +42,32 @@ func TestDashboard(t *testing.T) {
 		require.Equal(t, http.StatusOK, answer.StatusCode)
 		require.NoError(t, json.NewDecoder(answer.Body).Decode(into))
 	}
-	var cluster dashboard.Cluster
+	var cluster struct {
+		Health  clusterview.Health
+		Members []struct{ Name string }
+		Types   []struct {
+			Name     string
+			Entities int
+		}
+		Events []struct{ Text string }
+	}
 	get("api/cluster", &cluster)
 	require.Equal(t, "shop", cluster.Health.Cluster)
 	require.Len(t, cluster.Members, 2)
 	require.Equal(t, "Account", cluster.Types[0].Name)
 	require.Equal(t, 1, cluster.Types[0].Entities)
 	require.NotEmpty(t, cluster.Events)
-	var shards dashboard.ShardMap
+	var shards struct {
+		First uint32
+		Homes []int
+	}
 	get("api/shards?type=Account", &shards)
 	require.Len(t, shards.Homes, 256)
-	require.NotContains(t, shards.Homes, int16(-1))
-	var ann dashboard.Entity
+	require.NotContains(t, shards.Homes, -1)
+	var ann struct {
+		Shard       uint32
+		Node, State string
+	}
 	get("api/entity?type=Account&id=ann", &ann)
 	require.Equal(t, cluster.Members[shards.Homes[ann.Shard-shards.First]].Name, ann.Node)
 	require.Contains(t, ann.State, `"Balance": 9007199254740993`)

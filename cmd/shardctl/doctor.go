@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -130,7 +131,7 @@ func examinePayload(facts []admin.NodeFact) (found []finding) {
 		}
 		if f.MaxPayload < payloadMin {
 			found = append(found, finding{
-				"payload", false, fmt.Sprintf("%s is connected to %s, which takes %d bytes", f.Node.Name, or(f.Server, "a server"), f.MaxPayload),
+				"payload", false, fmt.Sprintf("%s is connected to %s, which takes %d bytes", f.Node.Name, cmp.Or(f.Server, "a server"), f.MaxPayload),
 				"set max_payload to 1MB or more at every server: calls, states and batches are bounded by it",
 			})
 		}
@@ -141,7 +142,7 @@ func examinePayload(facts []admin.NodeFact) (found []finding) {
 func examineVersions(facts []admin.NodeFact) (found []finding) {
 	at := map[string][]string{}
 	for _, f := range facts {
-		key := fmt.Sprintf("shardgen %s, %s", or(f.Release, "(devel)"), f.Go)
+		key := fmt.Sprintf("shardgen %s, %s", cmp.Or(f.Release, "(devel)"), f.Go)
 		at[key] = append(at[key], f.Node.Name)
 	}
 	if len(at) == 1 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,7 @@ func concerns(attrs, kind, id string) bool {
 
 func printEntityStory(w io.Writer, e jsonEntity) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%s is in shard %d, at %s\nwhy: %s\n", e.Type, e.ID, e.Shard, or(e.Node, "no home"), or(e.Why, "the coordinator has no reason for it"))
+	fmt.Fprintf(&b, "%s/%s is in shard %d, at %s\nwhy: %s\n", e.Type, e.ID, e.Shard, cmp.Or(e.Node, "no home"), cmp.Or(e.Why, "the coordinator has no reason for it"))
 	if e.Active {
 		b.WriteString("it is active\n")
 	} else {
@@ -97,7 +98,7 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 
 // call calls an entity through a gateway.
 func call(ctx context.Context, _ *admin.Client, o *options, w io.Writer) error {
-	caller := or(o.name, "any")
+	caller := cmp.Or(o.name, "any")
 	inbox := "_INBOX." + caller
 	conn, err := nats.Connect(o.url, append(o.connection.options(), nats.CustomInboxPrefix(inbox))...)
 	if err != nil {
@@ -105,7 +106,7 @@ func call(ctx context.Context, _ *admin.Client, o *options, w io.Writer) error {
 	}
 	defer conn.Close()
 	m := nats.NewMsg(fmt.Sprintf("sh.%s.g.%s.%s.%s.%s", o.cluster, caller, o.kind, o.method, transport.EscapeID(o.id)))
-	m.Data = []byte(or(o.arguments, "{}"))
+	m.Data = []byte(cmp.Or(o.arguments, "{}"))
 	m.Header.Set("Content-Type", "application/json")
 	if at, ok := ctx.Deadline(); ok {
 		m.Header.Set("Shard-Timeout", time.Until(at).Truncate(time.Millisecond).String())
@@ -120,7 +121,7 @@ func call(ctx context.Context, _ *admin.Client, o *options, w io.Writer) error {
 	if text := answer.Header.Get("Shard-Error"); text != "" {
 		return fmt.Errorf("%s (outcome: %s)", text, answer.Header.Get("Shard-Outcome"))
 	}
-	_, err = fmt.Fprintf(w, "%s\n", or(string(answer.Data), "{}"))
+	_, err = fmt.Fprintf(w, "%s\n", cmp.Or(string(answer.Data), "{}"))
 	return err
 }
 
@@ -140,6 +141,6 @@ func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if o.withdraw {
 		done = "is placed by its type's allocation again"
 	}
-	_, err = fmt.Fprintf(w, "shard %d of %s/%s, now at %s, %s (shardctl moves shows the move)\n", p.Shard, o.kind, o.id, or(p.Node, "no home"), done)
+	_, err = fmt.Fprintf(w, "shard %d of %s/%s, now at %s, %s (shardctl moves shows the move)\n", p.Shard, o.kind, o.id, cmp.Or(p.Node, "no home"), done)
 	return err
 }

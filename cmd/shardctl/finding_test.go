@@ -26,7 +26,7 @@ var answers = map[string]string{
 	"events -since 30m":            `member removed|downed`,
 	"events -grep n3":              `n3.*(gone|silent|nobody listens)`,
 	"events -level error":          ``,
-	"events -grep told":        `told to request a home.*by=night`,
+	"events -grep told":            `told to request a home.*by=night`,
 	"where Account ann":            `n[12]`,
 	"entity Account ann":           `"Balance":\d+`,
 	"shards Account":               `256|active`,

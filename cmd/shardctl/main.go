@@ -22,13 +22,6 @@ import (
 	"syscall"
 )
 
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
-
 const usage = `usage: shardctl COMMAND -cluster NAME [flags] [ARGUMENT ...]
 
 What is going on
@@ -93,11 +86,4 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	fmt.Fprintf(stderr, "shardctl: unknown command %q\n\n%s", args[0], usage)
 	return exitUsage
-}
-
-func or(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -87,7 +88,7 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	}
 	r := roles[role](*cluster, *name, *store)
 	if *nsc {
-		fmt.Fprint(stdout, r.NSC(or(*name, role)))
+		fmt.Fprint(stdout, r.NSC(cmp.Or(*name, role)))
 		return nil
 	}
 	fmt.Fprint(stdout, r.Server())

@@ -147,7 +147,7 @@ func printShards(w io.Writer, rows []jsonShard) error {
 // nameOf is the name of a member in a table, without its incarnation: a table fits 80 columns.
 func nameOf(node string) string {
 	name, _, _ := strings.Cut(node, "#")
-	return or(name, "(none)")
+	return cmp.Or(name, "(none)")
 }
 
 // where prints the home of an entity, and the reason for it.
@@ -163,7 +163,7 @@ func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	if p.Node == "" {
 		at = "without a home"
 	}
-	_, err = fmt.Fprintf(w, "%s/%s is in shard %d, which is %s\nwhy: %s\n", o.kind, o.id, p.Shard, at, or(p.Why, "the coordinator has no reason for it"))
+	_, err = fmt.Fprintf(w, "%s/%s is in shard %d, which is %s\nwhy: %s\n", o.kind, o.id, p.Shard, at, cmp.Or(p.Why, "the coordinator has no reason for it"))
 	return err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -194,7 +195,7 @@ func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsst
 		for _, t := range types {
 			names = append(names, t.Name)
 		}
-		return nil, fmt.Errorf("type %s is not in the store %s, which has %s", o.kind, o.store, or(strings.Join(names, ", "), "no types"))
+		return nil, fmt.Errorf("type %s is not in the store %s, which has %s", o.kind, o.store, cmp.Or(strings.Join(names, ", "), "no types"))
 	}
 	return types[i : i+1], nil
 }

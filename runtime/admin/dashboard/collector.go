@@ -33,7 +33,7 @@ type collector struct {
 	number  uint64 // of the last event
 
 	latestMu sync.Mutex
-	latest   *Cluster // is not changed any more; nil: there is none
+	latest   *snapshot // is not changed any more; nil: there is none
 }
 
 func newCollector(s source, cluster string) *collector {
@@ -42,7 +42,7 @@ func newCollector(s source, cluster string) *collector {
 
 // look returns the cluster as it was at most a second ago, or longer if it is slow to answer. It
 // returns nil if ctx ends before the first answer.
-func (c *collector) look(ctx context.Context) *Cluster {
+func (c *collector) look(ctx context.Context) *snapshot {
 	last := c.last()
 	if last == nil {
 		select {
@@ -71,18 +71,18 @@ func (c *collector) look(ctx context.Context) *Cluster {
 	return next
 }
 
-func (c *collector) last() *Cluster {
+func (c *collector) last() *snapshot {
 	c.latestMu.Lock()
 	defer c.latestMu.Unlock()
 	return c.latest
 }
 
 // ask asks all questions at the same time.
-func (c *collector) ask(ctx context.Context, last *Cluster) *Cluster {
+func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	ctx = context.WithoutCancel(ctx) // others wait for it, too
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	next := &Cluster{}
+	next := &snapshot{}
 	if last != nil {
 		*next = *last
 	}
@@ -138,12 +138,12 @@ func (c *collector) ask(ctx context.Context, last *Cluster) *Cluster {
 }
 
 // append returns the latest events, in a slice that nobody else has.
-func (c *collector) append(before []Event, events []admin.Event) []Event {
-	all := make([]Event, 0, len(before)+len(events))
+func (c *collector) append(before []eventRow, events []admin.Event) []eventRow {
+	all := make([]eventRow, 0, len(before)+len(events))
 	all = append(all, before...)
 	for _, e := range events {
 		c.number++
-		all = append(all, Event{c.number, e.Time, e.Level.String(), e.Node.Name, len(e.Also), e.Text, e.Attrs})
+		all = append(all, eventRow{c.number, e.Time, e.Level.String(), e.Node.Name, len(e.Also), e.Text, e.Attrs})
 	}
 	return all[max(0, len(all)-eventsKept):]
 }

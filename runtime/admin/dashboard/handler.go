@@ -34,8 +34,8 @@ type Options struct {
 // answerTimeout bounds the questions of one request of a page.
 const answerTimeout = 10 * time.Second
 
-// Handler returns a handler that serves the page at "/", and its data below "/api/". It answers only
-// GET and HEAD, and is safe for concurrent use.
+// Handler returns a handler that serves the page at "/", and its data below "/api/", in a form that is
+// the page's own and may change. It answers only GET and HEAD, and is safe for concurrent use.
 func Handler(c *admin.Client, o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -90,7 +90,7 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 }
 
 // look returns the cluster, or answers that it is not known.
-func (h *handler) look(ctx context.Context, w http.ResponseWriter) *Cluster {
+func (h *handler) look(ctx context.Context, w http.ResponseWriter) *snapshot {
 	now := h.watched.look(ctx)
 	if now == nil {
 		http.Error(w, "the cluster has not answered yet", http.StatusServiceUnavailable)
@@ -103,7 +103,7 @@ func (h *handler) shards(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
 	if now := h.look(ctx, w); now != nil {
-		h.send(w, r, now.shardMap(r.URL.Query().Get("type")))
+		h.send(w, r, now.mapOf(r.URL.Query().Get("type")))
 	}
 }
 
@@ -120,7 +120,7 @@ func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 	if now == nil {
 		return
 	}
-	story := Entity{Type: kind, ID: id, Events: []Event{}}
+	story := entityStory{Type: kind, ID: id, Events: []eventRow{}}
 	place, err := h.source.Where(ctx, kind, id)
 	if err != nil {
 		story.Error = err.Error()
@@ -140,7 +140,7 @@ func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, story)
 }
 
-func (h *handler) showState(ctx context.Context, story *Entity) {
+func (h *handler) showState(ctx context.Context, story *entityStory) {
 	e, err := h.source.State(ctx, story.Type, story.ID)
 	switch {
 	case err != nil:

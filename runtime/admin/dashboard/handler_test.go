@@ -110,7 +110,7 @@ func TestViewersShareTheQuestions(t *testing.T) {
 		for range 10 {
 			viewers.Go(func() {
 				for range 60 {
-					get[Cluster](t, h, "/api/cluster")
+					get[snapshot](t, h, "/api/cluster")
 					time.Sleep(time.Second)
 				}
 			})
@@ -128,36 +128,36 @@ func TestCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
 		h := newHandler(f, Options{Cluster: "shop"})
-		c := get[Cluster](t, h, "/api/cluster")
+		c := get[snapshot](t, h, "/api/cluster")
 		require.Equal(t, []string{"n1", "n2", "n2"}, []string{c.SeenBy, c.Coordinator, c.Members[1].Name})
 		require.Equal(t, "silent", c.Members[1].Evidence)
-		require.Equal(t, []Type{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1}}, c.Types)
-		require.Equal(t, Move{"Cart", 5, "n1", "n2", "fewer shards", "the state is sent", 3}, c.Moves[0])
+		require.Equal(t, []typeRow{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1}}, c.Types)
+		require.Equal(t, moveRow{"Cart", 5, "n1", "n2", "fewer shards", "the state is sent", 3}, c.Moves[0])
 		require.Equal(t, map[string]uint64{"refused": 5}, c.Counters)
 		require.False(t, c.Health.Healthy)
-		require.Equal(t, ShardMap{Type: "Cart", First: 4, Homes: []int16{0, 0, 1, -1}, Moving: []uint32{5, 5}}, get[ShardMap](t, h, "/api/shards?type=Cart"))
-		require.Equal(t, ShardMap{Type: "Boat", Homes: []int16{}, Moving: []uint32{}}, get[ShardMap](t, h, "/api/shards?type=Boat"))
+		require.Equal(t, shardMap{Type: "Cart", First: 4, Homes: []int16{0, 0, 1, -1}, Moving: []uint32{5, 5}}, get[shardMap](t, h, "/api/shards?type=Cart"))
+		require.Equal(t, shardMap{Type: "Boat", Homes: []int16{}, Moving: []uint32{}}, get[shardMap](t, h, "/api/shards?type=Boat"))
 
 		// A page asks for what is new.
 		require.Len(t, c.Events, 3)
 		time.Sleep(2 * time.Second)
-		c = get[Cluster](t, h, fmt.Sprint("/api/cluster?after=", c.Events[2].Number))
+		c = get[snapshot](t, h, fmt.Sprint("/api/cluster?after=", c.Events[2].Number))
 		require.Equal(t, "line 4", c.Events[0].Text)
 		require.Len(t, c.Events, 3)
-		require.Len(t, get[Cluster](t, h, "/api/cluster").Events, 6)
-		require.Empty(t, get[Cluster](t, h, "/api/cluster?after=18446744073709551615").Events)
+		require.Len(t, get[snapshot](t, h, "/api/cluster").Events, 6)
+		require.Empty(t, get[snapshot](t, h, "/api/cluster?after=18446744073709551615").Events)
 
 		// What was known stays while the cluster does not answer.
 		err := errors.New("no process of this cluster answers")
 		f.failed.Store(&err)
 		time.Sleep(2 * time.Second)
-		c = get[Cluster](t, h, "/api/cluster")
+		c = get[snapshot](t, h, "/api/cluster")
 		require.Equal(t, err.Error(), c.Error)
 		require.Len(t, c.Members, 2)
 		require.Equal(t, []string{err.Error()}, c.Health.Wrong)
 		f.failed.Store(nil)
 		time.Sleep(2 * time.Second)
-		require.Empty(t, get[Cluster](t, h, "/api/cluster").Error)
+		require.Empty(t, get[snapshot](t, h, "/api/cluster").Error)
 	})
 }
 
@@ -165,10 +165,10 @@ func TestEventsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHandler(&fake{}, Options{})
 		for range eventsKept {
-			get[Cluster](t, h, "/api/cluster?after=18446744073709551615")
+			get[snapshot](t, h, "/api/cluster?after=18446744073709551615")
 			time.Sleep(2 * time.Second)
 		}
-		events := get[Cluster](t, h, "/api/cluster").Events
+		events := get[snapshot](t, h, "/api/cluster").Events
 		require.Len(t, events, eventsKept)
 		require.Equal(t, fmt.Sprint("line ", 3*(eventsKept+1)), events[eventsKept-1].Text)
 	})
@@ -179,14 +179,14 @@ func TestEntity(t *testing.T) {
 		var lines bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&lines, nil))
 		without, with := newHandler(&fake{}, Options{Logger: log}), newHandler(&fake{}, Options{Logger: log, State: true})
-		story := get[Entity](t, without, "/api/entity?type=Cart&id=ann")
+		story := get[entityStory](t, without, "/api/entity?type=Cart&id=ann")
 		require.Equal(t, []any{"n1", "1.1", "", ""}, []any{story.Node, story.Epoch, story.State, story.NoState})
 		require.Len(t, story.Events, 3)
 		require.Empty(t, lines.String())
-		story = get[Entity](t, with, "/api/entity?type=Cart&id=ann")
+		story = get[entityStory](t, with, "/api/entity?type=Cart&id=ann")
 		require.Equal(t, "{\n  \"Total\": 9007199254740993\n}", story.State)
 		require.Contains(t, lines.String(), "kind=Cart entity=ann to=192.0.2.1")
-		require.Contains(t, get[Entity](t, with, "/api/entity?type=Boat&id=ann").Error, "no member hosts Boat")
+		require.Contains(t, get[entityStory](t, with, "/api/entity?type=Boat&id=ann").Error, "no member hosts Boat")
 		w := httptest.NewRecorder()
 		with.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/entity?type=Cart", nil))
 		require.Equal(t, http.StatusBadRequest, w.Code)

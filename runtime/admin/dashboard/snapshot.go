@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Cluster is the answer of /api/cluster. Fields are added, never changed.
-type Cluster struct {
+// A snapshot is the answer of /api/cluster.
+type snapshot struct {
 	Health clusterview.Health `json:"health"`
 	// Error is why the latest question failed; the rest is older then.
 	Error       string             `json:"error,omitempty"`
@@ -20,18 +20,18 @@ type Cluster struct {
 	SeenBy      string             `json:"seen_by"`
 	Leader      string             `json:"leader"`
 	Coordinator string             `json:"coordinator"`
-	Members     []Member           `json:"members"` // in the order of their numbers in shard maps
-	Types       []Type             `json:"types"`
-	Singletons  []Singleton        `json:"singletons"`
-	Moves       []Move             `json:"moves"`
+	Members     []memberRow        `json:"members"` // in the order of their numbers in shard maps
+	Types       []typeRow          `json:"types"`
+	Singletons  []singletonRow     `json:"singletons"`
+	Moves       []moveRow          `json:"moves"`
 	Rates       *clusterview.Rates `json:"rates,omitempty"`
 	Counters    map[string]uint64  `json:"counters"`
-	Events      []Event            `json:"events"` // the oldest first
-	maps        map[string]ShardMap
+	Events      []eventRow         `json:"events"` // the oldest first
+	maps        map[string]shardMap
 }
 
-// A Member is a row of the members' table.
-type Member struct {
+// A memberRow is a row of the members' table.
+type memberRow struct {
 	Name        string   `json:"name"`
 	Incarnation string   `json:"incarnation"`
 	Status      string   `json:"status"`
@@ -46,8 +46,8 @@ type Member struct {
 	address     transport.Address
 }
 
-// A Type is a row of the types' table.
-type Type struct {
+// A typeRow is a row of the types' table.
+type typeRow struct {
 	Name     string `json:"name"`
 	Shards   int    `json:"shards"`
 	Homeless int    `json:"homeless"`
@@ -56,15 +56,15 @@ type Type struct {
 	Active   int    `json:"active"`
 }
 
-// A Singleton is a row of the singletons' table.
-type Singleton struct {
+// A singletonRow is a row of the singletons' table.
+type singletonRow struct {
 	Name string `json:"name"`
 	Node string `json:"node,omitempty"`
 	Why  string `json:"why,omitempty"`
 }
 
-// A Move is a move of a shard that is under way.
-type Move struct {
+// A moveRow is a move of a shard that is under way.
+type moveRow struct {
 	Type    string  `json:"type"`
 	Shard   uint32  `json:"shard"`
 	From    string  `json:"from"`
@@ -74,8 +74,8 @@ type Move struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// An Event is a log line of members.
-type Event struct {
+// An eventRow is a log line of members.
+type eventRow struct {
 	Number uint64    `json:"number"` // of the handler's; higher than those of its earlier lives
 	Time   time.Time `json:"time"`
 	Level  string    `json:"level"`
@@ -85,8 +85,8 @@ type Event struct {
 	Attrs  string    `json:"attrs"`
 }
 
-// A ShardMap is the answer of /api/shards: the home of each shard of a type.
-type ShardMap struct {
+// A shardMap is the answer of /api/shards: the home of each shard of a type.
+type shardMap struct {
 	Type   string   `json:"type"`
 	First  uint32   `json:"first"`  // number of the first shard
 	Homes  []int16  `json:"homes"`  // indexes into Members; -1: none
@@ -96,63 +96,63 @@ type ShardMap struct {
 // noHome is the index of a shard without a home.
 const noHome = -1
 
-// An Entity is the answer of /api/entity.
-type Entity struct {
-	Type    string  `json:"type"`
-	ID      string  `json:"id"`
-	Error   string  `json:"error,omitempty"`
-	Shard   uint32  `json:"shard"`
-	Node    string  `json:"node"`
-	Epoch   string  `json:"epoch"`
-	Why     string  `json:"why"`
-	Active  bool    `json:"active"`
-	State   string  `json:"state,omitempty"`    // indented JSON
-	NoState string  `json:"no_state,omitempty"` // why it is not shown
-	Events  []Event `json:"events"`
+// An entityStory is the answer of /api/entity.
+type entityStory struct {
+	Type    string     `json:"type"`
+	ID      string     `json:"id"`
+	Error   string     `json:"error,omitempty"`
+	Shard   uint32     `json:"shard"`
+	Node    string     `json:"node"`
+	Epoch   string     `json:"epoch"`
+	Why     string     `json:"why"`
+	Active  bool       `json:"active"`
+	State   string     `json:"state,omitempty"`    // indented JSON
+	NoState string     `json:"no_state,omitempty"` // why it is not shown
+	Events  []eventRow `json:"events"`
 }
 
 // eventsAfter returns the events behind a number.
-func (c *Cluster) eventsAfter(number uint64) []Event {
+func (c *snapshot) eventsAfter(number uint64) []eventRow {
 	i := sort.Search(len(c.Events), func(i int) bool { return c.Events[i].Number > number })
 	return c.Events[i:]
 }
 
-// shardMap returns the map of a type; one without shards if it is unknown.
-func (c *Cluster) shardMap(kind string) ShardMap {
+// mapOf returns the map of a type; one without shards if it is unknown.
+func (c *snapshot) mapOf(kind string) shardMap {
 	if m, ok := c.maps[kind]; ok {
 		return m
 	}
-	return ShardMap{Type: kind, Homes: []int16{}, Moving: []uint32{}}
+	return shardMap{Type: kind, Homes: []int16{}, Moving: []uint32{}}
 }
 
 // setMembers takes a view.
-func (c *Cluster) setMembers(v admin.View) {
+func (c *snapshot) setMembers(v admin.View) {
 	c.SeenBy, c.Leader, c.Coordinator = v.Self.Name, v.Leader.Name, v.Coordinator.Name
-	c.Members, c.Singletons = []Member{}, []Singleton{}
+	c.Members, c.Singletons = []memberRow{}, []singletonRow{}
 	for _, m := range v.Members {
-		c.Members = append(c.Members, Member{
+		c.Members = append(c.Members, memberRow{
 			Name: m.Name, Incarnation: strings.TrimPrefix(m.Address.String(), m.Name+"#"), Status: m.Status.String(), Reachable: m.Reachable, Evidence: m.Evidence,
 			Age: m.Age, Roles: append([]string{}, m.Roles...), Hosts: append([]string{}, m.Hosts...), address: m.Address,
 		})
 	}
 	for _, s := range v.Singletons {
-		c.Singletons = append(c.Singletons, Singleton{s.Kind, s.Node.Name, s.Why})
+		c.Singletons = append(c.Singletons, singletonRow{s.Kind, s.Node.Name, s.Why})
 	}
 }
 
 // setShards takes the answers of members, behind setMembers.
-func (c *Cluster) setShards(all []admin.NodeShards) {
-	types := map[string]*Type{}
-	c.maps = map[string]ShardMap{}
+func (c *snapshot) setShards(all []admin.NodeShards) {
+	types := map[string]*typeRow{}
+	c.maps = map[string]shardMap{}
 	for _, n := range all {
 		for _, t := range n.Types {
 			row := types[t.Kind]
 			if row == nil {
-				row = &Type{Name: t.Kind}
+				row = &typeRow{Name: t.Kind}
 				types[t.Kind] = row
 			}
 			if m := c.maps[t.Kind]; len(m.Homes) < int(t.Shards) {
-				m = ShardMap{Type: t.Kind, First: t.Shards, Homes: make([]int16, t.Shards), Moving: []uint32{}}
+				m = shardMap{Type: t.Kind, First: t.Shards, Homes: make([]int16, t.Shards), Moving: []uint32{}}
 				for i := range m.Homes {
 					m.Homes[i] = noHome
 				}
@@ -164,7 +164,7 @@ func (c *Cluster) setShards(all []admin.NodeShards) {
 		}
 	}
 	for _, n := range all {
-		at := slices.IndexFunc(c.Members, func(m Member) bool { return m.address == n.Node })
+		at := slices.IndexFunc(c.Members, func(m memberRow) bool { return m.address == n.Node })
 		if at < 0 {
 			continue
 		}
@@ -175,14 +175,14 @@ func (c *Cluster) setShards(all []admin.NodeShards) {
 			c.addHeld(int16(at), t, types[t.Kind])
 		}
 	}
-	c.Types = []Type{}
+	c.Types = []typeRow{}
 	for _, name := range clusterview.SortedKeys(types) {
 		c.Types = append(c.Types, *types[name])
 	}
 }
 
 // addHeld adds the shards of one member.
-func (c *Cluster) addHeld(at int16, t admin.Type, row *Type) {
+func (c *snapshot) addHeld(at int16, t admin.Type, row *typeRow) {
 	m := c.maps[t.Kind]
 	for _, s := range t.Held {
 		row.Waiting += int(s.Waiting)
@@ -204,14 +204,14 @@ func (c *Cluster) addHeld(at int16, t admin.Type, row *Type) {
 	c.maps[t.Kind] = m
 }
 
-func (c *Cluster) setMoves(all []admin.Move) {
-	c.Moves = []Move{}
+func (c *snapshot) setMoves(all []admin.Move) {
+	c.Moves = []moveRow{}
 	for _, m := range all {
-		c.Moves = append(c.Moves, Move{m.Kind, m.Shard, m.From.Name, m.To.Name, m.Why, m.Phase, m.For.Seconds()})
+		c.Moves = append(c.Moves, moveRow{m.Kind, m.Shard, m.From.Name, m.To.Name, m.Why, m.Phase, m.For.Seconds()})
 	}
 }
 
-func (c *Cluster) setCounters(all []admin.NodeCounters) {
+func (c *snapshot) setCounters(all []admin.NodeCounters) {
 	c.Counters = map[string]uint64{}
 	for _, n := range all {
 		for reason, count := range n.Counters { //arch:order-free they are added

@@ -120,7 +120,8 @@ func (s *scene) text(selector string) string {
 func (s *scene) shows(selector string, texts ...string) {
 	s.t.Helper()
 	got := ""
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	end := time.After(30 * time.Second)
+	for again := time.Tick(50 * time.Millisecond); ; {
 		got = s.text(selector)
 		missing := ""
 		for _, text := range texts {
@@ -131,7 +132,9 @@ func (s *scene) shows(selector string, texts ...string) {
 		if missing == "" {
 			return
 		}
-		if time.Now().After(end) {
+		select {
+		case <-again:
+		case <-end:
 			s.picture("failed")
 			s.t.Fatalf("%s does not show %q:\n%s", selector, missing, got)
 		}
@@ -166,13 +169,14 @@ func (s *scene) load() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var calling sync.WaitGroup
 	calling.Go(func() {
+		pace := time.Tick(2 * time.Millisecond)
 		for i := 0; ctx.Err() == nil; i++ {
 			_, _ = accounts.Ref(hot).Add(ctx, 1)
 			_, _ = accounts.Ref(fmt.Sprint("other-", i%50)).Get(ctx)
 			if i%10 == 0 {
 				_ = accounts.Ref("poor").Fail(ctx)
 			}
-			time.Sleep(2 * time.Millisecond) // the load, not a wait
+			<-pace
 		}
 	})
 	s.t.Cleanup(func() {
