@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 const (
 	rules = "../../deploy/prometheus/alerts.yaml"
+	board = "../../deploy/grafana/shardgen.json"
 	page  = "../../docs/guide/alerts.md"
 )
 
@@ -26,6 +28,35 @@ func TestAlertsHaveSections(t *testing.T) {
 		}
 		if !strings.Contains(yaml, "page: docs/guide/alerts.md#"+strings.ToLower(a[1])+"\n") {
 			t.Errorf("%s does not name its section", a[1])
+		}
+	}
+}
+
+// TestBoard: the dashboard for Grafana is JSON, and its panels have numbers of their own and do not overlap.
+func TestBoard(t *testing.T) {
+	var b struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			GridPos struct{ X, Y, W, H int }
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, board)), &b); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Panels) == 0 {
+		t.Fatal("there are no panels")
+	}
+	for i, p := range b.Panels {
+		if p.Title == "" || len(p.Targets) == 0 || p.GridPos.X+p.GridPos.W > 24 {
+			t.Errorf("panel %d (%s) has no title or target, or is too wide", p.ID, p.Title)
+		}
+		for _, o := range b.Panels[:i] {
+			a, c := p.GridPos, o.GridPos
+			if p.ID == o.ID || a.X < c.X+c.W && c.X < a.X+a.W && a.Y < c.Y+c.H && c.Y < a.Y+a.H {
+				t.Errorf("panels %q and %q have one number or place", p.Title, o.Title)
+			}
 		}
 	}
 }

@@ -47,9 +47,15 @@ func TestNumbersAgree(t *testing.T) {
 	if got := sum(t, metrics, "shardgen_members"); got != 3 {
 		t.Errorf("%v members, want 3", got)
 	}
-	for _, used := range regexp.MustCompile(`\b(?:shardgen|rpc)_\w+_(?:ready|unreachable|members|waiting|total|count)\b`).FindAllString(read(t, rules), -1) {
-		if !strings.Contains(metrics, "\n"+used) {
-			t.Errorf("an alert uses %s, which is not served", used)
+	for _, user := range []string{rules, board} {
+		used := regexp.MustCompile(`\b(?:shardgen_(?:process|members|shards|entities|calls|events)|rpc_\w+_seconds)\w*`).FindAllString(read(t, user), -1)
+		if len(used) < 8 {
+			t.Errorf("%s uses only %v", user, used)
+		}
+		for _, name := range used {
+			if !strings.Contains(metrics, "\n"+name+"{") && !strings.Contains(metrics, "\n"+name+" ") {
+				t.Errorf("%s uses %s, which is not served", user, name)
+			}
 		}
 	}
 }
