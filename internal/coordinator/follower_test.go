@@ -148,3 +148,20 @@ func TestFollowerDropsPartsOfAnotherTable(t *testing.T) {
 		t.Errorf("got %v, want the table of both parts", next)
 	}
 }
+
+// TestFollowerCountsPartsOfOneDifference: parts that do not say the same about their table are not of one.
+func TestFollowerCountsPartsOfOneDifference(t *testing.T) {
+	f := NewFollower(false)
+	f.Step(t0, node("a"), TableStatus{versionOf(1, 0)})
+	part := func(n, of uint32) *placement.Table {
+		table := tableOf(1, 1, node("b"))
+		table.From, table.Full, table.Part, table.Parts = placement.Version{}, true, n, of
+		table.Entries[0].Shard = 2 + n
+		return f.Step(t0, node("a"), table).Table
+	}
+	for _, p := range [][2]uint32{{0, 2}, {1, 3}, {2, 3}} {
+		if next := part(p[0], p[1]); next != nil {
+			t.Fatalf("after part %d of %d: got %v, want no table", p[0], p[1], next)
+		}
+	}
+}

@@ -31,3 +31,16 @@ func TestCheckPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestFulfil: wishes are fulfilled up to a limit, and counted in the homes for the strategy.
+func TestFulfil(t *testing.T) {
+	a, b := node("a"), node("b")
+	homes := []placement.Load{{Node: a, Shards: 3, Total: 5}, {Node: b, Shards: 1, Total: 2}}
+	wishes := []wish{{a, placement.Transfer{Shard: 4, To: b}}, {a, placement.Transfer{Shard: 5, To: b}}}
+	if got := fulfil(wishes, homes, 1); len(got) != 1 || got[0] != wishes[0].Transfer {
+		t.Errorf("got %v, want the first", got)
+	}
+	if homes[0].Shards != 2 || homes[0].Total != 4 || homes[1].Shards != 2 || homes[1].Total != 3 {
+		t.Errorf("got loads %+v after one shard went from a to b", homes)
+	}
+}

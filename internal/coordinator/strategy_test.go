@@ -64,10 +64,14 @@ func TestConfigIsChecked(t *testing.T) {
 		t.Errorf("the defaults are refused: %v", err)
 	}
 	for name, change := range map[string]func(*Config){
-		"no self":           func(c *Config) { c.Self = transport.Address{} },
-		"no term":           func(c *Config) { c.Term = placement.Term{} },
-		"negative minimum":  func(c *Config) { c.MinMembers = -1 },
-		"negative interval": func(c *Config) { c.ResendInterval = -1 },
+		"no self":            func(c *Config) { c.Self = transport.Address{} },
+		"no term":            func(c *Config) { c.Term = placement.Term{} },
+		"negative minimum":   func(c *Config) { c.MinMembers = -1 },
+		"negative moves":     func(c *Config) { c.MaxMoves = -1 },
+		"negative leaving":   func(c *Config) { c.MaxLeaveMoves = -1 },
+		"negative interval":  func(c *Config) { c.ResendInterval = -1 },
+		"negative rebalance": func(c *Config) { c.RebalanceInterval = -1 },
+		"negative status":    func(c *Config) { c.StatusInterval = -1 },
 	} {
 		c := good
 		change(&c)

@@ -200,6 +200,17 @@ func TestRefusal(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("count %d", Ignored), s.did[len(s.did)-1])
 }
 
+// TestRefusedCall: a call that the peer refused is answered; one for which nobody waits counts as a tell.
+func TestRefusedCall(t *testing.T) {
+	s := newStage()
+	c, id := s.calls.Open(0, 0)
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, ID: id, Code: wire.CodeOverloaded, Text: []byte("full")})
+	require.Equal(t, &pending.Result{Code: wire.CodeOverloaded, Text: "full"}, c.Result())
+	require.Empty(t, s.did)
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, ID: id, Code: wire.CodeOverloaded})
+	require.Equal(t, []string{"tell refused"}, s.did)
+}
+
 // TestDepartureWaitsForATable: a process that has left waits for homes of the calls that it
 // holds, but not for long.
 func TestDepartureWaitsForATable(t *testing.T) {

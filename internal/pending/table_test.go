@@ -186,3 +186,13 @@ func TestCompleteSent(t *testing.T) {
 	require.Same(t, lost, s, "it is not in the table any more")
 	require.Equal(t, uint64(1), seq)
 }
+
+// TestCompleteAll: all calls are answered, of a table without any, too.
+func TestCompleteAll(t *testing.T) {
+	table := newTable()
+	require.Zero(t, table.CompleteAll(Result{Code: Expired}))
+	c, id := table.Open(0, 0)
+	require.Equal(t, 1, table.CompleteAll(Result{Code: Expired}))
+	require.False(t, table.Waits(id))
+	require.Equal(t, Expired, c.Result().Code)
+}

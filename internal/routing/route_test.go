@@ -223,6 +223,18 @@ func TestHomeThatIsHere(t *testing.T) {
 	require.Equal(t, h.sessions[node("b")], h.Target().Session)
 }
 
+// TestHomeThatIsNotHere: where the table is wrong about this process, calls wait for another table.
+func TestHomeThatIsNotHere(t *testing.T) {
+	h := newHost()
+	h.hold(1)
+	h.Learn(node("self"), at(1), false)
+	require.Equal(t, 1, h.Core.Held())
+	require.Equal(t, 1, h.taken)
+	h.Learn(node("b"), at(2), false)
+	require.Zero(t, h.Core.Held())
+	require.Contains(t, h.take(), "publish to b")
+}
+
 // TestHomeWithoutSession: a home whose session is gone gets nothing, and another is asked for.
 func TestHomeWithoutSession(t *testing.T) {
 	h := newHost()

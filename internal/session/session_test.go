@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -369,4 +370,16 @@ func TestUnreached(t *testing.T) {
 	a.Flush()
 	a.Bounced(a.token)
 	require.True(t, a.Unreached())
+}
+
+// TestRouteAwaitsOnce: a route that waits for acknowledgements is told once, however often it asks.
+func TestRouteAwaitsOnce(t *testing.T) {
+	a, _ := pair(t)
+	var first, second routing.Route
+	for range 2 {
+		a.AwaitLocked(&first)
+		a.AwaitLocked(&second)
+	}
+	_, stopped := a.Close(false)
+	require.Equal(t, []*routing.Route{&first, &second}, stopped)
 }
