@@ -1,0 +1,104 @@
+package otlp
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/confignet"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/shardgen/shardgen/examples/auction"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardotel"
+	"github.com/shardgen/shardgen/shardtest"
+)
+
+// receive starts the Collector's receiver of OTLP over gRPC, and returns its address and what it
+// receives.
+func receive(t *testing.T) (address string, sink *consumertest.TracesSink) {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address = free.Addr().String()
+	require.NoError(t, free.Close())
+	sink = new(consumertest.TracesSink)
+	factory := otlpreceiver.NewFactory()
+	config := factory.CreateDefaultConfig().(*otlpreceiver.Config)
+	config.Protocols.GRPC.GetOrInsertDefault().NetAddr = confignet.AddrConfig{Transport: confignet.TransportTypeTCP, Endpoint: address}
+	r, err := factory.CreateTraces(t.Context(), receivertest.NewNopSettings(factory.Type()), config, sink)
+	require.NoError(t, err)
+	require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
+	t.Cleanup(func() { require.NoError(t, r.Shutdown(t.Context())) })
+	return address, sink
+}
+
+// TestTracesArrive: while a node is killed, each call of a program is a span that the receiver has, and
+// each turn is in the trace of its call.
+func TestTracesArrive(t *testing.T) {
+	address, sink := receive(t)
+	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithInsecure())
+	require.NoError(t, err)
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(1<<16)))
+	telemetry, err := shardotel.New(shardotel.Options{
+		Tracers: tracers, Meters: sdkmetric.NewMeterProvider(), Propagator: propagation.TraceContext{},
+	})
+	require.NoError(t, err)
+	cluster := shardtest.New(t, shardtest.Config(func(c *shard.Config) {
+		c.Interceptors = []shard.Interceptor{telemetry.Caller()}
+	}), shardtest.Host(func(n *shard.Node) error {
+		return auction.HostWith(n, shard.Intercept(telemetry.Host()))
+	}))
+	users := auction.NewUserClient(cluster.Client())
+	const calls, victim = 600, "n2"
+	for i := range calls {
+		if i == calls/2 {
+			cluster.Kill(victim)
+		}
+		require.NoError(t, users.Ref(fmt.Sprint("user-", i%50), shard.Timeout(time.Minute)).Deposit(t.Context(), 1))
+	}
+	require.NoError(t, tracers.Shutdown(t.Context()))
+
+	type id struct {
+		trace pcommon.TraceID
+		span  pcommon.SpanID
+	}
+	made, turns := map[id]bool{}, []ptrace.Span{}
+	for _, batch := range sink.AllTraces() {
+		for _, r := range batch.ResourceSpans().All() {
+			for _, scope := range r.ScopeSpans().All() {
+				for _, s := range scope.Spans().All() {
+					require.Equal(t, "User/Deposit", s.Name())
+					require.Less(t, s.StartTimestamp(), s.EndTimestamp())
+					if s.Kind() == ptrace.SpanKindServer {
+						turns = append(turns, s)
+						continue
+					}
+					require.Equal(t, ptrace.SpanKindClient, s.Kind())
+					require.Equal(t, ptrace.StatusCodeUnset, s.Status().Code())
+					made[id{s.TraceID(), s.SpanID()}] = true
+				}
+			}
+		}
+	}
+	require.Len(t, made, calls, "a span for each call of the program")
+	called := map[id]bool{}
+	for _, s := range turns {
+		call := id{s.TraceID(), s.ParentSpanID()}
+		require.True(t, made[call], "a turn has no call")
+		called[call] = true
+	}
+	require.Len(t, called, calls, "each call has run")
+	t.Logf("%d calls, %d turns", len(made), len(turns))
+}
