@@ -1,7 +1,7 @@
 // Command metrics runs three nodes and a client in one process, with auctions at which the client
 // bids, and serves their metrics for Prometheus at /metrics.
 //
-//	metrics [-listen 127.0.0.1:9464] [-rate 200] [-for 1m]
+//	metrics [-listen 127.0.0.1:9464] [-rate 200] [-for 1m] [-kill 30s]
 //
 // After the time it prints how many calls the client made, to compare them with what Prometheus
 // has, and exits with 1 if one of them failed:
@@ -43,6 +43,7 @@ func main() {
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:9464", "`address` on which metrics are served")
 	flag.IntVar(&o.rate, "rate", 200, "`calls` a second")
 	flag.DurationVar(&o.lasts, "for", time.Minute, "how `long` the client calls")
+	flag.DurationVar(&o.kill, "kill", 0, "end a node without a word after this `time` (default: never)")
 	flag.Parse()
 	if o.rate < 1 || o.lasts <= 0 {
 		fmt.Fprintln(os.Stderr, "metrics: want at least one call a second, and some time")
@@ -59,6 +60,7 @@ type options struct {
 	listen string
 	rate   int
 	lasts  time.Duration
+	kill   time.Duration
 }
 
 func run(ctx context.Context, o options, out io.Writer) error {
@@ -87,6 +89,9 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := c.start(ctx); err != nil {
 		return err
 	}
+	if o.kill > 0 {
+		defer time.AfterFunc(o.kill, func() { _ = c.nodes[2].Close() }).Stop()
+	}
 	calls, failed := bid(ctx, auction.NewAuctionClient(c.conn), auction.NewUserClient(c.conn), o)
 	_, err = fmt.Fprintf(out, "calls=%d failed=%d\n", calls, failed)
 	if err == nil && failed > 0 {
@@ -99,6 +104,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 type cluster struct {
 	telemetry *shardotel.Telemetry
 	conn      *shard.Conn
+	nodes     []*shard.Node
 	ends      []func() // in the order in which they were begun
 }
 
@@ -150,6 +156,7 @@ func (c *cluster) start(ctx context.Context) error {
 // has one node, as a rule.
 func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	n := shard.New(config)
+	c.nodes = append(c.nodes, n)
 	c.ends = append(c.ends, func() { _ = n.Close() })
 	if err := auction.HostWith(n, shard.Intercept(c.telemetry.Host())); err != nil {
 		return err

@@ -60,15 +60,16 @@ func TestNumbersAgree(t *testing.T) {
 	}
 }
 
-// lastLine calls a function before what is written is there.
+// lastLine calls a function when the last line is written, while the program still serves.
 type lastLine struct {
 	text  bytes.Buffer
 	ended func()
 }
 
 func (l *lastLine) Write(p []byte) (int, error) {
+	n, err := l.text.Write(p)
 	l.ended()
-	return l.text.Write(p)
+	return n, err
 }
 
 func scrape(t *testing.T, address string) string {
