@@ -71,6 +71,8 @@ type driver struct {
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil
 	limits   durable.Limits       // of its durable shards; tests have other ones than the defaults
+	// checksReads says whether methods marked //shard:read are held to it.
+	checksReads bool
 
 	lost   lostTells
 	seldom seldom
@@ -116,7 +118,7 @@ type controlPlane interface {
 
 func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
 	drv := &driver{
-		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
+		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl, checksReads: checksReads(),
 	}
 	drv.group.Init()
 	drv.budget = region.NewBudget(cfg.BufferBytes)

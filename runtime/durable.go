@@ -10,32 +10,12 @@ import (
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
 )
-
-// durableShards is the default number of shards of a durable type. Commits of one shard
-// are appended together, so few shards allow more commits a second than many.
-const durableShards = 64
-
-// forgottenFirst and forgottenRest are the times of a shard's walks through its records, for a type
-// without a ttl: only those of entities that were forgotten may be left over.
-const (
-	forgottenFirst = time.Hour
-	forgottenRest  = 24 * time.Hour
-)
-
-// sweepOf returns the walks through a shard's records for a type with a ttl, or 0.
-func sweepOf(ttl time.Duration) durablehost.Sweep {
-	if ttl > 0 {
-		return durablehost.Sweep{On: true}
-	}
-	return durablehost.Sweep{On: true, First: forgottenFirst, Rest: forgottenRest}
-}
 
 // durableShard is a hosted shard of a durable type, with its tenure in the store.
 type durableShard struct {
@@ -256,9 +236,8 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 		}
 	}
 	r.tenure = tenure
-	read := s.host.desc.Reads[string(c.Method)]
-	r.read = read
-	if c.hasCommand() && !read {
+	r.read = s.host.desc.Reads[string(c.Method)]
+	if c.hasCommand() && !r.read {
 		if a, ok := d.admit(r, e, c); !ok {
 			return a
 		}
@@ -302,7 +281,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 	}
 	r.seen = active.last
 	a := runMethod(s, &r.encodedTurn, e, c, method)
-	a = d.settle(r, e, active, a, read && !active.woken)
+	a = d.settle(r, e, active, a, r.read && !active.woken)
 	settled = true
 	return a
 }
@@ -334,6 +313,31 @@ func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope
 func (d *durableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
 	return a != nil && a.ready && !a.woken && e.Value != nil && a.tenure == d.Current() && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
+}
+
+// checkRead returns the error of a turn on its caller's goroutine whose method is marked
+// //shard:read and has changed the entity. The change is dropped with the activation.
+func (d *durableShard) checkRead(e *region.Entity, method string) error {
+	a := d.entity(e)
+	if a == nil || e.Value == nil { // the shard was lost meanwhile
+		return nil
+	}
+	state, err := d.encode(e.Value, e.State)
+	if err == nil {
+		_, err = takeEvents(&d.hosted.host.desc, e.Value, a.state, state, true, e.ID)
+	}
+	if err == nil && !bytes.Equal(state, a.state) {
+		err = d.wrote(e, method)
+	}
+	if err != nil {
+		d.drop(nil, e)
+	}
+	return err
+}
+
+// wrote is the error of a method that is marked //shard:read and has changed the state.
+func (d *durableShard) wrote(e *region.Entity, method string) error {
+	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
 // Before its deadline a call is told why it waits for the store: by a tenth of the time that
@@ -429,7 +433,8 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	}
 	forget := r.turn.flags.Load()&forgetAfter != 0
 	var state []byte
-	if !read || invariant.Enabled {
+	checked := read && s.driver().checksReads
+	if !read || checked {
 		var err error
 		if state, err = d.encode(e.Value, e.State); err != nil {
 			d.drop(r, e)
@@ -438,9 +443,9 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	}
 	tells := r.tells.take()
 	changed := !read && (!bytes.Equal(state, active.state) || len(tells) > 0)
-	if read && invariant.Enabled && !bytes.Equal(state, active.state) {
+	if checked && !bytes.Equal(state, active.state) {
 		d.drop(r, e)
-		return d.refused(r, a, fmt.Sprintf("%s/%s: a method marked //shard:read has changed the state", s.ID.Kind, clip(e.ID)))
+		return d.refused(r, a, d.wrote(e, r.turn.method).Error())
 	}
 	events, err := takeEvents(&s.host.desc, e.Value, active.state, state, read, e.ID)
 	if err != nil {
@@ -477,9 +482,11 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 }
 
 // drop ends an activation whose turn commits nothing, and the instance of a singleton. The next
-// activation begins with the committed state.
+// activation begins with the committed state. r is nil if the turn is none of a command.
 func (d *durableShard) drop(r *durableTurn, e *region.Entity) {
-	d.discard(r)
+	if r != nil {
+		d.discard(r)
+	}
 	d.tasks.take()
 	d.hosted.host.died("the changes of its last turn were not committed")
 	d.hosted.host.lost(e)

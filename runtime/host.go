@@ -87,6 +87,10 @@ func (h *host) eachShard(lane int, f func(*hostedShard)) {
 	}
 }
 
+// durableShards is the default number of shards of a durable type. Commits of one shard
+// are appended together, so few shards allow more commits a second than many.
+const durableShards = 64
+
 // checkKind returns why a kind's description cannot be used.
 func checkKind(k *codegen.Kind) error {
 	if k.Shards == 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -255,8 +254,8 @@ func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entit
 // commits: see attempt.
 func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string) (codegen.Turn, error) {
 	k := p.kind
-	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.desc.Reads[method] || !k.host.settings.inline || invariant.Enabled {
-		return codegen.Turn{}, nil // with invariants on, the state is compared before and after the method
+	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.desc.Reads[method] || !k.host.settings.inline {
+		return codegen.Turn{}, nil
 	}
 	e, ok := r.Near.Load().(*region.Entity)
 	if !ok || !hostedOf(e).tryEnter(e) {
@@ -274,7 +273,11 @@ func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method
 		s.endTurn(e)
 		return codegen.Turn{}, nil
 	}
-	return s.begin(ctx, up, e, method)
+	begun, err := s.begin(ctx, up, e, method)
+	if t, ok := begun.Context.(*turn); ok && k.driver.checksReads {
+		t.flags.Or(checkAfter)
+	}
+	return begun, err
 }
 
 // Do sends a call and waits for its results. A call that did not run because its shard

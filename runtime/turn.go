@@ -42,6 +42,7 @@ const (
 	gaveUp          // the caller of an encoded call has given up
 	restAfter
 	forgetAfter
+	checkAfter // its method is marked //shard:read, and must not have changed the state
 )
 
 // shard returns the shard of the turn's entity.
@@ -255,6 +256,12 @@ func (t *turn) End(method string, recovered any, err error) error {
 // endOddly is End for a turn that failed or has further requests, such as Passivate.
 func (t *turn) endOddly(method string, recovered any, err error) error {
 	s, e := t.shard(), t.entity
+	if recovered == nil && t.flags.Load()&checkAfter != 0 {
+		if wrote := s.durable.checkRead(e, method); wrote != nil {
+			s.endTurnOf(t, nil)
+			return s.host.notRun(e.ID, method, wrote)
+		}
+	}
 	var failed *failure
 	switch {
 	case recovered != nil:
