@@ -22,7 +22,10 @@ Stock.Reserve.order (an argument or a result) or Color.Red (a constant).
 	rm PATH         it is gone for good; its number is never given to another
 	retype PATH TYPE
 	                its type is TYPE now, which reads what the former wrote
-	reset PATH      forget it, and number anew: for what no running program knows
+	reset [-unstored] PATH
+	                forget it, and number anew: for what no running program knows.
+	                What records of a durable type have is refused, unless
+	                -unstored says that no store has an entity of the type
 	mend [-released FILE]
 	                after a merge, or a change by hand: keep both sides, and give
 	                doubled numbers anew, but not those that FILE has
@@ -41,21 +44,33 @@ func runContract(args []string, stdout, stderr io.Writer) int {
 	if len(rest) > 0 {
 		rest = rest[1:]
 	}
+	unstored := command == "reset" && len(rest) > 0 && rest[0] == "-unstored"
+	if unstored {
+		rest = rest[1:]
+	}
+	told := ""
 	edits := map[string]struct {
 		args int
 		edit func(*contract.Contract) error
 	}{
 		"mv":     {2, func(c *contract.Contract) error { return contract.Move(c, rest[0], rest[1]) }},
-		"rm":     {1, func(c *contract.Contract) error { return contract.Retire(c, rest[0]) }},
+		"rm": {1, func(c *contract.Contract) error {
+			told = contract.Kept(c, rest[0])
+			return contract.Retire(c, rest[0])
+		}},
 		"retype": {2, func(c *contract.Contract) error { return contract.Retype(c, rest[0], rest[1]) }},
-		"reset":  {1, func(c *contract.Contract) error { return contract.Reset(c, rest[0]) }},
+		"reset":  {1, func(c *contract.Contract) error { return contract.Reset(c, rest[0], unstored) }},
 	}
 	if e, ok := edits[command]; ok {
 		if len(rest) != e.args {
 			flags.Usage()
 			return exitUsage
 		}
-		return done(gen.Edit(*dir, e.edit), stderr)
+		err := gen.Edit(*dir, e.edit)
+		if err == nil && told != "" {
+			fmt.Fprintln(stdout, told)
+		}
+		return done(err, stderr)
 	}
 	switch command {
 	case "mend":

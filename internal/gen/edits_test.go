@@ -146,7 +146,7 @@ func follow(t *testing.T, dir string, said map[string]*strings.Builder) (followe
 			case "retype":
 				return contract.Retype(c, path, to)
 			}
-			return contract.Reset(c, path)
+			return contract.Reset(c, path, false)
 		})
 		if err != nil {
 			t.Errorf("%s: the advice of %v does not work: %v", folder, d, err)

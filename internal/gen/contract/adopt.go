@@ -21,7 +21,7 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 	for _, k := range old.Kinds {
 		if now.kind(k.Name) == nil {
 			if !k.Retired {
-				a.gone(k.line, "kind "+k.Name, k.Name, "write name="+k.Name+" in the directive of the struct that it became", "")
+				a.gone(k.line, "kind "+k.Name, k.Name, "write name="+k.Name+" in the directive of the struct that it became", leftBehind(k))
 			}
 			next.Kinds = append(next.Kinds, k)
 		}
@@ -34,7 +34,7 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 				before = o.Fields
 			}
 			if o.Is != m.Is || o.Oneof != m.Oneof {
-				a.add(CodeType, o.line, "give the new one another name; or, "+reset+m.Name, "type %s: its form has changed", m.Name)
+				a.add(CodeType, o.line, "give the new one another name; or, "+a.reset(m.Name), "type %s: its form has changed", m.Name)
 			}
 		}
 		kept.Fields = a.fields(m.Name, m.fieldsAre(), before, m.Fields)
@@ -75,8 +75,6 @@ func (a *adoption) gone(line int, what, path, renamed, lost string) {
 	a.add(CodeGone, line, remedy, "%s: in the contract and no longer in the source", what)
 }
 
-const reset = "if no running program knows it, run shardgen contract reset "
-
 func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable, Version: k.Version, TTL: k.TTL}
 	if before == nil {
@@ -84,8 +82,12 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	}
 	changed := func(what string, was, is any) {
 		if was != is {
-			a.add(CodeChanged, before.line, "change it back; "+reset+k.Name,
-				"kind %s: its %s was %v and is %v: nodes of both versions would not agree where an entity lives", k.Name, what, was, is)
+			why := "nodes of both versions would not agree where an entity lives"
+			if before.Durable {
+				why += ", nor with the store, which has the former for ever"
+			}
+			a.add(CodeChanged, before.line, "change it back; "+a.reset(k.Name),
+				"kind %s: its %s was %v and is %v: %s", k.Name, what, was, is, why)
 		}
 	}
 	if before.Singleton != k.Singleton {
@@ -96,11 +98,11 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 		changed("hash", before.Hash, k.Hash)
 	}
 	if before.Durable != k.Durable {
-		a.add(CodeChanged, before.line, "change it back; "+reset+k.Name,
+		a.add(CodeChanged, before.line, "change it back; "+a.reset(k.Name),
 			"kind %s: it was %s and is %s: one version would not find the state that the other keeps", k.Name, article(form(before)), article(form(k)))
 	}
 	if max(k.Version, 1) < max(before.Version, 1) {
-		a.add(CodeChanged, before.line, fmt.Sprintf("write version=%d, or a later one; ", before.Version)+reset+k.Name,
+		a.add(CodeChanged, before.line, fmt.Sprintf("write version=%d, or a later one; ", before.Version)+a.reset(k.Name),
 			"kind %s: the version of its state was %d and is %d: it would not read what is in the store", k.Name, before.Version, max(k.Version, 1))
 	}
 	next.State = a.fields(k.Name, "state", before.State, k.State)
@@ -118,6 +120,14 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 		}
 	}
 	return next
+}
+
+// leftBehind says what stays of a kind that is gone.
+func leftBehind(k *Kind) string {
+	if !k.Durable {
+		return ""
+	}
+	return "its entities, which shardctl store export and shardctl store delete find, stay in the store"
 }
 
 func form(k *Kind) string {
@@ -266,7 +276,7 @@ func match(before []*Field, taken map[*Field]bool, f *Field) *Field {
 func (a *adoption) errors(old, now, next *Contract) {
 	for _, e := range now.Errors {
 		if o := old.err(e.Name); o != nil && o.Type != e.Type && !o.Retired {
-			a.add(CodeType, o.line, "give it another name; or, "+reset+e.Name, "error %s: was %s and is %s", e.Name, errorForm(o), errorForm(e))
+			a.add(CodeType, o.line, "give it another name; or, "+a.reset(e.Name), "error %s: was %s and is %s", e.Name, errorForm(o), errorForm(e))
 		}
 		if o := old.err(e.Name); o != nil {
 			e.Wire = o.Wire
@@ -312,10 +322,10 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 		a.add(CodeType, was.line, "give the new one another name; or, if the two types read each other's form, run "+retypeCommand(path, is.Type),
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	case formTag(what, was.Type, is.Type) != "":
-		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+reset+path,
+		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+a.reset(path),
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	default:
-		a.add(CodeType, was.line, "give the new one another name; or, "+reset+path,
+		a.add(CodeType, was.line, "give the new one another name; or, "+a.reset(path),
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	}
 }
@@ -345,7 +355,7 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 		was := before.value(v.Name)
 		switch {
 		case was != nil && was.Number != v.Number:
-			a.add(CodeChanged, was.line, "give it its number back: write constants that are new behind those that were there; or, "+reset+path,
+			a.add(CodeChanged, was.line, "give it its number back: write constants that are new behind those that were there; or, "+a.reset(path),
 				"constant %s: was %s and is %s: programs of both versions, and kept state, would mistake one for the other", path, was.Number, v.Number)
 		case was == nil && before.retired(v.Number) != nil:
 			gone := before.retired(v.Number)

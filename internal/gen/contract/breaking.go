@@ -67,7 +67,11 @@ func (b *breaks) add(subject, what, who string) {
 func (b *breaks) kind(old, now *Kind) {
 	changed := func(what string, was, is any) {
 		if was != is {
-			b.add("kind "+old.Name, fmt.Sprintf("%s was %v, is %v", what, was, is), "nodes of the new version are refused at joining; stop all of the old version first")
+			who := "nodes of the new version are refused at joining; stop all of the old version first"
+			if old.Durable {
+				who = "nodes of the new version do not start over the store, which has the former for ever: change it back"
+			}
+			b.add("kind "+old.Name, fmt.Sprintf("%s was %v, is %v", what, was, is), who)
 		}
 	}
 	if changed("form", form(old), form(now)); old.Singleton != now.Singleton {
@@ -135,11 +139,11 @@ func (b *breaks) structs(was, is string) {
 	old, now := b.old.message(was), b.now.message(is)
 	switch {
 	case old.Oneof != now.Oneof:
-		b.add("type "+was, "its form has changed", "neither version can read the other's data")
+		b.add("type "+was, "its form has changed", "neither version can read the other's data"+b.onDisk(was, false))
 	case old.Is == "" && now.Is == "":
 		b.fields(was, old.fieldsAre(), old.Fields, now.Fields)
 	case (old.Is == "") != (now.Is == "") || !b.sameType(old.Is, now.Is):
-		b.add("type "+was, "its form has changed", "neither version can read the other's data")
+		b.add("type "+was, "its form has changed", "neither version can read the other's data"+b.onDisk(was, false))
 	}
 }
 
@@ -149,16 +153,17 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 		if f.Retired {
 			continue
 		}
-		subject := fmt.Sprintf("%s %s.%s", what, of, f.Name)
+		path := of + "." + f.Name
+		subject := what + " " + path
 		n := byNumber(now, f.Number)
 		switch {
 		case n == nil || n.Retired:
-			b.add(subject, "gone", goneFor(what))
+			b.add(subject, "gone", goneFor(what)+b.onDisk(path, true))
 			continue
 		case formsDiffer(loose(f.Type), loose(n.Type)):
-			b.add(subject, "was "+f.Type+", is "+n.Type, "the versions read each other's data only if the two types read each other's form")
+			b.add(subject, "was "+f.Type+", is "+n.Type, "the versions read each other's data only if the two types read each other's form"+b.onDisk(path, false))
 		case !b.sameType(f.Type, n.Type):
-			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read the other's data")
+			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read the other's data"+b.onDisk(path, false))
 		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower are refused by its reader")
 		}
@@ -238,7 +243,7 @@ func (b *breaks) enums(old, now *Contract) {
 		}
 		for _, v := range e.Values {
 			if is := n.value(v.Name); is != nil && !v.Retired && is.Number != v.Number {
-				b.add("constant "+e.Name+"."+v.Name, "was "+v.Number+", is "+is.Number, "either version takes the other's for another constant")
+				b.add("constant "+e.Name+"."+v.Name, "was "+v.Number+", is "+is.Number, "either version takes the other's for another constant"+b.onDisk(e.Name+"."+v.Name, false))
 			}
 		}
 	}

@@ -144,11 +144,15 @@ func command(t *testing.T, content []byte, part func(string) string, words []str
 	case "mv":
 		return c, nil, Move(c, words[1], words[2])
 	case "rm":
-		return c, nil, Retire(c, words[1])
+		err := Retire(c, words[1])
+		if told := Kept(c, words[1]); told != "" {
+			return c, []string{told}, err
+		}
+		return c, nil, err
 	case "retype":
 		return c, nil, Retype(c, words[1], strings.Join(words[2:], " "))
 	case "reset":
-		return c, nil, Reset(c, words[1])
+		return c, nil, Reset(c, words[len(words)-1], words[1] == "-unstored")
 	case "breaking":
 		var told []string
 		for _, b := range Breaking(understood(t, part(words[1])), c) {

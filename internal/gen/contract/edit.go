@@ -118,8 +118,12 @@ func Retype(c *Contract, path, to string) error {
 }
 
 // Reset removes the entry at path of a contract, with all its numbers, as if it had never existed. It
-// is for entries that no running program knows.
-func Reset(c *Contract, path string) error {
+// is for entries that no running program knows. Entries that records of durable types have are refused
+// unless unstored says that no store has such a record.
+func Reset(c *Contract, path string, unstored bool) error {
+	if kind := storedBy(c, path); kind != "" && !unstored {
+		return errStored(path, kind)
+	}
 	before := len(c.Kinds) + len(c.Messages) + len(c.Errors) + len(c.Enums)
 	c.Kinds = slices.DeleteFunc(c.Kinds, func(k *Kind) bool { return k.Name == path })
 	c.Messages = slices.DeleteFunc(c.Messages, func(m *Message) bool { return m.Name == path })
