@@ -70,7 +70,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c.driver.lease.Renew(time.Time{})
 	c.control = control.NewClient(control.ClientConfig{
 		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,
-		Seekers: func(p singlehost.Outsider) *singlehost.Seekers { return singlehost.NewSeekers(p, c.log) },
+		Seekers: func(p singlehost.Outsider) *singlehost.Seekers { return singlehost.NewSeekers(p) },
 	}, (*clientEnv)(c))
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,

@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/store"
 )
 
 // controlSetup is the configuration of a node's control plane, made when all types have
@@ -37,15 +36,15 @@ func controlSetup(n *Node) control.Setup {
 
 // hostSingletons starts hosting singletons.
 func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
-	set := singlehost.NewSet(p, n.cfg.Cluster, n.driver.self, n.log)
+	set := singlehost.NewSet(p, n.cfg.Cluster, n.driver.self)
 	for _, h := range n.hosted() {
 		if !h.desc.Singleton {
 			continue
 		}
 		o := h.settings.single
-		var leases store.Lease // nil: none is asked for
+		var leases singlehost.Leases // nil: none is asked for
 		if o.Lease {
-			leases = n.cfg.Store
+			leases = leaseRequests{store: n.cfg.Store, driver: n.driver, post: p.Post}
 		}
 		err := set.Host(singlehost.Hosting{
 			Kind: h.desc.Name, Instance: h.instance, Lease: leases, LeaseTTL: o.LeaseTTL,

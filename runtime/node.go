@@ -382,7 +382,12 @@ func (n *Node) drain(ctx context.Context) {
 func (n *Node) stopEntities(ctx context.Context) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
-			h.instance.Quit(ctx)
+			ended := make(chan struct{})
+			h.instance.Quit(func() { close(ended) })
+			select {
+			case <-ended:
+			case <-ctx.Done():
+			}
 		}
 		for i := range h.shards {
 			h.shards[i].stop(ctx)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
@@ -236,15 +237,9 @@ var (
 
 func (v *singletonHome) shard() *hostedShard { return (*hostedShard)(v) }
 
-// Name returns the node's name.
-func (v *singletonHome) Name() string { return v.host.driver.self.Name }
-
-// Log returns the node's logger.
-func (v *singletonHome) Log() *slog.Logger { return v.host.driver.log }
-
-// WarnSeldom logs a warning, and drops most repetitions of similar ones.
-func (v *singletonHome) WarnSeldom(text, subject string, args ...any) {
-	v.host.driver.seldom.warn(v.host.driver.log, text, subject, "", args...)
+// Log logs a line.
+func (v *singletonHome) Log(l loglevel.Level, text string, args ...any) {
+	v.host.driver.log.Log(context.Background(), slog.Level(l), text, args...)
 }
 
 // Count counts an event.
@@ -256,14 +251,20 @@ func (v *singletonHome) Context() context.Context { return v.host.driver.ctx }
 // Go runs f on a goroutine that the node waits for.
 func (v *singletonHome) Go(f func()) { v.host.driver.group.Go(f) }
 
+// After calls f once, after d.
+func (v *singletonHome) After(d time.Duration, f func()) { (*shardEnv)(v).After(d, f) }
+
+// Now returns the time.
+func (v *singletonHome) Now() time.Time { return time.Now() }
+
 // Ticks returns the coarse clock, by which entities are passivated.
 func (v *singletonHome) Ticks() uint32 { return v.host.driver.clock.Load() }
 
-// WaitLease waits until turns of the instance may run here.
-func (v *singletonHome) WaitLease(ctx context.Context) error { return v.shard().waitLease(ctx) }
-
-// MayRun reports whether turns of the instance may run here at this moment.
-func (v *singletonHome) MayRun() bool { return v.shard().mayRun() }
+// RunTask runs a task of the instance on a goroutine of its own.
+func (v *singletonHome) RunTask(life context.Context, task singlehost.Task, ended func(error)) {
+	r := &taskRun{home: v.shard(), kind: v.ID.Kind, log: v.host.driver.log, life: life, task: task}
+	v.Go(func() { r.run(ended) })
+}
 
 // Activate runs the factory and OnActivate in a turn that has begun, when turns may run.
 func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {

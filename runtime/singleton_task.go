@@ -3,6 +3,8 @@ package shard
 import (
 	"context"
 	"fmt"
+
+	"github.com/shardgen/shardgen/internal/singlehost"
 )
 
 // Go starts a task of a singleton's instance: work that goes on between calls, such as a
@@ -32,7 +34,7 @@ func Go(ctx context.Context, task func(context.Context) error) error {
 	s := t.shard()
 	start := s.host.instance.Go
 	if d := s.durable; d != nil {
-		start = func(task func(context.Context) error) bool {
+		start = func(task singlehost.Task) bool {
 			begin, ok := s.host.instance.Prepare(task)
 			if ok {
 				d.tasks.add(begin)

@@ -70,7 +70,7 @@ store
 internal/invariant
 internal/eventlog
 internal/bounded internal/identity internal/rights internal/turnwatch
-internal/loop internal/turnlease internal/tasks
+internal/loop internal/turnlease internal/tasks internal/loglevel
 internal/transcript
 internal/arch
 `

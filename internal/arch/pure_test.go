@@ -31,6 +31,8 @@ var pure = []string{
 	"internal/coordinator",
 	"internal/remember",
 	"internal/singleton",
+	"internal/singlehost",
+	"internal/loglevel",
 	"runtime/membership",
 	"internal/membership",
 	"runtime/placement",

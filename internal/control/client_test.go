@@ -1,7 +1,6 @@
 package control
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
@@ -58,7 +57,7 @@ func newTestClient() (*Client, *fakeClientEnv) {
 	return NewClient(ClientConfig{
 		Cluster: "c", Self: operates, Lanes: 1,
 		Seekers: func(p singlehost.Outsider) *singlehost.Seekers {
-			return singlehost.NewSeekers(p, slog.New(slog.DiscardHandler))
+			return singlehost.NewSeekers(p)
 		},
 	}, env), env
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -41,15 +42,15 @@ type Link interface {
 	MaxPayload() int
 }
 
-// A Level is the severity of a line of the log, as log/slog has it.
-type Level int
+// A Level is the severity of a line of the log.
+type Level = loglevel.Level
 
 // The levels.
 const (
-	Debug Level = -4
-	Info  Level = 0
-	Warn  Level = 4
-	Error Level = 8
+	Debug = loglevel.Debug
+	Info  = loglevel.Info
+	Warn  = loglevel.Warn
+	Error = loglevel.Error
 )
 
 // A Log takes the events that operators should see, and the counters.

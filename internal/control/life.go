@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -84,6 +85,9 @@ var _ singlehost.Outsider = seeking{}
 
 // Now is the time.
 func (s seeking) Now() time.Time { return s.c.env.Now() }
+
+// Log logs a line.
+func (s seeking) Log(l loglevel.Level, text string, args ...any) { s.c.env.Log(l, text, args...) }
 
 // Member returns the member that serves the process.
 func (s seeking) Member() transport.Address { return s.c.gateway.Address }

@@ -203,6 +203,9 @@ func (m *Member) Coordinator() *coordinator.Coordinator { return m.seat.core }
 
 // Check returns the first broken invariant of the coordinator and of its singleton.
 func (m *Member) Check() error {
+	if err := m.singles.Check(); err != nil {
+		return err
+	}
 	if err := m.seat.manager.Check(); err != nil || m.seat.core == nil {
 		return err
 	}

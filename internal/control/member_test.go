@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -143,7 +142,7 @@ func newTestMember(t *testing.T) (*Member, *fakeEnv, *fakeMachine) {
 	require.NoError(t, m.Prepare(Setup{
 		Members: func([]string) (Machine, error) { return machine, nil },
 		Singletons: func(p singlehost.Process) (*singlehost.Set, error) {
-			return singlehost.NewSet(p, "c", transport.Peer{Address: self}, slog.New(slog.DiscardHandler)), nil
+			return singlehost.NewSet(p, "c", transport.Peer{Address: self}), nil
 		},
 	}))
 	m.members.view.Store(&machine.view)

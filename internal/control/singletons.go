@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -18,6 +19,14 @@ var _ singlehost.Process = singletons{}
 
 // Now is the time.
 func (s singletons) Now() time.Time { return s.m.env.Now() }
+
+// Log logs a line.
+func (s singletons) Log(l loglevel.Level, text string, args ...any) { s.m.env.Log(l, text, args...) }
+
+// LogSeldom logs a line, and drops most repetitions of similar lines.
+func (s singletons) LogSeldom(l loglevel.Level, text, subject string, args ...any) {
+	s.m.env.LogSeldom(l, text, subject, args...)
+}
 
 // Post has f called on the control loop.
 func (s singletons) Post(f func()) { s.m.env.Post(f) }

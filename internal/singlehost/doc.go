@@ -7,10 +7,11 @@
 //
 // An [Instance] is the only entity of a hosted singleton, in the only shard of its type. It
 // has turns beside those of calls: one that activates it before any call, and one that is
-// kept from its death to its next activation, so that calls wait. It also runs the tasks
+// kept from its death to its next activation, so that calls wait. It ends after the tasks
 // that the instance has started.
 //
-// Set, Seekers and their parts are used on one goroutine at a time. An instance, its tasks
-// and the renewal of its lease run on goroutines of their own, and post their results to
-// the control loop by [Process.Post].
+// The package has no goroutine, clock or I/O of its own: [Process], [Home] and [Leases] have
+// them, so that internal/sim/singleton runs it in virtual time. Set, Seekers and their parts,
+// the lease among them, are used on one goroutine at a time. An Instance is safe for
+// concurrent use, and posts its results to the control loop by [Process.Post].
 package singlehost

@@ -2,8 +2,9 @@ package singlehost
 
 import (
 	"context"
-	"log/slog"
+	"time"
 
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -11,27 +12,27 @@ import (
 )
 
 // A Home is the process that runs an instance, for the instance's shard. It is safe for
-// concurrent use.
+// concurrent use. RunTask, Now and Ticks may be called with the shard's lock held.
 type Home interface {
-	// Name is the process's, for errors.
-	Name() string
-	Log() *slog.Logger
-	// WarnSeldom logs a warning, but for most of those that are alike in text and subject.
-	WarnSeldom(text, subject string, args ...any)
+	Log(l loglevel.Level, text string, args ...any)
 	Count(shardhost.Event)
 
 	// Context ends when the process stops.
 	Context() context.Context
-	// Go runs f on a goroutine that the process waits for before it has stopped.
+	// Go calls f soon and not from here. f may block; the process waits for it before it has
+	// stopped.
 	Go(f func())
+	// After calls f once, after d, unless the process has ended by then.
+	After(d time.Duration, f func())
+	Now() time.Time
 	// Ticks is the coarse clock that region.Shard takes as now.
 	Ticks() uint32
 
-	// WaitLease waits until turns of the instance may run here. It fails when ctx ends, when
-	// the process stops, and when the instance's own lease is over.
-	WaitLease(ctx context.Context) error
-	// MayRun reports whether turns of the instance may run here at this moment.
-	MayRun() bool
+	// RunTask runs a task, beside the turns and not from here. A task that returns because
+	// the process may not run the instance for the moment is run again later. RunTask calls
+	// ended when the task is over, with an error if that ends the instance; after the end of
+	// life it does not.
+	RunTask(life context.Context, task Task, ended func(error))
 
 	// Activate runs the factory and OnActivate in a turn that has begun, when turns may run.
 	// ctx is the life of the instance.

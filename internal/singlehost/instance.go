@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singleton"
@@ -40,7 +41,7 @@ type Instance struct {
 func NewInstance(s *shardhost.Shard, home Home) *Instance {
 	in := &Instance{shard: s, home: home}
 	in.tasks.instance = in
-	in.guard.Init(time.Now())
+	in.guard.Init(home.Now())
 	in.guard.Renew(time.Time{})
 	in.post = func(singleton.Input) {} // until it is hosted
 	in.opened = func(transport.Address, placement.Epoch) {}
@@ -49,7 +50,9 @@ func NewInstance(s *shardhost.Shard, home Home) *Instance {
 }
 
 // LeaseValid reports whether the singleton's own lease, if it has one, lets turns run.
-func (in *Instance) LeaseValid() bool { return in.guard.Valid() }
+func (in *Instance) LeaseValid() bool {
+	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
+}
 
 // PredecessorOpened notes that all that waited at the predecessor has come, under that epoch.
 func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Epoch) {
@@ -104,7 +107,7 @@ func (in *Instance) activate(e *region.Entity) {
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
 		if err != nil {
-			in.home.Log().Error("activation failed", "kind", s.ID.Kind, "entity", e.ID, "err", err)
+			in.home.Log(loglevel.Error, "activation failed", "kind", s.ID.Kind, "entity", e.ID, "err", err)
 			s.Mu.Lock()
 			in.dying, in.reason = true, err.Error()
 			s.Mu.Unlock()
@@ -135,7 +138,7 @@ func (in *Instance) Fail(reason string) {
 		in.entity, in.busy = e, true
 	}
 	s.Mu.Unlock()
-	in.home.Log().Error("singleton's instance died", "kind", s.ID.Kind, "why", reason)
+	in.home.Log(loglevel.Error, "singleton's instance died", "kind", s.ID.Kind, "why", reason)
 	if e != nil {
 		in.home.Go(func() { in.bury(e) })
 	}
@@ -156,9 +159,13 @@ func (in *Instance) KeepLocked(e *region.Entity) bool {
 // bury ends the tasks that are left of a dead instance and reports its death. Its state in memory is
 // not trusted any more.
 func (in *Instance) bury(e *region.Entity) {
-	s := in.shard
 	in.end()
-	in.tasks.wait()
+	in.tasks.then(func() { in.buried(e) })
+}
+
+// buried is bury when no task is left.
+func (in *Instance) buried(e *region.Entity) {
+	s := in.shard
 	in.home.Lost(e)
 	e.Value, e.State = nil, nil
 	s.Mu.Lock()
@@ -185,10 +192,7 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 		}
 	})
 	if !open {
-		in.home.Go(func() {
-			in.tasks.wait()
-			in.post(singleton.InstanceStopped{})
-		})
+		in.tasks.then(func() { in.post(singleton.InstanceStopped{}) })
 		return
 	}
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
@@ -225,7 +229,12 @@ func (in *Instance) HandOff() {
 	if !ok {
 		return
 	}
-	in.tasks.wait()
+	in.tasks.then(func() { in.handOff(entities, to, epoch) })
+}
+
+// handOff is HandOff when no task is left.
+func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epoch placement.Epoch) {
+	s := in.shard
 	why := codegen.Moving
 	if to.IsZero() {
 		why = codegen.Stopping
@@ -280,7 +289,7 @@ func (in *Instance) dropArrived() {
 
 // abandon lets no turn begin any more, and ends the tasks' context.
 func (in *Instance) abandon() {
-	in.guard.Renew(time.Now())
+	in.guard.Renew(in.home.Now())
 	in.shard.Mu.Lock()
 	end := in.end
 	in.shard.Mu.Unlock()
@@ -298,18 +307,18 @@ func (in *Instance) successorGone(a transport.Address) {
 	}
 }
 
-// Quit ends the instance of a process that stops. It waits for its tasks until ctx ends; the
-// hooks run after it.
-func (in *Instance) Quit(ctx context.Context) {
+// Quit ends the instance of a process that stops. It calls ended when none of its tasks is
+// left; the hooks run after that.
+func (in *Instance) Quit(ended func()) {
 	if kept, _ := in.endLife(func() {}); kept != nil {
 		in.home.EndTurn(kept)
 	}
-	in.tasks.waitFor(ctx)
+	in.tasks.then(ended)
 }
 
 // Go starts a task of the instance: see shard.Go. It reports false when the instance is
 // ending.
-func (in *Instance) Go(task func(context.Context) error) bool {
+func (in *Instance) Go(task Task) bool {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
 	if in.stopping || in.dying {
@@ -321,7 +330,7 @@ func (in *Instance) Go(task func(context.Context) error) bool {
 
 // Prepare returns a function that starts a task of the present instance, as Go does. It starts
 // nothing when the instance has ended by then. Prepare reports false when the instance is ending.
-func (in *Instance) Prepare(task func(context.Context) error) (start func(), ok bool) {
+func (in *Instance) Prepare(task Task) (start func(), ok bool) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
 	if in.stopping || in.dying {

@@ -1,29 +1,47 @@
 package singlehost
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/store"
 )
 
+// Leases is the store that keeps the leases of singletons. A request ends within the given
+// time. Each method calls done once, on the control loop and not from here.
+type Leases interface {
+	Acquire(c store.Claim, within time.Duration, done func(store.Held, error))
+	// Renew returns the function that gives the request up.
+	Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func())
+	Release(h store.Held, within time.Duration, done func(error))
+}
+
 // leaseTimeout bounds one request to the store that keeps a singleton's lease.
 const leaseTimeout = 3 * time.Second
 
-// A leaseHolder acquires, renews and releases the lease of a singleton. It posts results
-// to the control loop; the requests run beside it.
+// A leaseHolder acquires, renews and releases the lease of a singleton. It is used on the
+// control loop.
 type leaseHolder struct {
-	single *single
-	leases store.Lease
-	claim  store.Claim
-	drop   context.CancelFunc // ends the renewing; nil while nothing is held
-	kept   chan store.Held    // the latest holding, when renewing has ended
+	single   *single
+	leases   Leases
+	claim    store.Claim
+	held     store.Held // the latest holding
+	holds    bool       // held was acquired, and neither lost nor released
+	at       time.Time  // when tick is due; zero: never
+	warned   bool       // of a renewal that failed, since the last that did not
+	renewing *renewal   // under way; nil: none
 }
 
-func newLeaseHolder(s *single, leases store.Lease, ttl time.Duration) *leaseHolder {
+// A renewal is one request to renew the lease.
+type renewal struct {
+	cancel  func()
+	release bool // the lease is to be released behind it
+}
+
+func newLeaseHolder(s *single, leases Leases, ttl time.Duration) *leaseHolder {
 	return &leaseHolder{
 		single: s, leases: leases,
 		claim: store.Claim{
@@ -33,101 +51,126 @@ func newLeaseHolder(s *single, leases store.Lease, ttl time.Duration) *leaseHold
 	}
 }
 
-func (k *leaseHolder) home() Home { return k.single.instance.home }
+func (k *leaseHolder) now() time.Time { return k.single.set.process.Now() }
 
-func (k *leaseHolder) post(in singleton.Input) { k.single.instance.post(in) }
+func (k *leaseHolder) log(l loglevel.Level, text string, args ...any) {
+	k.single.set.process.Log(l, text, append([]any{"lease", k.claim.Name}, args...)...)
+}
+
+// end is when the instance has to stop, shortly before the lease ends.
+func (k *leaseHolder) end(h store.Held) time.Time { return h.Until.Add(-k.claim.TTL / 10) }
 
 // acquire asks for the lease once.
 func (k *leaseHolder) acquire() {
-	home := k.home()
-	home.Go(func() {
-		ctx, cancel := context.WithTimeout(home.Context(), leaseTimeout)
-		defer cancel()
-		held, err := k.leases.Acquire(ctx, k.claim)
-		if err == nil && time.Until(held.Until) <= k.spare() {
+	k.leases.Acquire(k.claim, leaseTimeout, func(held store.Held, err error) {
+		if err == nil && !k.now().Before(k.end(held)) {
 			err = fmt.Errorf("%w: the store took too long (raise the lease's TTL of %v)", store.ErrLost, k.claim.TTL)
 		}
 		var taken *store.HeldError
 		switch {
 		case err == nil:
-			home.Log().Info("singleton's lease acquired", "lease", k.claim.Name, "token", held.Token)
-			k.single.set.process.Post(func() { k.hold(held) })
+			k.log(loglevel.Info, "singleton's lease acquired", "token", held.Token)
+			k.hold(held)
 		case errors.As(err, &taken):
-			k.post(singleton.LeaseDenied{RetryAfter: taken.RetryAfter, Reason: err.Error()})
+			k.single.step(singleton.LeaseDenied{RetryAfter: taken.RetryAfter, Reason: err.Error()})
 		default:
-			home.WarnSeldom("singleton's lease not acquired", k.claim.Name, "lease", k.claim.Name, "err", err)
-			k.post(singleton.LeaseDenied{Reason: err.Error() + " (is the lease's store up?)"})
+			k.single.set.process.LogSeldom(loglevel.Warn, "singleton's lease not acquired", k.claim.Name, "lease", k.claim.Name, "err", err)
+			k.single.step(singleton.LeaseDenied{Reason: err.Error() + " (is the lease's store up?)"})
 		}
 	})
 }
 
-// hold renews the acquired lease until it is dropped or lost.
+// hold renews the acquired lease from now on, until it is released or lost.
 func (k *leaseHolder) hold(held store.Held) {
-	ctx, drop := context.WithCancel(k.home().Context())
-	k.drop, k.kept = drop, make(chan store.Held, 1)
-	kept := k.kept
-	k.guard(held)
-	k.home().Go(func() { kept <- k.renew(ctx, held) })
+	k.held, k.holds, k.warned, k.renewing = held, true, false, nil
+	k.guard()
+	k.wake(k.claim.TTL / 3)
 	k.single.step(singleton.LeaseAcquired{})
 }
 
-// spare is how long before the lease's end the instance has to stop.
-func (k *leaseHolder) spare() time.Duration { return k.claim.TTL / 10 }
-
 // guard lets turns run until shortly before the lease ends.
-func (k *leaseHolder) guard(h store.Held) { k.single.instance.guard.Renew(h.Until.Add(-k.spare())) }
+func (k *leaseHolder) guard() { k.single.instance.guard.Renew(k.end(k.held)) }
 
-// renew prolongs the lease, and reports when it is over: at once when another has it, else in
-// time for the instance to stop before it ends.
-func (k *leaseHolder) renew(ctx context.Context, held store.Held) store.Held {
-	log := k.home().Log()
-	every, warned := k.claim.TTL/3, false
-	for wait := every; ; {
-		over := time.Until(held.Until) - k.spare()
-		select {
-		case <-ctx.Done():
-			return held
-		case <-time.After(max(0, min(wait, over))):
-		}
-		over = time.Until(held.Until) - k.spare()
-		if over <= 0 {
-			log.Error("singleton's lease could not be renewed in time", "lease", k.claim.Name)
-			k.post(singleton.LeaseLost{})
-			return held
-		}
-		try, cancel := context.WithTimeout(ctx, min(over, leaseTimeout))
-		next, err := k.leases.Renew(try, held)
-		cancel()
-		switch {
-		case err == nil:
-			held, wait, warned = next, every, false
-			k.guard(held)
-		case errors.Is(err, store.ErrLost):
-			log.Error("singleton's lease is lost", "lease", k.claim.Name, "err", err)
-			k.single.instance.guard.Renew(time.Now())
-			k.post(singleton.LeaseLost{})
-			return held
-		case ctx.Err() != nil:
-			return held
-		default:
-			if !warned {
-				log.Warn("singleton's lease not renewed", "lease", k.claim.Name, "until", time.Until(held.Until).String(), "err", err)
-			}
-			warned, wait = true, every/8
-		}
+// wake has tick called after d, or when the instance has to stop.
+func (k *leaseHolder) wake(d time.Duration) {
+	k.at = k.now().Add(d)
+	if end := k.end(k.held); end.Before(k.at) {
+		k.at = end
 	}
 }
 
-// release gives the lease back; the instance has stopped.
-func (k *leaseHolder) release() {
-	home, kept := k.home(), k.kept
-	k.drop()
-	home.Go(func() {
-		ctx, cancel := context.WithTimeout(home.Context(), leaseTimeout)
-		defer cancel()
-		if err := k.leases.Release(ctx, <-kept); err != nil {
-			home.Log().Warn("singleton's lease not released: it ends by itself", "lease", k.claim.Name, "err", err)
+// tick renews the lease, and reports in time when that was not possible: the instance has to
+// stop before the lease ends.
+func (k *leaseHolder) tick(now time.Time) {
+	left := k.end(k.held).Sub(now)
+	switch {
+	case left <= 0:
+		k.log(loglevel.Error, "singleton's lease could not be renewed in time")
+		k.lose()
+	case k.renewing == nil:
+		k.renew(min(left, leaseTimeout))
+	}
+}
+
+// renew asks for a prolonged lease once.
+func (k *leaseHolder) renew(within time.Duration) {
+	r := &renewal{}
+	k.renewing, k.at = r, k.end(k.held)
+	r.cancel = k.leases.Renew(k.held, within, func(next store.Held, err error) { k.renewed(r, next, err) })
+}
+
+func (k *leaseHolder) renewed(r *renewal, next store.Held, err error) {
+	current := k.renewing == r
+	if current {
+		k.renewing = nil
+	}
+	switch {
+	case r.release:
+		k.giveBack()
+	case !current || !k.holds: // lost meanwhile
+	case err == nil:
+		k.held, k.warned = next, false
+		k.guard()
+		k.wake(k.claim.TTL / 3)
+	case errors.Is(err, store.ErrLost):
+		k.log(loglevel.Error, "singleton's lease is lost", "err", err)
+		k.single.instance.guard.Renew(k.now())
+		k.lose()
+	default:
+		if !k.warned {
+			k.log(loglevel.Warn, "singleton's lease not renewed", "until", k.held.Until.Sub(k.now()).String(), "err", err)
 		}
-		k.post(singleton.LeaseReleased{})
+		k.warned = true
+		k.wake(k.claim.TTL / 3 / 8)
+	}
+}
+
+// lose ends the holding; turns may not run any more.
+func (k *leaseHolder) lose() {
+	k.holds, k.at = false, time.Time{}
+	if r := k.renewing; r != nil {
+		r.cancel()
+	}
+	k.single.step(singleton.LeaseLost{})
+}
+
+// release gives the lease back; the instance has stopped. A renewal that is under way ends
+// before, so that the store does not see the two in the other order.
+func (k *leaseHolder) release() {
+	k.holds, k.at = false, time.Time{}
+	if r := k.renewing; r != nil {
+		r.release = true
+		r.cancel()
+		return
+	}
+	k.giveBack()
+}
+
+func (k *leaseHolder) giveBack() {
+	k.leases.Release(k.held, leaseTimeout, func(err error) {
+		if err != nil {
+			k.log(loglevel.Warn, "singleton's lease not released: it ends by itself", "err", err)
+		}
+		k.single.step(singleton.LeaseReleased{})
 	})
 }

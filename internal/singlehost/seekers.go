@@ -1,10 +1,13 @@
 package singlehost
 
 import (
-	"log/slog"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -20,7 +23,6 @@ type Outsider interface {
 // searches for both.
 type Seekers struct {
 	process Outsider
-	log     *slog.Logger
 	byName  map[string]*seeker
 }
 
@@ -31,8 +33,8 @@ type seeker struct {
 }
 
 // NewSeekers returns Seekers that look for nothing yet.
-func NewSeekers(p Outsider, log *slog.Logger) *Seekers {
-	return &Seekers{process: p, log: log, byName: map[string]*seeker{}}
+func NewSeekers(p Outsider) *Seekers {
+	return &Seekers{process: p, byName: map[string]*seeker{}}
 }
 
 // begin makes the seeker know nobody.
@@ -40,6 +42,17 @@ func (s *seeker) begin(kind string) (err error) {
 	s.wake = time.Time{}
 	s.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: namePrefix + kind})
 	return err
+}
+
+// all yields the seekers by name, in order.
+func (g *Seekers) all() iter.Seq2[string, *seeker] {
+	return func(yield func(string, *seeker) bool) {
+		for _, kind := range slices.Sorted(maps.Keys(g.byName)) {
+			if !yield(kind, g.byName[kind]) {
+				return
+			}
+		}
+	}
 }
 
 // Want looks for the instance of a singleton, because calls wait for it. It reports false if
@@ -53,7 +66,7 @@ func (g *Seekers) Want(kind string) bool {
 		}
 		s = &seeker{callable: callable}
 		if err := s.begin(kind); err != nil {
-			g.log.Error("singleton cannot be called", "kind", kind, "err", err)
+			g.process.Log(loglevel.Error, "singleton cannot be called", "kind", kind, "err", err)
 			return true
 		}
 		g.byName[kind] = s
@@ -89,30 +102,30 @@ func (g *Seekers) Message(from transport.Address, m singleton.Message) bool {
 
 // Guided has all seekers ask the member that serves the process now.
 func (g *Seekers) Guided() {
-	for kind, s := range g.byName {
+	for kind, s := range g.all() {
 		g.step(kind, s, singleton.Guide{Member: g.process.Member()})
 	}
 }
 
 // Lost notes that a member is gone.
 func (g *Seekers) Lost(a transport.Address) {
-	for kind, s := range g.byName {
+	for kind, s := range g.all() {
 		g.step(kind, s, singleton.Lost{Node: a})
 	}
 }
 
 // BeginAnew forgets where the singletons ran, because the cluster was founded anew.
 func (g *Seekers) BeginAnew() {
-	for kind, s := range g.byName {
+	for kind, s := range g.all() {
 		if err := s.begin(kind); err != nil {
-			g.log.Error("singleton cannot be called", "kind", kind, "err", err)
+			g.process.Log(loglevel.Error, "singleton cannot be called", "kind", kind, "err", err)
 		}
 	}
 }
 
 // WantWaiting looks again for the singletons that calls wait for.
 func (g *Seekers) WantWaiting(waits func(kind string) bool) {
-	for kind, s := range g.byName {
+	for kind, s := range g.all() {
 		if waits(kind) {
 			g.step(kind, s, singleton.Want{})
 		}
@@ -121,7 +134,7 @@ func (g *Seekers) WantWaiting(waits func(kind string) bool) {
 
 // WakeAt returns when a seeker is due, if that is before at; else at.
 func (g *Seekers) WakeAt(at time.Time) time.Time {
-	for _, s := range g.byName {
+	for _, s := range g.all() {
 		if !s.wake.IsZero() && s.wake.Before(at) {
 			at = s.wake
 		}
@@ -131,7 +144,7 @@ func (g *Seekers) WakeAt(at time.Time) time.Time {
 
 // Tick gives the seekers the time.
 func (g *Seekers) Tick(now time.Time) {
-	for kind, s := range g.byName {
+	for kind, s := range g.all() {
 		if !s.wake.IsZero() && !now.Before(s.wake) {
 			g.step(kind, s, singleton.Tick{})
 		}

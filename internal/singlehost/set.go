@@ -2,18 +2,17 @@ package singlehost
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -29,6 +28,8 @@ const handOverAt = singleton.Leaving
 // but for Post, which any goroutine may call.
 type Process interface {
 	Finder
+	// LogSeldom is Log, but for most of the lines that are alike in text and subject.
+	LogSeldom(l loglevel.Level, text, subject string, args ...any)
 	// Post has f called on the control loop.
 	Post(f func())
 	// View returns the members; nil before there is a view.
@@ -46,6 +47,7 @@ type Process interface {
 // A Finder is a process that calls singletons.
 type Finder interface {
 	Now() time.Time
+	Log(l loglevel.Level, text string, args ...any)
 	Send(to transport.Peer, m singleton.Message)
 	// Callable returns the singleton of that name as this process calls it; nil if it cannot
 	// call one.
@@ -68,7 +70,7 @@ type Hosting struct {
 	// Manager's Name, Self, HandOverAt and Lease are set by Host.
 	Manager singleton.Config
 	// Lease guards the instance; nil for none. LeaseTTL is how long it lasts.
-	Lease    store.Lease
+	Lease    Leases
 	LeaseTTL time.Duration
 }
 
@@ -77,14 +79,13 @@ type Set struct {
 	process Process
 	cluster string
 	self    transport.Peer
-	log     *slog.Logger
 	byName  map[string]*single
 	order   []*single
 }
 
 // NewSet returns a Set without singletons.
-func NewSet(p Process, cluster string, self transport.Peer, log *slog.Logger) *Set {
-	return &Set{process: p, cluster: cluster, self: self, log: log, byName: map[string]*single{}}
+func NewSet(p Process, cluster string, self transport.Peer) *Set {
+	return &Set{process: p, cluster: cluster, self: self, byName: map[string]*single{}}
 }
 
 // Host adds a singleton that this member hosts, before the first view.
@@ -136,7 +137,7 @@ func (g *Set) get(kind string) *single {
 	}
 	s, err := g.add(kind, callable)
 	if err != nil {
-		g.log.Error("singleton cannot be called", "kind", kind, "err", err)
+		g.process.Log(loglevel.Error, "singleton cannot be called", "kind", kind, "err", err)
 		return nil
 	}
 	if v := g.process.View(); v != nil {
@@ -194,7 +195,7 @@ func (g *Set) Refused(kind, reason string) bool {
 	if s == nil {
 		return false
 	}
-	g.log.Warn("singleton's successor does not take its state", "kind", kind, "reason", reason)
+	g.process.Log(loglevel.Warn, "singleton's successor does not take its state", "kind", kind, "reason", reason)
 	s.instance.close()
 	return true
 }
@@ -209,6 +210,9 @@ func (g *Set) WakeAt() (at time.Time) {
 	for _, s := range g.order {
 		sooner(s.proxyAt)
 		sooner(s.managerAt)
+		if s.holder != nil {
+			sooner(s.holder.at)
+		}
 		if s.opening != nil {
 			sooner(s.opening.until)
 		}
@@ -226,11 +230,27 @@ func (g *Set) Tick(now time.Time) {
 		if s.manager != nil && due(s.managerAt) {
 			s.step(singleton.Tick{})
 		}
+		if s.holder != nil && due(s.holder.at) {
+			s.holder.tick(now)
+		}
 		if o := s.opening; o != nil && due(o.until) {
-			g.log.Warn("singleton starts without what its predecessor sent", "kind", s.kind, "from", o.from.String())
+			g.process.Log(loglevel.Warn, "singleton starts without what its predecessor sent", "kind", s.kind, "from", o.from.String())
 			s.open(false)
 		}
 	}
+}
+
+// Check returns the first breach of an invariant.
+func (g *Set) Check() error {
+	for _, s := range g.order {
+		if s.manager == nil {
+			continue
+		}
+		if err := s.manager.Check(); err != nil {
+			return fmt.Errorf("%s: %w", s.kind, err)
+		}
+	}
+	return nil
 }
 
 // ViewChanged takes the members.
@@ -279,7 +299,7 @@ func (g *Set) Settled() bool {
 func (g *Set) Abandon() {
 	for _, s := range g.order {
 		if s.instance != nil && s.manager.Holds() {
-			g.log.Warn("leaving with a singleton that could not be given away", "kind", s.kind)
+			g.process.Log(loglevel.Warn, "leaving with a singleton that could not be given away", "kind", s.kind)
 			s.instance.abandon()
 		}
 	}

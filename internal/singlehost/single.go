@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singleton"
@@ -77,16 +78,15 @@ func (s *single) step(in singleton.Input) {
 	before := s.manager.Holds()
 	out := s.manager.Step(s.set.process.Now(), in)
 	s.managerAt = out.WakeAt
-	log := s.set.log.With("kind", s.kind)
 	for _, e := range out.Events {
-		level := log.Debug
+		level := loglevel.Debug
 		switch {
 		case e.Stuck:
-			level = log.Warn
+			level = loglevel.Warn
 		case out.StartInstance || out.StopInstance:
-			level = log.Info
+			level = loglevel.Info
 		}
-		level("singleton", "state", e.State.String(), "peer", e.Peer.String(), "what", e.What)
+		s.set.process.Log(level, "singleton", "kind", s.kind, "state", e.State.String(), "peer", e.Peer.String(), "what", e.What)
 	}
 	if out.AcquireLease {
 		s.holder.acquire()

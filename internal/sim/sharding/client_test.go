@@ -1,7 +1,6 @@
 package sharding
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
@@ -25,7 +24,7 @@ func newClient(p *process) *client {
 	c.Client = control.NewClient(control.ClientConfig{
 		Cluster: clusterName, Self: p.self, Lanes: 1,
 		Seekers: func(o singlehost.Outsider) *singlehost.Seekers {
-			return singlehost.NewSeekers(o, slog.New(slog.DiscardHandler))
+			return singlehost.NewSeekers(o)
 		},
 	}, &clientEnv{worldEnv{p}})
 	c.steps = steps{process: p, plane: c.Client}

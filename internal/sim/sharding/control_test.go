@@ -2,7 +2,6 @@ package sharding
 
 import (
 	"cmp"
-	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -54,7 +53,7 @@ func (c *member) start() {
 		},
 		Hosts: true,
 		Singletons: func(s singlehost.Process) (*singlehost.Set, error) {
-			return singlehost.NewSet(s, clusterName, p.self, slog.New(slog.DiscardHandler)), nil
+			return singlehost.NewSet(s, clusterName, p.self), nil
 		},
 		Callable: func(string) singlehost.Callable { return nil },
 	})

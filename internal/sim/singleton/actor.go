@@ -4,63 +4,107 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
 )
 
-// name is the singleton's.
-const name = "it"
+// kindName is the singleton's name, and clusterName the cluster's.
+const (
+	kindName    = "it"
+	clusterName = "c"
+)
 
-// An actor is a node's part in the singleton: its manager and its proxy,
-// driven as package shard does, and its instance.
+// An actor is a process: the control plane and the hosting of singletons that ship, over the
+// world's time, messages and membership.
 type actor struct {
-	run     *run
-	node    *sim.Node
-	manager *singleton.Manager
-	proxy   *singleton.Proxy
-	view    *membership.View // that the machines have
-	waiting []func()         // inputs that came while the process stood still
-	wake    [2]time.Duration // when the manager and the proxy are due; 0: not
+	run      *run
+	node     *sim.Node
+	self     transport.Peer
+	control  *control.Member
+	machine  machine
+	singles  *singlehost.Set
+	instance *singlehost.Instance
+	shard    shardhost.Shard
+	waiting  []func()      // what came while the process stood still
+	wakeAt   time.Duration // of the next tick of the control plane; 0: none is planned
+	exiting  bool          // no shard is taken any more
+	serves   bool          // processes without a table may come
+	found    singleton.Placement
+	links    map[transport.Address]*link
+	gone     map[transport.Address]bool // nothing comes from them any more
+	left     map[transport.Address]bool // they left in order
 
-	active  bool // an instance was started and has not stopped
-	life    int  // numbers instances, so that late timers of one do not end another
-	leaving bool // told to leave: exits when the singleton is given away
-	forced  bool // exits although it is not: nothing is run from then on
-	lease   leaseHold
-	placed  singleton.Placement // the instance here; zero: none
+	// What follows is for the oracle.
+	active bool // from the beginning of OnActivate until the end of the stop hooks
+	life   int  // numbers instances, so that late timers of one do not end another
+	tasks  int  // that run
 }
 
-// pollEvery is how often an actor looks at its timers and at the view.
-const pollEvery = 20 * time.Millisecond
-
-func (a *actor) poll() {
-	if a.over() {
-		return
+func newActor(r *run, n *sim.Node) *actor {
+	a := &actor{
+		run: r, node: n, self: transport.Peer{Address: n.Address},
+		links: map[transport.Address]*link{}, gone: map[transport.Address]bool{}, left: map[transport.Address]bool{},
 	}
-	a.do(func() {
-		now := a.run.world.Now()
-		a.look()
-		if a.wake[0] != 0 && now >= a.wake[0] {
-			a.step(singleton.Tick{})
-		}
-		if a.wake[1] != 0 && now >= a.wake[1] {
-			a.find(singleton.Tick{})
-		}
-		a.lease.tick(a)
-		a.exit()
+	a.machine.actor = a
+	a.shard.Init(placement.ShardID{Kind: kindName, Shard: 1}, (*home)(a), &shardhost.Config{
+		Kind: []byte(kindName), Self: n.Address, CallTimeout: 5 * time.Second, HandoffTimeout: handoffTimeout,
+	}, region.Limits{Mailbox: 1000, Waiting: 1000, Lead: codegen.SingletonID})
+	a.instance = singlehost.NewInstance(&a.shard, (*home)(a))
+	a.control = control.New(control.Config{
+		Cluster: clusterName, Self: a.self, Lanes: 1, SeedTimeout: time.Second, JoinTimeout: time.Minute, QuarantineAfter: time.Minute,
+	}, (*controlEnv)(a))
+	err := a.control.Prepare(control.Setup{
+		Members:     func([]string) (control.Machine, error) { return &a.machine, nil },
+		Coordinator: coordinator.Config{},
+		Hosts:       true,
+		Singletons:  a.host,
+		Callable:    func(string) singlehost.Callable { return (*caller)(a) },
 	})
-	a.run.world.After(pollEvery, a.poll)
+	if err != nil {
+		panic(err) // the plan's own mistake
+	}
+	return a
+}
+
+// handoffTimeout bounds the activation of an instance.
+const handoffTimeout = 10 * time.Second
+
+// host hosts the singleton.
+func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
+	a.singles = singlehost.NewSet(p, clusterName, a.self)
+	h := singlehost.Hosting{
+		Kind: kindName, Instance: a.instance, LeaseTTL: leaseTTL,
+		Manager: singleton.Config{
+			RetryInterval: a.run.plan.retry, MaxRetries: 5, RestartBackoff: 50 * time.Millisecond, MaxRestartBackoff: time.Second,
+			LeaseRetryInterval: 300 * time.Millisecond,
+		},
+	}
+	if a.run.plan.guard == byLease {
+		h.Lease = (*requests)(a)
+	}
+	return a.singles, a.singles.Host(h)
 }
 
 // over reports whether the process has ended, and its instance with it.
 func (a *actor) over() bool {
 	if a.node.Ended() {
-		a.active, a.placed = false, singleton.Placement{}
+		a.active, a.tasks = false, 0
 		return true
 	}
 	return false
 }
+
+// pollEvery is how often a process that stands still is looked at.
+const pollEvery = 20 * time.Millisecond
 
 // do does something in the process, or keeps it while that stands still.
 func (a *actor) do(what func()) {
@@ -73,10 +117,11 @@ func (a *actor) do(what func()) {
 		}
 	default:
 		what()
+		a.check()
 	}
 }
 
-// thaw goes on with the inputs that were kept.
+// thaw goes on with what was kept.
 func (a *actor) thaw() {
 	if a.over() {
 		return
@@ -88,198 +133,117 @@ func (a *actor) thaw() {
 	kept := a.waiting
 	a.waiting = nil
 	for _, what := range kept {
-		what()
+		a.do(what)
 	}
 }
 
-// look takes a new view in.
-func (a *actor) look() {
-	v := a.node.View()
-	if v == nil || v == a.view {
+// after does something later in the process, unless that has ended.
+func (a *actor) after(d time.Duration, what func()) {
+	a.run.world.After(d, func() { a.do(what) })
+}
+
+// loop does something on the control loop.
+func (a *actor) loop(what func()) {
+	what()
+	at := max(1, a.control.WakeAt().Sub(epochStart))
+	if a.wakeAt != 0 && at >= a.wakeAt {
 		return
 	}
-	a.view = v
-	var view singleton.View
-	for _, m := range v.ByAge {
-		view.Members = append(view.Members, singleton.Member{
-			Address: m.Address, Status: statuses[m.Status], UpNumber: uint64(m.UpNumber),
-		})
-	}
-	a.step(view)
-	a.find(view)
+	a.wakeAt = at
+	a.after(max(at-a.run.world.Now(), time.Millisecond), func() {
+		if a.wakeAt == at {
+			a.wakeAt = 0
+			a.loop(a.control.Tick)
+		}
+	})
 }
 
-var statuses = map[membership.Status]singleton.Status{
-	membership.Joining: singleton.Joining, membership.WeaklyUp: singleton.WeaklyUp, membership.Up: singleton.Up,
-	membership.Leaving: singleton.Leaving, membership.Exiting: singleton.Exiting, membership.Down: singleton.Down,
+// onLoop does something on the control loop, soon.
+func (a *actor) onLoop(what func()) { a.after(0, func() { a.loop(what) }) }
+
+// changed brings a change of the membership to the control plane.
+func (a *actor) changed(v *membership.View, events []membership.Event) {
+	a.machine.view, a.machine.news = v, membership.Output{Changed: true, Events: events}
+	a.loop(func() { a.control.ConnState(transport.State{Connected: true}) })
 }
 
-func (a *actor) clock() time.Time { return time.Unix(1_000_000, 0).Add(a.run.world.Now()) }
-
-func (a *actor) due(at time.Time) time.Duration {
-	if at.IsZero() {
-		return 0
+// check holds the cores to their invariants.
+func (a *actor) check() {
+	err := a.control.Check()
+	if err == nil {
+		err = a.shard.Core.Check()
 	}
-	return max(1, at.Sub(time.Unix(1_000_000, 0)))
-}
-
-// step gives the manager one input and carries out its output.
-func (a *actor) step(in singleton.Input) {
-	if a.over() {
-		return
-	}
-	out := a.manager.Step(a.clock(), in)
-	a.wake[0] = a.due(out.WakeAt)
-	for _, e := range out.Events {
-		a.run.trace("%s %v %s: %s", a.node.Address.Name, e.State, e.Peer.Name, e.What)
-	}
-	if err := a.manager.Check(); err != nil {
-		a.run.fail("manager of %v after %T: %w", a.node.Address, in, err)
-	}
-	if out.AcquireLease {
-		a.lease.acquire(a)
-	}
-	if out.StartInstance {
-		a.start(out)
-	}
-	if out.StopInstance {
-		a.stop()
-	}
-	if out.ReleaseLease {
-		a.lease.release(a)
-	}
-	for _, e := range out.Send {
-		a.run.send(a, e)
+	if err != nil {
+		a.run.fail("%v: %w", a.self.Address, err)
 	}
 	a.run.check()
 }
 
-// start begins an instance, which may die by itself.
-func (a *actor) start(out singleton.Output) {
-	r := a.run
-	a.active, a.placed = true, singleton.Placement{Node: a.node.Address, Epoch: out.Epoch}
-	a.life++
-	life := a.life
-	r.counts.Started++
-	r.trace("%s starts an instance under %v", a.node.Address.Name, out.Epoch)
-	r.world.After(r.milliseconds(0, 20), func() {
-		a.do(func() {
-			if a.life == life && a.active {
-				a.step(singleton.InstanceStarted{})
-			}
-		})
-	})
-	if r.random.IntN(4) == 0 && !r.calm {
-		r.world.After(r.milliseconds(0, 5000), func() {
-			a.do(func() {
-				if a.life == life && a.active && !r.calm {
-					r.counts.Died++
-					a.end(singleton.InstanceStopped{Reason: "it died"})
-				}
-			})
-		})
-	}
+// epochStart is the world's time 0 as the processes see it.
+var epochStart = time.Unix(1_000_000, 0)
+
+func (a *actor) now() time.Time { return epochStart.Add(a.run.world.Now()) }
+
+// mayTurn reports whether turns of the instance may run at this moment.
+func (a *actor) mayTurn() bool {
+	return !a.over() && !a.node.Frozen() && a.run.world.Lease(a.node) && a.instance.LeaseValid()
 }
 
-// stop ends the instance after a while.
-func (a *actor) stop() {
-	a.life++
-	a.run.world.After(a.run.milliseconds(0, 300), func() {
-		a.do(func() { a.end(singleton.InstanceStopped{Handed: a.run.random.IntN(2) == 0}) })
-	})
-}
-
-func (a *actor) end(in singleton.InstanceStopped) {
-	a.active, a.placed = false, singleton.Placement{}
-	a.life++
-	a.run.trace("%s has no instance any more", a.node.Address.Name)
-	a.step(in)
-}
-
-// find gives the proxy one input and carries out its output.
-func (a *actor) find(in singleton.ProxyInput) {
-	out := a.proxy.Step(a.clock(), in)
-	a.wake[1] = a.due(out.WakeAt)
-	for _, e := range out.Send {
-		a.run.send(a, e)
-	}
-	if out.Found != nil {
-		a.run.counts.Found++
-		a.run.trace("%s finds the instance at %s under %v", a.node.Address.Name, out.Found.Node.Name, out.Found.Epoch)
-	}
-}
-
-// receive takes a message.
-func (a *actor) receive(from *actor, m singleton.Message) {
-	switch m.Type {
-	case singleton.Identity:
-		a.find(singleton.Receive{From: from.node.Address, Message: m})
-	case singleton.Identify:
-		answer := singleton.Message{Name: name, Type: singleton.Identity, ID: m.ID, Reason: a.manager.Why()}
-		if a.active {
-			answer.Instance, answer.Epoch, answer.Reason = a.node.Address, a.placed.Epoch, ""
-		}
-		a.run.send(a, singleton.Envelope{To: from.node.Address, Message: answer})
-	default:
-		a.step(singleton.Receive{From: from.node.Address, Message: m})
-	}
-}
-
-// exit lets a leaving node go once it has given the instance away, as package
-// shard does.
-func (a *actor) exit() {
-	if !a.leaving || a.view == nil || a.view.SelfStatus != membership.Leaving {
-		return
-	}
-	if a.manager.Holds() && a.run.plan.handOverAt == singleton.Leaving {
-		if a.manager.Oldest().IsZero() {
-			a.step(singleton.Quit{})
-		}
-		return
-	}
-	a.leaving = false
-	a.run.world.Give(a.node, membership.ExitReady{})
-}
-
-// mayRun reports whether an active instance may really run at this moment.
+// mayRun reports whether an active instance may really run at this moment: under a lease, that
+// alone is to guard it.
 func (a *actor) mayRun() bool {
-	if !a.active || a.over() || a.node.Frozen() || a.forced {
+	if !a.active && a.tasks == 0 || a.over() || a.node.Frozen() || !a.instance.LeaseValid() {
 		return false
 	}
-	if a.run.plan.guard == byLease {
-		return a.run.world.Now() < a.lease.until
+	return a.run.plan.guard != byDowning || a.run.world.Lease(a.node)
+}
+
+// seen is where the singleton runs in the eyes of this process.
+func (a *actor) seen() transport.Address {
+	for _, row := range a.singles.Rows(a.control.View()) {
+		if row.Kind == kindName {
+			return row.Node
+		}
 	}
-	return a.run.plan.guard == byNothing || a.run.world.Lease(a.node)
+	return transport.Address{}
 }
 
 func (a *actor) String() string {
-	return fmt.Sprintf("%v (%v, active %v)", a.node.Address, a.manager.State(), a.active)
+	return fmt.Sprintf("%v (active %v, %d tasks, finds it at %s)", a.node.Address, a.active, a.tasks, a.seen().Name)
 }
 
-// ask brings a request to the store and its answer back, both after a while, if
-// neither gets lost. sent is when it was sent: times count from there.
-func (a *actor) ask(request func() bool, answer func(ok bool, sent time.Duration), lost func()) {
-	r := a.run
-	sent := r.world.Now()
-	lose := func() bool { return !r.calm && r.random.Float64() < r.plan.storeLoss }
-	limit := r.milliseconds(300, 1000)
-	done := false
-	finish := func(f func()) {
-		a.do(func() {
-			if !done {
-				done = true
-				f()
-			}
-		})
+// A machine is a process's membership, which the world runs, as its control plane has it.
+type machine struct {
+	actor *actor
+	view  *membership.View
+	news  membership.Output // that the control plane has not taken yet
+}
+
+var _ control.Machine = (*machine)(nil)
+
+// View is the latest view that the control plane was given.
+func (m *machine) View() *membership.View { return m.view }
+
+// Step brings what the control plane decides to the membership, and the news back.
+func (m *machine) Step(_ time.Time, in membership.Input) membership.Output {
+	switch in.(type) {
+	case membership.Leave, membership.ExitReady:
+		m.actor.run.world.Give(m.actor.node, in)
 	}
-	r.world.After(limit, func() { finish(lost) })
-	if lose() {
-		return
+	out := m.news
+	m.news = membership.Output{}
+	return out
+}
+
+// A caller is the singleton as its process calls it.
+type caller actor
+
+// Found notes where the instance runs.
+func (c *caller) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
+	if !hosts {
+		c.shard.Place(node, epoch, 0)
 	}
-	r.world.After(r.delay(), func() {
-		ok := request()
-		if !lose() {
-			r.world.After(r.delay(), func() { finish(func() { answer(ok, sent) }) })
-		}
-	})
+	c.found = singleton.Placement{Node: node, Epoch: epoch}
+	c.run.counts.Found++
+	c.run.trace("%s finds the instance at %s under %v", c.self.Name, node.Name, epoch)
 }

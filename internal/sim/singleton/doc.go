@@ -1,7 +1,9 @@
-// Package singleton runs singletons on simulated clusters: the managers and
-// proxies of internal/singleton on the membership machines of sim.World, over a
-// network of their own that loses, delays, repeats and reorders, with a store of
-// leases that is slow, out of reach, or whose answers are lost.
+// Package singleton runs singletons on simulated clusters, by the code that ships: the
+// hosting of internal/singlehost (its sets, instances with their shards, and the holders of
+// leases) under the control planes of internal/control, on the membership machines of
+// sim.World. The messages go over a network of their own that loses, delays, repeats and
+// reorders, and the leases are in a store that is slow, out of reach, or whose answers are
+// lost. Instances run turns, have tasks that end late, and hand their state over.
 //
 // A seed decides everything: the settings, the faults (crashes of processes and
 // hosts, pauses, partitions, lost messages, orderly and hurried leaving, restarts
@@ -11,14 +13,16 @@
 // Checked after every step of any machine:
 //
 //  1. under a lease, two instances are never active at once, even in a cluster that
-//     fell apart. An instance is active if it has been started and has not stopped, on
-//     a node that is not frozen and whose lease has not ended;
+//     fell apart. An instance is active from its activation until its stop hook has run,
+//     and while a task of it runs, on a node that is not frozen and whose lease has not
+//     ended;
 //  2. under downing, two instances are never active at once in one cluster, on nodes
 //     that may run turns. Clusters that were founded apart, because their founders
 //     could not hear each other, count as two until they meet; only a lease guards
 //     against those;
 //  3. without a guard, two instances are never active on members of one converged view;
-//  4. Manager.Check;
+//  4. no turn begins on an instance that is not active, no instance ends during a turn or
+//     beside its tasks; the invariants of the control plane, the managers and the shard;
 //  5. after the faults have ended, one instance runs, on the oldest member, and
 //     every proxy has found it, within two minutes.
 //

@@ -2,7 +2,6 @@ package singleton
 
 import (
 	"github.com/shardgen/shardgen/internal/sim"
-	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // faults makes the faults of a run.
@@ -58,17 +57,11 @@ func (r faults) leave(n *sim.Node) {
 		return
 	}
 	r.trace("fault: %s leaves", n.Address.Name)
-	r.world.Give(n, membership.Leave{})
-	a.leaving = true
+	a.onLoop(a.control.Leave)
 	if r.random.IntN(4) == 0 {
-		r.world.After(r.milliseconds(0, 2000), func() {
-			a.do(func() {
-				if a.leaving {
-					r.trace("%s exits with what it has", n.Address.Name)
-					a.leaving, a.forced = false, true
-					r.world.Give(n, membership.ExitReady{})
-				}
-			})
+		a.after(r.milliseconds(0, 2000), func() {
+			r.trace("%s exits with what it has", n.Address.Name)
+			a.loop(a.control.Exit)
 		})
 	}
 	r.start()

@@ -1,102 +1,108 @@
 package singleton
 
 import (
+	"errors"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/singleton"
-	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/store"
 )
 
-// leases is the store's one lease: a holder, and when it ends. The holder's own
-// clock is the same here; sim.World has clocks that drift, and package store
-// describes how a store must allow for them.
+// leaseTTL is how long the lease lasts.
+const leaseTTL = 4 * time.Second
+
+// leases is the store's one lease: who holds it, and when it ends. The holder's own clock is
+// the same here; sim.World has clocks that drift, and package store describes how a store
+// must allow for them.
 type leases struct {
-	holder transport.Address
+	holder string
+	token  uint64
 	ends   time.Duration
 }
 
-// leaseTTL is how long the lease lasts, and leaseSpare how long before its end
-// the instance has to stop.
-const (
-	leaseTTL   = 4 * time.Second
-	leaseSpare = leaseTTL / 10
-)
+var errLost = errors.New("simulated: the store does not answer")
 
-// A leaseHold is the lease as one node has it.
-type leaseHold struct {
-	until   time.Duration // the instance may run before; 0: not held
-	held    bool
-	renewAt time.Duration
-}
-
-// take gives the lease to a at a time, unless another one has it.
-func (s *leases) take(a transport.Address, now time.Duration) bool {
-	if s.holder != a && now < s.ends {
-		return false
+// acquire gives the lease at a time, unless another one has it.
+func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
+	if s.holder != "" && s.holder != c.Holder && now < s.ends {
+		return store.Held{}, &store.HeldError{Holder: s.holder, Token: s.token, RetryAfter: s.ends - now}
 	}
-	*s = leases{a, now + leaseTTL}
-	return true
+	*s = leases{c.Holder, s.token + 1, now + c.TTL}
+	return store.Held{Claim: c, Token: s.token}, nil
 }
 
-// prolong prolongs the lease of a at a time, if a has it.
-func (s *leases) prolong(a transport.Address, now time.Duration) bool {
-	if s.holder != a || now >= s.ends {
-		return false
+// renew prolongs a holding at a time, if it lasts.
+func (s *leases) renew(h store.Held, now time.Duration) (store.Held, error) {
+	if s.holder != h.Holder || s.token != h.Token || now >= s.ends {
+		return store.Held{}, store.ErrLost
 	}
-	s.ends = now + leaseTTL
-	return true
+	s.ends = now + h.TTL
+	return h, nil
 }
 
-func (l *leaseHold) acquire(a *actor) {
-	a.ask(func() bool { return a.run.store.take(a.node.Address, a.run.world.Now()) }, func(ok bool, sent time.Duration) {
-		if !ok || a.run.world.Now() >= sent+leaseTTL-leaseSpare {
-			a.step(singleton.LeaseDenied{Reason: "held"})
-			return
+// release ends a holding.
+func (s *leases) release(h store.Held) {
+	if s.holder == h.Holder && s.token == h.Token {
+		s.holder = ""
+	}
+}
+
+// requests brings a process's requests to the store, and the answers back, both after a
+// while, if neither gets lost.
+type requests actor
+
+var _ singlehost.Leases = (*requests)(nil)
+
+// Acquire asks for the lease.
+func (q *requests) Acquire(c store.Claim, within time.Duration, done func(store.Held, error)) {
+	q.ask(within, func(now time.Duration) (store.Held, error) { return q.run.store.acquire(c, now) }, func(h store.Held, err error) {
+		if err == nil {
+			q.run.counts.Leases++
 		}
-		l.held, l.until, l.renewAt = true, sent+leaseTTL-leaseSpare, a.run.world.Now()+leaseTTL/3
-		a.run.counts.Leases++
-		a.step(singleton.LeaseAcquired{})
-	}, func() { a.step(singleton.LeaseDenied{Reason: "no answer"}) })
+		done(h, err)
+	})
 }
 
-// tick renews held leases, and reports when one is over.
-func (l *leaseHold) tick(a *actor) {
-	now := a.run.world.Now()
-	if !l.held {
-		return
-	}
-	if now >= l.until {
-		l.lose(a)
-		return
-	}
-	if now < l.renewAt {
-		return
-	}
-	l.renewAt = now + leaseTTL/8
-	a.ask(func() bool { return a.run.store.prolong(a.node.Address, a.run.world.Now()) }, func(ok bool, sent time.Duration) {
-		switch {
-		case !l.held:
-		case !ok:
-			l.lose(a)
-		default:
-			l.until, l.renewAt = max(l.until, sent+leaseTTL-leaseSpare), a.run.world.Now()+leaseTTL/3
+// Renew asks for a prolonged lease.
+func (q *requests) Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func()) {
+	return q.ask(within, func(now time.Duration) (store.Held, error) { return q.run.store.renew(h, now) }, func(next store.Held, err error) {
+		if errors.Is(err, store.ErrLost) {
+			q.run.counts.LeasesLost++
 		}
-	}, func() {})
+		done(next, err)
+	})
 }
 
-func (l *leaseHold) lose(a *actor) {
-	l.held, l.until = false, min(l.until, a.run.world.Now())
-	a.run.counts.LeasesLost++
-	a.step(singleton.LeaseLost{})
+// Release gives the lease back.
+func (q *requests) Release(h store.Held, within time.Duration, done func(error)) {
+	q.ask(within, func(time.Duration) (store.Held, error) {
+		q.run.store.release(h)
+		return h, nil
+	}, func(_ store.Held, err error) { done(err) })
 }
 
-func (l *leaseHold) release(a *actor) {
-	l.held, l.until = false, 0
-	end := func() { a.step(singleton.LeaseReleased{}) }
-	a.ask(func() bool {
-		if a.run.store.holder == a.node.Address {
-			a.run.store = leases{}
-		}
-		return true
-	}, func(bool, time.Duration) { end() }, end)
+// ask makes one request. The time of a holding counts from when its request was sent.
+func (q *requests) ask(within time.Duration, request func(time.Duration) (store.Held, error), answer func(store.Held, error)) (cancel func()) {
+	a, r := (*actor)(q), q.run
+	sent, done := a.now(), false
+	finish := func(after time.Duration, h store.Held, err error) {
+		h.Until = sent.Add(leaseTTL)
+		a.after(after, func() {
+			if !done {
+				done = true
+				a.loop(func() { answer(h, err) })
+			}
+		})
+	}
+	lose := func() bool { return !r.calm && r.random.Float64() < r.plan.storeLoss }
+	finish(min(within, r.milliseconds(300, 1000)), store.Held{}, errLost)
+	if !lose() {
+		r.world.After(r.delay(), func() {
+			h, err := request(r.world.Now())
+			if !lose() {
+				finish(r.delay(), h, err)
+			}
+		})
+	}
+	return func() { finish(0, store.Held{}, errLost) }
 }

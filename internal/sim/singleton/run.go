@@ -6,8 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/sim"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -23,17 +24,16 @@ const (
 
 // A plan has the decisions of a seed before anything happens.
 type plan struct {
-	guard      guard
-	nodes      int
-	faults     int
-	pause      time.Duration // the most between two faults
-	loss       float64       // of the managers' messages
-	slow       float64       // the share of those that take long
-	storeLoss  float64
-	retry      time.Duration
-	handOverAt singleton.Status
-	downing    membership.Downing
-	servers    int
+	guard     guard
+	nodes     int
+	faults    int
+	pause     time.Duration // the most between two faults
+	loss      float64       // of the managers' messages
+	slow      float64       // the share of those that take long
+	storeLoss float64
+	retry     time.Duration
+	downing   membership.Downing
+	servers   int
 }
 
 func newPlan(r *rand.Rand) plan {
@@ -42,11 +42,7 @@ func newPlan(r *rand.Rand) plan {
 		nodes: 2 + r.IntN(6), faults: 3 + r.IntN(8), pause: time.Duration(200+r.IntN(3000)) * time.Millisecond,
 		loss: []float64{0, 0.05, 0.3}[r.IntN(3)], slow: []float64{0, 0.1}[r.IntN(2)],
 		storeLoss: []float64{0, 0.1, 0.4}[r.IntN(3)], retry: time.Duration(50+r.IntN(500)) * time.Millisecond,
-		handOverAt: []singleton.Status{singleton.Leaving, singleton.Leaving, singleton.Exiting}[r.IntN(3)],
-		servers:    1 + r.IntN(3),
-	}
-	if p.guard == byDowning { // an exiting member is removed without being asked whether it has stopped
-		p.handOverAt = singleton.Leaving
+		servers: 1 + r.IntN(3),
 	}
 	switch {
 	case p.guard == byNothing, p.guard == byLease && r.IntN(2) == 0:
@@ -58,7 +54,9 @@ func newPlan(r *rand.Rand) plan {
 }
 
 // Counts count events. They show that the faults reach everything.
-type Counts struct{ Started, Died, Found, Leases, LeasesLost, Halves int }
+type Counts struct {
+	Started, Handed, Refused, Died, Tasks, Turns, Found, Leases, LeasesLost, Halves int
+}
 
 // A Result has the outcome of a run.
 type Result struct {
@@ -105,9 +103,10 @@ func Run(seed uint64, trace func(line string)) Result {
 		PingTimeout: 5 * time.Second, RouteTimeout: r.milliseconds(500, 3000), HostTimeout: r.milliseconds(5000, 20_000),
 		Unchecked: true,
 	})
-	r.world.OnEvents = func(n *sim.Node, _ []membership.Event) {
+	r.world.OnChange = func(n *sim.Node, events []membership.Event) {
 		if a := r.actors[n.Address]; a != nil {
-			r.world.After(0, func() { a.do(a.look) })
+			view := n.View()
+			a.after(0, func() { a.changed(view, events) })
 		}
 	}
 	r.trace("%+v", r.plan)
@@ -170,15 +169,25 @@ func (r *run) settled() bool {
 			home = a
 		}
 	}
-	if home == nil || home.manager.State() != singleton.Oldest {
+	if home == nil || home.node.Address != oldest(home.node.View()) {
 		return false
 	}
 	for _, n := range nodes {
-		if r.actors[n.Address].proxy.Found().Node != home.node.Address || r.actors[n.Address].manager.Oldest() != home.node.Address {
+		if r.actors[n.Address].seen() != home.node.Address {
 			return false
 		}
 	}
 	return true
+}
+
+// oldest is the oldest member that is Up; zero: there is none.
+func oldest(v *membership.View) transport.Address {
+	for _, m := range v.ByAge {
+		if m.Status == membership.Up {
+			return m.Address
+		}
+	}
+	return transport.Address{}
 }
 
 // cull acts as an operator must after automatic downing has made two clusters
@@ -205,8 +214,9 @@ func (r *run) cull(nodes []*sim.Node) {
 func (r *run) start() {
 	r.named++
 	c := membership.Config{
-		Self: transport.Address{Name: fmt.Sprintf("n%02d", r.named), Incarnation: r.random.Uint64()}, Seed: r.random.Uint64(),
+		Self: transport.Address{Name: fmt.Sprintf("n%02d", r.named), Incarnation: identity.Mark(identity.Member, r.random.Uint64())}, Seed: r.random.Uint64(),
 		Downing: r.plan.downing, ProbeVacancy: true,
+		Meta: []membership.KeyValue{{Key: hostmeta.SingletonKey(kindName), Value: "1"}},
 	}
 	if c.Downing == membership.DowningAuto {
 		c.AutoDownAfter = 6 * time.Second
@@ -220,23 +230,11 @@ func (r *run) start() {
 }
 
 func (r *run) attach(n *sim.Node) {
-	a := &actor{run: r, node: n}
-	var err error
-	a.manager, err = singleton.New(singleton.Config{
-		Name: name, Self: n.Address, HandOverAt: r.plan.handOverAt, RetryInterval: r.plan.retry,
-		MaxRetries: 5, RestartBackoff: 50 * time.Millisecond, MaxRestartBackoff: time.Second,
-		Lease: r.plan.guard == byLease, LeaseRetryInterval: 300 * time.Millisecond,
-	})
-	if err == nil {
-		a.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: name, HandOverAt: r.plan.handOverAt})
-	}
-	if err != nil {
-		panic(err) // the plan's own mistake
-	}
+	a := newActor(r, n)
 	r.actors[n.Address] = a
 	r.order = append(r.order, a)
-	a.find(singleton.Want{})
-	r.world.After(0, func() { a.poll() })
+	a.onLoop(a.control.Begin)
+	a.after(r.milliseconds(0, 100), (*home)(a).turn)
 }
 
 // delay is how long a message takes.
@@ -247,10 +245,10 @@ func (r *run) delay() time.Duration {
 	return r.milliseconds(0.2, 10)
 }
 
-// send brings a message to another manager or proxy, or does not.
-func (r *run) send(from *actor, e singleton.Envelope) {
-	to := r.actors[e.To]
-	if to == nil {
+// send brings a message from one control plane to another, or does not.
+func (r *run) send(from, to *actor, deliver func()) {
+	if from == to {
+		to.after(0, deliver)
 		return
 	}
 	times := 1
@@ -265,7 +263,7 @@ func (r *run) send(from *actor, e singleton.Envelope) {
 	for range times {
 		r.world.After(r.delay(), func() {
 			if r.reaches(from, to) {
-				to.do(func() { to.receive(from, e.Message) })
+				to.do(deliver)
 			}
 		})
 	}

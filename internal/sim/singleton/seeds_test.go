@@ -64,13 +64,17 @@ func TestSeeds(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d seeds: %+v; all was well after %v at the latest", *seeds, all, slowest)
-	if all.Started == 0 || all.Died == 0 || all.Leases == 0 || all.LeasesLost == 0 || all.Halves == 0 || all.Found == 0 {
+	if all.Started == 0 || all.Handed == 0 || all.Tasks == 0 || all.Turns == 0 || all.Died == 0 || all.Leases == 0 || all.LeasesLost == 0 || all.Halves == 0 || all.Found == 0 {
 		t.Errorf("the faults do not reach everything: %+v", all)
 	}
 }
 
 func (c *Counts) add(o Counts) {
 	c.Started += o.Started
+	c.Handed += o.Handed
+	c.Refused += o.Refused
+	c.Tasks += o.Tasks
+	c.Turns += o.Turns
 	c.Died += o.Died
 	c.Found += o.Found
 	c.Leases += o.Leases

@@ -1,0 +1,145 @@
+package singleton
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A controlEnv is a process as package control uses it.
+type controlEnv actor
+
+var _ control.Env = (*controlEnv)(nil)
+
+func (v *controlEnv) actor() *actor { return (*actor)(v) }
+
+func (v *controlEnv) Now() time.Time     { return v.actor().now() }
+func (v *controlEnv) Link() control.Link { return (*controlLink)(v) }
+func (v *controlEnv) Post(f func())      { v.actor().onLoop(f) }
+func (v *controlEnv) After(d time.Duration, f func()) {
+	v.actor().after(d, func() { v.actor().loop(f) })
+}
+
+// Log takes a line into the trace.
+func (v *controlEnv) Log(l control.Level, text string, args ...any) {
+	if l >= control.Info {
+		v.run.trace("%s: %s %v", v.self.Name, text, args)
+	}
+}
+
+func (v *controlEnv) LogSeldom(l control.Level, text, _ string, args ...any) { v.Log(l, text, args...) }
+
+// Count fails for a message that cannot be read.
+func (v *controlEnv) Count(e control.Event) (uint64, bool) {
+	if e != control.Ignored {
+		v.run.fail("%s: a message of the control channel cannot be read", v.self.Name)
+	}
+	return 1, false
+}
+
+func (v *controlEnv) CountRefused(membership.Refusal) {}
+
+// There are no shards but the singleton's, which is of no coordinator's.
+
+func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
+
+func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
+	return nil, nil
+}
+func (v *controlEnv) Held(string) []coordinator.Held { return nil }
+func (v *controlEnv) HoldsShards() bool              { return false }
+func (v *controlEnv) Remembered() []string           { return nil }
+func (v *controlEnv) Waiting(string) int             { return 0 }
+func (v *controlEnv) WaitingKinds() []string         { return nil }
+func (v *controlEnv) SetTable(*placement.Table)      {}
+func (v *controlEnv) SetExiting(on bool)             { v.exiting = on }
+
+// PeerGone ends the dealings with a process that is dead.
+func (v *controlEnv) PeerGone(a transport.Address) { v.gone[a] = true }
+
+// PeerLeft ends the dealings with a process that has left, after a while.
+func (v *controlEnv) PeerLeft(a transport.Address) {
+	v.left[a] = true
+	v.actor().after(dataplane.ByeGrace, func() { v.gone[a] = true })
+}
+
+// Homes returns the home that calls go to, but for one that has gone or left.
+func (v *controlEnv) Homes() []transport.Address {
+	a := v.found.Node
+	if a.IsZero() || a == v.self.Address || v.gone[a] || v.left[a] {
+		return nil
+	}
+	return []transport.Address{a}
+}
+
+func (v *controlEnv) RenewLease(time.Time)                                 {} // the world has it
+func (v *controlEnv) LeaseValid() bool                                     { return v.run.world.Lease(v.node) }
+func (v *controlEnv) TakeLease(membership.LeaseRequest)                    {}
+func (v *controlEnv) TakeTerm(atLeast uint32, take func(uint32))           { take(atLeast) }
+func (v *controlEnv) LastTerm(func(uint32))                                {}
+func (v *controlEnv) Serve(on bool)                                        { v.serves = on }
+func (v *controlEnv) Publish(*membership.View, []membership.Event)         {}
+func (v *controlEnv) Remember(transport.Address, []byte) error             { return nil }
+func (v *controlEnv) RememberView(*membership.View)                        {}
+func (v *controlEnv) Up()                                                  {}
+func (v *controlEnv) Leaving()                                             {}
+func (v *controlEnv) Left()                                                {} // the world ends the process
+func (v *controlEnv) Fail(err error)                                       { v.run.fail("%s: %w", v.self.Name, err) }
+func (v *controlEnv) Downed(string)                                        {}
+func (v *controlEnv) LeaveByOrder()                                        {}
+func (v *controlEnv) Operate(_ *operator.Request, _ func(operator.Answer)) {}
+
+// A controlLink is the control channel as a process has it.
+type controlLink actor
+
+// Send sends a message to one process.
+func (l *controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {
+	if other := l.run.actors[to.Address]; other != nil {
+		l.post(other, payload)
+	}
+	return nil
+}
+
+// Broadcast sends a message to all processes.
+func (l *controlLink) Broadcast(payload []byte) error {
+	for _, other := range l.run.order {
+		if !other.node.Ended() {
+			l.post(other, payload)
+		}
+	}
+	return nil
+}
+
+// Anycast sends a message to one member that serves.
+func (l *controlLink) Anycast(_ uint64, payload []byte) error {
+	var serve []*actor
+	for _, other := range l.run.order {
+		if other.serves && !other.node.Ended() {
+			serve = append(serve, other)
+		}
+	}
+	if len(serve) > 0 {
+		l.post(serve[l.run.random.IntN(len(serve))], payload)
+	}
+	return nil
+}
+
+func (l *controlLink) post(to *actor, payload []byte) {
+	l.run.send((*actor)(l), to, func() {
+		to.loop(func() { to.control.Receive(transport.Message{Payload: payload}, to.now()) })
+	})
+}
+
+// State is that of a connection that always holds: what is lost is lost on its way.
+func (l *controlLink) State(transport.Channel) transport.State {
+	return transport.State{Connected: true}
+}
+
+// MaxPayload is what the broker takes.
+func (l *controlLink) MaxPayload() int { return 1 << 20 }
