@@ -77,3 +77,33 @@ func TestNeedsRefuse(t *testing.T) {
 		t.Errorf("got error %v, want %q", err, "storm: there is no network here")
 	}
 }
+
+// TestBound: the time that a run is given has room for all that it does by default, and
+// grows with the length, the rounds and the times that are asked for.
+func TestBound(t *testing.T) {
+	for _, f := range All() {
+		o := Options{}.withDefaults(f)
+		lasts := time.Duration(max(f.Lengths, 1)) * o.Length
+		if f.Rounds > 0 {
+			lasts *= time.Duration(o.Rounds)
+		}
+		lasts += f.Within + time.Duration(o.Times)*max(o.Length, effectTimeout) + time.Duration(o.Calls)*time.Second/time.Duration(o.Load.Rate)
+		if got := (Options{}).Bound(f); got < lasts+startBound {
+			t.Errorf("%s: bound %v, want at least %v to start and %v for the rest", f.Name, got, startBound, lasts)
+		}
+	}
+	tests := []struct {
+		fault Fault
+		more  Options
+		by    time.Duration
+	}{
+		{loss, Options{Length: 10 * time.Minute}, 16 * time.Minute}, // twice 10 instead of 2
+		{flipFlop, Options{Rounds: flipFlop.Rounds + 1}, 2 * flipFlop.Length},
+		{starved, Options{Length: starved.Length + time.Minute}, time.Minute},
+	}
+	for _, tt := range tests {
+		if got, want := tt.more.Bound(tt.fault), (Options{}).Bound(tt.fault)+tt.by; got != want {
+			t.Errorf("%s with %+v: bound %v, want %v", tt.fault.Name, tt.more, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,29 @@ func (o Options) Validate(f Fault) error {
 		return fmt.Errorf("victim %d: want 1 to %d", o.Victim, o.Nodes)
 	}
 	return nil
+}
+
+// injectBound is how long the fault may take to have its full effect under load.
+func (o Options) injectBound(f Fault) time.Duration {
+	times := cmp.Or(f.Lengths, 1)
+	if f.Rounds > 0 {
+		times *= o.Rounds
+	}
+	return cmp.Or(f.Within, effectTimeout) + time.Duration(times)*o.Length
+}
+
+// startBound is how long it may take to build and start the processes, and to find every
+// entity.
+const startBound = 2 * time.Minute
+
+// Bound is how long a valid run of the fault may take in all: to start, for the fault
+// under load, for the remaining calls at half their rate, and for each time that quiet
+// nodes are struck.
+func (o Options) Bound(f Fault) time.Duration {
+	o = o.withDefaults(f)
+	calls := 2 * time.Duration(o.Calls) * time.Second / time.Duration(o.Load.Rate)
+	strike := 2*effectTimeout + o.Length + f.Notice
+	return startBound + o.injectBound(f) + calls + o.Tail + time.Duration(o.Times)*strike
 }
 
 // connections is how many of them call from outside: two, so that an entity has
@@ -216,12 +240,7 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	}
 	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
 	r.Begin()
-	set(&f.Within, effectTimeout)
-	set(&f.Lengths, 1)
-	most := f.Within + time.Duration(f.Lengths)*r.Length
-	if f.Rounds > 0 {
-		most = f.Within + time.Duration(f.Lengths*r.options.Rounds)*r.Length
-	}
+	most := r.options.injectBound(f)
 	limit, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("%w after %v", errNoEffect, most))
 	defer cancel()
 	switch err := f.Inject(limit, r); {

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/fault"
 	"github.com/shardgen/shardgen/internal/e2e/node"
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.PrintDefaults()
 	}
 	list := flags.Bool("list", false, "name the faults and exit")
-	timeout := flags.Duration("timeout", 5*time.Minute, "bound of the whole run")
+	timeout := flags.Duration("timeout", 0, "bound of the whole run (default: what the length, the rounds and the times of the fault need)")
 	flags.IntVar(&o.Rounds, "rounds", 0, "`number` of rounds, of a rolling restart or of cuts (default: the fault's choice)")
 	flags.StringVar(&o.Cluster.URL, "nats", "", "`URL` of NATS servers that run (default: a nats-server process of its own)")
 	flags.IntVar(&o.Nodes, "nodes", 0, "`number` of nodes before the fault (default: the fault's choice, 3 or 5)")
@@ -81,7 +81,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "fault:", err)
 		return exitUsage
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, *timeout, fmt.Errorf("the run took longer than %v", *timeout))
+	bound := cmp.Or(*timeout, o.Bound(f))
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("the run took longer than %v (raise -timeout?)", bound))
 	defer cancel()
 	o.Say = func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
 	return do(ctx, f, o, stdout, stderr)
