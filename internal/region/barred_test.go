@@ -48,3 +48,20 @@ func TestBarrierIsClosedOnce(t *testing.T) {
 		t.Error("a barrier is closed after its Flush")
 	}
 }
+
+// TestDirectSendersAreForgottenWithTheirOwnership: a sender's barrier that opened under an
+// earlier ownership says nothing about calls of the next one, and senders come and go, so
+// they are not kept.
+func TestDirectSendersAreForgottenWithTheirOwnership(t *testing.T) {
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
+	at := time.Unix(1000, 0)
+	first, second, third := placement.MakeEpoch(1, 1), placement.MakeEpoch(1, 2), placement.MakeEpoch(1, 3)
+	s.Place(node("a"), first, false, 0, at)
+	s.GoDirect(node("s"), first, 0)
+	s.Place(node("b"), second, false, 0, at)
+	s.Place(node("a"), third, false, 0, at)
+	s.GoDirect(node("u"), third, 0)
+	if _, kept := s.barriers.direct[node("s")]; kept || len(s.barriers.direct) != 1 {
+		t.Errorf("senders known to be direct: %v, want only %v", s.barriers.direct, node("u"))
+	}
+}

@@ -59,6 +59,11 @@ func TestEnter(t *testing.T) {
 			s.End(s.Begin("x", 1), 1) // one call finds the way free
 		}, Entered},
 		{"lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, Refused},
+		{"draining during its turn, which has ended", func(s *Shard, e *Entity) {
+			s.Begin("x", 1)
+			s.BeginMove(node("b"), 11)
+			s.End(e, 1)
+		}, Refused},
 		{"lost during its turn, which has ended", func(s *Shard, e *Entity) {
 			s.Begin("x", 1)
 			s.Place(node("b"), 11, false, 1, at)
@@ -76,6 +81,38 @@ func TestEnter(t *testing.T) {
 			}
 			if got == Refused && e.Busy() != was {
 				t.Errorf("busy is %v, and was %v before", e.Busy(), was)
+			}
+		})
+	}
+}
+
+// TestEnterLooksTwice: what happens between Enter's first look at the shard and the
+// beginning of its turn is seen by the second look, and the turn is taken back.
+func TestEnterLooksTwice(t *testing.T) {
+	at := time.Unix(0, 0)
+	barrier := func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }
+	tests := []struct {
+		name string
+		do   func(s *Shard, e *Entity)
+		want Entry
+		busy bool
+	}{
+		{"nothing", func(*Shard, *Entity) {}, Entered, true},
+		{"a barrier is closed", barrier, Refused, false},
+		{"calls are not direct any more", func(s *Shard, _ *Entity) { s.Direct(false) }, Refused, false},
+		{"a barrier is closed, and a call waits for the turn", func(s *Shard, e *Entity) {
+			s.Deliver(&Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 10}, 1, at)
+			barrier(s, e)
+		}, Withdrawn, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+			w := e.word.Load()
+			e.word.Store(w | busy) // the first half of Enter
+			tt.do(s, e)
+			if got := e.entered(w, 0); got != tt.want || e.Busy() != tt.busy {
+				t.Errorf("entered = %v, busy %v, want %v, %v", got, e.Busy(), tt.want, tt.busy)
 			}
 		})
 	}

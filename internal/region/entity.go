@@ -182,6 +182,11 @@ func (e *Entity) enter(epoch placement.Epoch) Entry {
 	if w&flags != live || !e.shard.passable(epoch) || !e.word.CompareAndSwap(w, w|busy) {
 		return Refused
 	}
+	return e.entered(w, epoch)
+}
+
+// entered is the second half of enter: the word was w before the turn began.
+func (e *Entity) entered(w uint64, epoch placement.Epoch) Entry {
 	if e.shard.passable(epoch) {
 		return Entered
 	}

@@ -285,9 +285,9 @@ func TestOutsideTheLock(t *testing.T) {
 	}
 }
 
-// TestNoTurnBeginsBehindAGate: once Direct has returned that calls are not direct any
+// TestNoTurnBeginsBehindABarrier: once Direct has returned that calls are not direct any
 // more, and the turn that had begun before is over, none begins outside the lock.
-func TestNoTurnBeginsBehindAGate(t *testing.T) {
+func TestNoTurnBeginsBehindABarrier(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 1, Waiting: 1})
 	s.Place(node("a"), placement.MakeEpoch(1, 1), false, 0, time.Unix(0, 0))
 	e := s.Take("x", 0)

@@ -22,7 +22,8 @@ import (
 )
 
 // suites are the packages that are mutated, by their directory's last name, with the tests
-// that have to notice, the fastest first.
+// that have to notice, the nearest first. A package without tests of its own has those of
+// the package that drives it.
 var suites = map[string][]suite{
 	"region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"call":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
@@ -34,6 +35,14 @@ var suites = map[string][]suite{
 	"control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"dataplane":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"pending":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"peers":       {{pkg: "."}, {pkg: "./runtime"}},
+	"runner":      {{pkg: "."}, {pkg: "./runtime"}},
+	"runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
+	"turnlease":   {{pkg: "."}, {pkg: "./internal/runtoken"}, {pkg: "./runtime"}},
+	"durablehost": {{pkg: "."}, {pkg: "./runtime", run: "Durable"}, {pkg: "./internal/sim/durable"}},
+	"await":       {{pkg: "."}, {pkg: "./runtime"}},
+	"singlehost":  {{pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
+	"remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
 }
 
 // A suite is a package's tests, or those of them that run matches.
@@ -45,10 +54,17 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the draw")
 	only := flag.String("only", "", "mutate only the packages whose directories end in one of these names, separated by commas")
 	list := flag.Bool("list", false, "print the mutants and do not run them")
-	own := flag.Bool("own", false, "run each package's own tests only")
+	own := flag.Bool("own", false, "run only the nearest tests of each package, mostly its own")
+	byList := flag.Bool("listed", false, "try the mutants of list.go instead, each with its own test")
 	limit := flag.Duration("timeout", 10*time.Minute, "of each suite; one that takes longer has noticed")
 	flag.Parse()
-	survivors, err := run(*n, *from, *seed, *only, *list, *own, *limit)
+	var survivors int
+	var err error
+	if *byList {
+		survivors, err = runListed(os.Stdout, *n, *from, *own, *limit)
+	} else {
+		survivors, err = run(*n, *from, *seed, *only, *list, *own, *limit)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}

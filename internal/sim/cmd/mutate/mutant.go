@@ -178,7 +178,7 @@ func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 		return verdict{}, err
 	}
 	defer clean()
-	if _, err := goTool(limit, "build", "-overlay", overlay, "./"+m.dir); err != nil {
+	if _, err := goTool(limit, "build", "-tags", "shardgen_invariants", "-overlay", overlay, "./"+m.dir); err != nil {
 		return verdict{outcome: invalid}, nil
 	}
 	for _, s := range all {
@@ -247,9 +247,17 @@ func goTool(limit time.Duration, args ...string) (string, error) {
 // failure is how go test reports a test, a panic or a run that took too long.
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*|fatal error: .*)$`)
 
+// firstFailure names the first test that failed, and its first subtest.
 func firstFailure(out string) string {
-	if m := failure.FindStringSubmatch(out); m != nil {
-		return short(m[1] + m[2])
+	name := ""
+	for _, m := range failure.FindAllStringSubmatch(out, -1) {
+		if name != "" && !strings.HasPrefix(m[1], name+"/") {
+			break
+		}
+		name = m[1] + m[2]
 	}
-	return "fails"
+	if name == "" {
+		return "fails"
+	}
+	return short(name)
 }
