@@ -28,6 +28,6 @@ func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.L
 	try, cancel := context.WithTimeout(ctx, serveTimeout)
 	defer cancel()
 	if err := link.Serve(try, on); err != nil && ctx.Err() == nil {
-		log.Warn("broker not told whether clients are served here", "serve", on, "err", err)
+		log.Warn("serving of clients not switched", "serve", on, "err", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // hang: a process stands still for long, as if it were stuck in the kernel, and goes
 // on when nobody expects it any more. Its connections stay open, so the broker proves
 // nothing. The others give it up and take its entities over; calls that certainly did not
-// start there waits for that. When it goes on it runs nothing, and ends.
+// start there wait for that. When it goes on it runs nothing, and ends.
 //
 // A shorter length than hangRemoves removes nobody.
 var hang = Fault{
