@@ -22,6 +22,9 @@ type command struct {
 	timeout time.Duration // its default; 0: it goes on until it is told to end
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
+	// alone is instead of run for a command that asks and commands no member, and so needs none of an
+	// operator's rights.
+	alone func(ctx context.Context, o *options, w io.Writer) error
 }
 
 // An argument is one that is not a flag.
@@ -123,6 +126,9 @@ func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
 		defer cancel()
+	}
+	if c.alone != nil {
+		return c.alone(ctx, o, stdout)
 	}
 	client, err := admin.Dial(ctx, admin.Options{
 		Cluster: o.cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),

@@ -67,7 +67,7 @@ var commands = []command{
 		about: "Checks the health of all members, their clocks, versions, contracts and store, and the broker's\nmax_payload, and prints what to do about faults. The exit code is 1 if there is one.",
 	},
 	{
-		name: "call", args: []argument{argType, argMethod, argID, argJSON}, timeout: 10 * time.Second, run: call,
+		name: "call", args: []argument{argType, argMethod, argID, argJSON}, timeout: 10 * time.Second, alone: call,
 		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
 	},
 	{

@@ -9,12 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/shardgen/shardgen/runtime/admin"
-	"github.com/shardgen/shardgen/transport"
 )
 
 // The JSON of entity. Fields are added, never changed.
@@ -93,35 +89,6 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 		fmt.Fprintf(&b, "%s %s: %s %s\n", l.Time.Local().Format("2006-01-02 15:04:05.000"), node, l.Text, l.Attrs)
 	}
 	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// call calls an entity through a gateway.
-func call(ctx context.Context, _ *admin.Client, o *options, w io.Writer) error {
-	caller := cmp.Or(o.name, "any")
-	inbox := "_INBOX." + caller
-	conn, err := nats.Connect(o.url, append(o.connection.options(), nats.CustomInboxPrefix(inbox))...)
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", o.url, err)
-	}
-	defer conn.Close()
-	m := nats.NewMsg(fmt.Sprintf("sh.%s.g.%s.%s.%s.%s", o.cluster, caller, o.kind, o.method, transport.EscapeID(o.id)))
-	m.Data = []byte(cmp.Or(o.arguments, "{}"))
-	m.Header.Set("Content-Type", "application/json")
-	if at, ok := ctx.Deadline(); ok {
-		m.Header.Set("Shard-Timeout", time.Until(at).Truncate(time.Millisecond).String())
-	}
-	answer, err := conn.RequestMsgWithContext(ctx, m)
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("no member with Config.Gateway hosts %s (set it at one of them)", o.kind)
-	case err != nil:
-		return fmt.Errorf("call %s/%s.%s: %w: it may have run", o.kind, o.id, o.method, err)
-	}
-	if text := answer.Header.Get("Shard-Error"); text != "" {
-		return fmt.Errorf("%s (outcome: %s)", text, answer.Header.Get("Shard-Outcome"))
-	}
-	_, err = fmt.Fprintf(w, "%s\n", cmp.Or(string(answer.Data), "{}"))
 	return err
 }
 

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// The JSON of call. Fields are added, never changed.
+type jsonCall struct {
+	Type    string          `json:"type"`
+	ID      string          `json:"id"`
+	Method  string          `json:"method"`
+	Outcome string          `json:"outcome"`          // executed, not executed or unknown
+	Result  json.RawMessage `json:"result,omitempty"` // an object with the results by their names
+	Error   string          `json:"error,omitempty"`
+}
+
+// Outcomes of a call.
+const (
+	executed    = "executed"
+	notExecuted = "not executed"
+	unknown     = "unknown"
+)
+
+// call calls an entity through a member with Config.Gateway. It needs the rights of a gateway's
+// caller, and none of an operator.
+func call(ctx context.Context, o *options, w io.Writer) error {
+	caller := cmp.Or(o.name, "any")
+	// Errors of the server are read by accepted.
+	conn, err := nats.Connect(o.url, append(o.connection.options(), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
+	if err != nil {
+		return printCall(w, o, jsonCall{Outcome: notExecuted}, fmt.Errorf("connect to %s: %w", o.url, err))
+	}
+	defer conn.Close()
+	g := gatewayCall{conn: conn, options: o, caller: caller}
+	c, err := g.run(ctx)
+	return printCall(w, o, c, err)
+}
+
+// A gatewayCall is one request to a gateway.
+type gatewayCall struct {
+	conn    *nats.Conn
+	options *options
+	caller  string // the name by which the gateway knows this process
+}
+
+// run sends the request and waits for its answer. The server is asked whether it has accepted the
+// subscription before the request is sent, and the request before its answer is waited for, so a
+// right that is missing is reported at once, and as what it is: a call that has not run.
+func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
+	fails := func(outcome, step string, err error) (jsonCall, error) {
+		return jsonCall{Outcome: outcome}, fmt.Errorf("call %s/%s.%s: %s: %w", g.options.kind, g.options.id, g.options.method, step, err)
+	}
+	request := g.request(ctx)
+	answers, err := g.conn.SubscribeSync(request.Reply)
+	if err == nil {
+		err = g.accepted(ctx)
+	}
+	if err != nil {
+		return fails(notExecuted, "hear the answer", err)
+	}
+	if err := g.conn.PublishMsg(request); err != nil {
+		return fails(notExecuted, "send it", err)
+	}
+	switch err := g.accepted(ctx); {
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return fails(notExecuted, "send it", err)
+	case err != nil:
+		return fails(unknown, "it may have run", err)
+	}
+	answer, err := answers.NextMsgWithContext(ctx)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return jsonCall{Outcome: notExecuted}, fmt.Errorf("no member with Config.Gateway hosts %s (set it at one of them)", g.options.kind)
+	case err != nil:
+		return fails(unknown, "it may have run", cmp.Or(context.Cause(ctx), err))
+	}
+	c := jsonCall{Outcome: cmp.Or(answer.Header.Get("Shard-Outcome"), executed)}
+	if text := answer.Header.Get("Shard-Error"); text != "" {
+		return c, fmt.Errorf("%s (outcome: %s)", text, c.Outcome)
+	}
+	c.Result = json.RawMessage(cmp.Or(string(answer.Data), "{}"))
+	return c, nil
+}
+
+// request is the message for the gateway.
+func (g gatewayCall) request(ctx context.Context) *nats.Msg {
+	o := g.options
+	m := nats.NewMsg(fmt.Sprintf("sh.%s.g.%s.%s.%s.%s", o.cluster, g.caller, o.kind, o.method, transport.EscapeID(o.id)))
+	m.Reply = "_INBOX." + g.caller + "." + nats.NewInbox()[len(nats.InboxPrefix):]
+	m.Data = []byte(cmp.Or(o.arguments, "{}"))
+	m.Header.Set("Content-Type", "application/json")
+	if at, ok := ctx.Deadline(); ok {
+		m.Header.Set("Shard-Timeout", time.Until(at).Truncate(time.Millisecond).String())
+	}
+	return m
+}
+
+// accepted returns the server's refusal of what this connection has sent so far. The server answers
+// in order, so its refusal comes before its answer to the flush.
+func (g gatewayCall) accepted(ctx context.Context) error {
+	if _, bounded := ctx.Deadline(); !bounded { // FlushWithContext wants one
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, flushTimeout)
+		defer cancel()
+	}
+	flushed := g.conn.FlushWithContext(ctx)
+	err := g.conn.LastError()
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		return fmt.Errorf("%w (not executed; grant the right: shardctl permissions gateway -cluster %s -name %s prints all that a caller needs; is -name the caller's?)",
+			err, g.options.cluster, cmp.Or(g.options.name, "NAME"))
+	}
+	return flushed
+}
+
+// flushTimeout bounds the wait for the server's answer, which takes one way to it and back.
+const flushTimeout = 5 * time.Second
+
+// printCall prints the results of a call, or returns why there are none.
+func printCall(w io.Writer, o *options, c jsonCall, err error) error {
+	if o.json {
+		c.Type, c.ID, c.Method = o.kind, o.id, o.method
+		if err != nil {
+			c.Error = err.Error()
+		}
+		return errors.Join(err, printJSON(w, c))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", c.Result)
+	return err
+}
