@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/transport"
@@ -41,6 +43,8 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		a.Facts = i.facts()
 	case operator.Place:
 		a.Where, err = i.requestHome(ctx, r.Entity, r.Home)
+	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
+		a.Result, err = i.balance(ctx, r)
 	default:
 		a.Entities, err = repairs(i).states(r)
 	}
@@ -86,7 +90,7 @@ func (i inspections) where(ctx context.Context, kind, id string) (operator.Home,
 	if err != nil && ctx.Err() != nil {
 		at.Why, err = fmt.Sprintf("unknown: the coordinator has not answered within %v", explainTimeout), nil
 	}
-	return operator.Home{Shard: at.Shard, Node: at.Node, Epoch: at.Epoch, Why: at.Why}, err
+	return operator.Home{Shard: at.Shard, Node: at.Node, Epoch: at.Epoch, Why: at.Why, Since: at.Since}, err
 }
 
 // requestHome requests a home for the shard of an entity, or withdraws the request.
@@ -105,6 +109,32 @@ func (i inspections) requestHome(ctx context.Context, e operator.Entity, home st
 		return operator.Home{}, err
 	}
 	return i.where(ctx, e.Kind, e.ID)
+}
+
+// balances are what commands about rebalancing ask the coordinator for.
+var balances = map[operator.Command]coordinator.Wanted{
+	operator.Rebalance: coordinator.WantNow, operator.PauseRebalancing: coordinator.WantPause, operator.ResumeRebalancing: coordinator.WantResume,
+}
+
+// balance has the coordinator pause or resume rebalancing, or rebalance now, and returns its result.
+func (i inspections) balance(ctx context.Context, r *operator.Request) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	var done coordinator.Balanced
+	err := inquire(ctx, i.node.control, func(id uint64) bool {
+		i.node.control.member.ToCoordinator(coordinator.Balance{ID: id, Want: balances[r.Command], By: r.By})
+		return false
+	}, func(_ transport.Address, m coordinator.Message) (ok bool) {
+		done, ok = m.(coordinator.Balanced)
+		return ok
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: the coordinator or a member has not confirmed it (are all members of this version? Repeating the command does no harm)", err)
+	case done.Refusal != "":
+		return "", errors.New(done.Refusal)
+	}
+	return done.Text, nil
 }
 
 // facts are of this process.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
@@ -117,6 +118,9 @@ type Location struct {
 	Epoch string
 	// Why is the coordinator's reason for the place, as text.
 	Why string
+	// Since is when the coordinator gave the shard its home, by the coordinator's clock. It is zero
+	// if the home is older than the coordinator, and if there is none.
+	Since time.Time
 }
 
 // Locate returns the place of an entity, whether or not it is active, and the reason for
@@ -147,7 +151,7 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 		return false
 	}, func(_ transport.Address, m coordinator.Message) bool {
 		e, ok := m.(coordinator.Explained)
-		at.Why = e.Text
+		at.Why, at.Since = e.Text, e.Since
 		return ok
 	})
 	if err != nil {

@@ -78,6 +78,18 @@ var commands = []command{
 		},
 	},
 	{
+		name: "rebalance", timeout: 10 * time.Second, run: rebalance,
+		about: "Has the coordinator look at once which shards should move, also at those whose moves were given up a\nmoment ago, and prints how many begin to move. It does so by itself whenever members come and go.",
+	},
+	{
+		name: "pause", timeout: 10 * time.Second, run: pause,
+		about: "Has no shards move for balance until resume. Moves under way end. Shards without a home still get\none, members that leave still give theirs away, and pin still moves shards. The pause survives a\nchange of the coordinator, but not a stop of all members at once.",
+	},
+	{
+		name: "resume", timeout: 10 * time.Second, run: resume,
+		about: "Ends a pause of rebalancing.",
+	},
+	{
 		name: "drain", args: []argument{argNode}, timeout: 10 * time.Minute, run: drain,
 		about: "Makes a member leave, as leave does, and prints how many shards it still has while it gives them away.",
 	},

@@ -30,7 +30,7 @@ func entity(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	if err != nil {
 		return err
 	}
-	e := jsonEntity{jsonPlace: jsonPlace{o.kind, o.id, p.Shard, p.Node, p.Epoch, p.Why}, Lines: []jsonEvent{}}
+	e := jsonEntity{jsonPlace: placeOf(o, p), Lines: []jsonEvent{}}
 	if s, err := c.State(ctx, o.kind, o.id); err != nil {
 		e.NoState = err.Error()
 	} else {
@@ -102,7 +102,7 @@ func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	case err != nil:
 		return err
 	case o.json:
-		return printJSON(w, jsonPlace{o.kind, o.id, p.Shard, p.Node, p.Epoch, p.Why})
+		return printJSON(w, placeOf(o, p))
 	}
 	done := "is to live at " + o.node
 	if o.withdraw {

@@ -89,6 +89,10 @@ func printEvent(w io.Writer, o *options, f eventFilter, e admin.Event) error {
 
 // moves prints the moves of shards under way, and those that were given up lately.
 func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
 	all, at, err := c.Moves(ctx)
 	if err != nil {
 		return err
@@ -101,9 +105,11 @@ func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 		return time.Since(e.Time) > o.since || !slices.Contains(ended, strings.TrimPrefix(e.Text, coordinatorSays))
 	})
 	if o.json {
-		return printJSON(w, movesOf(o.cluster, at.String(), all, lately))
+		j := movesOf(o.cluster, at.String(), all, lately)
+		j.Pause = pauseOf(v)
+		return printJSON(w, j)
 	}
-	fmt.Fprintf(w, "%d moves under way, as the coordinator at %s knows\n", len(all), at.Name)
+	fmt.Fprintf(w, "%s%d moves under way, as the coordinator at %s knows\n", pausedSince(v.Pause), len(all), at.Name)
 	for _, m := range all {
 		fmt.Fprintf(w, "%s/%d %s→%s for %v, %s: %s\n", m.Kind, m.Shard, m.From.Name, m.To.Name, m.For.Round(time.Millisecond), m.Why, m.Phase)
 	}
@@ -136,11 +142,12 @@ type (
 		Coordinator string      `json:"coordinator"`
 		Moves       []jsonMove  `json:"moves"`
 		Ended       []jsonEvent `json:"ended"`
+		Pause       *jsonPause  `json:"pause,omitempty"` // of rebalancing
 	}
 )
 
 func movesOf(cluster, at string, all []admin.Move, lately []admin.Event) jsonMoves {
-	j := jsonMoves{cluster, at, []jsonMove{}, []jsonEvent{}}
+	j := jsonMoves{Cluster: cluster, Coordinator: at, Moves: []jsonMove{}, Ended: []jsonEvent{}}
 	for _, m := range all {
 		j.Moves = append(j.Moves, jsonMove{m.Kind, m.Shard, m.From.String(), m.To.String(), m.Epoch, m.Why, m.Phase, m.For.Seconds()})
 	}

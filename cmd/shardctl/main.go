@@ -43,6 +43,11 @@ One entity
   pin TYPE ID [NODE]           request a home for the shard of an entity, or withdraw the request
   store COMMAND                list, verify, export, import, repair and delete durable entities (shardctl store -h)
 
+Where shards live
+  rebalance                    look now which shards should move
+  pause                        have no shards move for balance until resume
+  resume                       end a pause
+
 Members
   join NODE                    tell a process that waits (Config.JoinByCommand) to join
   leave NODE                   make a member leave in order, and wait until it is gone

@@ -70,6 +70,24 @@ func TestOperatorsQuestions(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(shardctl(t, env, "moves").stdout, "move committed") }, time.Minute, 50*time.Millisecond)
 	expect("pin Account ann -withdraw", exitOK, "is placed by its type's allocation again", "")
 
+	expect("pause -name ann", exitOK, "rebalancing is paused", "")
+	expect("status", exitOK, "note:  rebalancing is paused by ann since ", "")
+	expect("moves", exitOK, "rebalancing is paused by ann since ", "")
+	expect("members", exitOK, "rebalancing is paused by ann since ", "")
+	expect("where Account ann", exitOK, "; rebalancing is paused by ann since ", "")
+	expect("where Account ann -json", exitOK, `"since": "20`, "")
+	for _, c := range []string{"members -json", "moves -json"} {
+		var v struct{ Pause *jsonPause }
+		require.NoError(t, json.Unmarshal([]byte(expect(c, exitOK, "", "").stdout), &v))
+		require.Equal(t, "ann", v.Pause.By, c)
+	}
+	expect("rebalance", exitFailed, "", "rebalancing is paused by ann")
+	expect("events -grep told", exitOK, "told to pause rebalancing by=ann", "")
+	expect("events -grep rebalancing", exitOK, "coordinator: rebalancing paused by ann", "")
+	expect("resume -name bob -json", exitOK, `"result": "rebalancing is not paused"`, "")
+	expect("rebalance", exitOK, "move", "")
+	require.NotContains(t, expect("status", exitOK, "", "").stdout, "paused")
+
 	expect("entity Account ann", exitOK, `state: {"Balance":5,"Log":`, "")
 	expect("call Account Add ann {\"n\":2}", exitOK, "7", "")
 	var e jsonEntity

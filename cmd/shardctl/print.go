@@ -47,7 +47,7 @@ func printView(w io.Writer, v admin.View) error {
 	if !v.Converged {
 		state = "the members do not agree yet: " + v.Why
 	}
-	_, err := fmt.Fprintf(w, "%d members, as %s sees them; %s\n", len(v.Members), v.Self.Name, state)
+	_, err := fmt.Fprintf(w, "%d members, as %s sees them; %s\n%s", len(v.Members), v.Self.Name, state, pausedSince(v.Pause))
 	return err
 }
 
@@ -86,6 +86,7 @@ type (
 		Members     []jsonMember `json:"members"`
 		// Singletons is empty if the version of SeenBy does not report them.
 		Singletons []jsonSingleton `json:"singletons"`
+		Pause      *jsonPause      `json:"pause,omitempty"` // of rebalancing
 	}
 	jsonSingleton struct {
 		Name  string   `json:"name"`
@@ -113,7 +114,7 @@ type (
 func viewOf(cluster string, v admin.View) jsonView {
 	j := jsonView{
 		Cluster: cluster, SeenBy: v.Self.String(), Founder: v.Founder.String(), Converged: v.Converged, Why: v.Why,
-		Members: []jsonMember{}, Singletons: []jsonSingleton{},
+		Members: []jsonMember{}, Singletons: []jsonSingleton{}, Pause: pauseOf(v),
 	}
 	if !v.Leader.IsZero() {
 		j.Leader = v.Leader.String()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -36,6 +37,8 @@ type (
 		Node  string `json:"node,omitempty"`
 		Epoch string `json:"epoch,omitempty"`
 		Why   string `json:"why,omitempty"`
+		// Since is when the shard got that home; absent: before the coordinator began, or it has none.
+		Since *time.Time `json:"since,omitempty"`
 	}
 	jsonCounters struct {
 		Node     string            `json:"node"`
@@ -150,6 +153,16 @@ func nameOf(node string) string {
 	return cmp.Or(name, "(none)")
 }
 
+// placeOf is the home of an entity for JSON.
+func placeOf(o *options, p admin.Place) jsonPlace {
+	j := jsonPlace{Type: o.kind, ID: o.id, Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
+	if !p.Since.IsZero() {
+		since := p.Since.UTC()
+		j.Since = &since
+	}
+	return j
+}
+
 // where prints the home of an entity, and the reason for it.
 func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	p, err := c.Where(ctx, o.kind, o.id)
@@ -157,9 +170,12 @@ func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 		return err
 	}
 	if o.json {
-		return printJSON(w, jsonPlace{o.kind, o.id, p.Shard, p.Node, p.Epoch, p.Why})
+		return printJSON(w, placeOf(o, p))
 	}
-	at := "at " + p.Node + " since epoch " + p.Epoch
+	at := "at " + p.Node + " under epoch " + p.Epoch
+	if !p.Since.IsZero() {
+		at += " since " + p.Since.Local().Format(time.DateTime)
+	}
 	if p.Node == "" {
 		at = "without a home"
 	}

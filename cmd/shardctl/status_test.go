@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,9 +81,11 @@ func TestQuestions(t *testing.T) {
 	var place jsonPlace
 	got := shardctl(t, env, "where Account alice -json")
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &place), got.stderr)
-	require.Equal(t, jsonPlace{"Account", "alice", at.Shard, "a", at.Epoch, at.Why}, place)
+	since := at.Since.UTC()
+	require.WithinDuration(t, time.Now(), since, time.Minute)
+	require.Equal(t, jsonPlace{"Account", "alice", at.Shard, "a", at.Epoch, at.Why, &since}, place)
 	require.NotEmpty(t, place.Why)
-	shardctl(t, env, "where Account alice").check(t, "where", exitOK, "which is at a since epoch "+at.Epoch+"\nwhy: "+at.Why, "")
+	shardctl(t, env, "where Account alice").check(t, "where", exitOK, "which is at a under epoch "+at.Epoch+" since "+at.Since.Local().Format(time.DateTime)+"\nwhy: "+at.Why, "")
 	shardctl(t, env, "where Nobody x").check(t, "where Nobody x", exitFailed, "", "no member hosts the type Nobody (there are: [Account])")
 	shardctl(t, env, "where Account").check(t, "where Account", exitUsage, "", "say which entity")
 	shardctl(t, env, "counters").check(t, "counters", exitOK, "COUNT  REASON", "")

@@ -3,6 +3,7 @@ package clusterview
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -38,6 +39,9 @@ func Judge(cluster string, v admin.View, all []admin.NodeShards) Health {
 	}
 	if !v.Converged {
 		note("the members do not agree yet, so nobody is admitted or removed: %s", v.Why)
+	}
+	if !v.Pause.IsZero() {
+		note("rebalancing is paused by %s since %s (shardctl resume ends that)", v.Pause.By, v.Pause.At.UTC().Format(time.RFC3339))
 	}
 	for _, s := range v.Singletons {
 		if s.Node.IsZero() {

@@ -36,7 +36,7 @@ func (f *follower) message(from transport.Peer, msg coordinator.Message) {
 		m.inquiries.answered(msg.ID, from.Address, msg)
 		return
 	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.Place, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
-		coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
+		coordinator.Balance, coordinator.PauseKept, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
 		if from.Client {
 			m.gateway.placement(from, msg)
 		} else if m.seat.core != nil {
@@ -115,6 +115,14 @@ func (f *follower) coordinator() transport.Address {
 	return f.m.seat.manager.Oldest()
 }
 
+// pause is the pause of rebalancing as this process knows it.
+func (f *follower) pause() coordinator.Pause {
+	if core := f.m.seat.core; core != nil && core.Pause().Seq > f.core.Pause().Seq {
+		return core.Pause()
+	}
+	return f.core.Pause()
+}
+
 // order obeys an order of the coordinator.
 func (f *follower) order(msg coordinator.Message) {
 	m := f.m
@@ -123,6 +131,8 @@ func (f *follower) order(msg coordinator.Message) {
 		m.reasons.Note(msg.Kind, msg.Reason, m.env.Now())
 		m.gateway.noHome(msg)
 	case coordinator.PlaceDone:
+		m.inquiries.answered(msg.ID, m.self.Address, msg)
+	case coordinator.Balanced:
 		m.inquiries.answered(msg.ID, m.self.Address, msg)
 	case coordinator.Explained:
 		m.inquiries.answered(msg.ID, m.self.Address, msg)

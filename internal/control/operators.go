@@ -54,6 +54,7 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 		return nil
 	}
 	if r.Command.OfProcess() {
+		r.By = from.Name
 		if r.Command.Does() {
 			o.log(from, r)
 		}
@@ -70,6 +71,11 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 
 // log logs a command that the process carries out.
 func (o *operators) log(from transport.Peer, r *operator.Request) {
+	switch r.Command {
+	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
+		o.m.env.Log(Info, "told to "+r.Command.String(), "by", from.Name)
+		return
+	}
 	subject := []any{"by", from.Name, "kind", bounded.Text(r.Entity.Kind), "entity", bounded.Text(r.Entity.ID)}
 	if r.Command == operator.Place {
 		o.m.env.Log(Info, "told to request a home", append(subject, "home", bounded.Text(r.Home))...)
@@ -149,6 +155,9 @@ func (o *operators) view() operator.View {
 	}
 	view.Singletons = o.m.singles.Rows(v)
 	view.Coordinator = o.m.follower.coordinator()
+	if p := o.m.follower.pause(); p.On {
+		view.Pause = operator.Pause{By: p.By, At: p.At}
+	}
 	return view
 }
 

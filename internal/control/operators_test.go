@@ -68,6 +68,9 @@ var commands = map[string]struct {
 	"set a state":   {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x", State: []byte("abc")}}, done{states: 1}, "told to set a state by op kind K entity x bytes 3\n"},
 	"drop a state":  {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}}, done{states: 1}, "told to set a state by op kind K entity x bytes 0\n"},
 	"place":         {operator.Request{Command: operator.Place, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}, Home: "b"}, done{states: 1}, "told to request a home by op kind K entity x home b\n"},
+	"rebalance":     {operator.Request{Command: operator.Rebalance, Node: self}, done{states: 1}, "told to rebalance by op\n"},
+	"pause":         {operator.Request{Command: operator.PauseRebalancing, Node: self}, done{states: 1}, "told to pause rebalancing by op\n"},
+	"resume":        {operator.Request{Command: operator.ResumeRebalancing, Node: self}, done{states: 1}, "told to resume rebalancing by op\n"},
 	"later version": {operator.Request{Command: unknown, Node: self}, done{}, ""},
 }
 

@@ -56,7 +56,7 @@ func Encode(m Message) ([]byte, error) {
 	case Explain:
 		w.Body = &wire.CoordinatorMessage_Explain{Explain: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Kind, Shard: m.Shard}}
 	case Explained:
-		w.Body = &wire.CoordinatorMessage_Explained{Explained: &wire.CoordinatorPlaceDone{Term: termToWire(m.Term), Id: m.ID, Reason: m.Text}}
+		w.Body = &wire.CoordinatorMessage_Explained{Explained: &wire.CoordinatorPlaceDone{Term: termToWire(m.Term), Id: m.ID, Reason: m.Text, Since: nanosOf(m.Since)}}
 	case Inspect:
 		w.Body = &wire.CoordinatorMessage_Inspect{Inspect: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Kind}}
 	case Inspected:
@@ -69,6 +69,14 @@ func Encode(m Message) ([]byte, error) {
 		w.Body = &wire.CoordinatorMessage_Placed{Placed: &wire.CoordinatorPlaced{Term: termToWire(m.Term), Pins: pinsToWire(m.Pins)}}
 	case PinsKept:
 		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorPlaced{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Kind: m.Kind, Seq: m.Seq})}}
+	case Balance:
+		w.Body = &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: m.ID, Want: uint32(m.Want), By: m.By}}
+	case Balanced:
+		w.Body = &wire.CoordinatorMessage_Balanced{Balanced: &wire.CoordinatorBalanced{Term: termToWire(m.Term), Id: m.ID, Refusal: m.Refusal, Text: m.Text}}
+	case Paused:
+		w.Body = &wire.CoordinatorMessage_Paused{Paused: &wire.CoordinatorPaused{Term: termToWire(m.Term), Pause: pauseToWire(m.Pause)}}
+	case PauseKept:
+		w.Body = &wire.CoordinatorMessage_PauseKept{PauseKept: &wire.CoordinatorPaused{Term: termToWire(m.Term), Pause: pauseToWire(Pause{Seq: m.Seq})}}
 	default:
 		return nil, fmt.Errorf("encode coordinator message: unknown type %T", m)
 	}
@@ -139,7 +147,7 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_Explain:
 		m = Explain{b.Explain.GetId(), r.shard(r.kind(b.Explain.GetKind()), uint64(b.Explain.GetShard()))}
 	case *wire.CoordinatorMessage_Explained:
-		m = Explained{r.term(b.Explained.GetTerm()), b.Explained.GetId(), b.Explained.GetReason()}
+		m = Explained{r.term(b.Explained.GetTerm()), b.Explained.GetId(), b.Explained.GetReason(), timeOf(b.Explained.GetSince())}
 	case *wire.CoordinatorMessage_Inspect:
 		m = Inspect{b.Inspect.GetId(), b.Inspect.GetKind()}
 	case *wire.CoordinatorMessage_Inspected:
@@ -154,6 +162,14 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_PinsKept:
 		p := r.pins(b.PinsKept.GetPins())
 		m = PinsKept{r.term(b.PinsKept.GetTerm()), p.Kind, p.Seq}
+	case *wire.CoordinatorMessage_Balance:
+		m = r.balance(b.Balance)
+	case *wire.CoordinatorMessage_Balanced:
+		m = Balanced{r.term(b.Balanced.GetTerm()), b.Balanced.GetId(), b.Balanced.GetRefusal(), b.Balanced.GetText()}
+	case *wire.CoordinatorMessage_Paused:
+		m = Paused{r.term(b.Paused.GetTerm()), r.pause(b.Paused.GetPause())}
+	case *wire.CoordinatorMessage_PauseKept:
+		m = PauseKept{r.term(b.PauseKept.GetTerm()), r.pause(b.PauseKept.GetPause()).Seq}
 	default:
 		return nil, errors.New("no body that this version knows")
 	}
@@ -268,6 +284,29 @@ func (r *reader) pins(w *wire.CoordinatorPins) Pins {
 	return p
 }
 
+func (r *reader) pause(w *wire.CoordinatorPause) Pause {
+	return Pause{placement.Epoch(w.GetSeq()), w.GetOn(), r.operator(w.GetBy()), timeOf(w.GetAt())}
+}
+
+func (r *reader) balance(w *wire.CoordinatorBalance) Balance {
+	b := Balance{w.GetId(), Wanted(min(w.GetWant(), 255)), r.operator(w.GetBy())}
+	if !b.Want.Known() {
+		r.fail("unknown request %d about rebalancing", w.GetWant())
+	}
+	return b
+}
+
+// operator reads the name of an operator; "" where there is none.
+func (r *reader) operator(name string) string {
+	if name == "" {
+		return ""
+	}
+	if err := transport.CheckName("operator", name); err != nil {
+		r.fail("%w", err)
+	}
+	return name
+}
+
 func (r *reader) inspected(w *wire.CoordinatorInspected) Inspected {
 	m := Inspected{ID: w.GetId()}
 	for _, g := range w.GetKinds() {
@@ -297,6 +336,7 @@ func (r *reader) register(w *wire.CoordinatorRegister) Register {
 	for _, p := range w.GetPins() {
 		m.Pins = append(m.Pins, r.pins(p))
 	}
+	m.Pause = r.pause(w.GetPause())
 	for _, g := range w.GetOwned() {
 		state := r.state(g.GetState())
 		moves := g.GetMoves()

@@ -26,6 +26,9 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	for _, p := range m.Pins {
 		w.Pins = append(w.Pins, pinsToWire(p))
 	}
+	if m.Pause.Seq != 0 {
+		w.Pause = pauseToWire(m.Pause)
+	}
 	var group *wire.CoordinatorOwned
 	var last Owned
 	for i, o := range m.Owned {

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -56,7 +57,7 @@ func samples() []Message {
 		MoveCancel{term, id, e},
 		MoveCancelled{term, id, e},
 		Explain{18, id},
-		Explained{term, 18, "it is so"},
+		Explained{term, 18, "it is so", time.Unix(5, 6)},
 		Inspect{19, "Cart"},
 		Inspect{20, ""},
 		Inspected{19, []Held{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
@@ -64,6 +65,13 @@ func samples() []Message {
 		PlaceDone{term, 17, "why not"},
 		Placed{term, Pins{"Cart", e, []Pin{{300, "b"}, {256, "a"}}}},
 		PinsKept{term, "Cart", e},
+		Balance{21, WantNow, "ann"},
+		Balance{22, WantPause, ""},
+		Balanced{term, 21, "view not converged", ""},
+		Balanced{term, 22, "", "3 shards begin to move"},
+		Paused{term, Pause{e, true, "ann", time.Unix(3, 4)}},
+		PauseKept{term, e},
+		Register{Term: term, Node: b, Seq: 2, Pause: Pause{e, true, "ann", time.Unix(3, 4)}},
 	}
 }
 
@@ -105,23 +113,26 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Fatalf("the sound table is refused: %v", err)
 	}
 	for name, w := range map[string]*wire.CoordinatorMessage{
-		"no format":      {Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{Version: version}}},
-		"later format":   {Format: 2, Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{Version: version}}},
-		"no body":        {Format: 1},
-		"no version":     {Format: 1, Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{}}},
-		"no term":        {Format: 1, Body: &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: &wire.PlacementVersion{Seq: 5}}}},
-		"half a term":    {Format: 1, Body: &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: &wire.PlacementVersion{Term: &wire.PlacementTerm{Incarnation: 1}}}}},
-		"empty body":     {Format: 1, Body: &wire.CoordinatorMessage_MoveBegin{}},
-		"no epoch":       {Format: 1, Body: &wire.CoordinatorMessage_MoveDone{MoveDone: &wire.CoordinatorMove{Term: term, Kind: "Cart", Shard: 4}}},
-		"no kind":        {Format: 1, Body: &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{}}},
-		"bad name":       {Format: 1, Body: &wire.CoordinatorMessage_Register{Register: &wire.CoordinatorRegister{Term: term, Node: &wire.PlacementAddress{Name: "a.b"}}}},
-		"no parts":       table(func(w *wire.CoordinatorTable) { w.Parts = 0 }),
-		"part beyond":    table(func(w *wire.CoordinatorTable) { w.Part = 1 }),
-		"columns":        table(func(w *wire.CoordinatorTable) { w.Kinds[0].Owner = nil }),
-		"owner beyond":   table(func(w *wire.CoordinatorTable) { w.Kinds[0].Owner[0] = 2 }),
-		"epoch 0":        table(func(w *wire.CoordinatorTable) { w.Kinds[0].Epoch[0] = 0 }),
-		"endless run":    table(func(w *wire.CoordinatorTable) { w.Kinds[0].Length[0] = 1<<32 - 1 }),
-		"numbers beyond": table(func(w *wire.CoordinatorTable) { w.Kinds[0].Skip[0] = 1<<32 - 1 }),
+		"no format":          {Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{Version: version}}},
+		"later format":       {Format: 2, Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{Version: version}}},
+		"no body":            {Format: 1},
+		"no version":         {Format: 1, Body: &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{}}},
+		"no term":            {Format: 1, Body: &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: &wire.PlacementVersion{Seq: 5}}}},
+		"half a term":        {Format: 1, Body: &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: &wire.PlacementVersion{Term: &wire.PlacementTerm{Incarnation: 1}}}}},
+		"empty body":         {Format: 1, Body: &wire.CoordinatorMessage_MoveBegin{}},
+		"no epoch":           {Format: 1, Body: &wire.CoordinatorMessage_MoveDone{MoveDone: &wire.CoordinatorMove{Term: term, Kind: "Cart", Shard: 4}}},
+		"no kind":            {Format: 1, Body: &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{}}},
+		"bad name":           {Format: 1, Body: &wire.CoordinatorMessage_Register{Register: &wire.CoordinatorRegister{Term: term, Node: &wire.PlacementAddress{Name: "a.b"}}}},
+		"no parts":           table(func(w *wire.CoordinatorTable) { w.Parts = 0 }),
+		"part beyond":        table(func(w *wire.CoordinatorTable) { w.Part = 1 }),
+		"columns":            table(func(w *wire.CoordinatorTable) { w.Kinds[0].Owner = nil }),
+		"owner beyond":       table(func(w *wire.CoordinatorTable) { w.Kinds[0].Owner[0] = 2 }),
+		"epoch 0":            table(func(w *wire.CoordinatorTable) { w.Kinds[0].Epoch[0] = 0 }),
+		"endless run":        table(func(w *wire.CoordinatorTable) { w.Kinds[0].Length[0] = 1<<32 - 1 }),
+		"numbers beyond":     table(func(w *wire.CoordinatorTable) { w.Kinds[0].Skip[0] = 1<<32 - 1 }),
+		"no name":            {Format: 1, Body: &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: 1, Want: 1, By: "a.b"}}},
+		"no such request":    {Format: 1, Body: &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: 1, Want: 4, By: "a"}}},
+		"a pause of no name": {Format: 1, Body: &wire.CoordinatorMessage_Paused{Paused: &wire.CoordinatorPaused{Term: term, Pause: &wire.CoordinatorPause{Seq: 1, By: "a>"}}}},
 		"columns of pins": {Format: 1, Body: &wire.CoordinatorMessage_Place{Place: &wire.CoordinatorPlace{
 			Id: 1, Pins: &wire.CoordinatorPins{Kind: "Cart", Seq: 1, Nodes: []string{"a"}, Shards: []int32{3}, Homes: []uint32{1, 1}},
 		}}},

@@ -152,6 +152,7 @@ type Envelope struct {
 //	planner   decides which shards get a home, and which move
 //	moveList  moves under way
 //	wishes    pins, and the requests that changed them
+//	pauses    the pause of rebalancing, and the requests about rebalancing
 //	tables    publish the owner of each shard
 //	catalog   kinds and their shards
 //	roster    members and their registrations
@@ -206,6 +207,9 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 		if !c.pinsAt.IsZero() && !c.now.Before(c.pinsAt) {
 			c.spreadPins()
 		}
+		if !c.pauseAt.IsZero() && !c.now.Before(c.pauseAt) {
+			c.spreadPause()
+		}
 	}
 	c.announce()
 	c.out.WakeAt = c.wakeAt()
@@ -253,9 +257,9 @@ func (c *Coordinator) wakeAt() time.Time {
 		}
 	}
 	if !c.recovered {
-		return at // pins are spread afterwards: their time, that of a registration, has passed
+		return at // pins and the pause are spread afterwards: their time, that of a registration, has passed
 	}
-	for _, also := range []time.Time{c.planAt, c.pinsAt} {
+	for _, also := range []time.Time{c.planAt, c.pinsAt, c.pauseAt} {
 		if !also.IsZero() && also.Before(at) {
 			at = also
 		}
@@ -285,7 +289,8 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		c.onAsk(from, m)
 		return
 	case Explain:
-		c.send(from, Explained{c.config.Term, m.ID, explain(&c.planner, m.ShardID)})
+		text, since := explain(&c.planner, m.ShardID)
+		c.send(from, Explained{c.config.Term, m.ID, text, since})
 		return
 	}
 	if !c.alive(from) {
@@ -297,6 +302,10 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		c.onPlace(from, m)
 	case PinsKept:
 		c.onPinsKept(from, m)
+	case Balance:
+		c.onBalance(from, m)
+	case PauseKept:
+		c.onPauseKept(from, m)
 	case Register:
 		c.onRegister(from, m)
 	case MoveStatus:
@@ -390,7 +399,8 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 		m.hosts[info.Name] = info.Hosts
 	}
 	c.keepPins(m, r.Pins)
-	c.plan, c.pinsAt = true, c.now
+	c.keepPause(m, r.Pause)
+	c.plan, c.pinsAt, c.pauseAt = true, c.now, c.now
 	c.send(from, Registered{c.config.Term, r.Seq})
 	if c.recovered {
 		if first {

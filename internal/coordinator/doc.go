@@ -59,6 +59,10 @@
 // the request answered. Members register with their pins, and the next coordinator
 // goes on with the highest number.
 //
+// [Balance] pauses the strategy's moves, ends the pause, or asks for a plan at once. The coordinator
+// sends the pause to all members until they keep it, as it does with pins, and members register with
+// it. During a pause shards without a home get one, and move by pins and away from members that leave.
+//
 // # Moves
 //
 // N1 owns a shard under e, and it moves to N2 under m, the next epoch:

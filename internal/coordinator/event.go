@@ -31,6 +31,9 @@ const (
 	Pinned                                // homes were requested for Count shards of a kind
 	Refused                               // a message of Node was refused
 	Superseded                            // a higher term exists; this coordinator has stopped
+	RebalancePaused                       // an operator paused rebalancing (Reason)
+	RebalanceResumed                      // an operator ended the pause (Reason)
+	RebalanceAsked                        // an operator asked to rebalance now (Reason)
 )
 
 var eventNames = [...]string{
@@ -39,6 +42,7 @@ var eventNames = [...]string{
 	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
 	ClaimLost: "claim lost", RebalanceRefused: "rebalance refused", StrategyRefused: "strategy refused",
 	KindRefused: "kind refused", KindTuned: "kind tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
+	RebalancePaused: "rebalancing paused", RebalanceResumed: "rebalancing resumed", RebalanceAsked: "rebalancing asked for",
 }
 
 // String names the kind.

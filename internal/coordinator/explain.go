@@ -21,20 +21,21 @@ func chosenBy(k *kind, s *shard, to transport.Address) string {
 	return s.why + " and given a new home by " + by
 }
 
-// explain tells people where a shard is and why.
-func explain(c *planner, id placement.ShardID) string {
+// explain tells people where a shard is and why, and since when it has that home.
+func explain(c *planner, id placement.ShardID) (text string, since time.Time) {
 	k, s := c.kinds[id.Kind], c.shard(id)
 	switch {
 	case !c.recovered:
-		return "the coordinator waits until " + c.waiting + " registered or are down"
+		return "the coordinator waits until " + c.waiting + " registered or are down", since
 	case k == nil:
-		return fmt.Sprintf("no member hosts %s", id.Kind)
+		return fmt.Sprintf("no member hosts %s", id.Kind), since
 	case s == nil:
-		return fmt.Sprintf("%s has %d shards, and none of number %d", id.Kind, k.info.Shards, id.Shard)
+		return fmt.Sprintf("%s has %d shards, and none of number %d", id.Kind, k.info.Shards, id.Shard), since
 	}
 	var b strings.Builder
 	switch {
 	case !s.owner.IsZero():
+		since = s.since
 		fmt.Fprintf(&b, "%v lives at %s under epoch %v: %s", id, s.owner.Name, s.epoch, s.why)
 	case !k.wanted:
 		fmt.Fprintf(&b, "%v has no home: nobody called the type yet", id)
@@ -50,7 +51,10 @@ func explain(c *planner, id placement.ShardID) string {
 			b.WriteString(", and the view has not converged" + c.unreachable())
 		}
 	}
-	return b.String()
+	if c.pause.On {
+		fmt.Fprintf(&b, "; %v", c.pause)
+	}
+	return b.String(), since
 }
 
 // progress is how far a move is, for people.

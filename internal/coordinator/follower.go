@@ -27,6 +27,7 @@ type Follower struct {
 	registerAt  time.Time         // next Register
 	requestAt   time.Time         // no TableRequest before
 	pins        map[string]Pins   // the latest wishes, by kind
+	pause       Pause             // the latest
 }
 
 // NewFollower returns a follower with the empty table. One that hosts
@@ -75,7 +76,7 @@ func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
 // Register is the message to register with now.
 func (f *Follower) Register(self transport.Address, kinds []KindInfo, owned []Owned) Register {
-	r := Register{Term: f.term, Node: self, Seq: f.seq, Kinds: kinds, Owned: owned}
+	r := Register{Term: f.term, Node: self, Seq: f.seq, Kinds: kinds, Owned: owned, Pause: f.pause}
 	for _, kind := range slices.Sorted(maps.Keys(f.pins)) {
 		r.Pins = append(r.Pins, f.pins[kind])
 	}
@@ -84,6 +85,17 @@ func (f *Follower) Register(self transport.Address, kinds []KindInfo, owned []Ow
 
 // Pins are the latest wishes for the kind that this process was told to keep.
 func (f *Follower) Pins(kind string) Pins { return f.pins[kind] }
+
+// Pause is the latest pause of rebalancing that this process was told to keep.
+func (f *Follower) Pause() Pause { return f.pause }
+
+// keepPause keeps a pause of rebalancing, or its end, for the next coordinator.
+func (f *Follower) keepPause(p Paused, out *Followed) {
+	if p.Seq > f.pause.Seq {
+		f.pause = p.Pause
+	}
+	out.Send = append(out.Send, PauseKept{p.Term, f.pause.Seq})
+}
 
 // keep keeps wishes for the next coordinator.
 func (f *Follower) keep(p Placed, out *Followed) {
@@ -118,6 +130,8 @@ func (f *Follower) Step(now time.Time, from transport.Address, m Message) Follow
 		f.registered = f.registered || m.Seq == f.seq
 	case Placed:
 		f.keep(m, &out)
+	case Paused:
+		f.keepPause(m, &out)
 	case TableStatus:
 		f.hear(m.Version)
 		// Members that are new to the coordinator get its status: a Register that came

@@ -29,6 +29,7 @@ type shard struct {
 	move  *move
 	rest  time.Time // not moved before
 	why   string    // it is where it is, for people
+	since time.Time // it is there; zero: since before this term
 }
 
 // homeless counts the shards without a home.

@@ -17,6 +17,8 @@ type member struct {
 	register *Register // the latest; nil until it registered
 	hosts    map[string]bool
 	kept     map[string]placement.Epoch // the wishes that it keeps, by kind
+	// pauseKept is the latest change of the pause that it keeps.
+	pauseKept placement.Epoch
 }
 
 // alive reports whether the member can still own something.

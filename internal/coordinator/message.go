@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -105,6 +106,7 @@ type Register struct {
 	Kinds []KindInfo
 	Owned []Owned
 	Pins  []Pins // the pins that it keeps, one for each kind that has any
+	Pause Pause  // that it keeps
 }
 
 // Registered answers [Register], with the Seq that it carried.
@@ -272,6 +274,8 @@ type Explained struct {
 	Term placement.Term
 	ID   uint64
 	Text string
+	// Since is when the shard got the home that it has; zero: before the term, or it has none.
+	Since time.Time
 }
 
 // Inspect asks a member for a description of its shards, for people.
@@ -333,6 +337,12 @@ func TermOf(m Message) placement.Term {
 	case Placed:
 		return m.Term
 	case PinsKept:
+		return m.Term
+	case Balanced:
+		return m.Term
+	case Paused:
+		return m.Term
+	case PauseKept:
 		return m.Term
 	case TableStatus:
 		return m.Version.Term

@@ -25,7 +25,7 @@ type request struct {
 
 // wishes are the pins of all kinds, which every registered member keeps.
 type wishes struct {
-	tables
+	pauses
 	requests []*request // wishes under way, and the latest that are done
 	pinsAt   time.Time  // when to send wishes that members do not keep; zero: all do
 }

@@ -152,9 +152,10 @@ func (c *planner) mustGo(s *shard) bool {
 }
 
 // rebalance begins to move shards to members that have fewer, if all agree on the
-// members: a leader of half a cluster must not move a shard.
+// members: a leader of half a cluster must not move a shard. While rebalancing is paused only pins
+// move shards.
 func (c *planner) rebalance() {
-	refused := ""
+	refused, begun := "", 0
 	for _, name := range c.names {
 		k := c.kinds[name]
 		free := c.moveLimit(k) - c.countOf(name)
@@ -167,7 +168,7 @@ func (c *planner) rebalance() {
 		}
 		transfers := fulfil(wishes, homes, free)
 		pinned := len(transfers)
-		if pinned < free {
+		if pinned < free && !c.pause.On {
 			transfers = append(transfers, k.place.Rebalance(name, homes, free-pinned)...)
 		}
 		if len(transfers) > 0 && !c.view.Converged {
@@ -184,12 +185,14 @@ func (c *planner) rebalance() {
 			c.totals[t.To]++
 			c.begin(c.shard(id), t.To, balancing)
 			free--
+			begun++
 		}
 	}
 	if refused != "" && refused != c.refused {
 		c.event(Event{What: RebalanceRefused, Reason: refused})
 	}
 	c.refused = refused
+	c.looked(begun, c.count(balancing), refused)
 }
 
 // allowed reports whether a strategy may ask for the transfer: of a shard that it was

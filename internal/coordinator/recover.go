@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -106,10 +107,11 @@ func (c *recovery) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
 	}
-	s.why = "it was there when this coordinator began"
+	s.why = "it was there when this coordinator began, at " + c.now.UTC().Format(time.RFC3339)
 	top := slices.DeleteFunc(slices.Clone(claims), func(o claim) bool { return o.rank() != s.last })
 	if i := slices.IndexFunc(top, func(o claim) bool { return o.State == Active && c.alive(o.node) }); i >= 0 {
 		c.set(s, top[i].node, s.last) // row 1
+		s.since = time.Time{}
 		c.contest(s, claims)
 		return
 	}
@@ -151,6 +153,7 @@ func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
 		return
 	}
 	c.set(s, old.node, old.Epoch)
+	s.since = time.Time{}
 	m := &move{shard: s, from: old.node, to: old.Peer, epoch: old.Move, cause: balancing, phase: moving, state: old.State, resendAt: c.now, began: c.now}
 	if c.mustGo(s) {
 		m.cause = leaving

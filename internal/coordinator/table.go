@@ -42,6 +42,9 @@ func (c *tables) version() placement.Version {
 
 // set makes owner the shard's home under an epoch that was given out before.
 func (c *tables) set(s *shard, owner transport.Address, e placement.Epoch) {
+	if s.owner != owner {
+		s.since = c.now
+	}
 	s.owner, s.epoch, s.last = owner, e, max(s.last, e)
 	c.changed = append(c.changed, s.id)
 }

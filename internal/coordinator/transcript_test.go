@@ -20,9 +20,11 @@ import (
 //	view NODE:STATUS[:hosts][:unreachable] ... [unconverged]
 //	register NODE KIND/SHARDS[:proxy] ... [SHARD:STATE:EPOCH[:MOVE:PEER]] ... [seq=1] [term=…]
 //	    [alloc=STRATEGY] [moves=0] [hosts=0] [pins=SHARD@NODE,...] [pinned=EPOCH], of each kind
+//	    [paused=EPOCH], by bob
 //	ask NODE KIND | request NODE SEQ
 //	explain NODE SHARD
 //	place NODE ID KIND SHARD@NODE ... | kept NODE KIND EPOCH
+//	balance NODE ID pause|resume|now, by ann | pausekept NODE EPOCH
 //	done|cancelled NODE SHARD EPOCH [term=…]
 //	status|aborted NODE SHARD EPOCH STATE|REASON
 //	tick DURATION
@@ -122,11 +124,18 @@ func (s *script) input(command string, args []string, options map[string]string)
 		if options["pins"] != "" {
 			r.Pins = []Pins{{r.Kinds[0].Name, s.epoch(options["pinned"]), s.pins(strings.Split(options["pins"], ","))}}
 		}
+		if options["paused"] != "" {
+			r.Pause = Pause{s.epoch(options["paused"]), true, "bob", time.Unix(900_000, 0)}
+		}
 		m = r
 	case "explain":
 		m = Explain{1, s.shard(args[1])}
 	case "place":
 		m = Place{uint64(s.number(args[1])), args[2], s.pins(args[3:])}
+	case "balance":
+		m = Balance{uint64(s.number(args[1])), map[string]Wanted{"pause": WantPause, "resume": WantResume, "now": WantNow}[args[2]], "ann"}
+	case "pausekept":
+		m = PauseKept{term, s.epoch(args[1])}
 	case "kept":
 		m = PinsKept{term, args[1], s.epoch(args[2])}
 	case "ask":
@@ -272,6 +281,10 @@ func describeMessage(m Message) string {
 		return fmt.Sprintf("Placed %s %v at %v", m.Kind, m.Pins.Pins, m.Seq)
 	case PlaceDone:
 		return fmt.Sprintf("PlaceDone %d %q", m.ID, m.Reason)
+	case Balanced:
+		return fmt.Sprintf("Balanced %d %q %q", m.ID, m.Refusal, m.Text)
+	case Paused:
+		return fmt.Sprintf("Paused at %v: %v", m.Seq, m.Pause)
 	case MoveBegin:
 		return fmt.Sprintf("MoveBegin %v to %s: %v→%v", m.ShardID, m.To.Name, m.From, m.Epoch)
 	case MoveCancel:

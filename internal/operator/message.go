@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -51,6 +52,12 @@ const (
 	Facts
 	// Place tells a member that hosts a type to request a home for the shard of an entity.
 	Place
+	// Rebalance tells a member to have the coordinator look at once which shards should move.
+	Rebalance
+	// PauseRebalancing tells a member to have the coordinator move no shard for balance.
+	PauseRebalancing
+	// ResumeRebalancing ends that.
+	ResumeRebalancing
 
 	commands // is above all of them
 )
@@ -62,7 +69,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // knows.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing:
 		return true
 	}
 	return false
@@ -111,6 +118,12 @@ func (c Command) String() string {
 		return "facts"
 	case Place:
 		return "place"
+	case Rebalance:
+		return "rebalance"
+	case PauseRebalancing:
+		return "pause rebalancing"
+	case ResumeRebalancing:
+		return "resume rebalancing"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }
@@ -124,6 +137,7 @@ type Request struct {
 	Entity  Entity            // of State, SetState, Where and Place: which, and the new state; of Shards: its Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known
 	Home    string            // of Place: the name of a node; "": the request is withdrawn
+	By      string            // the operator, as the broker says; it is not encoded
 }
 
 // An Answer ends a request.
@@ -141,6 +155,7 @@ type Answer struct {
 	Moves    []Move            // the answer to Moves, in the order of their begin
 	Turns    *turnwatch.Report // the answer to Turns
 	Facts    *Fact             // the answer to Facts
+	Result   string            // of Rebalance, PauseRebalancing and ResumeRebalancing, for people
 }
 
 // An Entity is one entity with its encoded state, which is the message KindState in
@@ -170,7 +185,18 @@ type View struct {
 	// Singletons are those that members host, by name; none where Self is of a
 	// version that does not tell.
 	Singletons []Singleton
+	// Pause is that of rebalancing; zero: there is none.
+	Pause Pause
 }
+
+// A Pause is why no shards move for balance.
+type Pause struct {
+	By string    // the operator
+	At time.Time // when it began, by the coordinator's clock
+}
+
+// IsZero reports whether there is no pause.
+func (p Pause) IsZero() bool { return p.At.IsZero() }
 
 // Causes of [View.Find]'s errors.
 var (
@@ -259,7 +285,7 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 		for _, v := range a.Moves {
 			m.Answer.Moves = append(m.Answer.Moves, v.toWire())
 		}
-		m.Answer.Turns, m.Answer.Facts = turnsToWire(a.Turns), a.Facts.toWire()
+		m.Answer.Turns, m.Answer.Facts, m.Answer.Result = turnsToWire(a.Turns), a.Facts.toWire(), a.Result
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -297,6 +323,7 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 		a.Moves = append(a.Moves, moveFromWire(v))
 	}
 	a.Turns, a.Facts = turnsFromWire(m.GetAnswer().GetTurns()), factsFromWire(m.GetAnswer().GetFacts())
+	a.Result = m.GetAnswer().GetResult()
 	if c := m.GetAnswer().GetCounters(); len(c) > 0 {
 		a.Counters = c
 	}
@@ -336,6 +363,9 @@ func (v View) toWire() *wire.AdminView {
 		}
 		w.Singletons = append(w.Singletons, row)
 	}
+	if !v.Pause.IsZero() {
+		w.Pause = &wire.AdminPause{By: v.Pause.By, At: toNanos(v.Pause.At)}
+	}
 	return w
 }
 
@@ -344,6 +374,9 @@ func viewFromWire(w *wire.AdminView) View {
 		Self: fromWire(w.GetSelf()), Status: membership.Status(w.GetStatus()), Waits: w.GetWaits(),
 		Founder: fromWire(w.GetFounder()), Leader: fromWire(w.GetLeader()), Converged: w.GetConverged(), Why: w.GetWhy(),
 		Coordinator: fromWire(w.GetCoordinator()),
+	}
+	if p := w.GetPause(); p != nil {
+		v.Pause = Pause{p.GetBy(), fromNanos(p.GetAt())}
 	}
 	for _, m := range w.GetMembers() {
 		v.Members = append(v.Members, Member{

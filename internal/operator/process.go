@@ -54,6 +54,14 @@ func (a *Answer) linesFromWire(w *wire.AdminAnswer) {
 
 func fromNanos(n uint64) time.Time { return time.Unix(0, int64(n)) }
 
+// toNanos is the reverse of fromNanos, but 0 for the zero time.
+func toNanos(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(t.UnixNano())
+}
+
 func turnsToWire(r *turnwatch.Report) *wire.AdminTurns {
 	if r == nil {
 		return nil

@@ -31,6 +31,9 @@ type Home struct {
 	Node  string // the name of its home; "": it has none
 	Epoch string // of the home
 	Why   string // the coordinator's reason for the home
+	// Since is when the shard got that home, by the coordinator's clock; zero: before the coordinator
+	// began, or it has none.
+	Since time.Time
 }
 
 // A Move is a move of a shard that is under way.
@@ -64,11 +67,15 @@ func (h Home) toWire() *wire.AdminPlace {
 	if h == (Home{}) {
 		return nil
 	}
-	return &wire.AdminPlace{Shard: h.Shard, Node: h.Node, Epoch: h.Epoch, Why: h.Why}
+	return &wire.AdminPlace{Shard: h.Shard, Node: h.Node, Epoch: h.Epoch, Why: h.Why, Since: toNanos(h.Since)}
 }
 
 func homeFromWire(w *wire.AdminPlace) Home {
-	return Home{w.GetShard(), w.GetNode(), w.GetEpoch(), w.GetWhy()}
+	h := Home{Shard: w.GetShard(), Node: w.GetNode(), Epoch: w.GetEpoch(), Why: w.GetWhy()}
+	if n := w.GetSince(); n != 0 {
+		h.Since = fromNanos(n)
+	}
+	return h
 }
 
 func (m Move) toWire() *wire.AdminMove {

@@ -24,22 +24,25 @@ const (
 type AdminCommand int32
 
 const (
-	AdminCommand_ADMIN_COMMAND_UNSPECIFIED AdminCommand = 0
-	AdminCommand_ADMIN_COMMAND_MEMBERS     AdminCommand = 1  // to any member: its view
-	AdminCommand_ADMIN_COMMAND_ROLL_CALL   AdminCommand = 2  // to all processes: each its own view
-	AdminCommand_ADMIN_COMMAND_JOIN        AdminCommand = 3  // to all processes: the one of that name joins
-	AdminCommand_ADMIN_COMMAND_LEAVE       AdminCommand = 4  // to a member: it leaves in order
-	AdminCommand_ADMIN_COMMAND_DOWN        AdminCommand = 5  // to a member: it downs another one
-	AdminCommand_ADMIN_COMMAND_STATE       AdminCommand = 6  // to a member: the state of an entity, or those that it cannot read
-	AdminCommand_ADMIN_COMMAND_SET_STATE   AdminCommand = 7  // to a member: it replaces a state, or drops it
-	AdminCommand_ADMIN_COMMAND_SHARDS      AdminCommand = 8  // to a member: the shards that it holds, and those that nobody has
-	AdminCommand_ADMIN_COMMAND_WHERE       AdminCommand = 9  // to a member that hosts the type: the home of an entity
-	AdminCommand_ADMIN_COMMAND_COUNTERS    AdminCommand = 10 // to a member: its counters
-	AdminCommand_ADMIN_COMMAND_EVENTS      AdminCommand = 11 // to a member: the latest lines of its log
-	AdminCommand_ADMIN_COMMAND_MOVES       AdminCommand = 12 // to the coordinator's member: the moves under way
-	AdminCommand_ADMIN_COMMAND_TURNS       AdminCommand = 13 // to a member: its most frequent turns, which it counts from then on for a while
-	AdminCommand_ADMIN_COMMAND_FACTS       AdminCommand = 14 // to a member: its version, clock, health and limits
-	AdminCommand_ADMIN_COMMAND_PLACE       AdminCommand = 15 // to a member that hosts the type: it requests a home for a shard
+	AdminCommand_ADMIN_COMMAND_UNSPECIFIED        AdminCommand = 0
+	AdminCommand_ADMIN_COMMAND_MEMBERS            AdminCommand = 1  // to any member: its view
+	AdminCommand_ADMIN_COMMAND_ROLL_CALL          AdminCommand = 2  // to all processes: each its own view
+	AdminCommand_ADMIN_COMMAND_JOIN               AdminCommand = 3  // to all processes: the one of that name joins
+	AdminCommand_ADMIN_COMMAND_LEAVE              AdminCommand = 4  // to a member: it leaves in order
+	AdminCommand_ADMIN_COMMAND_DOWN               AdminCommand = 5  // to a member: it downs another one
+	AdminCommand_ADMIN_COMMAND_STATE              AdminCommand = 6  // to a member: the state of an entity, or those that it cannot read
+	AdminCommand_ADMIN_COMMAND_SET_STATE          AdminCommand = 7  // to a member: it replaces a state, or drops it
+	AdminCommand_ADMIN_COMMAND_SHARDS             AdminCommand = 8  // to a member: the shards that it holds, and those that nobody has
+	AdminCommand_ADMIN_COMMAND_WHERE              AdminCommand = 9  // to a member that hosts the type: the home of an entity
+	AdminCommand_ADMIN_COMMAND_COUNTERS           AdminCommand = 10 // to a member: its counters
+	AdminCommand_ADMIN_COMMAND_EVENTS             AdminCommand = 11 // to a member: the latest lines of its log
+	AdminCommand_ADMIN_COMMAND_MOVES              AdminCommand = 12 // to the coordinator's member: the moves under way
+	AdminCommand_ADMIN_COMMAND_TURNS              AdminCommand = 13 // to a member: its most frequent turns, which it counts from then on for a while
+	AdminCommand_ADMIN_COMMAND_FACTS              AdminCommand = 14 // to a member: its version, clock, health and limits
+	AdminCommand_ADMIN_COMMAND_PLACE              AdminCommand = 15 // to a member that hosts the type: it requests a home for a shard
+	AdminCommand_ADMIN_COMMAND_REBALANCE          AdminCommand = 16 // to any member: the coordinator looks at once which shards should move
+	AdminCommand_ADMIN_COMMAND_PAUSE_REBALANCING  AdminCommand = 17 // to any member: no shards move for balance
+	AdminCommand_ADMIN_COMMAND_RESUME_REBALANCING AdminCommand = 18 // to any member: they do again
 )
 
 // Enum value maps for AdminCommand.
@@ -61,24 +64,30 @@ var (
 		13: "ADMIN_COMMAND_TURNS",
 		14: "ADMIN_COMMAND_FACTS",
 		15: "ADMIN_COMMAND_PLACE",
+		16: "ADMIN_COMMAND_REBALANCE",
+		17: "ADMIN_COMMAND_PAUSE_REBALANCING",
+		18: "ADMIN_COMMAND_RESUME_REBALANCING",
 	}
 	AdminCommand_value = map[string]int32{
-		"ADMIN_COMMAND_UNSPECIFIED": 0,
-		"ADMIN_COMMAND_MEMBERS":     1,
-		"ADMIN_COMMAND_ROLL_CALL":   2,
-		"ADMIN_COMMAND_JOIN":        3,
-		"ADMIN_COMMAND_LEAVE":       4,
-		"ADMIN_COMMAND_DOWN":        5,
-		"ADMIN_COMMAND_STATE":       6,
-		"ADMIN_COMMAND_SET_STATE":   7,
-		"ADMIN_COMMAND_SHARDS":      8,
-		"ADMIN_COMMAND_WHERE":       9,
-		"ADMIN_COMMAND_COUNTERS":    10,
-		"ADMIN_COMMAND_EVENTS":      11,
-		"ADMIN_COMMAND_MOVES":       12,
-		"ADMIN_COMMAND_TURNS":       13,
-		"ADMIN_COMMAND_FACTS":       14,
-		"ADMIN_COMMAND_PLACE":       15,
+		"ADMIN_COMMAND_UNSPECIFIED":        0,
+		"ADMIN_COMMAND_MEMBERS":            1,
+		"ADMIN_COMMAND_ROLL_CALL":          2,
+		"ADMIN_COMMAND_JOIN":               3,
+		"ADMIN_COMMAND_LEAVE":              4,
+		"ADMIN_COMMAND_DOWN":               5,
+		"ADMIN_COMMAND_STATE":              6,
+		"ADMIN_COMMAND_SET_STATE":          7,
+		"ADMIN_COMMAND_SHARDS":             8,
+		"ADMIN_COMMAND_WHERE":              9,
+		"ADMIN_COMMAND_COUNTERS":           10,
+		"ADMIN_COMMAND_EVENTS":             11,
+		"ADMIN_COMMAND_MOVES":              12,
+		"ADMIN_COMMAND_TURNS":              13,
+		"ADMIN_COMMAND_FACTS":              14,
+		"ADMIN_COMMAND_PLACE":              15,
+		"ADMIN_COMMAND_REBALANCE":          16,
+		"ADMIN_COMMAND_PAUSE_REBALANCING":  17,
+		"ADMIN_COMMAND_RESUME_REBALANCING": 18,
 	}
 )
 
@@ -276,6 +285,7 @@ type AdminAnswer struct {
 	Moves         []*AdminMove           `protobuf:"bytes,9,rep,name=moves,proto3" json:"moves,omitempty"`                                                                                  // of moves, in the order of their begin
 	Turns         *AdminTurns            `protobuf:"bytes,10,opt,name=turns,proto3" json:"turns,omitempty"`                                                                                 // of turns
 	Facts         *AdminFacts            `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`                                                                                 // of facts
+	Result        string                 `protobuf:"bytes,12,opt,name=result,proto3" json:"result,omitempty"`                                                                               // of rebalance, pause and resume, for people
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +397,13 @@ func (x *AdminAnswer) GetFacts() *AdminFacts {
 	return nil
 }
 
+func (x *AdminAnswer) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
 type AdminNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -452,6 +469,7 @@ type AdminView struct {
 	Members       []*AdminMember         `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
 	Singletons    []*AdminSingleton      `protobuf:"bytes,9,rep,name=singletons,proto3" json:"singletons,omitempty"`
 	Coordinator   *AdminNode             `protobuf:"bytes,10,opt,name=coordinator,proto3" json:"coordinator,omitempty"` // none: self has not heard of one
+	Pause         *AdminPause            `protobuf:"bytes,11,opt,name=pause,proto3" json:"pause,omitempty"`             // of rebalancing; none: it is not paused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +574,66 @@ func (x *AdminView) GetCoordinator() *AdminNode {
 	return nil
 }
 
+func (x *AdminView) GetPause() *AdminPause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// AdminPause is why no shards move for balance.
+type AdminPause struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`   // the operator
+	At            uint64                 `protobuf:"fixed64,2,opt,name=at,proto3" json:"at,omitempty"` // nanoseconds after 1970, by the coordinator's clock
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminPause) Reset() {
+	*x = AdminPause{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminPause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminPause) ProtoMessage() {}
+
+func (x *AdminPause) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminPause.ProtoReflect.Descriptor instead.
+func (*AdminPause) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AdminPause) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AdminPause) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 // AdminSingleton is where the one instance of a type runs.
 type AdminSingleton struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -569,7 +647,7 @@ type AdminSingleton struct {
 
 func (x *AdminSingleton) Reset() {
 	*x = AdminSingleton{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +659,7 @@ func (x *AdminSingleton) String() string {
 func (*AdminSingleton) ProtoMessage() {}
 
 func (x *AdminSingleton) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +672,7 @@ func (x *AdminSingleton) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminSingleton.ProtoReflect.Descriptor instead.
 func (*AdminSingleton) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdminSingleton) GetKind() string {
@@ -641,7 +719,7 @@ type AdminEntity struct {
 
 func (x *AdminEntity) Reset() {
 	*x = AdminEntity{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +731,7 @@ func (x *AdminEntity) String() string {
 func (*AdminEntity) ProtoMessage() {}
 
 func (x *AdminEntity) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +744,7 @@ func (x *AdminEntity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntity.ProtoReflect.Descriptor instead.
 func (*AdminEntity) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AdminEntity) GetKind() string {
@@ -733,7 +811,7 @@ type AdminMember struct {
 
 func (x *AdminMember) Reset() {
 	*x = AdminMember{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +823,7 @@ func (x *AdminMember) String() string {
 func (*AdminMember) ProtoMessage() {}
 
 func (x *AdminMember) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +836,7 @@ func (x *AdminMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMember.ProtoReflect.Descriptor instead.
 func (*AdminMember) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdminMember) GetNode() *AdminNode {
@@ -824,7 +902,7 @@ type AdminType struct {
 
 func (x *AdminType) Reset() {
 	*x = AdminType{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +914,7 @@ func (x *AdminType) String() string {
 func (*AdminType) ProtoMessage() {}
 
 func (x *AdminType) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +927,7 @@ func (x *AdminType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminType.ProtoReflect.Descriptor instead.
 func (*AdminType) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdminType) GetKind() string {
@@ -901,7 +979,7 @@ type AdminShard struct {
 
 func (x *AdminShard) Reset() {
 	*x = AdminShard{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +991,7 @@ func (x *AdminShard) String() string {
 func (*AdminShard) ProtoMessage() {}
 
 func (x *AdminShard) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1004,7 @@ func (x *AdminShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminShard.ProtoReflect.Descriptor instead.
 func (*AdminShard) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AdminShard) GetShard() uint32 {
@@ -970,14 +1048,15 @@ type AdminPlace struct {
 	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"` // name; none: the shard has no home
 	Epoch         string                 `protobuf:"bytes,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"` // the coordinator's reason
+	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`       // the coordinator's reason
+	Since         uint64                 `protobuf:"fixed64,5,opt,name=since,proto3" json:"since,omitempty"` // nanoseconds after 1970, by the coordinator's clock; none: since before its term
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminPlace) Reset() {
 	*x = AdminPlace{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1068,7 @@ func (x *AdminPlace) String() string {
 func (*AdminPlace) ProtoMessage() {}
 
 func (x *AdminPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1081,7 @@ func (x *AdminPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminPlace.ProtoReflect.Descriptor instead.
 func (*AdminPlace) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdminPlace) GetShard() uint32 {
@@ -1033,6 +1112,13 @@ func (x *AdminPlace) GetWhy() string {
 	return ""
 }
 
+func (x *AdminPlace) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
 // AdminLine is a line of a member's log.
 type AdminLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1047,7 +1133,7 @@ type AdminLine struct {
 
 func (x *AdminLine) Reset() {
 	*x = AdminLine{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1145,7 @@ func (x *AdminLine) String() string {
 func (*AdminLine) ProtoMessage() {}
 
 func (x *AdminLine) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1158,7 @@ func (x *AdminLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLine.ProtoReflect.Descriptor instead.
 func (*AdminLine) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdminLine) GetSeq() uint64 {
@@ -1127,7 +1213,7 @@ type AdminMove struct {
 
 func (x *AdminMove) Reset() {
 	*x = AdminMove{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1225,7 @@ func (x *AdminMove) String() string {
 func (*AdminMove) ProtoMessage() {}
 
 func (x *AdminMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1238,7 @@ func (x *AdminMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMove.ProtoReflect.Descriptor instead.
 func (*AdminMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdminMove) GetKind() string {
@@ -1225,7 +1311,7 @@ type AdminTurns struct {
 
 func (x *AdminTurns) Reset() {
 	*x = AdminTurns{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1323,7 @@ func (x *AdminTurns) String() string {
 func (*AdminTurns) ProtoMessage() {}
 
 func (x *AdminTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1336,7 @@ func (x *AdminTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminTurns.ProtoReflect.Descriptor instead.
 func (*AdminTurns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdminTurns) GetNanos() uint64 {
@@ -1302,7 +1388,7 @@ type AdminMethod struct {
 
 func (x *AdminMethod) Reset() {
 	*x = AdminMethod{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1400,7 @@ func (x *AdminMethod) String() string {
 func (*AdminMethod) ProtoMessage() {}
 
 func (x *AdminMethod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1413,7 @@ func (x *AdminMethod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMethod.ProtoReflect.Descriptor instead.
 func (*AdminMethod) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdminMethod) GetKind() string {
@@ -1385,7 +1471,7 @@ type AdminBusy struct {
 
 func (x *AdminBusy) Reset() {
 	*x = AdminBusy{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1483,7 @@ func (x *AdminBusy) String() string {
 func (*AdminBusy) ProtoMessage() {}
 
 func (x *AdminBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1496,7 @@ func (x *AdminBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminBusy.ProtoReflect.Descriptor instead.
 func (*AdminBusy) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdminBusy) GetKind() string {
@@ -1461,7 +1547,7 @@ type AdminCaller struct {
 
 func (x *AdminCaller) Reset() {
 	*x = AdminCaller{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1559,7 @@ func (x *AdminCaller) String() string {
 func (*AdminCaller) ProtoMessage() {}
 
 func (x *AdminCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1572,7 @@ func (x *AdminCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminCaller.ProtoReflect.Descriptor instead.
 func (*AdminCaller) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdminCaller) GetFrom() string {
@@ -1539,7 +1625,7 @@ type AdminRunning struct {
 
 func (x *AdminRunning) Reset() {
 	*x = AdminRunning{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1637,7 @@ func (x *AdminRunning) String() string {
 func (*AdminRunning) ProtoMessage() {}
 
 func (x *AdminRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1650,7 @@ func (x *AdminRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRunning.ProtoReflect.Descriptor instead.
 func (*AdminRunning) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdminRunning) GetKind() string {
@@ -1632,7 +1718,7 @@ type AdminFacts struct {
 
 func (x *AdminFacts) Reset() {
 	*x = AdminFacts{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1730,7 @@ func (x *AdminFacts) String() string {
 func (*AdminFacts) ProtoMessage() {}
 
 func (x *AdminFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +1743,7 @@ func (x *AdminFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFacts.ProtoReflect.Descriptor instead.
 func (*AdminFacts) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdminFacts) GetTime() uint64 {
@@ -1770,7 +1856,7 @@ type AdminContract struct {
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1868,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1881,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -1835,7 +1921,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x122\n" +
 	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\x12\x14\n" +
 	"\x05after\x18\x06 \x01(\x04R\x05after\x12\x12\n" +
-	"\x04home\x18\a \x01(\tR\x04home\"\xc7\x04\n" +
+	"\x04home\x18\a \x01(\tR\x04home\"\xdf\x04\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
@@ -1848,13 +1934,14 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05moves\x18\t \x03(\v2\x18.shardgen.wire.AdminMoveR\x05moves\x12/\n" +
 	"\x05turns\x18\n" +
 	" \x01(\v2\x19.shardgen.wire.AdminTurnsR\x05turns\x12/\n" +
-	"\x05facts\x18\v \x01(\v2\x19.shardgen.wire.AdminFactsR\x05facts\x1a;\n" +
+	"\x05facts\x18\v \x01(\v2\x19.shardgen.wire.AdminFactsR\x05facts\x12\x16\n" +
+	"\x06result\x18\f \x01(\tR\x06result\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xae\x03\n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xdf\x03\n" +
 	"\tAdminView\x12,\n" +
 	"\x04self\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04self\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x14\n" +
@@ -1868,7 +1955,12 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"singletons\x18\t \x03(\v2\x1d.shardgen.wire.AdminSingletonR\n" +
 	"singletons\x12:\n" +
 	"\vcoordinator\x18\n" +
-	" \x01(\v2\x18.shardgen.wire.AdminNodeR\vcoordinator\"\x94\x01\n" +
+	" \x01(\v2\x18.shardgen.wire.AdminNodeR\vcoordinator\x12/\n" +
+	"\x05pause\x18\v \x01(\v2\x19.shardgen.wire.AdminPauseR\x05pause\",\n" +
+	"\n" +
+	"AdminPause\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x06R\x02at\"\x94\x01\n" +
 	"\x0eAdminSingleton\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x10\n" +
@@ -1903,13 +1995,14 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1a\n" +
 	"\bentities\x18\x03 \x01(\rR\bentities\x12\x16\n" +
 	"\x06active\x18\x04 \x01(\rR\x06active\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\rR\awaiting\"^\n" +
+	"\awaiting\x18\x05 \x01(\rR\awaiting\"t\n" +
 	"\n" +
 	"AdminPlace\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\tR\x05epoch\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"q\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x06R\x05since\"q\n" +
 	"\tAdminLine\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04time\x18\x02 \x01(\x06R\x04time\x12\x14\n" +
@@ -1981,7 +2074,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\rAdminContract\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
-	"\amethods\x18\x03 \x03(\tR\amethods*\xb1\x03\n" +
+	"\amethods\x18\x03 \x03(\tR\amethods*\x99\x04\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -1999,7 +2092,10 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x13ADMIN_COMMAND_MOVES\x10\f\x12\x17\n" +
 	"\x13ADMIN_COMMAND_TURNS\x10\r\x12\x17\n" +
 	"\x13ADMIN_COMMAND_FACTS\x10\x0e\x12\x17\n" +
-	"\x13ADMIN_COMMAND_PLACE\x10\x0fB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x13ADMIN_COMMAND_PLACE\x10\x0f\x12\x1b\n" +
+	"\x17ADMIN_COMMAND_REBALANCE\x10\x10\x12#\n" +
+	"\x1fADMIN_COMMAND_PAUSE_REBALANCING\x10\x11\x12$\n" +
+	" ADMIN_COMMAND_RESUME_REBALANCING\x10\x12B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once
@@ -2014,7 +2110,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -2022,61 +2118,63 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminAnswer)(nil),    // 3: shardgen.wire.AdminAnswer
 	(*AdminNode)(nil),      // 4: shardgen.wire.AdminNode
 	(*AdminView)(nil),      // 5: shardgen.wire.AdminView
-	(*AdminSingleton)(nil), // 6: shardgen.wire.AdminSingleton
-	(*AdminEntity)(nil),    // 7: shardgen.wire.AdminEntity
-	(*AdminMember)(nil),    // 8: shardgen.wire.AdminMember
-	(*AdminType)(nil),      // 9: shardgen.wire.AdminType
-	(*AdminShard)(nil),     // 10: shardgen.wire.AdminShard
-	(*AdminPlace)(nil),     // 11: shardgen.wire.AdminPlace
-	(*AdminLine)(nil),      // 12: shardgen.wire.AdminLine
-	(*AdminMove)(nil),      // 13: shardgen.wire.AdminMove
-	(*AdminTurns)(nil),     // 14: shardgen.wire.AdminTurns
-	(*AdminMethod)(nil),    // 15: shardgen.wire.AdminMethod
-	(*AdminBusy)(nil),      // 16: shardgen.wire.AdminBusy
-	(*AdminCaller)(nil),    // 17: shardgen.wire.AdminCaller
-	(*AdminRunning)(nil),   // 18: shardgen.wire.AdminRunning
-	(*AdminFacts)(nil),     // 19: shardgen.wire.AdminFacts
-	(*AdminContract)(nil),  // 20: shardgen.wire.AdminContract
-	nil,                    // 21: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminPause)(nil),     // 6: shardgen.wire.AdminPause
+	(*AdminSingleton)(nil), // 7: shardgen.wire.AdminSingleton
+	(*AdminEntity)(nil),    // 8: shardgen.wire.AdminEntity
+	(*AdminMember)(nil),    // 9: shardgen.wire.AdminMember
+	(*AdminType)(nil),      // 10: shardgen.wire.AdminType
+	(*AdminShard)(nil),     // 11: shardgen.wire.AdminShard
+	(*AdminPlace)(nil),     // 12: shardgen.wire.AdminPlace
+	(*AdminLine)(nil),      // 13: shardgen.wire.AdminLine
+	(*AdminMove)(nil),      // 14: shardgen.wire.AdminMove
+	(*AdminTurns)(nil),     // 15: shardgen.wire.AdminTurns
+	(*AdminMethod)(nil),    // 16: shardgen.wire.AdminMethod
+	(*AdminBusy)(nil),      // 17: shardgen.wire.AdminBusy
+	(*AdminCaller)(nil),    // 18: shardgen.wire.AdminCaller
+	(*AdminRunning)(nil),   // 19: shardgen.wire.AdminRunning
+	(*AdminFacts)(nil),     // 20: shardgen.wire.AdminFacts
+	(*AdminContract)(nil),  // 21: shardgen.wire.AdminContract
+	nil,                    // 22: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
 	3,  // 1: shardgen.wire.Admin.answer:type_name -> shardgen.wire.AdminAnswer
 	0,  // 2: shardgen.wire.AdminRequest.command:type_name -> shardgen.wire.AdminCommand
 	4,  // 3: shardgen.wire.AdminRequest.node:type_name -> shardgen.wire.AdminNode
-	7,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
+	8,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
 	5,  // 5: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
-	7,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
-	9,  // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
-	11, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	21, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
-	12, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
-	13, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
-	14, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
-	19, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
+	8,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
+	10, // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
+	12, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
+	22, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	13, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
+	14, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
+	15, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
+	20, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
 	4,  // 14: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
 	4,  // 15: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
 	4,  // 16: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	8,  // 17: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
-	6,  // 18: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
+	9,  // 17: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	7,  // 18: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
 	4,  // 19: shardgen.wire.AdminView.coordinator:type_name -> shardgen.wire.AdminNode
-	4,  // 20: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
-	4,  // 21: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
-	4,  // 22: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	4,  // 23: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	10, // 24: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
-	4,  // 25: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
-	4,  // 26: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
-	15, // 27: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
-	16, // 28: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
-	17, // 29: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
-	18, // 30: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	20, // 31: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	6,  // 20: shardgen.wire.AdminView.pause:type_name -> shardgen.wire.AdminPause
+	4,  // 21: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
+	4,  // 22: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
+	4,  // 23: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
+	4,  // 24: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	11, // 25: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	4,  // 26: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
+	4,  // 27: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
+	16, // 28: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	17, // 29: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	18, // 30: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	19, // 31: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	21, // 32: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2084,14 +2182,14 @@ func file_shardgen_wire_admin_proto_init() {
 	if File_shardgen_wire_admin_proto != nil {
 		return
 	}
-	file_shardgen_wire_admin_proto_msgTypes[6].OneofWrappers = []any{}
+	file_shardgen_wire_admin_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

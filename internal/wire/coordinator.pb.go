@@ -79,7 +79,7 @@ func (x SingletonMessage_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SingletonMessage_Type.Descriptor instead.
 func (SingletonMessage_Type) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22, 0}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26, 0}
 }
 
 // CoordinatorMessage is one message to or from the shard coordinator.
@@ -109,6 +109,10 @@ type CoordinatorMessage struct {
 	//	*CoordinatorMessage_Explained
 	//	*CoordinatorMessage_Inspect
 	//	*CoordinatorMessage_Inspected
+	//	*CoordinatorMessage_Balance
+	//	*CoordinatorMessage_Balanced
+	//	*CoordinatorMessage_Paused
+	//	*CoordinatorMessage_PauseKept
 	Body          isCoordinatorMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -347,6 +351,42 @@ func (x *CoordinatorMessage) GetInspected() *CoordinatorInspected {
 	return nil
 }
 
+func (x *CoordinatorMessage) GetBalance() *CoordinatorBalance {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Balance); ok {
+			return x.Balance
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetBalanced() *CoordinatorBalanced {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Balanced); ok {
+			return x.Balanced
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetPaused() *CoordinatorPaused {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Paused); ok {
+			return x.Paused
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetPauseKept() *CoordinatorPaused {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_PauseKept); ok {
+			return x.PauseKept
+		}
+	}
+	return nil
+}
+
 type isCoordinatorMessage_Body interface {
 	isCoordinatorMessage_Body()
 }
@@ -435,6 +475,22 @@ type CoordinatorMessage_Inspected struct {
 	Inspected *CoordinatorInspected `protobuf:"bytes,22,opt,name=inspected,proto3,oneof"`
 }
 
+type CoordinatorMessage_Balance struct {
+	Balance *CoordinatorBalance `protobuf:"bytes,23,opt,name=balance,proto3,oneof"`
+}
+
+type CoordinatorMessage_Balanced struct {
+	Balanced *CoordinatorBalanced `protobuf:"bytes,24,opt,name=balanced,proto3,oneof"`
+}
+
+type CoordinatorMessage_Paused struct {
+	Paused *CoordinatorPaused `protobuf:"bytes,25,opt,name=paused,proto3,oneof"`
+}
+
+type CoordinatorMessage_PauseKept struct {
+	PauseKept *CoordinatorPaused `protobuf:"bytes,26,opt,name=pause_kept,json=pauseKept,proto3,oneof"`
+}
+
 func (*CoordinatorMessage_Register) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_Registered) isCoordinatorMessage_Body() {}
@@ -476,6 +532,14 @@ func (*CoordinatorMessage_Explained) isCoordinatorMessage_Body() {}
 func (*CoordinatorMessage_Inspect) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_Inspected) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Balance) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Balanced) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Paused) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_PauseKept) isCoordinatorMessage_Body() {}
 
 // PlacementAddress is one incarnation of a node.
 type PlacementAddress struct {
@@ -644,6 +708,7 @@ type CoordinatorRegister struct {
 	Kinds         []*CoordinatorKind     `protobuf:"bytes,4,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	Owned         []*CoordinatorOwned    `protobuf:"bytes,5,rep,name=owned,proto3" json:"owned,omitempty"`
 	Pins          []*CoordinatorPins     `protobuf:"bytes,6,rep,name=pins,proto3" json:"pins,omitempty"`
+	Pause         *CoordinatorPause      `protobuf:"bytes,7,opt,name=pause,proto3" json:"pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +785,262 @@ func (x *CoordinatorRegister) GetPins() []*CoordinatorPins {
 	return nil
 }
 
+func (x *CoordinatorRegister) GetPause() *CoordinatorPause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// CoordinatorPause says whether rebalancing is paused.
+type CoordinatorPause struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"fixed64,1,opt,name=seq,proto3" json:"seq,omitempty"` // of the latest change
+	On            bool                   `protobuf:"varint,2,opt,name=on,proto3" json:"on,omitempty"`
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`   // name of the operator
+	At            uint64                 `protobuf:"fixed64,4,opt,name=at,proto3" json:"at,omitempty"` // nanoseconds after 1970, by the coordinator's clock
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPause) Reset() {
+	*x = CoordinatorPause{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPause) ProtoMessage() {}
+
+func (x *CoordinatorPause) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPause.ProtoReflect.Descriptor instead.
+func (*CoordinatorPause) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CoordinatorPause) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *CoordinatorPause) GetOn() bool {
+	if x != nil {
+		return x.On
+	}
+	return false
+}
+
+func (x *CoordinatorPause) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *CoordinatorPause) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+type CoordinatorBalance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Want          uint32                 `protobuf:"varint,2,opt,name=want,proto3" json:"want,omitempty"` // 1: pause, 2: resume, 3: rebalance now
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`      // name of the operator
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorBalance) Reset() {
+	*x = CoordinatorBalance{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorBalance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorBalance) ProtoMessage() {}
+
+func (x *CoordinatorBalance) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorBalance.ProtoReflect.Descriptor instead.
+func (*CoordinatorBalance) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CoordinatorBalance) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CoordinatorBalance) GetWant() uint32 {
+	if x != nil {
+		return x.Want
+	}
+	return 0
+}
+
+func (x *CoordinatorBalance) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+type CoordinatorBalanced struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Id            uint64                 `protobuf:"fixed64,2,opt,name=id,proto3" json:"id,omitempty"`
+	Refusal       string                 `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"` // none: it is done
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`       // the result, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorBalanced) Reset() {
+	*x = CoordinatorBalanced{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorBalanced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorBalanced) ProtoMessage() {}
+
+func (x *CoordinatorBalanced) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorBalanced.ProtoReflect.Descriptor instead.
+func (*CoordinatorBalanced) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CoordinatorBalanced) GetTerm() *PlacementTerm {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *CoordinatorBalanced) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CoordinatorBalanced) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+func (x *CoordinatorBalanced) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type CoordinatorPaused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Pause         *CoordinatorPause      `protobuf:"bytes,2,opt,name=pause,proto3" json:"pause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPaused) Reset() {
+	*x = CoordinatorPaused{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPaused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPaused) ProtoMessage() {}
+
+func (x *CoordinatorPaused) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPaused.ProtoReflect.Descriptor instead.
+func (*CoordinatorPaused) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CoordinatorPaused) GetTerm() *PlacementTerm {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *CoordinatorPaused) GetPause() *CoordinatorPause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
 // CoordinatorPins is which shards of a kind should live at which node. The
 // columns are parallel; each shard stands as the difference to the one before it.
 type CoordinatorPins struct {
@@ -735,7 +1056,7 @@ type CoordinatorPins struct {
 
 func (x *CoordinatorPins) Reset() {
 	*x = CoordinatorPins{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +1068,7 @@ func (x *CoordinatorPins) String() string {
 func (*CoordinatorPins) ProtoMessage() {}
 
 func (x *CoordinatorPins) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +1081,7 @@ func (x *CoordinatorPins) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorPins.ProtoReflect.Descriptor instead.
 func (*CoordinatorPins) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CoordinatorPins) GetKind() string {
@@ -808,7 +1129,7 @@ type CoordinatorPlace struct {
 
 func (x *CoordinatorPlace) Reset() {
 	*x = CoordinatorPlace{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +1141,7 @@ func (x *CoordinatorPlace) String() string {
 func (*CoordinatorPlace) ProtoMessage() {}
 
 func (x *CoordinatorPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +1154,7 @@ func (x *CoordinatorPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorPlace.ProtoReflect.Descriptor instead.
 func (*CoordinatorPlace) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CoordinatorPlace) GetId() uint64 {
@@ -855,13 +1176,14 @@ type CoordinatorPlaceDone struct {
 	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
 	Id            uint64                 `protobuf:"fixed64,2,opt,name=id,proto3" json:"id,omitempty"`
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Since         uint64                 `protobuf:"fixed64,4,opt,name=since,proto3" json:"since,omitempty"` // of explained: nanoseconds after 1970
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CoordinatorPlaceDone) Reset() {
 	*x = CoordinatorPlaceDone{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +1195,7 @@ func (x *CoordinatorPlaceDone) String() string {
 func (*CoordinatorPlaceDone) ProtoMessage() {}
 
 func (x *CoordinatorPlaceDone) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +1208,7 @@ func (x *CoordinatorPlaceDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorPlaceDone.ProtoReflect.Descriptor instead.
 func (*CoordinatorPlaceDone) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CoordinatorPlaceDone) GetTerm() *PlacementTerm {
@@ -910,6 +1232,13 @@ func (x *CoordinatorPlaceDone) GetReason() string {
 	return ""
 }
 
+func (x *CoordinatorPlaceDone) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
 type CoordinatorExplain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -921,7 +1250,7 @@ type CoordinatorExplain struct {
 
 func (x *CoordinatorExplain) Reset() {
 	*x = CoordinatorExplain{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1262,7 @@ func (x *CoordinatorExplain) String() string {
 func (*CoordinatorExplain) ProtoMessage() {}
 
 func (x *CoordinatorExplain) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1275,7 @@ func (x *CoordinatorExplain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorExplain.ProtoReflect.Descriptor instead.
 func (*CoordinatorExplain) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CoordinatorExplain) GetId() uint64 {
@@ -980,7 +1309,7 @@ type CoordinatorInspected struct {
 
 func (x *CoordinatorInspected) Reset() {
 	*x = CoordinatorInspected{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1321,7 @@ func (x *CoordinatorInspected) String() string {
 func (*CoordinatorInspected) ProtoMessage() {}
 
 func (x *CoordinatorInspected) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1334,7 @@ func (x *CoordinatorInspected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorInspected.ProtoReflect.Descriptor instead.
 func (*CoordinatorInspected) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CoordinatorInspected) GetId() uint64 {
@@ -1037,7 +1366,7 @@ type CoordinatorHeld struct {
 
 func (x *CoordinatorHeld) Reset() {
 	*x = CoordinatorHeld{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1378,7 @@ func (x *CoordinatorHeld) String() string {
 func (*CoordinatorHeld) ProtoMessage() {}
 
 func (x *CoordinatorHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1391,7 @@ func (x *CoordinatorHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorHeld.ProtoReflect.Descriptor instead.
 func (*CoordinatorHeld) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CoordinatorHeld) GetKind() string {
@@ -1117,7 +1446,7 @@ type CoordinatorPlaced struct {
 
 func (x *CoordinatorPlaced) Reset() {
 	*x = CoordinatorPlaced{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1458,7 @@ func (x *CoordinatorPlaced) String() string {
 func (*CoordinatorPlaced) ProtoMessage() {}
 
 func (x *CoordinatorPlaced) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1471,7 @@ func (x *CoordinatorPlaced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorPlaced.ProtoReflect.Descriptor instead.
 func (*CoordinatorPlaced) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CoordinatorPlaced) GetTerm() *PlacementTerm {
@@ -1175,7 +1504,7 @@ type CoordinatorKind struct {
 
 func (x *CoordinatorKind) Reset() {
 	*x = CoordinatorKind{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1516,7 @@ func (x *CoordinatorKind) String() string {
 func (*CoordinatorKind) ProtoMessage() {}
 
 func (x *CoordinatorKind) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1529,7 @@ func (x *CoordinatorKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorKind.ProtoReflect.Descriptor instead.
 func (*CoordinatorKind) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CoordinatorKind) GetName() string {
@@ -1276,7 +1605,7 @@ type CoordinatorOwned struct {
 
 func (x *CoordinatorOwned) Reset() {
 	*x = CoordinatorOwned{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1617,7 @@ func (x *CoordinatorOwned) String() string {
 func (*CoordinatorOwned) ProtoMessage() {}
 
 func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1630,7 @@ func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorOwned.ProtoReflect.Descriptor instead.
 func (*CoordinatorOwned) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CoordinatorOwned) GetKind() string {
@@ -1356,7 +1685,7 @@ type CoordinatorRegistered struct {
 
 func (x *CoordinatorRegistered) Reset() {
 	*x = CoordinatorRegistered{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1697,7 @@ func (x *CoordinatorRegistered) String() string {
 func (*CoordinatorRegistered) ProtoMessage() {}
 
 func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1710,7 @@ func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRegistered.ProtoReflect.Descriptor instead.
 func (*CoordinatorRegistered) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CoordinatorRegistered) GetTerm() *PlacementTerm {
@@ -1407,7 +1736,7 @@ type CoordinatorTableStatus struct {
 
 func (x *CoordinatorTableStatus) Reset() {
 	*x = CoordinatorTableStatus{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1748,7 @@ func (x *CoordinatorTableStatus) String() string {
 func (*CoordinatorTableStatus) ProtoMessage() {}
 
 func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1761,7 @@ func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableStatus.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableStatus) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CoordinatorTableStatus) GetVersion() *PlacementVersion {
@@ -1451,7 +1780,7 @@ type CoordinatorTableRequest struct {
 
 func (x *CoordinatorTableRequest) Reset() {
 	*x = CoordinatorTableRequest{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1792,7 @@ func (x *CoordinatorTableRequest) String() string {
 func (*CoordinatorTableRequest) ProtoMessage() {}
 
 func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1805,7 @@ func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableRequest.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableRequest) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CoordinatorTableRequest) GetHave() *PlacementVersion {
@@ -1503,7 +1832,7 @@ type CoordinatorTable struct {
 
 func (x *CoordinatorTable) Reset() {
 	*x = CoordinatorTable{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1844,7 @@ func (x *CoordinatorTable) String() string {
 func (*CoordinatorTable) ProtoMessage() {}
 
 func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1857,7 @@ func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTable.ProtoReflect.Descriptor instead.
 func (*CoordinatorTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CoordinatorTable) GetFrom() *PlacementVersion {
@@ -1602,7 +1931,7 @@ type CoordinatorRuns struct {
 
 func (x *CoordinatorRuns) Reset() {
 	*x = CoordinatorRuns{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1943,7 @@ func (x *CoordinatorRuns) String() string {
 func (*CoordinatorRuns) ProtoMessage() {}
 
 func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1956,7 @@ func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRuns.ProtoReflect.Descriptor instead.
 func (*CoordinatorRuns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CoordinatorRuns) GetKind() string {
@@ -1675,7 +2004,7 @@ type CoordinatorAsk struct {
 
 func (x *CoordinatorAsk) Reset() {
 	*x = CoordinatorAsk{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +2016,7 @@ func (x *CoordinatorAsk) String() string {
 func (*CoordinatorAsk) ProtoMessage() {}
 
 func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +2029,7 @@ func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorAsk.ProtoReflect.Descriptor instead.
 func (*CoordinatorAsk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CoordinatorAsk) GetKind() string {
@@ -1728,7 +2057,7 @@ type CoordinatorNoHome struct {
 
 func (x *CoordinatorNoHome) Reset() {
 	*x = CoordinatorNoHome{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +2069,7 @@ func (x *CoordinatorNoHome) String() string {
 func (*CoordinatorNoHome) ProtoMessage() {}
 
 func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2082,7 @@ func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorNoHome.ProtoReflect.Descriptor instead.
 func (*CoordinatorNoHome) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CoordinatorNoHome) GetTerm() *PlacementTerm {
@@ -1795,7 +2124,7 @@ type CoordinatorMove struct {
 
 func (x *CoordinatorMove) Reset() {
 	*x = CoordinatorMove{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +2136,7 @@ func (x *CoordinatorMove) String() string {
 func (*CoordinatorMove) ProtoMessage() {}
 
 func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +2149,7 @@ func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorMove.ProtoReflect.Descriptor instead.
 func (*CoordinatorMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CoordinatorMove) GetTerm() *PlacementTerm {
@@ -1897,7 +2226,7 @@ type SingletonMessage struct {
 
 func (x *SingletonMessage) Reset() {
 	*x = SingletonMessage{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2238,7 @@ func (x *SingletonMessage) String() string {
 func (*SingletonMessage) ProtoMessage() {}
 
 func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2251,7 @@ func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SingletonMessage.ProtoReflect.Descriptor instead.
 func (*SingletonMessage) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SingletonMessage) GetFormat() uint32 {
@@ -1992,7 +2321,7 @@ var File_shardgen_wire_coordinator_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x9a\v\n" +
+	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x9a\r\n" +
 	"\x12CoordinatorMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12@\n" +
 	"\bregister\x18\x02 \x01(\v2\".shardgen.wire.CoordinatorRegisterH\x00R\bregister\x12F\n" +
@@ -2022,7 +2351,12 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\aexplain\x18\x13 \x01(\v2!.shardgen.wire.CoordinatorExplainH\x00R\aexplain\x12C\n" +
 	"\texplained\x18\x14 \x01(\v2#.shardgen.wire.CoordinatorPlaceDoneH\x00R\texplained\x12=\n" +
 	"\ainspect\x18\x15 \x01(\v2!.shardgen.wire.CoordinatorExplainH\x00R\ainspect\x12C\n" +
-	"\tinspected\x18\x16 \x01(\v2#.shardgen.wire.CoordinatorInspectedH\x00R\tinspectedB\x06\n" +
+	"\tinspected\x18\x16 \x01(\v2#.shardgen.wire.CoordinatorInspectedH\x00R\tinspected\x12=\n" +
+	"\abalance\x18\x17 \x01(\v2!.shardgen.wire.CoordinatorBalanceH\x00R\abalance\x12@\n" +
+	"\bbalanced\x18\x18 \x01(\v2\".shardgen.wire.CoordinatorBalancedH\x00R\bbalanced\x12:\n" +
+	"\x06paused\x18\x19 \x01(\v2 .shardgen.wire.CoordinatorPausedH\x00R\x06paused\x12A\n" +
+	"\n" +
+	"pause_kept\x18\x1a \x01(\v2 .shardgen.wire.CoordinatorPausedH\x00R\tpauseKeptB\x06\n" +
 	"\x04body\"H\n" +
 	"\x10PlacementAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2032,14 +2366,32 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"V\n" +
 	"\x10PlacementVersion\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xaf\x02\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xe6\x02\n" +
 	"\x13CoordinatorRegister\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x123\n" +
 	"\x04node\x18\x02 \x01(\v2\x1f.shardgen.wire.PlacementAddressR\x04node\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x124\n" +
 	"\x05kinds\x18\x04 \x03(\v2\x1e.shardgen.wire.CoordinatorKindR\x05kinds\x125\n" +
 	"\x05owned\x18\x05 \x03(\v2\x1f.shardgen.wire.CoordinatorOwnedR\x05owned\x122\n" +
-	"\x04pins\x18\x06 \x03(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"{\n" +
+	"\x04pins\x18\x06 \x03(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\x125\n" +
+	"\x05pause\x18\a \x01(\v2\x1f.shardgen.wire.CoordinatorPauseR\x05pause\"T\n" +
+	"\x10CoordinatorPause\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x06R\x03seq\x12\x0e\n" +
+	"\x02on\x18\x02 \x01(\bR\x02on\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x06R\x02at\"H\n" +
+	"\x12CoordinatorBalance\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
+	"\x04want\x18\x02 \x01(\rR\x04want\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"\x85\x01\n" +
+	"\x13CoordinatorBalanced\x120\n" +
+	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\x06R\x02id\x12\x18\n" +
+	"\arefusal\x18\x03 \x01(\tR\arefusal\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"|\n" +
+	"\x11CoordinatorPaused\x120\n" +
+	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x125\n" +
+	"\x05pause\x18\x02 \x01(\v2\x1f.shardgen.wire.CoordinatorPauseR\x05pause\"{\n" +
 	"\x0fCoordinatorPins\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x06R\x03seq\x12\x14\n" +
@@ -2048,11 +2400,12 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x05homes\x18\x05 \x03(\rR\x05homes\"V\n" +
 	"\x10CoordinatorPlace\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x122\n" +
-	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"p\n" +
+	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\x86\x01\n" +
 	"\x14CoordinatorPlaceDone\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"N\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05since\x18\x04 \x01(\x06R\x05since\"N\n" +
 	"\x12CoordinatorExplain\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -2158,7 +2511,7 @@ func file_shardgen_wire_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(SingletonMessage_Type)(0),      // 0: shardgen.wire.SingletonMessage.Type
 	(*CoordinatorMessage)(nil),      // 1: shardgen.wire.CoordinatorMessage
@@ -2166,77 +2519,89 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*PlacementTerm)(nil),           // 3: shardgen.wire.PlacementTerm
 	(*PlacementVersion)(nil),        // 4: shardgen.wire.PlacementVersion
 	(*CoordinatorRegister)(nil),     // 5: shardgen.wire.CoordinatorRegister
-	(*CoordinatorPins)(nil),         // 6: shardgen.wire.CoordinatorPins
-	(*CoordinatorPlace)(nil),        // 7: shardgen.wire.CoordinatorPlace
-	(*CoordinatorPlaceDone)(nil),    // 8: shardgen.wire.CoordinatorPlaceDone
-	(*CoordinatorExplain)(nil),      // 9: shardgen.wire.CoordinatorExplain
-	(*CoordinatorInspected)(nil),    // 10: shardgen.wire.CoordinatorInspected
-	(*CoordinatorHeld)(nil),         // 11: shardgen.wire.CoordinatorHeld
-	(*CoordinatorPlaced)(nil),       // 12: shardgen.wire.CoordinatorPlaced
-	(*CoordinatorKind)(nil),         // 13: shardgen.wire.CoordinatorKind
-	(*CoordinatorOwned)(nil),        // 14: shardgen.wire.CoordinatorOwned
-	(*CoordinatorRegistered)(nil),   // 15: shardgen.wire.CoordinatorRegistered
-	(*CoordinatorTableStatus)(nil),  // 16: shardgen.wire.CoordinatorTableStatus
-	(*CoordinatorTableRequest)(nil), // 17: shardgen.wire.CoordinatorTableRequest
-	(*CoordinatorTable)(nil),        // 18: shardgen.wire.CoordinatorTable
-	(*CoordinatorRuns)(nil),         // 19: shardgen.wire.CoordinatorRuns
-	(*CoordinatorAsk)(nil),          // 20: shardgen.wire.CoordinatorAsk
-	(*CoordinatorNoHome)(nil),       // 21: shardgen.wire.CoordinatorNoHome
-	(*CoordinatorMove)(nil),         // 22: shardgen.wire.CoordinatorMove
-	(*SingletonMessage)(nil),        // 23: shardgen.wire.SingletonMessage
+	(*CoordinatorPause)(nil),        // 6: shardgen.wire.CoordinatorPause
+	(*CoordinatorBalance)(nil),      // 7: shardgen.wire.CoordinatorBalance
+	(*CoordinatorBalanced)(nil),     // 8: shardgen.wire.CoordinatorBalanced
+	(*CoordinatorPaused)(nil),       // 9: shardgen.wire.CoordinatorPaused
+	(*CoordinatorPins)(nil),         // 10: shardgen.wire.CoordinatorPins
+	(*CoordinatorPlace)(nil),        // 11: shardgen.wire.CoordinatorPlace
+	(*CoordinatorPlaceDone)(nil),    // 12: shardgen.wire.CoordinatorPlaceDone
+	(*CoordinatorExplain)(nil),      // 13: shardgen.wire.CoordinatorExplain
+	(*CoordinatorInspected)(nil),    // 14: shardgen.wire.CoordinatorInspected
+	(*CoordinatorHeld)(nil),         // 15: shardgen.wire.CoordinatorHeld
+	(*CoordinatorPlaced)(nil),       // 16: shardgen.wire.CoordinatorPlaced
+	(*CoordinatorKind)(nil),         // 17: shardgen.wire.CoordinatorKind
+	(*CoordinatorOwned)(nil),        // 18: shardgen.wire.CoordinatorOwned
+	(*CoordinatorRegistered)(nil),   // 19: shardgen.wire.CoordinatorRegistered
+	(*CoordinatorTableStatus)(nil),  // 20: shardgen.wire.CoordinatorTableStatus
+	(*CoordinatorTableRequest)(nil), // 21: shardgen.wire.CoordinatorTableRequest
+	(*CoordinatorTable)(nil),        // 22: shardgen.wire.CoordinatorTable
+	(*CoordinatorRuns)(nil),         // 23: shardgen.wire.CoordinatorRuns
+	(*CoordinatorAsk)(nil),          // 24: shardgen.wire.CoordinatorAsk
+	(*CoordinatorNoHome)(nil),       // 25: shardgen.wire.CoordinatorNoHome
+	(*CoordinatorMove)(nil),         // 26: shardgen.wire.CoordinatorMove
+	(*SingletonMessage)(nil),        // 27: shardgen.wire.SingletonMessage
 }
 var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	5,  // 0: shardgen.wire.CoordinatorMessage.register:type_name -> shardgen.wire.CoordinatorRegister
-	15, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
-	16, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
-	17, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
-	18, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
-	20, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
-	21, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
-	22, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
-	22, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
-	22, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
-	22, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
-	22, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
-	22, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
-	7,  // 13: shardgen.wire.CoordinatorMessage.place:type_name -> shardgen.wire.CoordinatorPlace
-	8,  // 14: shardgen.wire.CoordinatorMessage.place_done:type_name -> shardgen.wire.CoordinatorPlaceDone
-	12, // 15: shardgen.wire.CoordinatorMessage.placed:type_name -> shardgen.wire.CoordinatorPlaced
-	12, // 16: shardgen.wire.CoordinatorMessage.pins_kept:type_name -> shardgen.wire.CoordinatorPlaced
-	9,  // 17: shardgen.wire.CoordinatorMessage.explain:type_name -> shardgen.wire.CoordinatorExplain
-	8,  // 18: shardgen.wire.CoordinatorMessage.explained:type_name -> shardgen.wire.CoordinatorPlaceDone
-	9,  // 19: shardgen.wire.CoordinatorMessage.inspect:type_name -> shardgen.wire.CoordinatorExplain
-	10, // 20: shardgen.wire.CoordinatorMessage.inspected:type_name -> shardgen.wire.CoordinatorInspected
-	3,  // 21: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 22: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 23: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
-	13, // 24: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
-	14, // 25: shardgen.wire.CoordinatorRegister.owned:type_name -> shardgen.wire.CoordinatorOwned
-	6,  // 26: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
-	6,  // 27: shardgen.wire.CoordinatorPlace.pins:type_name -> shardgen.wire.CoordinatorPins
-	3,  // 28: shardgen.wire.CoordinatorPlaceDone.term:type_name -> shardgen.wire.PlacementTerm
-	11, // 29: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
-	3,  // 30: shardgen.wire.CoordinatorPlaced.term:type_name -> shardgen.wire.PlacementTerm
-	6,  // 31: shardgen.wire.CoordinatorPlaced.pins:type_name -> shardgen.wire.CoordinatorPins
-	2,  // 32: shardgen.wire.CoordinatorOwned.peer:type_name -> shardgen.wire.PlacementAddress
-	3,  // 33: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
-	4,  // 34: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
-	4,  // 35: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
-	4,  // 36: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
-	4,  // 37: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
-	2,  // 38: shardgen.wire.CoordinatorTable.owners:type_name -> shardgen.wire.PlacementAddress
-	19, // 39: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
-	2,  // 40: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
-	4,  // 41: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
-	3,  // 42: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 43: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 44: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
-	0,  // 45: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	19, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
+	20, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
+	21, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
+	22, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
+	24, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
+	25, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
+	26, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
+	26, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
+	26, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
+	26, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
+	26, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
+	26, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
+	11, // 13: shardgen.wire.CoordinatorMessage.place:type_name -> shardgen.wire.CoordinatorPlace
+	12, // 14: shardgen.wire.CoordinatorMessage.place_done:type_name -> shardgen.wire.CoordinatorPlaceDone
+	16, // 15: shardgen.wire.CoordinatorMessage.placed:type_name -> shardgen.wire.CoordinatorPlaced
+	16, // 16: shardgen.wire.CoordinatorMessage.pins_kept:type_name -> shardgen.wire.CoordinatorPlaced
+	13, // 17: shardgen.wire.CoordinatorMessage.explain:type_name -> shardgen.wire.CoordinatorExplain
+	12, // 18: shardgen.wire.CoordinatorMessage.explained:type_name -> shardgen.wire.CoordinatorPlaceDone
+	13, // 19: shardgen.wire.CoordinatorMessage.inspect:type_name -> shardgen.wire.CoordinatorExplain
+	14, // 20: shardgen.wire.CoordinatorMessage.inspected:type_name -> shardgen.wire.CoordinatorInspected
+	7,  // 21: shardgen.wire.CoordinatorMessage.balance:type_name -> shardgen.wire.CoordinatorBalance
+	8,  // 22: shardgen.wire.CoordinatorMessage.balanced:type_name -> shardgen.wire.CoordinatorBalanced
+	9,  // 23: shardgen.wire.CoordinatorMessage.paused:type_name -> shardgen.wire.CoordinatorPaused
+	9,  // 24: shardgen.wire.CoordinatorMessage.pause_kept:type_name -> shardgen.wire.CoordinatorPaused
+	3,  // 25: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 26: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 27: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
+	17, // 28: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
+	18, // 29: shardgen.wire.CoordinatorRegister.owned:type_name -> shardgen.wire.CoordinatorOwned
+	10, // 30: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
+	6,  // 31: shardgen.wire.CoordinatorRegister.pause:type_name -> shardgen.wire.CoordinatorPause
+	3,  // 32: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 33: shardgen.wire.CoordinatorPaused.term:type_name -> shardgen.wire.PlacementTerm
+	6,  // 34: shardgen.wire.CoordinatorPaused.pause:type_name -> shardgen.wire.CoordinatorPause
+	10, // 35: shardgen.wire.CoordinatorPlace.pins:type_name -> shardgen.wire.CoordinatorPins
+	3,  // 36: shardgen.wire.CoordinatorPlaceDone.term:type_name -> shardgen.wire.PlacementTerm
+	15, // 37: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
+	3,  // 38: shardgen.wire.CoordinatorPlaced.term:type_name -> shardgen.wire.PlacementTerm
+	10, // 39: shardgen.wire.CoordinatorPlaced.pins:type_name -> shardgen.wire.CoordinatorPins
+	2,  // 40: shardgen.wire.CoordinatorOwned.peer:type_name -> shardgen.wire.PlacementAddress
+	3,  // 41: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
+	4,  // 42: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
+	4,  // 43: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
+	4,  // 44: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
+	4,  // 45: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
+	2,  // 46: shardgen.wire.CoordinatorTable.owners:type_name -> shardgen.wire.PlacementAddress
+	23, // 47: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
+	2,  // 48: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
+	4,  // 49: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
+	3,  // 50: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 51: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 52: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
+	0,  // 53: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_coordinator_proto_init() }
@@ -2266,6 +2631,10 @@ func file_shardgen_wire_coordinator_proto_init() {
 		(*CoordinatorMessage_Explained)(nil),
 		(*CoordinatorMessage_Inspect)(nil),
 		(*CoordinatorMessage_Inspected)(nil),
+		(*CoordinatorMessage_Balance)(nil),
+		(*CoordinatorMessage_Balanced)(nil),
+		(*CoordinatorMessage_Paused)(nil),
+		(*CoordinatorMessage_PauseKept)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2273,7 +2642,7 @@ func file_shardgen_wire_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_coordinator_proto_rawDesc), len(file_shardgen_wire_coordinator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

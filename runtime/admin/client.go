@@ -159,6 +159,38 @@ func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error
 	return c.askHost(ctx, operator.Request{Command: operator.Place, Entity: Entity{Kind: kind, ID: id}, Home: home})
 }
 
+// Rebalance has the coordinator begin moves for balance at once, also of shards whose moves were
+// given up a moment ago, and returns their number as text. It is refused while rebalancing is
+// paused, and while the members do not agree.
+func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
+	return c.balance(ctx, operator.Rebalance)
+}
+
+// PauseRebalancing has no shards move for balance until [Client.ResumeRebalancing], also after a change
+// of the coordinator. Moves under way end. Shards without a home still get one, members that leave
+// still give theirs away, and shards still move to the homes of [Client.Place]. It returns when all
+// members that host types have confirmed the pause, which [View] shows. The pause ends if all members
+// stop at once.
+func (c *Client) PauseRebalancing(ctx context.Context) error {
+	_, err := c.balance(ctx, operator.PauseRebalancing)
+	return err
+}
+
+// ResumeRebalancing ends a pause. It does nothing if there is none.
+func (c *Client) ResumeRebalancing(ctx context.Context) error {
+	_, err := c.balance(ctx, operator.ResumeRebalancing)
+	return err
+}
+
+// balance asks a member to have the coordinator do something about rebalancing.
+func (c *Client) balance(ctx context.Context, what operator.Command) (string, error) {
+	a, err := c.ask(ctx, anyMember, operator.Request{Command: what})
+	if err != nil {
+		return "", fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	return a.Result, nil
+}
+
 // Down makes another member declare a member dead ("name" or "name#incarnation"). Its
 // shards are then given to others, so its process must have stopped; the operator answers
 // for that. A member that is up and reachable is refused unless force.

@@ -21,6 +21,8 @@ type (
 	Shard = operator.Shard
 	// A Place is the home of an entity.
 	Place = operator.Home
+	// A Pause is why no shards move for balance.
+	Pause = operator.Pause
 	// A Move is a move of a shard that is under way.
 	Move = operator.Move
 	// A Fact has facts of the process of a member.

@@ -42,7 +42,7 @@ func (f *fake) Members(context.Context) (admin.View, error) {
 	if err := f.failed.Load(); err != nil {
 		return admin.View{}, *err
 	}
-	return admin.View{Self: n1, Leader: n1, Coordinator: n2, Converged: true, Members: []admin.Member{
+	return admin.View{Self: n1, Leader: n1, Coordinator: n2, Converged: true, Pause: admin.Pause{By: "ann", At: time.Unix(60, 0)}, Members: []admin.Member{
 		{Address: n1, Status: membership.Up, Reachable: true, Hosts: []string{"Cart"}},
 		{Address: n2, Status: membership.Up, Evidence: "silent"},
 	}}, nil
@@ -134,6 +134,8 @@ func TestCluster(t *testing.T) {
 		require.Equal(t, []typeRow{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1}}, c.Types)
 		require.Equal(t, moveRow{"Cart", 5, "n1", "n2", "fewer shards", "the state is sent", 3}, c.Moves[0])
 		require.Equal(t, map[string]uint64{"refused": 5}, c.Counters)
+		require.Equal(t, "rebalancing is paused by ann since 1970-01-01T00:01:00Z", c.Paused)
+		require.Contains(t, strings.Join(c.Health.Notes, "\n"), c.Paused)
 		require.False(t, c.Health.Healthy)
 		require.Equal(t, shardMap{Type: "Cart", First: 4, Homes: []int16{0, 0, 1, -1}, Moving: []uint32{5, 5}}, get[shardMap](t, h, "/api/shards?type=Cart"))
 		require.Equal(t, shardMap{Type: "Boat", Homes: []int16{}, Moving: []uint32{}}, get[shardMap](t, h, "/api/shards?type=Boat"))

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -24,6 +25,7 @@ type snapshot struct {
 	Types       []typeRow          `json:"types"`
 	Singletons  []singletonRow     `json:"singletons"`
 	Moves       []moveRow          `json:"moves"`
+	Paused      string             `json:"paused,omitempty"` // why no shards move for balance
 	Rates       *clusterview.Rates `json:"rates,omitempty"`
 	Counters    map[string]uint64  `json:"counters"`
 	Events      []eventRow         `json:"events"` // the oldest first
@@ -134,6 +136,9 @@ func (c *snapshot) setMembers(v admin.View) {
 			Name: m.Name, Incarnation: strings.TrimPrefix(m.Address.String(), m.Name+"#"), Status: m.Status.String(), Reachable: m.Reachable, Evidence: m.Evidence,
 			Age: m.Age, Roles: append([]string{}, m.Roles...), Hosts: append([]string{}, m.Hosts...), address: m.Address,
 		})
+	}
+	if c.Paused = ""; !v.Pause.IsZero() {
+		c.Paused = fmt.Sprintf("rebalancing is paused by %s since %s", v.Pause.By, v.Pause.At.UTC().Format(time.RFC3339))
 	}
 	for _, s := range v.Singletons {
 		c.Singletons = append(c.Singletons, singletonRow{s.Kind, s.Node.Name, s.Why})

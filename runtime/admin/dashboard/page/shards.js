@@ -19,6 +19,7 @@ export function shards({ get }) {
   });
   const canvas = el('canvas', { tabindex: '0', role: 'img' });
   const said = el('output', { 'aria-live': 'polite' });
+  const paused = el('p', { class: 'note', role: 'status' });
   const legend = el('ul', { class: 'legend' });
   const moves = table([
     { title: 'Type', of: (m) => m.type },
@@ -125,7 +126,7 @@ export function shards({ get }) {
   return {
     elements: [
       panel('Shards by home', { wide: true }, el('div', { class: 'controls' }, select, said), canvas, legend),
-      panel('Moves under way', { wide: true }, moves.element),
+      panel('Moves under way', { wide: true }, paused, moves.element),
     ],
     set([name]) {
       if (name) {
@@ -140,6 +141,8 @@ export function shards({ get }) {
       if (names.join('\n') !== [...select.options].map((o) => o.value).join('\n')) select.replaceChildren(...names.map((value) => el('option', { value }, value)));
       if (!type && names.length) type = names[0];
       select.value = type;
+      setText(paused, cluster.paused ?? '');
+      paused.hidden = !cluster.paused;
       moves.set(cluster.moves);
       ask();
     },
