@@ -66,6 +66,11 @@ func (v *clientEnv) PeerBack(a transport.Address) {
 	v.driver.peers.MarkBack(a)
 }
 
+// Direct handles a message of a member about direct lanes.
+func (v *clientEnv) Direct(from transport.Peer, body []byte) error {
+	return v.driver.directMessage(from, body)
+}
+
 // Heard records that the member that serves this process sent something.
 func (v *clientEnv) Heard(at time.Time) {
 	v.mu.Lock()

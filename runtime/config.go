@@ -114,6 +114,9 @@ type Config struct {
 	// RebalanceInterval is how long a shard stays where it is after a move for
 	// rebalancing was given up. Default 10s, minimum 1s.
 	RebalanceInterval time.Duration
+	// Direct lets data frames take TCP connections between processes instead of the broker.
+	// Default: they do not.
+	Direct DirectOptions
 	// Gateway lets any client of the broker call the types that this node hosts, in JSON
 	// or protobuf, by a request to sh.<cluster>.g.<caller>.<kind>.<method>.<id>. Access is
 	// controlled by NATS permissions, which grant a client its caller's name; it is "any" in

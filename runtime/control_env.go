@@ -193,6 +193,11 @@ func (v *controlEnv) Remember(from transport.Address, body []byte) error {
 	return v.node.memory.Message(from, body)
 }
 
+// Direct handles a message about direct lanes.
+func (v *controlEnv) Direct(from transport.Peer, body []byte) error {
+	return v.driver.directMessage(from, body)
+}
+
 // RememberView passes the members to the memory of remembered entities.
 func (v *controlEnv) RememberView(view *membership.View) { v.node.memory.ViewChanged(view) }
 

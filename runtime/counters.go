@@ -3,6 +3,7 @@ package shard
 import (
 	"sync/atomic"
 
+	"github.com/shardgen/shardgen/internal/direct/agree"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
@@ -42,19 +43,25 @@ const (
 	hookAbandoned                   // stop hooks that did not return in time
 	leftUnacked                     // messages that a peer had not acknowledged when this node left
 	frameSent                       // frames published, each with many envelopes under load
+	frameDirect                     // of these, on direct connections
+	directOpened                    // direct connections that were opened
+	directRefused                   // direct connections that were refused or not made
+	directStranger                  // connections to the port of direct lanes that showed no announced key and nonce
 	messageNewer                    // control messages that only a later release knows
 	messageForbidden                // messages that their sender's class may not send
 	clientOverQuota                 // messages and sessions of clients above the bounds of their name
 	clientExpired                   // clients whose sessions ended unused, or without a listener
 	limitTooLow                     // frames that wait because the broker's payload limit is too low
+	// directEnded is the first of the reasons of agree.Reason, for which direct connections end.
+	directEnded
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
 	// RefusedMalformed is the last.
-	membershipRefused
+	membershipRefused = directEnded + reason(agree.Reasons)
 	reasons = membershipRefused + reason(membership.RefusedMalformed)
 )
 
 // reasonNames are the keys of Counters.
-var reasonNames = [membershipRefused]string{
+var reasonNames = [directEnded]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",
 	tellLost: "tell lost", tellGivenUp: "tell given up", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
@@ -65,14 +72,19 @@ var reasonNames = [membershipRefused]string{
 	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",
 	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", leftUnacked: "not acknowledged", frameSent: "frames sent",
-	messageNewer: "newer message", messageForbidden: "forbidden message",
+	frameDirect: "frames sent directly", directOpened: "direct lane opened", directRefused: "direct lane refused",
+	directStranger: "direct lane stranger",
+	messageNewer:   "newer message", messageForbidden: "forbidden message",
 	clientOverQuota: "client over quota", clientExpired: "client expired", limitTooLow: "broker limit too low",
 }
 
 // String names the reason.
 func (r reason) String() string {
-	if r >= membershipRefused {
+	switch {
+	case r >= membershipRefused:
 		return "membership " + membership.Refusal(r-membershipRefused+1).String()
+	case r >= directEnded:
+		return "direct lane ended: " + agree.Reason(r-directEnded).String()
 	}
 	return reasonNames[r]
 }

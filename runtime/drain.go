@@ -55,6 +55,7 @@ func (drv drain) settleSessions(ctx context.Context) {
 // run ends the link: received envelopes are handled and answered, and peers are told of
 // the end.
 func (drv drain) run(ctx context.Context) {
+	drv.closeDirect(ctx)
 	link := drv.link()
 	if err := link.Drain(ctx); err != nil && !errors.Is(err, transport.ErrClosed) {
 		drv.log.Warn("drain", "err", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
@@ -76,6 +77,8 @@ type driver struct {
 
 	lost   lostTells
 	seldom seldom
+
+	direct atomic.Pointer[direct.Lanes] // nil: Config.Direct is not set, or the process has not started
 
 	peers peerHost
 	data  dataplane.Plane // refusals, moves, departed peers
@@ -159,8 +162,12 @@ func (drv *driver) runner(shard uint32) *turnRunner { return &drv.runs[int(shard
 // open starts the lanes over an open link.
 func (drv *driver) open(l transport.Link) {
 	drv.tr.Store(&l)
+	if d := drv.direct.Load(); d != nil {
+		d.Start()
+	}
 	for i := range drv.cfg.Lanes {
-		drv.lanes = append(drv.lanes, newLane(drv, transport.Channel(i)))
+		ch := transport.Channel(i)
+		drv.lanes = append(drv.lanes, newLane(drv, ch, linkSource{drv, ch}))
 	}
 	drv.group.Go(func() { drv.watch.Run(drv.stop) })
 	drv.group.Go(drv.sweepPending)
@@ -227,6 +234,9 @@ func (drv *driver) closed() bool {
 func (drv *driver) close() {
 	drv.lease.End(turnlease.Over)
 	drv.halt()
+	if l := drv.direct.Load(); l != nil {
+		l.Close()
+	}
 	for _, p := range drv.peers.All() {
 		left, _ := p.Close(false)
 		drv.lost.count(&drv.counters, left)

@@ -17,14 +17,46 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lane receives one lane's messages and runs the turns of remote calls, one after another
-// on one goroutine, as long as they are quick. Its other fields belong to the goroutine
-// that has the run token.
+// A source has the messages of a lane: the broker's, or those of one direct connection. One
+// goroutine at a time receives.
+type source interface {
+	// Receive waits for the next message. Its error is transport.ErrClosed if nothing comes
+	// any more because this process ends.
+	Receive() (transport.Message, error)
+	// TryReceive is Receive without waiting: ok is false when nothing is there.
+	TryReceive() (m transport.Message, ok bool)
+	// Vouches reports whether the sender that a frame names is the one that sent it.
+	Vouches(m transport.Message, sender transport.Peer) bool
+	// Foreign is called after bytes that are no frame of their sender.
+	Foreign()
+	// Carries is called for the session of each frame.
+	Carries(p *peers.Session)
+}
+
+// linkSource is a lane of the connection to the broker.
+type linkSource struct {
+	driver *driver
+	ch     transport.Channel
+}
+
+func (s linkSource) Receive() (transport.Message, error)       { return s.driver.link().Receive(s.ch) }
+func (s linkSource) TryReceive() (m transport.Message, ok bool) { return s.driver.link().TryReceive(s.ch) }
+func (linkSource) Foreign()                                    {}
+func (linkSource) Carries(*peers.Session)                      {}
+
+func (linkSource) Vouches(m transport.Message, sender transport.Peer) bool {
+	return wire.Vouched(m, sender)
+}
+
+// lane receives one lane's messages from a source and runs the turns of remote calls, one
+// after another on one goroutine, as long as they are quick. Its other fields belong to the
+// goroutine that has the run token.
 type lane struct {
 	runtoken.Token
 	peers.Batch // sessions with something to publish, answers or acknowledgements
 	driver      *driver
 	ch          transport.Channel
+	source      source
 
 	reader wire.FrameReader
 	header wire.FrameHeader
@@ -42,37 +74,46 @@ type lane struct {
 	kind     *kind   // of the previous call, and mostly of the next one
 	spare    *inCall // a call whose turn has ended, for reuse
 
-	done chan struct{} // closed when the link has nothing more to receive
+	done chan struct{} // closed when the source has nothing more to receive
+	end  func(error)   // called before done is closed; nil: nothing is to be done
 }
 
-func newLane(drv *driver, ch transport.Channel) *lane {
-	l := &lane{driver: drv, ch: ch, done: make(chan struct{})}
+func newLane(drv *driver, ch transport.Channel, from source) *lane {
+	l := &lane{driver: drv, ch: ch, source: from, done: make(chan struct{})}
 	l.Init(&drv.group, l.resume)
 	drv.watch.Mind(&l.Token)
 	return l
 }
 
-// run handles messages until the link closes or another goroutine takes over the lane.
+// run handles messages until the source closes or another goroutine takes over the lane.
 func (l *lane) run() {
 	for {
 		if l.open && !l.frame() {
 			return // another goroutine has the lane now
 		}
-		m, ok := l.driver.link().TryReceive(l.ch)
+		m, ok := l.source.TryReceive()
 		if !ok {
 			l.slow.Rest()
 			l.Publish()
 			var err error
-			if m, err = l.driver.link().Receive(l.ch); err != nil {
-				if !errors.Is(err, transport.ErrClosed) {
-					l.driver.log.Error("lane stopped", "lane", int(l.ch), "err", err)
-				}
-				close(l.done)
+			if m, err = l.source.Receive(); err != nil {
+				l.stop(err)
 				return
 			}
 		}
 		l.message(m)
 	}
+}
+
+// stop ends a lane whose source has nothing more.
+func (l *lane) stop(err error) {
+	l.driver.watch.Unmind(&l.Token)
+	if l.end != nil {
+		l.end(err)
+	} else if !errors.Is(err, transport.ErrClosed) {
+		l.driver.log.Error("lane stopped", "lane", int(l.ch), "err", err)
+	}
+	close(l.done)
 }
 
 // resume is run on a new goroutine, which takes over the lane from a turn that takes
@@ -99,13 +140,14 @@ func (l *lane) message(m transport.Message) {
 		return
 	}
 	h, rest, err := l.reader.Header(m.Payload)
-	if err == nil && !wire.Vouched(m, h.From) {
+	if err == nil && !l.source.Vouches(m, h.From) {
 		err = wire.ErrForged
 	}
 	if err != nil {
 		if n, tell := drv.counters.addSeldom(frameForeign); tell {
 			drv.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
 		}
+		l.source.Foreign()
 		return
 	}
 	p := drv.peers.Session(h.From, int(l.ch))
@@ -113,13 +155,19 @@ func (l *lane) message(m transport.Message) {
 		drv.counters.add(frameIgnored)
 		return
 	}
+	l.source.Carries(p)
+	p.LockReceive() // until the frame's end
 	skip, dropped, ok := p.Receive(&h, l.at)
 	if dropped {
-		if p, _ = drv.data.Replace(p).(*peers.Session); p != nil {
-			skip, _, ok = p.Receive(&h, l.at)
+		p.UnlockReceive()
+		if p, _ = drv.data.Replace(p).(*peers.Session); p == nil {
+			return
 		}
+		p.LockReceive()
+		skip, _, ok = p.Receive(&h, l.at)
 	}
 	if !ok {
+		p.UnlockReceive()
 		return
 	}
 	l.header, l.from, l.rest, l.seq, l.skip, l.open = h, p, rest, h.Seq, skip, true
@@ -153,7 +201,9 @@ func (l *lane) frame() bool {
 	l.wake()
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
-	if p.Received(&h, l.size) {
+	more := p.Received(&h, l.size)
+	p.UnlockReceive()
+	if more {
 		l.PublishLater(p)
 	}
 	if h.Flags&wire.FlagBye != 0 {

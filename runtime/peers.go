@@ -32,7 +32,7 @@ func (h *peerHost) init(drv *driver) {
 	h.driver = drv
 	h.Init(h, peers.Config{
 		Self: drv.self, Lanes: drv.cfg.Lanes, Window: drv.cfg.Window, MaxBuffered: drv.cfg.MaxBuffered,
-		Calls: &drv.pending.Coalescer,
+		Calls: &drv.pending.Coalescer, Direct: drv.cfg.Direct.enabled(),
 	})
 }
 
@@ -48,6 +48,7 @@ func (h *peerHost) Closed() bool { return h.driver.closed() }
 // peerReasons maps the events of package peers to the counters of this process.
 var peerReasons = [...]reason{
 	peers.FrameSent:    frameSent,
+	peers.FrameDirect:  frameDirect,
 	peers.FrameIgnored: frameIgnored,
 	peers.NoPeer:       dropNoPeer,
 	peers.LimitTooLow:  limitTooLow,
@@ -76,6 +77,13 @@ func (h *peerHost) OverQuota(to transport.Peer) {
 		return
 	}
 	h.driver.ctl.turnAway(to, fmt.Sprintf("it has sessions with %d processes called %s and no more (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
+}
+
+// Wanted offers the peer of a session a direct connection.
+func (h *peerHost) Wanted(p *peers.Session) {
+	if l := h.driver.direct.Load(); l != nil {
+		l.Want(p.Peer(), p.Lane())
+	}
 }
 
 // Stranger closes a lane's session with a member that says no goodbye there.
@@ -223,6 +231,9 @@ func (v *dataEnv) Peers() []transport.Address { return v.peers.Addresses() }
 
 // Close closes the sessions with a process that was removed, or the session on one lane.
 func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []dataplane.Left, ok bool) {
+	if l := v.direct.Load(); l != nil && lane < 0 {
+		l.Gone(a)
+	}
 	closed, ok := v.peers.Remove(a, lane, bye)
 	for i := range closed {
 		left = append(left, leftOf(&closed[i]))

@@ -119,13 +119,10 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	defer n.driver.group.Done()
 	if err := checkStore(ctx, n); err != nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.give = nil
-		if n.state == stateOpening {
-			n.state = stateNew
-		}
-		return err
+		return n.notBegun(err)
+	}
+	if err := n.driver.openDirect(); err != nil {
+		return n.notBegun(err)
 	}
 	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it
 		Cluster: n.cfg.Cluster, Self: n.driver.self.Address, Lanes: n.cfg.Lanes,
@@ -146,6 +143,7 @@ func (n *Node) begin(ctx context.Context) error {
 		}
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
 	case err != nil:
+		n.driver.direct.Load().Close()
 		n.state = stateNew
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
@@ -162,6 +160,17 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	n.driver.group.Go(n.tickClock)
 	return nil
+}
+
+// notBegun lets the node be started again after an error, and returns the error.
+func (n *Node) notBegun(err error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.give = nil
+	if n.state == stateOpening {
+		n.state = stateNew
+	}
+	return err
 }
 
 // opening enters the state in which the node connects, if it may. From then on the end

@@ -78,6 +78,7 @@ type Session struct {
 	window  int
 	retryAt time.Time // zero: nothing is under way
 	probing bool      // the peer was absent: one frame at a time until it answers
+	retries uint64    // how often Tick sent again, because nothing was acknowledged for RetryAfter
 	bye     bool
 }
 
@@ -276,6 +277,7 @@ func (p *Session) Tick(now time.Time) (wake time.Time) {
 		p.rewindTo(p.handled)
 		p.probing = true
 		p.retryAt = now
+		p.retries++
 	}
 	if p.sendAt > p.handled || p.probing && p.handled < len(p.list) {
 		wake = p.retryAt
@@ -288,6 +290,10 @@ func (p *Session) Tick(now time.Time) (wake time.Time) {
 	}
 	return wake
 }
+
+// Retries returns how often Tick sent frames again because the peer had acknowledged nothing
+// for RetryAfter.
+func (p *Session) Retries() uint64 { return p.retries }
 
 // Check returns the first broken invariant.
 func (p *Session) Check() error {

@@ -16,10 +16,11 @@ import (
 var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Member: {
 		wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,
-		wire.ControlTopic_CONTROL_TOPIC_GATEWAY, wire.ControlTopic_CONTROL_TOPIC_REMEMBER,
+		wire.ControlTopic_CONTROL_TOPIC_GATEWAY, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, wire.ControlTopic_CONTROL_TOPIC_DIRECT,
 	},
 	identity.Client: {
 		wire.ControlTopic_CONTROL_TOPIC_GATEWAY, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,
+		wire.ControlTopic_CONTROL_TOPIC_DIRECT,
 	},
 	identity.Reader:   {wire.ControlTopic_CONTROL_TOPIC_ADMIN},
 	identity.Operator: {wire.ControlTopic_CONTROL_TOPIC_ADMIN},

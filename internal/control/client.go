@@ -174,6 +174,8 @@ func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 			return err
 		}
 		c.placement(from, msg)
+	case wire.ControlTopic_CONTROL_TOPIC_DIRECT:
+		return c.env.Direct(from, body)
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ type ClientEnv interface {
 	PeerAbsent(a transport.Address)
 	PeerBack(a transport.Address)
 
+	// Direct takes a message of a member about direct lanes.
+	Direct(from transport.Peer, body []byte) error
+
 	// Heard notes that the member that serves the process spoke.
 	Heard(at time.Time)
 	// Served takes the types that are hosted in the cluster, with the numbers of their shards,

@@ -141,6 +141,8 @@ type Process interface {
 	// Remember takes a message about remembered entities; RememberView takes the members.
 	Remember(from transport.Address, body []byte) error
 	RememberView(v *membership.View)
+	// Direct takes a message about direct lanes.
+	Direct(from transport.Peer, body []byte) error
 
 	// Up notes that the cluster has let the process in, Leaving that it is on its way out,
 	// and Left that the cluster has let it go in order.

@@ -164,6 +164,8 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 		return m.gateway.message(from, body)
 	case wire.ControlTopic_CONTROL_TOPIC_REMEMBER:
 		return m.env.Remember(from.Address, body)
+	case wire.ControlTopic_CONTROL_TOPIC_DIRECT:
+		return m.env.Direct(from, body)
 	case wire.ControlTopic_CONTROL_TOPIC_ADMIN:
 		return m.operators.message(of.Kind, from, body)
 	default:

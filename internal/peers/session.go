@@ -22,8 +22,12 @@ const MinPayload = 8 << 10
 // for concurrent use.
 type Session struct {
 	session.Session
+	path
 	set  *Set
 	lane transport.Channel
+	// receiving is held while a frame of the peer is handled. It may be unlocked by another
+	// goroutine than locked it.
+	receiving sync.Mutex
 	// Guarded by the session's lock.
 	queued bool // it waits for the pump, or for the last of the woken callers
 	timer  *time.Timer
@@ -38,6 +42,33 @@ func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
 
 // Lane returns the lane of the session.
 func (p *Session) Lane() int { return int(p.lane) }
+
+// LockReceive lets one frame of the peer be handled at a time: the broker and a direct
+// connection may bring frames at once. It is held from Receive to Received.
+func (p *Session) LockReceive() { p.receiving.Lock() }
+
+// UnlockReceive ends LockReceive. Another goroutine may call it.
+func (p *Session) UnlockReceive() { p.receiving.Unlock() }
+
+// IsDirect reports whether a direct connection carries the session's frames.
+func (p *Session) IsDirect() bool { return p.direct() != nil }
+
+// Use has a direct connection carry the session's frames, if none does yet. Frames that are
+// under way by the broker are sent again on it, because those that follow would overtake
+// them; the peer drops the later ones.
+func (p *Session) Use(c Carrier) {
+	if p.use(c) {
+		p.Rewind()
+	}
+}
+
+// Leave has the broker carry the session's frames again, if c does now. Frames that c may
+// have lost are sent again.
+func (p *Session) Leave(c Carrier) {
+	if p.leave(c) {
+		p.Rewind()
+	}
+}
 
 // Post appends an envelope that is not a call, and publishes it. An envelope that
 // cannot be appended, because the peer is gone, is counted and dropped.
@@ -238,12 +269,53 @@ var _ session.Env = (*sessionEnv)(nil)
 // Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }
 
-// Send publishes a frame on the lane.
+// Send sends a frame over the direct connection, or publishes it on the lane.
 func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	if token != 0 {
 		v.set.env.Count(FrameSent)
 	}
-	return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
+	c := v.direct()
+	if c == nil {
+		if token != 0 && v.set.cfg.Direct {
+			v.ask()
+		}
+		return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
+	}
+	if len(frame) > MinPayload && len(frame) > v.set.env.Link().MaxPayload() {
+		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
+	}
+	if c.Send(frame) == nil {
+		if token != 0 {
+			v.set.env.Count(FrameDirect)
+		}
+		return nil
+	}
+	v.leave(c)
+	if token == 0 {
+		return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
+	}
+	// The frame counts as sent, for it may have arrived. It goes again with all others that
+	// the connection may have lost.
+	v.Lock()
+	v.Core.Rewind()
+	v.Unlock()
+	return nil
+}
+
+// ask asks for a direct connection, from time to time.
+func (v *sessionEnv) ask() {
+	if v.mayAsk(int64(time.Since(v.set.base))) {
+		v.set.env.Wanted((*Session)(v))
+	}
+}
+
+// Stalled leaves a direct connection on which nothing was acknowledged: it may be broken
+// without either side noticing.
+func (v *sessionEnv) Stalled() {
+	c := v.direct()
+	if c != nil && v.leave(c) {
+		c.Stalled()
+	}
 }
 
 // Repack adapts frames to a smaller payload limit of the broker.

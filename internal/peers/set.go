@@ -20,7 +20,8 @@ type Event uint8
 
 // The events.
 const (
-	FrameSent    Event = iota // a frame went to the broker
+	FrameSent    Event = iota // a frame went to the broker, or to a direct connection
+	FrameDirect               // of these, to a direct connection
 	FrameIgnored              // a frame was out of order, repeated or from an unknown process
 	NoPeer                    // an envelope was for a peer that is gone
 	LimitTooLow               // the broker's limit is below MinPayload
@@ -42,6 +43,9 @@ type Env interface {
 	// OverQuota is called for a client that gets no session, because there are MaxNamed
 	// processes of its name. It may be called very often.
 	OverQuota(transport.Peer)
+	// Wanted is called for a session that sends frames and has no direct connection, if
+	// Config.Direct is set. It may be called often.
+	Wanted(*Session)
 	// Stranger is called for the session with a member that has left, if no message ever
 	// arrived on it: such a member says no goodbye there.
 	Stranger(*Session)
@@ -55,6 +59,8 @@ type Config struct {
 	Window, MaxBuffered int
 	// Calls counts the callers of this process that are about to call again.
 	Calls *pending.Coalescer
+	// Direct is set if sessions may have direct connections.
+	Direct bool
 }
 
 // clientPatience is how long a client may be absent before its sessions are dropped.
@@ -64,8 +70,9 @@ const clientPatience = time.Minute
 
 // A Set is the sessions of a process. It is safe for concurrent use.
 type Set struct {
-	env Env
-	cfg Config
+	env  Env
+	cfg  Config
+	base time.Time // of the sessions' times
 
 	pumps   []pump        // one for each lane
 	begun   atomic.Uint64 // sessions between members and clients that this process has begun
@@ -82,7 +89,7 @@ type Set struct {
 
 // Init makes a Set without peers. It is called once, before anything else.
 func (s *Set) Init(env Env, cfg Config) {
-	s.env, s.cfg = env, cfg
+	s.env, s.cfg, s.base = env, cfg, time.Now()
 	s.peers, s.left = map[transport.Address]*peer{}, map[transport.Address]bool{}
 	s.named = map[string]int{}
 	s.patient.Store(int64(clientPatience))
@@ -328,6 +335,7 @@ func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	}
 	renewed := &peer{old.Peer, slices.Clone(old.sessions), old.began}
 	next = newSession(s, old.Peer, p.lane)
+	next.carrier.Store(p.carrier.Load())
 	renewed.sessions[lane] = next
 	s.peers[a] = renewed
 	s.mu.Unlock()

@@ -1,6 +1,8 @@
 package runtoken
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,7 +55,8 @@ func (h Hold) HandOver() {
 // while turns are so quick that none is under way when it does: each look of a
 // process that is nearly idle costs as much as some calls.
 type Watchdog struct {
-	tokens []*Token
+	mu     sync.Mutex               // serializes changes of tokens
+	tokens atomic.Pointer[[]*Token] // copied on write
 	asleep atomic.Bool
 	wake   chan struct{}
 	base   time.Time // of clock
@@ -71,10 +74,27 @@ const (
 )
 
 // Init sets the base of the clock. It is called once, before anything else.
-func (w *Watchdog) Init(base time.Time) { w.base, w.wake = base, make(chan struct{}, 1) }
+func (w *Watchdog) Init(base time.Time) {
+	w.base, w.wake = base, make(chan struct{}, 1)
+	w.tokens.Store(&[]*Token{})
+}
 
-// Mind has the watchdog look after a series. It is called before Run.
-func (w *Watchdog) Mind(t *Token) { w.tokens = append(w.tokens, t) }
+// Mind has the watchdog look after a series. It may be called at any time.
+func (w *Watchdog) Mind(t *Token) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	more := append(slices.Clone(*w.tokens.Load()), t)
+	w.tokens.Store(&more)
+}
+
+// Unmind ends Mind for a series that has ended. A look that is under way may still read the
+// token, and leaves it alone, because no turn of it runs.
+func (w *Watchdog) Unmind(t *Token) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fewer := slices.DeleteFunc(slices.Clone(*w.tokens.Load()), func(o *Token) bool { return o == t })
+	w.tokens.Store(&fewer)
+}
 
 // Awake tells the watchdog that a series is busy, or that the clock is read.
 func (w *Watchdog) Awake() {
@@ -124,7 +144,7 @@ func (w *Watchdog) Run(stop <-chan struct{}) {
 // whether any did something, and returns when to look again.
 func (w *Watchdog) look() (next time.Duration, busy bool) {
 	next = restingLook
-	for _, b := range w.tokens {
+	for _, b := range *w.tokens.Load() {
 		word := b.word.Load()
 		if word%2 == 1 {
 			next, busy = longTurn, true

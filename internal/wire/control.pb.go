@@ -31,6 +31,7 @@ const (
 	ControlTopic_CONTROL_TOPIC_GATEWAY     ControlTopic = 4
 	ControlTopic_CONTROL_TOPIC_ADMIN       ControlTopic = 5
 	ControlTopic_CONTROL_TOPIC_REMEMBER    ControlTopic = 6
+	ControlTopic_CONTROL_TOPIC_DIRECT      ControlTopic = 7
 )
 
 // Enum value maps for ControlTopic.
@@ -43,6 +44,7 @@ var (
 		4: "CONTROL_TOPIC_GATEWAY",
 		5: "CONTROL_TOPIC_ADMIN",
 		6: "CONTROL_TOPIC_REMEMBER",
+		7: "CONTROL_TOPIC_DIRECT",
 	}
 	ControlTopic_value = map[string]int32{
 		"CONTROL_TOPIC_UNSPECIFIED": 0,
@@ -52,6 +54,7 @@ var (
 		"CONTROL_TOPIC_GATEWAY":     4,
 		"CONTROL_TOPIC_ADMIN":       5,
 		"CONTROL_TOPIC_REMEMBER":    6,
+		"CONTROL_TOPIC_DIRECT":      7,
 	}
 )
 
@@ -91,7 +94,7 @@ type Control struct {
 	Incarnation   uint64                 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Client        bool                   `protobuf:"varint,5,opt,name=client,proto3" json:"client,omitempty"` // the sender is not a member
 	Topic         ControlTopic           `protobuf:"varint,6,opt,name=topic,proto3,enum=shardgen.wire.ControlTopic" json:"topic,omitempty"`
-	Body          []byte                 `protobuf:"bytes,7,opt,name=body,proto3" json:"body,omitempty"` // a message of the topic's package, or Gateway, or Admin
+	Body          []byte                 `protobuf:"bytes,7,opt,name=body,proto3" json:"body,omitempty"` // a message of the topic's package, or Gateway, Admin or Direct
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -655,6 +658,312 @@ func (*GatewayBye) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{8}
 }
 
+// Direct is what two processes say to agree on a connection between them that carries
+// the frames of a lane. It has one of its fields.
+type Direct struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offer         *DirectOffer           `protobuf:"bytes,1,opt,name=offer,proto3" json:"offer,omitempty"`
+	Accept        *DirectAccept          `protobuf:"bytes,2,opt,name=accept,proto3" json:"accept,omitempty"`
+	Refusal       *DirectRefusal         `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Renewal       *DirectRenewal         `protobuf:"bytes,4,opt,name=renewal,proto3" json:"renewal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Direct) Reset() {
+	*x = Direct{}
+	mi := &file_shardgen_wire_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Direct) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Direct) ProtoMessage() {}
+
+func (x *Direct) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Direct.ProtoReflect.Descriptor instead.
+func (*Direct) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Direct) GetOffer() *DirectOffer {
+	if x != nil {
+		return x.Offer
+	}
+	return nil
+}
+
+func (x *Direct) GetAccept() *DirectAccept {
+	if x != nil {
+		return x.Accept
+	}
+	return nil
+}
+
+func (x *Direct) GetRefusal() *DirectRefusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+func (x *Direct) GetRenewal() *DirectRenewal {
+	if x != nil {
+		return x.Renewal
+	}
+	return nil
+}
+
+// DirectOffer proposes a connection.
+type DirectOffer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lane          uint32                 `protobuf:"varint,1,opt,name=lane,proto3" json:"lane,omitempty"`
+	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`     // 16 bytes
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`         // SHA-256 of the sender's public key
+	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"` // where the sender listens; empty if it does not
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DirectOffer) Reset() {
+	*x = DirectOffer{}
+	mi := &file_shardgen_wire_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DirectOffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DirectOffer) ProtoMessage() {}
+
+func (x *DirectOffer) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DirectOffer.ProtoReflect.Descriptor instead.
+func (*DirectOffer) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DirectOffer) GetLane() uint32 {
+	if x != nil {
+		return x.Lane
+	}
+	return 0
+}
+
+func (x *DirectOffer) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *DirectOffer) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *DirectOffer) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+// DirectAccept asks the sender of an offer to dial.
+type DirectAccept struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lane          uint32                 `protobuf:"varint,1,opt,name=lane,proto3" json:"lane,omitempty"`
+	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DirectAccept) Reset() {
+	*x = DirectAccept{}
+	mi := &file_shardgen_wire_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DirectAccept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DirectAccept) ProtoMessage() {}
+
+func (x *DirectAccept) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DirectAccept.ProtoReflect.Descriptor instead.
+func (*DirectAccept) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *DirectAccept) GetLane() uint32 {
+	if x != nil {
+		return x.Lane
+	}
+	return 0
+}
+
+func (x *DirectAccept) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *DirectAccept) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *DirectAccept) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+// DirectRefusal says why an offer is not accepted.
+type DirectRefusal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lane          uint32                 `protobuf:"varint,1,opt,name=lane,proto3" json:"lane,omitempty"`
+	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DirectRefusal) Reset() {
+	*x = DirectRefusal{}
+	mi := &file_shardgen_wire_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DirectRefusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DirectRefusal) ProtoMessage() {}
+
+func (x *DirectRefusal) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DirectRefusal.ProtoReflect.Descriptor instead.
+func (*DirectRefusal) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DirectRefusal) GetLane() uint32 {
+	if x != nil {
+		return x.Lane
+	}
+	return 0
+}
+
+func (x *DirectRefusal) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *DirectRefusal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// DirectRenewal says that its sender still has access to the broker.
+type DirectRenewal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DirectRenewal) Reset() {
+	*x = DirectRenewal{}
+	mi := &file_shardgen_wire_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DirectRenewal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DirectRenewal) ProtoMessage() {}
+
+func (x *DirectRenewal) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DirectRenewal.ProtoReflect.Descriptor instead.
+func (*DirectRenewal) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{13}
+}
+
 var File_shardgen_wire_control_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_control_proto_rawDesc = "" +
@@ -699,7 +1008,27 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x0e\n" +
 	"\fGatewayProbe\"\f\n" +
 	"\n" +
-	"GatewayBye*\xd7\x01\n" +
+	"GatewayBye\"\xdf\x01\n" +
+	"\x06Direct\x120\n" +
+	"\x05offer\x18\x01 \x01(\v2\x1a.shardgen.wire.DirectOfferR\x05offer\x123\n" +
+	"\x06accept\x18\x02 \x01(\v2\x1b.shardgen.wire.DirectAcceptR\x06accept\x126\n" +
+	"\arefusal\x18\x03 \x01(\v2\x1c.shardgen.wire.DirectRefusalR\arefusal\x126\n" +
+	"\arenewal\x18\x04 \x01(\v2\x1c.shardgen.wire.DirectRenewalR\arenewal\"c\n" +
+	"\vDirectOffer\x12\x12\n" +
+	"\x04lane\x18\x01 \x01(\rR\x04lane\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\"d\n" +
+	"\fDirectAccept\x12\x12\n" +
+	"\x04lane\x18\x01 \x01(\rR\x04lane\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\"Q\n" +
+	"\rDirectRefusal\x12\x12\n" +
+	"\x04lane\x18\x01 \x01(\rR\x04lane\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x0f\n" +
+	"\rDirectRenewal*\xf1\x01\n" +
 	"\fControlTopic\x12\x1d\n" +
 	"\x19CONTROL_TOPIC_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CONTROL_TOPIC_MEMBERSHIP\x10\x01\x12\x1b\n" +
@@ -707,7 +1036,8 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\x19CONTROL_TOPIC_COORDINATOR\x10\x03\x12\x19\n" +
 	"\x15CONTROL_TOPIC_GATEWAY\x10\x04\x12\x17\n" +
 	"\x13CONTROL_TOPIC_ADMIN\x10\x05\x12\x1a\n" +
-	"\x16CONTROL_TOPIC_REMEMBER\x10\x06B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x16CONTROL_TOPIC_REMEMBER\x10\x06\x12\x18\n" +
+	"\x14CONTROL_TOPIC_DIRECT\x10\aB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_control_proto_rawDescOnce sync.Once
@@ -722,7 +1052,7 @@ func file_shardgen_wire_control_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_control_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_shardgen_wire_control_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_shardgen_wire_control_proto_goTypes = []any{
 	(ControlTopic)(0),      // 0: shardgen.wire.ControlTopic
 	(*Control)(nil),        // 1: shardgen.wire.Control
@@ -734,6 +1064,11 @@ var file_shardgen_wire_control_proto_goTypes = []any{
 	(*GatewayRefusal)(nil), // 7: shardgen.wire.GatewayRefusal
 	(*GatewayProbe)(nil),   // 8: shardgen.wire.GatewayProbe
 	(*GatewayBye)(nil),     // 9: shardgen.wire.GatewayBye
+	(*Direct)(nil),         // 10: shardgen.wire.Direct
+	(*DirectOffer)(nil),    // 11: shardgen.wire.DirectOffer
+	(*DirectAccept)(nil),   // 12: shardgen.wire.DirectAccept
+	(*DirectRefusal)(nil),  // 13: shardgen.wire.DirectRefusal
+	(*DirectRenewal)(nil),  // 14: shardgen.wire.DirectRenewal
 }
 var file_shardgen_wire_control_proto_depIdxs = []int32{
 	0,  // 0: shardgen.wire.Control.topic:type_name -> shardgen.wire.ControlTopic
@@ -746,11 +1081,15 @@ var file_shardgen_wire_control_proto_depIdxs = []int32{
 	5,  // 7: shardgen.wire.GatewayWelcome.lost:type_name -> shardgen.wire.GatewayNode
 	5,  // 8: shardgen.wire.GatewayWelcome.members:type_name -> shardgen.wire.GatewayNode
 	5,  // 9: shardgen.wire.GatewayWelcome.founder:type_name -> shardgen.wire.GatewayNode
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	11, // 10: shardgen.wire.Direct.offer:type_name -> shardgen.wire.DirectOffer
+	12, // 11: shardgen.wire.Direct.accept:type_name -> shardgen.wire.DirectAccept
+	13, // 12: shardgen.wire.Direct.refusal:type_name -> shardgen.wire.DirectRefusal
+	14, // 13: shardgen.wire.Direct.renewal:type_name -> shardgen.wire.DirectRenewal
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_control_proto_init() }
@@ -764,7 +1103,7 @@ func file_shardgen_wire_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_control_proto_rawDesc), len(file_shardgen_wire_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -89,8 +89,9 @@ type link struct {
 }
 
 var (
-	_ transport.Link    = (*link)(nil)
-	_ transport.Counter = (*link)(nil)
+	_ transport.Link         = (*link)(nil)
+	_ transport.Counter      = (*link)(nil)
+	_ transport.Confidential = (*link)(nil)
 )
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
@@ -109,6 +110,9 @@ func (l *link) channel(ch transport.Channel) (*channel, error) {
 	}
 	return nil, fmt.Errorf("channel %d: the link has lanes 0 to %d and Control", ch, len(l.channels)-2)
 }
+
+// Confidential returns nil, because messages do not leave the process.
+func (l *link) Confidential() error { return nil }
 
 // listening returns the channel if messages can reach it; l may be nil.
 func (l *link) listening(ch transport.Channel) *channel {

@@ -22,8 +22,9 @@ type link struct {
 }
 
 var (
-	_ transport.Link    = (*link)(nil)
-	_ transport.Counter = (*link)(nil)
+	_ transport.Link         = (*link)(nil)
+	_ transport.Counter      = (*link)(nil)
+	_ transport.Confidential = (*link)(nil)
 )
 
 func (l *link) channel(ch transport.Channel) (*channel, error) {
@@ -100,6 +101,9 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 	}
 	return transport.Counts{Dropped: c.countDropped(), Foreign: c.foreign.Load(), Denied: c.denied.Load()}
 }
+
+// Confidential looks at the connection of Control, which may be to another server than before.
+func (l *link) Confidential() error { return l.channels[0].session.Load().confidential() }
 
 // Flush waits for a round trip to the server.
 func (l *link) Flush(ctx context.Context, ch transport.Channel) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,23 @@ func (s *session) forget(sub *nats.Subscription) {
 func (s *session) end() {
 	s.nc.Close()
 	<-s.over
+}
+
+// confidential returns nil if the connection has TLS, or does not leave this host.
+func (s *session) confidential() error {
+	_, err := s.nc.TLSConnectionState()
+	if err == nil || errors.Is(err, nats.ErrDisconnected) {
+		return err
+	}
+	to := s.wire.RemoteAddr()
+	if at, err := netip.ParseAddrPort(to.String()); err == nil && !at.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("%s without TLS", to)
+	}
+	switch to.Network() {
+	case "tcp", "unix", "pipe":
+		return nil
+	}
+	return fmt.Errorf("%s %s without TLS", to.Network(), to)
 }
 
 // isOver reports whether the session has ended.

@@ -42,6 +42,8 @@ type clientEnv struct{ worldEnv }
 var _ control.ClientEnv = (*clientEnv)(nil)
 
 // Waiting returns how many calls wait for a home.
+func (v *clientEnv) Direct(transport.Peer, []byte) error { return nil }
+
 func (v *clientEnv) Waiting(string) int { return v.process.held() }
 
 // SetTable takes a newer table.

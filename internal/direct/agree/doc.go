@@ -1,0 +1,25 @@
+// Package agree is the agreement of two processes on direct lanes: connections from one to the
+// other, each of which carries the data frames of one lane. It is a state machine without
+// I/O; package direct drives it.
+//
+// All messages go through the broker, on subjects that are bound to their sender. So a key
+// in a message is that of the process:
+//
+//	I → P  Offer    lane, nonce, hash of I's key; I's address if I listens
+//	P → I  Accept   lane, nonce, hash of P's key, P's address: I dials it
+//	P → I  Refusal  lane, nonce, reason
+//	both   Renewal  every RenewEvery while a connection is open
+//
+// The process that dials shows its key and then the nonce, which is good once and until
+// ExpectFor after the Offer. A process that does not listen answers an Offer with an Offer of
+// its own. If two processes that both listen offer each other the same lane at once, the Offer
+// of the lower address counts. So there is at most one connection for a pair of processes and
+// a lane.
+//
+// Members do not offer anything to clients, for clients begin every exchange and never listen. A
+// client's address is ignored, so that no client can have a member dial an address that it
+// chooses.
+//
+// A connection is closed when its peer's Renewals have not come for HeardFor, so that a process
+// whose access to the broker was revoked loses its direct lanes too.
+package agree

@@ -1,0 +1,167 @@
+package direct
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/internal/direct/agree"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// lengthBytes is the size of the length before each frame.
+const lengthBytes = 4
+
+// errClosed is the error of a connection that has ended.
+var errClosed = errors.New("the direct connection has ended")
+
+// A Conn carries the frames of one lane to and from one peer. Send and Fail are safe for
+// concurrent use; one goroutine at a time receives.
+type Conn struct {
+	peer  transport.Peer
+	lane  int
+	id    uint64
+	tls   *tls.Conn
+	out   *outlet
+	in    *bufio.Reader
+	limit func() int  // the largest frame, in bytes
+	used  atomic.Bool // a frame was sent or received
+	ended atomic.Bool
+	why   atomic.Uint32 // the agree.Reason, once ended is set
+
+	mu  sync.Mutex // guards sending
+	buf []byte     // a frame with its length
+}
+
+// Peer is the process at the other end, as its key proves.
+func (c *Conn) Peer() transport.Peer { return c.peer }
+
+// Lane is the lane whose frames the connection carries.
+func (c *Conn) Lane() int { return c.lane }
+
+// Send sends a frame, which it does not keep. It does not block. After an error the
+// connection has ended, but the frame may have arrived.
+func (c *Conn) Send(frame []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.Load() {
+		return errClosed
+	}
+	if !c.used.Load() {
+		c.used.Store(true)
+	}
+	c.buf = append(binary.BigEndian.AppendUint32(c.buf[:0], uint32(len(frame))), frame...)
+	c.out.Cork()
+	_, err := c.tls.Write(c.buf)
+	if uncorked := c.out.Uncork(); err == nil {
+		err = uncorked
+	}
+	if cap(c.buf) > keepBytes {
+		c.buf = nil
+	}
+	switch {
+	case errors.Is(err, errCrowded):
+		c.Fail(agree.Crowded)
+	case err != nil:
+		c.Fail(agree.Broken)
+	}
+	return err
+}
+
+// Stalled ends the connection, because the peer acknowledges nothing.
+func (c *Conn) Stalled() { c.Fail(agree.Stalled) }
+
+// Fail ends the connection for a reason, unless it has ended. It does not wait for the
+// goroutine that receives, whose Receive then returns an error.
+func (c *Conn) Fail(why agree.Reason) {
+	if c.why.CompareAndSwap(0, uint32(why)+1) {
+		c.ended.Store(true)
+		_ = c.out.Close()
+	}
+}
+
+// Why returns the reason why the connection ended.
+func (c *Conn) Why() agree.Reason {
+	if why := c.why.Load(); why > 0 {
+		return agree.Reason(why - 1)
+	}
+	return agree.Broken
+}
+
+// HasEnded reports whether the connection has ended.
+func (c *Conn) HasEnded() bool { return c.ended.Load() }
+
+// Receive waits for the next frame. It returns an error when the connection has ended.
+func (c *Conn) Receive() (transport.Message, error) {
+	frame, err := readFrame(c.in, c.limit)
+	if err == nil && c.ended.Load() {
+		err = errClosed
+	}
+	if err != nil {
+		if errors.Is(err, errLength) {
+			c.Fail(agree.Forged)
+		}
+		c.Fail(agree.Broken)
+		return transport.Message{}, err
+	}
+	if !c.used.Load() {
+		c.used.Store(true)
+	}
+	return transport.Message{Payload: frame, From: c.peer.Address}, nil
+}
+
+// TryReceive is Receive without waiting: ok is false unless a whole frame has been read.
+func (c *Conn) TryReceive() (m transport.Message, ok bool) {
+	if c.in.Buffered() < lengthBytes || c.ended.Load() {
+		return m, false
+	}
+	length, err := c.in.Peek(lengthBytes)
+	if err != nil || c.in.Buffered() < lengthBytes+int(binary.BigEndian.Uint32(length)) {
+		return m, false
+	}
+	m, err = c.Receive()
+	return m, err == nil
+}
+
+// errLength is the error of bytes that are no frame.
+var errLength = errors.New("a frame's length is out of bounds")
+
+// growBy bounds the memory that a frame gets before its bytes have arrived.
+const growBy = 64 << 10
+
+// readFrame reads a length and as many bytes, which belong to the caller.
+func readFrame(r *bufio.Reader, limit func() int) ([]byte, error) {
+	head, err := r.Peek(lengthBytes)
+	if err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(head)
+	if length == 0 || length > growBy && int64(length) > int64(limit()) {
+		return nil, fmt.Errorf("%w: %d bytes", errLength, length)
+	}
+	_, _ = r.Discard(lengthBytes) // they are there
+	n := int(length)
+	frame := make([]byte, min(n, growBy))
+	for read := 0; ; {
+		m, err := io.ReadFull(r, frame[read:])
+		if err != nil {
+			return nil, err
+		}
+		if read += m; read == n {
+			return frame, nil
+		}
+		larger := make([]byte, min(n, 2*len(frame)))
+		copy(larger, frame)
+		frame = larger
+	}
+}
+
+// newConn makes a Conn of a connection whose handshake has ended.
+func newConn(c *tls.Conn, out *outlet, limit func() int) *Conn {
+	return &Conn{tls: c, out: out, in: bufio.NewReaderSize(c, readAhead), limit: limit}
+}

@@ -1,0 +1,135 @@
+package direct
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// errCrowded is the error of a connection whose peer does not read.
+var errCrowded = errors.New("the peer does not read: too much waits to be written")
+
+// An outlet is the socket under a TLS connection. Write never blocks: bytes that the socket does
+// not take wait in a buffer, and a goroutine writes them. It is safe for concurrent use.
+type outlet struct {
+	net.Conn
+	in    *bufio.Reader
+	raw   syscall.RawConn // nil: the goroutine writes everything
+	spawn func(func())
+	most  int                // bytes that may wait; as many again may be under way
+	try   func(uintptr) bool // writes waiting bytes; made once, because it would be allocated at each write
+
+	mu       sync.Mutex
+	corked   bool   // Uncork writes, so that the records of a frame go in one system call
+	waiting  []byte // not written yet
+	wrote    int    // of waiting, by try
+	draining bool   // the goroutine runs
+	err      error  // of the socket, or errCrowded
+}
+
+// readAhead is the number of bytes that are read from the socket at once, at most: some
+// records of TLS.
+const readAhead = 64 << 10
+
+func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {
+	o := &outlet{Conn: c, in: bufio.NewReaderSize(c, readAhead), spawn: spawn, most: most}
+	if s, ok := c.(syscall.Conn); ok && canWriteNow {
+		if raw, err := s.SyscallConn(); err == nil {
+			o.raw = raw
+		}
+	}
+	o.try = func(fd uintptr) bool {
+		o.wrote, o.err = writeNow(fd, o.waiting)
+		return true // do not wait for room
+	}
+	return o
+}
+
+// Read reads from the socket.
+func (o *outlet) Read(b []byte) (int, error) { return o.in.Read(b) }
+
+// Write writes b, or keeps what the socket does not take.
+func (o *outlet) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil && len(o.waiting)+len(b) > o.most {
+		o.err = errCrowded
+	}
+	if o.err != nil {
+		return 0, o.err
+	}
+	o.waiting = append(o.waiting, b...)
+	if !o.corked {
+		o.flushLocked()
+	}
+	if o.err != nil {
+		return 0, o.err
+	}
+	return len(b), nil
+}
+
+// Cork has Write collect bytes until Uncork.
+func (o *outlet) Cork() {
+	o.mu.Lock()
+	o.corked = true
+	o.mu.Unlock()
+}
+
+// Uncork writes the collected bytes.
+func (o *outlet) Uncork() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.corked = false
+	o.flushLocked()
+	return o.err
+}
+
+// keepBytes is the largest buffer of waiting bytes that is kept for the next frame.
+const keepBytes = 256 << 10
+
+// flushLocked writes as much as the socket takes, and has the goroutine write the rest.
+func (o *outlet) flushLocked() {
+	if o.draining || o.err != nil || len(o.waiting) == 0 {
+		return
+	}
+	if o.raw != nil {
+		o.wrote = 0
+		if err := o.raw.Write(o.try); err != nil && o.err == nil {
+			o.err = err
+		}
+		if o.err != nil {
+			return
+		}
+		o.waiting = o.waiting[:copy(o.waiting, o.waiting[o.wrote:])]
+	}
+	if len(o.waiting) > 0 {
+		o.draining = true
+		o.spawn(o.drain)
+		return
+	}
+	if cap(o.waiting) > keepBytes {
+		o.waiting = nil
+	}
+}
+
+// drain writes waiting bytes until none are left. It may block; closing the socket ends it.
+func (o *outlet) drain() {
+	var chunk []byte
+	for {
+		o.mu.Lock()
+		chunk, o.waiting = o.waiting, chunk[:0]
+		if len(chunk) == 0 || o.err != nil {
+			o.draining = false
+			o.mu.Unlock()
+			return
+		}
+		o.mu.Unlock()
+		if _, err := o.Conn.Write(chunk); err != nil {
+			o.mu.Lock()
+			o.err = err
+			o.mu.Unlock()
+		}
+	}
+}

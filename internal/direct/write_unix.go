@@ -1,0 +1,25 @@
+//go:build unix
+
+package direct
+
+import "syscall"
+
+// canWriteNow reports whether writeNow exists.
+const canWriteNow = true
+
+// writeNow writes as much of b as the socket takes at once.
+func writeNow(fd uintptr, b []byte) (n int, err error) {
+	for n < len(b) {
+		m, err := syscall.Write(int(fd), b[n:])
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return n, nil
+		case err != nil:
+			return n, err
+		default:
+			n += m
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,9 @@
+package transport
+
+// A Confidential is a [Link] that knows whether others can read its messages on their way; the
+// links of the adapters in this module are.
+type Confidential interface {
+	// Confidential returns nil if the connection of Control to the broker is encrypted, or
+	// does not leave this host, and otherwise an error that names the connection.
+	Confidential() error
+}
