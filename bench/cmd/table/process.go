@@ -73,6 +73,13 @@ func config(url, cluster, name string) shard.Config {
 	}
 }
 
+// directly is config with direct lanes.
+func directly(url, cluster, name string) shard.Config {
+	cfg := config(url, cluster, name)
+	cfg.Direct.Listen = "127.0.0.1:0" // a client only dials
+	return cfg
+}
+
 // member starts a node that hosts accounts.
 func member(ctx context.Context, cfg shard.Config, opts ...shard.HostOption) (*shard.Node, error) {
 	node := shard.New(cfg)
@@ -87,6 +94,12 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 	switch role {
 	case "host":
 		node, err := member(ctx, config(url, cluster, name))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = node.Close() }()
+	case "host-direct":
+		node, err := member(ctx, directly(url, cluster, name))
 		if err != nil {
 			return err
 		}
@@ -132,7 +145,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, shards, vaults-r1, vaults-r3, vaults-resting, answer or first", role)
+		return fmt.Errorf("role %q: want host, host-direct, shards, vaults-r1, vaults-r3, vaults-resting, answer or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)

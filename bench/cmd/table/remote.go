@@ -194,6 +194,18 @@ func (l *limits) contestants(n int, payload []byte) []contestant {
 	}
 }
 
+// tells sends one-way messages in batches by hand.
+func (l *limits) tells() func(time.Duration) (measure, error) {
+	payload := make([]byte, 64)
+	return func(d time.Duration) (measure, error) {
+		m, err := bulk(runtime.GOMAXPROCS(0), d, func(int, int) error { return l.teller.Tell(payload) })
+		if err != nil {
+			return m, err
+		}
+		return m, l.teller.Flush()
+	}
+}
+
 func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *limits, size int) error {
 	payload, text := make([]byte, size), ", "+strconv.Itoa(size)+" B"
 	many := group{
@@ -220,17 +232,10 @@ func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.Ac
 	for i := range tells {
 		tells[i] = client.Tell(id(i))
 	}
-	payload := make([]byte, 64)
 	each := limit.TellWindow / runtime.GOMAXPROCS(0) // as many under way as the limit has
 	g := group{[]contestant{
 		{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, each, refs[:len(tells)], tells) }},
-		{"batched", func(d time.Duration) (measure, error) {
-			m, err := bulk(runtime.GOMAXPROCS(0), d, func(int, int) error { return l.teller.Tell(payload) })
-			if err != nil {
-				return m, err
-			}
-			return m, l.teller.Flush()
-		}},
+		{"batched", l.tells()},
 	}, []row{{title: "remote one-way", unit: "/s", figure: perSecond, target: "≥ 0.6× batched"}}}
 	return g.print(os.Stdout, s.rounds, s.time)
 }
