@@ -111,6 +111,10 @@ func (v *directEnv) Carry(c *direct.Conn) {
 	l.end = func(error) {
 		if p := drv.peers.Known(c.Peer().Address, c.Lane()); p != nil {
 			p.Leave(c)
+			if c.Why().IsFault() && !p.IsGone() {
+				p.AckSoon() // the broker's answer says whether the peer is still there
+				p.Flush()
+			}
 		}
 		drv.direct.Load().Ended(c)
 	}
@@ -128,11 +132,10 @@ func (v *directEnv) Count(e direct.Event) (n uint64, tell bool) {
 	return v.counters.addSeldom(directCounts[e])
 }
 
-// Closed counts a connection that has ended. One that broke is a reason to look whether the
-// peer is still there; what the broker says about that decides.
+// Closed counts a connection that has ended.
 func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
 	v.counters.add(directEnded + reason(why))
-	if why <= agree.Revoked {
+	if why.IsFault() {
 		v.log.Info("direct lane ended; calls go on over the broker", "peer", peer.Address.String(), "lane", lane, "why", why.String())
 	}
 }

@@ -2,6 +2,7 @@ package agree
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -51,6 +52,7 @@ type Config struct {
 //     connections of exactly those that are Open.
 //  3. named counts the pairs of clients by name, and a name without pairs is not in it.
 //  4. keys counts the Expecting pairs by key.
+//  5. A peer's open is the number of its connections.
 type Machine struct {
 	cfg      Config
 	rng      *rand.Rand
@@ -297,7 +299,7 @@ func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	}
 	p := m.pairs[at]
 	m.remove(at)
-	if !why.isFault() {
+	if !why.IsFault() {
 		return
 	}
 	if now.Sub(p.opened) >= SteadyFor {
@@ -430,4 +432,45 @@ func (m *Machine) remove(at pairKey) {
 	if of := m.peers[p.peer.Address]; of != nil && isClient(p.peer) && of.open == 0 {
 		delete(m.peers, p.peer.Address)
 	}
+}
+
+// Check returns the first broken invariant.
+func (m *Machine) Check() error {
+	expected, open, keys, named := 0, 0, map[Key]int{}, map[string]int{}
+	perPeer := map[transport.Address]int{}
+	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
+		p := m.pairs[at]
+		if isClient(p.peer) {
+			named[p.peer.Name]++
+		}
+		switch p.status {
+		case expecting:
+			expected++
+			keys[p.key]++
+			if m.expected[p.nonce] != at {
+				return fmt.Errorf("invariant 2: the nonce of %v is expected of %v", at, m.expected[p.nonce])
+			}
+		case connected:
+			open++
+			perPeer[at.peer]++
+			if m.open[p.id] != at {
+				return fmt.Errorf("invariant 2: connection %d of %v is that of %v", p.id, at, m.open[p.id])
+			}
+		}
+	}
+	if len(m.expected) != expected || len(m.open) != open {
+		return fmt.Errorf("invariant 2: %d nonces and %d connections, want %d and %d", len(m.expected), len(m.open), expected, open)
+	}
+	if !maps.Equal(m.named, named) {
+		return fmt.Errorf("invariant 3: %v clients by name, want %v", m.named, named)
+	}
+	if !maps.Equal(m.keys, keys) {
+		return fmt.Errorf("invariant 4: %d keys, want %d", len(m.keys), len(keys))
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(m.peers), transport.Address.Compare) {
+		if m.peers[a].open != perPeer[a] {
+			return fmt.Errorf("invariant 5: %d connections with %v, want %d", m.peers[a].open, a, perPeer[a])
+		}
+	}
+	return nil
 }

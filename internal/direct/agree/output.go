@@ -31,8 +31,8 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// isFault reports whether the peer should not be offered a connection at once.
-func (r Reason) isFault() bool { return r <= Revoked }
+// IsFault reports whether the peer should not be offered a connection at once.
+func (r Reason) IsFault() bool { return r <= Revoked }
 
 // An Output is the work that the driver has to do.
 type Output struct {
