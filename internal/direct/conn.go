@@ -56,10 +56,12 @@ func (c *Conn) Send(frame []byte) error {
 		c.used.Store(true)
 	}
 	c.buf = append(binary.BigEndian.AppendUint32(c.buf[:0], uint32(len(frame))), frame...)
-	c.out.Cork()
-	_, err := c.tls.Write(c.buf)
-	if uncorked := c.out.Uncork(); err == nil {
-		err = uncorked
+	err := c.out.Cork()
+	if err == nil {
+		_, err = c.tls.Write(c.buf)
+		if uncorked := c.out.Uncork(); err == nil {
+			err = uncorked
+		}
 	}
 	if cap(c.buf) > keepBytes {
 		c.buf = nil

@@ -20,7 +20,7 @@ const version = 1
 var errVersion = errors.New("the peer speaks another version of direct lanes")
 
 // dial connects to a process that must show the key, and shows it the nonce.
-func dial(ctx context.Context, id *identity, d agree.Dial, most int, spawn func(func()), limit func() int) (*Conn, error) {
+func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(func()), limit func() int) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, agree.DialFor)
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", d.Address)

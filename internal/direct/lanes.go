@@ -72,7 +72,7 @@ type Config struct {
 type Lanes struct {
 	env      Env
 	cfg      Config
-	id       *identity
+	id       *keyPair
 	listener net.Listener // nil: the process only dials
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -89,7 +89,7 @@ type Lanes struct {
 
 // New returns Lanes that listen, if they are to. Start begins to accept connections.
 func New(cfg Config, env Env) (*Lanes, error) {
-	id, err := newIdentity()
+	id, err := newKeyPair()
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type outlet struct {
 	in    *bufio.Reader
 	raw   syscall.RawConn // nil: the goroutine writes everything
 	spawn func(func())
-	most  int                // bytes that may wait; as many again may be under way
+	most  int                // bytes that may wait before a frame; as many again may be under way
 	try   func(uintptr) bool // writes waiting bytes; made once, because it would be allocated at each write
 
 	mu       sync.Mutex
@@ -54,9 +54,6 @@ func (o *outlet) Read(b []byte) (int, error) { return o.in.Read(b) }
 func (o *outlet) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err == nil && len(o.waiting)+len(b) > o.most {
-		o.err = errCrowded
-	}
 	if o.err != nil {
 		return 0, o.err
 	}
@@ -70,11 +67,16 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Cork has Write collect bytes until Uncork.
-func (o *outlet) Cork() {
+// Cork has Write collect bytes until Uncork. It fails if too many wait already; so these and one
+// frame are the bound.
+func (o *outlet) Cork() error {
 	o.mu.Lock()
-	o.corked = true
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	if o.err == nil && len(o.waiting) > o.most {
+		o.err = errCrowded
+	}
+	o.corked = o.err == nil
+	return o.err
 }
 
 // Uncork writes the collected bytes.
@@ -84,6 +86,13 @@ func (o *outlet) Uncork() error {
 	o.corked = false
 	o.flushLocked()
 	return o.err
+}
+
+// pending returns the number of bytes that wait.
+func (o *outlet) pending() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waiting)
 }
 
 // keepBytes is the largest buffer of waiting bytes that is kept for the next frame.

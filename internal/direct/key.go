@@ -15,15 +15,15 @@ import (
 	"github.com/shardgen/shardgen/internal/direct/agree"
 )
 
-// An identity is the key of a process, with a certificate that it signed itself. It lives as
+// A keyPair is the key of a process, with a certificate that it signed itself. It lives as
 // long as the process.
-type identity struct {
+type keyPair struct {
 	certificate tls.Certificate
 	hash        agree.Key
 }
 
-// newIdentity makes a key.
-func newIdentity() (*identity, error) {
+// newKeyPair makes a key.
+func newKeyPair() (*keyPair, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -41,7 +41,7 @@ func newIdentity() (*identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	return &identity{
+	return &keyPair{
 		certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private, Leaf: leaf},
 		hash:        hashOf(leaf),
 	}, nil
@@ -55,7 +55,7 @@ var errWrongKey = errors.New("the peer shows another key than it announced throu
 
 // config returns the TLS configuration of one side. pinned reports whether the peer may have
 // a key; it decides alone, for the certificates prove nothing else.
-func (k *identity) config(pinned func(agree.Key) bool) *tls.Config {
+func (k *keyPair) config(pinned func(agree.Key) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		Certificates:       []tls.Certificate{k.certificate},
