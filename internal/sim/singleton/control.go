@@ -45,6 +45,9 @@ func (v *controlEnv) Count(e control.Event) (uint64, bool) {
 
 func (v *controlEnv) CountRefused(membership.Refusal) {}
 
+// Direct is not called, because no process has direct lanes.
+func (v *controlEnv) Direct(transport.Peer, []byte) error { return nil }
+
 // There are no shards but the singleton's, which is of no coordinator's.
 
 func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
