@@ -16,6 +16,7 @@ import (
 // until its home has dropped what it knew of it. When the client is back it sends the
 // frame again, which does not run again: the call's outcome is unknown.
 func TestAbsentClientRunsNothingTwice(t *testing.T) {
+	t.Setenv(testDirect, "") // direct lanes would bring what the broker loses
 	c := emptyCluster(t)
 	n := c.add("a")
 	n.SetClientPatience(300 * time.Millisecond)

@@ -21,6 +21,9 @@ const (
 	testTick     = 5 * time.Millisecond
 )
 
+// testDirect is a variable of the environment that turns direct lanes on in all tests.
+const testDirect = "SHARD_TEST_DIRECT"
+
 // cluster is some nodes in one process over one broker.
 type cluster struct {
 	t      *testing.T
@@ -56,6 +59,9 @@ func emptyCluster(t *testing.T) *cluster {
 
 func (c *cluster) config(name string) shard.Config {
 	cfg := shard.Config{Cluster: "test", Name: name, Transport: c.broker.Transport(), Logger: logger(name), CallTimeout: testPatience / 4, Lanes: 4}
+	if os.Getenv(testDirect) != "" {
+		cfg.Direct.Listen = "127.0.0.1:0"
+	}
 	if c.tune != nil {
 		c.tune(&cfg)
 	}

@@ -57,7 +57,7 @@ const (
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
 	// RefusedMalformed is the last.
 	membershipRefused = directEnded + reason(agree.Reasons)
-	reasons = membershipRefused + reason(membership.RefusedMalformed)
+	reasons           = membershipRefused + reason(membership.RefusedMalformed)
 )
 
 // reasonNames are the keys of Counters.

@@ -33,13 +33,19 @@ type DirectOptions struct {
 // enabled reports whether the process may have direct lanes.
 func (o DirectOptions) enabled() bool { return o.Dial || o.Listen != "" }
 
+// directBackOff is the time to the next try after a direct lane failed. Tests have less.
+var directBackOff = agree.MinBackOff
+
 // openDirect prepares direct lanes, if they are enabled. They begin with startDirect.
 func (drv *driver) openDirect() error {
 	o := drv.cfg.Direct
 	if !o.enabled() {
 		return nil
 	}
-	cfg := direct.Config{Self: drv.self, Lanes: drv.cfg.Lanes, Listen: o.Listen, Advertise: o.Advertise, Waiting: 4 * drv.cfg.Window}
+	cfg := direct.Config{
+		Self: drv.self, Lanes: drv.cfg.Lanes, Listen: o.Listen, Advertise: o.Advertise,
+		Waiting: 4 * drv.cfg.Window, BackOff: directBackOff,
+	}
 	if drv.self.Client {
 		cfg.Listen = ""
 	}
@@ -167,7 +173,7 @@ func (s directSource) Foreign() { s.conn.Fail(agree.Forged) }
 
 // Carries has the connection carry the frames of a session with the peer, which may be new.
 func (s directSource) Carries(p *peers.Session) {
-	if p.IsDirect() || s.conn.HasEnded() {
+	if p.Carrier() == peers.Carrier(s.conn) || s.conn.HasEnded() {
 		return
 	}
 	p.Use(s.conn)

@@ -1,25 +1,46 @@
 package shard_test
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/wire"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/transport/memory"
 )
 
 // directly has all nodes listen, and clients dial them.
 func (c *cluster) directly() *cluster {
-	c.tune = func(cfg *shard.Config) {
-		cfg.Direct = shard.DirectOptions{Listen: "127.0.0.1:0"}
-	}
+	c.tune = func(cfg *shard.Config) { cfg.Direct.Listen = "127.0.0.1:0" }
 	return c
+}
+
+// through has the nodes be dialed through proxies, and starts them.
+func (c *cluster) through(names ...string) (proxies []*proxy) {
+	for _, name := range names {
+		p := newProxy(c.t)
+		c.tune = func(cfg *shard.Config) {
+			cfg.Direct = shard.DirectOptions{Listen: "127.0.0.1:0", Advertise: p.addr()}
+		}
+		n := c.start(name)
+		p.set(func() { p.target = n.DirectAddr() })
+		proxies = append(proxies, p)
+	}
+	c.tune = func(cfg *shard.Config) { cfg.Direct.Dial = true }
+	return proxies
 }
 
 // counts is a node or a connection.
 type counts interface{ Counters() map[string]uint64 }
 
-// awaitDirect waits until a process sends frames directly.
+// awaitDirect waits until each of the processes sends frames directly.
 func awaitDirect(t *testing.T, all ...counts) {
 	t.Helper()
 	for _, c := range all {
@@ -28,15 +49,253 @@ func awaitDirect(t *testing.T, all ...counts) {
 	}
 }
 
+// endedDirect is how many direct lanes of a process ended for a reason.
+func endedDirect(c counts, why string) uint64 { return c.Counters()["direct lane ended: "+why] }
+
 func TestCallsGoDirect(t *testing.T) {
-	c := emptyCluster(t).directly()
-	a, b := c.start("a"), c.start("b")
+	c := newClusterDirectly(t, "a", "b")
 	conn := c.dial("client")
-	l := startLoad(t, conn, a)
-	awaitDirect(t, conn, a, b)
-	l.waitFor(10000)
+	l := startLoad(t, conn, c.nodes["a"])
+	awaitDirect(t, conn, c.nodes["a"], c.nodes["b"])
+	l.waitFor(5000)
+	for name, n := range c.nodes {
+		require.LessOrEqual(t, n.DirectLanes(), 2*4, "%s: one for each lane and peer", name)
+		require.Zero(t, n.Counters()["direct lane refused"], name)
+	}
 	l.end(conn)
-	for name, c := range map[string]counts{"a": a, "b": b, "conn": conn} {
-		t.Log(name, c.Counters())
+}
+
+func newClusterDirectly(t *testing.T, names ...string) *cluster {
+	c := emptyCluster(t).directly()
+	for _, n := range names {
+		c.start(n)
+	}
+	return c
+}
+
+// TestDirectLeave: members leave in order while calls go directly.
+func TestDirectLeave(t *testing.T) {
+	c := newClusterDirectly(t, "a", "b", "c")
+	conn := c.dial("client")
+	l := startLoad(t, conn, c.nodes["b"])
+	awaitDirect(t, conn, c.nodes["b"])
+	for _, leaver := range []string{"a", "c"} {
+		l.waitFor(1000)
+		require.NoError(t, c.nodes[leaver].Shutdown(testContext(t)))
+		require.Zero(t, c.nodes[leaver].Counters()["not acknowledged"])
+		l.waitFor(1000)
+	}
+	l.end(conn)
+}
+
+// TestDirectCut closes connections in the middle of a load, in order, with a reset, or in the
+// middle of a frame: each call runs once.
+func TestDirectCut(t *testing.T) {
+	for name, cut := range map[string]func(*proxy) int{
+		"closed": func(p *proxy) int { return p.cut(false) },
+		"reset":  func(p *proxy) int { return p.cut(true) },
+		"reset in a frame": func(p *proxy) int {
+			p.set(func() { p.budget = 5000 + 37 })
+			require.Eventually(t, func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return p.budget == 0 || len(p.conns) == 0
+			}, testPatience, testTick)
+			p.set(func() { p.budget = -1 })
+			return p.cut(true) + 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := emptyCluster(t)
+			proxies := c.through("a", "b")
+			conn := c.dial("client")
+			l := startLoad(t, conn, c.nodes["a"])
+			for range 3 {
+				awaitDirect(t, conn)
+				l.waitFor(300)
+				n := 0
+				for _, p := range proxies {
+					n += cut(p)
+				}
+				require.NotZero(t, n)
+				l.waitFor(300)
+			}
+			l.end(conn)
+			require.NotZero(t, endedDirect(conn, "broken or closed by the peer"))
+		})
+	}
+}
+
+// TestDirectBlackHole: a connection that brings nothing any more is left after
+// call.RetryAfter, and made anew later.
+func TestDirectBlackHole(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	proxies := c.through("a", "b")
+	conn := c.dial("client")
+	l := startLoad(t, conn, c.nodes["a"])
+	for i := range 2 {
+		awaitDirect(t, conn)
+		for _, p := range proxies {
+			p.set(func() { p.holds = true })
+		}
+		require.Eventually(t, func() bool {
+			return endedDirect(conn, "stalled")+endedDirect(conn, "broken or closed by the peer") > uint64(i)
+		}, testPatience, testTick)
+		l.waitFor(1000)
+		for _, p := range proxies {
+			p.set(func() { p.holds = false })
+		}
+	}
+	l.end(conn)
+	require.NotZero(t, endedDirect(conn, "stalled")+endedDirect(c.nodes["a"], "stalled")+endedDirect(c.nodes["b"], "stalled"))
+}
+
+// TestDirectFlap: tells and calls keep their order while connections come and go.
+func TestDirectFlap(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	proxies := c.through("a", "b")
+	conn := c.dial("client")
+	accounts := fixture.NewAccountClient(conn)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	const entities = 8
+	sent := make([]int, entities)
+	for e := range entities {
+		wg.Go(func() {
+			id := fmt.Sprint("flap-", e)
+			for ; ; sent[e]++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := accounts.Tell(id).Note(context.Background(), fmt.Sprint(sent[e])); err != nil {
+					t.Error(err)
+					return
+				}
+				if sent[e]%64 == 0 {
+					if _, err := accounts.Ref(id).Get(testContext(t)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for range 4 {
+		awaitDirect(t, conn)
+		for _, p := range proxies {
+			p.cut(true)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	for e := range entities {
+		got, err := accounts.Ref(fmt.Sprint("flap-", e)).Lines(testContext(t))
+		require.NoError(t, err)
+		require.Len(t, got, sent[e])
+		for i, line := range got {
+			require.Equal(t, fmt.Sprint(i), line)
+		}
+	}
+	require.GreaterOrEqual(t, conn.Counters()["direct lane opened"], uint64(4))
+}
+
+// TestDirectRefused: a port that a firewall closes costs nothing but tries with back-off.
+func TestDirectRefused(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	proxies := c.through("a")
+	proxies[0].set(func() { proxies[0].refuses = true })
+	conn := c.dial("client")
+	l := startLoad(t, conn)
+	require.Eventually(t, func() bool { return conn.Counters()["direct lane refused"] >= 2 }, testPatience, testTick)
+	l.waitFor(500)
+	require.Zero(t, conn.Counters()["frames sent directly"])
+	proxies[0].set(func() { proxies[0].refuses = false })
+	awaitDirect(t, conn)
+	l.end(conn)
+}
+
+// TestDirectMixed: processes with and without direct lanes work together.
+func TestDirectMixed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.directly().start("b")
+	conn := c.dial("client")
+	l := startLoad(t, conn, c.nodes["a"], c.nodes["b"])
+	awaitDirect(t, conn)
+	l.waitFor(2000)
+	l.end(conn)
+	require.Zero(t, c.nodes["a"].Counters()["frames sent directly"])
+}
+
+// TestDirectRevoked: a client that the broker does not hear any more loses its direct lanes.
+func TestDirectRevoked(t *testing.T) {
+	t.Parallel()
+	c := newClusterDirectly(t, "a")
+	conn := c.dial("client")
+	l := startLoad(t, conn)
+	awaitDirect(t, conn)
+	c.broker.Cut(memory.Path{From: "client", To: "a"})
+	require.Eventually(t, func() bool { return c.nodes["a"].DirectLanes() == 0 }, testPatience, testTick)
+	for _, why := range []string{"stalled", "broken or closed by the peer"} { // a starved machine
+		if endedDirect(c.nodes["a"], why) > 0 {
+			t.Skip("it ended for another reason: ", why)
+		}
+	}
+	require.NotZero(t, endedDirect(c.nodes["a"], "not heard through the broker"))
+	c.broker.Mend(memory.Path{From: "client", To: "a"})
+	awaitDirect(t, conn)
+	l.end(conn)
+}
+
+// TestDirectForged: a client that names another one in a frame loses its connection, and the frame
+// is not handled. Restrictions of clients hold on direct lanes too.
+func TestDirectForged(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	c.tune = func(cfg *shard.Config) { cfg.Lanes, cfg.Direct.Listen = 1, "127.0.0.1:0" }
+	a, conn := c.start("a"), c.dial("client")
+	accounts := fixture.NewAccountClient(conn)
+	_, err := accounts.Ref("bob").Add(testContext(t), 1)
+	require.NoError(t, err)
+	l := startLoad(t, conn)
+	awaitDirect(t, conn)
+	l.end(conn)
+	for name, from := range map[string]transport.Peer{
+		"another client":      {Address: transport.Address{Name: "other", Incarnation: identity.Mark(identity.Client, 9)}, Client: true},
+		"another incarnation": {Address: transport.Address{Name: "client", Incarnation: identity.Mark(identity.Client, 9)}, Client: true},
+		"the member itself":   a.Peer(),
+		"a member":            {Address: transport.Address{Name: "b", Incarnation: 9}},
+	} {
+		forged, foreign := endedDirect(a, "forged frame"), a.Counters()["foreign frame"]
+		frame := wire.AppendFrameHeader(nil, &wire.FrameHeader{Version: wire.FrameVersion, From: from, Seq: 1, Window: 1 << 20})
+		require.Eventually(t, func() bool {
+			if carrier := conn.Carrier(a.Peer(), 0); carrier != nil && carrier.Send(frame) == nil {
+				return true
+			}
+			_, _ = accounts.Ref("bob").Get(testContext(t)) // traffic brings the lane back
+			return false
+		}, testPatience, testTick, name)
+		require.Eventually(t, func() bool { return endedDirect(a, "forged frame") == forged+1 }, testPatience, testTick, name)
+		require.Equal(t, foreign+1, a.Counters()["foreign frame"], name)
+	}
+	got, err := accounts.Ref("bob").Get(testContext(t))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, got)
+}
+
+// TestDirectListenFails: Start says which address cannot be used, and may be called again.
+func TestDirectListenFails(t *testing.T) {
+	c := emptyCluster(t)
+	for listen, why := range map[string]string{"256.0.0.1:1": "direct lanes", ":0": "Config.Direct.Advertise"} {
+		c.tune = func(cfg *shard.Config) { cfg.Direct.Listen = listen }
+		n := c.add("a")
+		require.ErrorContains(t, n.Start(testContext(t)), why)
+		require.NoError(t, n.Close())
 	}
 }

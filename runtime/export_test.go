@@ -168,3 +168,17 @@ func (c *Conn) Inject(to transport.Peer, kind, id string, e wire.Envelope) {
 	e.Kind, e.Shard, e.Entity = []byte(kind), at.Shard, []byte(id)
 	c.driver.peers.Session(to, c.driver.laneOf(at.Shard)).Post(&e)
 }
+
+// SetDirectBackOff sets the time to the next try after a direct lane failed, for all processes.
+func SetDirectBackOff(d time.Duration) { directBackOff = d }
+
+// DirectAddr is the address at which the node listens for direct lanes.
+func (n *Node) DirectAddr() string { return n.driver.direct.Load().Addr().String() }
+
+// DirectLanes is the number of direct lanes of the node.
+func (n *Node) DirectLanes() int { return n.driver.direct.Load().Open() }
+
+// Carrier is the direct connection to a process on a lane; nil if there is none.
+func (c *Conn) Carrier(to transport.Peer, lane int) peers.Carrier {
+	return c.driver.peers.Session(to, lane).Carrier()
+}

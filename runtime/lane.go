@@ -39,10 +39,12 @@ type linkSource struct {
 	ch     transport.Channel
 }
 
-func (s linkSource) Receive() (transport.Message, error)       { return s.driver.link().Receive(s.ch) }
-func (s linkSource) TryReceive() (m transport.Message, ok bool) { return s.driver.link().TryReceive(s.ch) }
-func (linkSource) Foreign()                                    {}
-func (linkSource) Carries(*peers.Session)                      {}
+func (s linkSource) Receive() (transport.Message, error) { return s.driver.link().Receive(s.ch) }
+func (s linkSource) TryReceive() (m transport.Message, ok bool) {
+	return s.driver.link().TryReceive(s.ch)
+}
+func (linkSource) Foreign()               {}
+func (linkSource) Carries(*peers.Session) {}
 
 func (linkSource) Vouches(m transport.Message, sender transport.Peer) bool {
 	return wire.Vouched(m, sender)

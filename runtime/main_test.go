@@ -7,10 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // TestMain fails if goroutines of this module are left after all tests.
 func TestMain(m *testing.M) {
+	shard.SetDirectBackOff(50 * time.Millisecond)
 	code := m.Run()
 	if left := leaked(10 * time.Second); code == 0 && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines leaked:\n\n%s\n", len(left), strings.Join(left, "\n\n"))

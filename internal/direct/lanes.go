@@ -64,6 +64,8 @@ type Config struct {
 	// Advertise is the host and port, or the host alone, at which others reach it. Default: the address of
 	// the listener.
 	Advertise string
+	// BackOff is the time after the first failure with a peer. Default agree.MinBackOff.
+	BackOff time.Duration
 	// Waiting bounds the bytes that may wait for one connection's socket.
 	Waiting int
 }
@@ -108,7 +110,7 @@ func New(cfg Config, env Env) (*Lanes, error) {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // it never fails
 	l.core = agree.New(agree.Config{
-		Self: cfg.Self, Lanes: cfg.Lanes, Key: id.hash, Address: address, Seed: binary.BigEndian.Uint64(seed[:]),
+		Self: cfg.Self, Lanes: cfg.Lanes, Key: id.hash, Address: address, Seed: binary.BigEndian.Uint64(seed[:]), BackOff: cfg.BackOff,
 	})
 	return l, nil
 }
@@ -165,6 +167,16 @@ func (l *Lanes) Want(to transport.Peer, lane int) {
 		return
 	}
 	l.step(func(now time.Time) agree.Output { return l.core.Want(now, to, lane, newNonce()) })
+}
+
+// Find returns the connection that carries a lane to or from a peer; nil if there is none.
+func (l *Lanes) Find(peer transport.Address, lane int) *Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id, ok := l.core.Connected(peer, lane); ok {
+		return l.conns[id]
+	}
+	return nil
 }
 
 // refuses returns why this process agrees to no connection now, or "".

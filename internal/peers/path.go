@@ -11,6 +11,8 @@ type Carrier interface {
 	// Send sends a frame, which it does not keep. After an error the connection carries
 	// nothing any more, but the frame may have arrived.
 	Send(frame []byte) error
+	// HasEnded reports whether the connection carries nothing any more.
+	HasEnded() bool
 	// Stalled ends the connection: the peer has acknowledged nothing for call.RetryAfter.
 	Stalled()
 }
@@ -33,9 +35,15 @@ func (p *path) direct() Carrier {
 	return nil
 }
 
-// use makes c the way of later frames, unless there is another connection. It reports
-// whether that changed anything.
-func (p *path) use(c Carrier) bool { return p.carrier.CompareAndSwap(nil, &c) }
+// use makes c the way of later frames, unless there is another connection that has not ended.
+// It reports whether that changed anything.
+func (p *path) use(c Carrier) bool {
+	at := p.carrier.Load()
+	if at != nil && (*at == c || !(*at).HasEnded()) {
+		return false
+	}
+	return p.carrier.CompareAndSwap(at, &c)
+}
 
 // leave has the broker carry later frames, if c does now. It reports whether that changed
 // anything.

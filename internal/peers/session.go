@@ -50,8 +50,9 @@ func (p *Session) LockReceive() { p.receiving.Lock() }
 // UnlockReceive ends LockReceive. Another goroutine may call it.
 func (p *Session) UnlockReceive() { p.receiving.Unlock() }
 
-// IsDirect reports whether a direct connection carries the session's frames.
-func (p *Session) IsDirect() bool { return p.direct() != nil }
+// Carrier returns the direct connection that carries the session's frames; nil if the broker
+// does.
+func (p *Session) Carrier() Carrier { return p.direct() }
 
 // Use has a direct connection carry the session's frames, if none does yet. Frames that are
 // under way by the broker are sent again on it, because those that follow would overtake

@@ -40,8 +40,9 @@ type Config struct {
 	Self    transport.Peer
 	Lanes   int
 	Key     Key
-	Address string // where others can reach the process; "": it does not listen
-	Seed    uint64 // of the back-off's randomness
+	Address string        // where others can reach the process; "": it does not listen
+	Seed    uint64        // of the back-off's randomness
+	BackOff time.Duration // after the first failure with a peer; default MinBackOff, and tests have less
 }
 
 // A Machine has the direct lanes of one process. It is not safe for concurrent use.
@@ -109,6 +110,9 @@ type peer struct {
 
 // New returns a Machine without connections.
 func New(cfg Config) *Machine {
+	if cfg.BackOff == 0 {
+		cfg.BackOff = MinBackOff
+	}
 	return &Machine{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		pairs: map[pairKey]*pair{}, expected: map[Nonce]pairKey{}, keys: map[Key]int{}, open: map[uint64]pairKey{},
@@ -124,6 +128,14 @@ func (m *Machine) Open() int { return len(m.open) }
 
 // Expects reports whether any process that is expected to dial has the key.
 func (m *Machine) Expects(k Key) bool { return m.keys[k] > 0 }
+
+// Connected returns the open connection with a peer for a lane, if there is one.
+func (m *Machine) Connected(peer transport.Address, lane int) (id uint64, ok bool) {
+	if p := m.pairs[pairKey{peer, lane}]; p != nil && p.status == connected {
+		return p.id, true
+	}
+	return 0, false
+}
 
 // Want offers a peer a connection, because there are frames for it. It does nothing while
 // there is an agreement, or the peer's back-off has not passed.
@@ -317,10 +329,7 @@ func (m *Machine) failed(now time.Time, with transport.Peer) {
 	if now.Before(p.until) {
 		return
 	}
-	wait := MaxBackOff
-	if p.failures < 6 {
-		wait = min(wait, MinBackOff<<p.failures)
-	}
+	wait := min(MaxBackOff, m.cfg.BackOff<<min(p.failures, 6))
 	p.failures++
 	p.until = now.Add(wait - time.Duration(m.rng.Int64N(int64(wait/2))))
 }
