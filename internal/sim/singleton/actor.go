@@ -26,27 +26,30 @@ const (
 // An actor is a process: the control plane and the hosting of singletons that ship, over the
 // world's time, messages and membership.
 type actor struct {
-	run      *run
-	node     *sim.Node
-	self     transport.Peer
-	control  *control.Member
-	machine  machine
-	singles  *singlehost.Set
-	instance *singlehost.Instance
-	shard    shardhost.Shard
-	waiting  []func()      // what came while the process stood still
-	wakeAt   time.Duration // of the next tick of the control plane; 0: none is planned
-	exiting  bool          // no shard is taken any more
-	serves   bool          // processes without a table may come
-	found    singleton.Placement
-	links    map[transport.Address]*link
-	gone     map[transport.Address]bool // nothing comes from them any more
-	left     map[transport.Address]bool // they left in order
+	run       *run
+	node      *sim.Node
+	self      transport.Peer
+	control   *control.Member
+	machine   machine
+	singles   *singlehost.Set
+	instance  *singlehost.Instance
+	shard     shardhost.Shard
+	waiting   []func()      // what came while the process stood still
+	wakeAt    time.Duration // of the next tick of the control plane; 0: none is planned
+	storeless bool          // the store of leases cannot be reached
+	exiting   bool          // no shard is taken any more
+	serves    bool          // processes without a table may come
+	found     singleton.Placement
+	links     map[transport.Address]*link
+	gone      map[transport.Address]bool // nothing comes from them any more
+	left      map[transport.Address]bool // they left in order
 
 	// What follows is for the oracle.
 	active bool // from the beginning of OnActivate until the end of the stop hooks
 	life   int  // numbers instances, so that late timers of one do not end another
-	tasks  int  // that run
+	failed int  // the instance that has failed, and takes no turn any more
+	value  *value
+	tasks  int // that run
 }
 
 func newActor(r *run, n *sim.Node) *actor {

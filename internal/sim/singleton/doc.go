@@ -24,7 +24,8 @@
 //  4. no turn begins on an instance that is not active, no instance ends during a turn or
 //     beside its tasks; the invariants of the control plane, the managers and the shard;
 //  5. after the faults have ended, one instance runs, on the oldest member, and
-//     every proxy has found it, within two minutes.
+//     every process finds it, within two minutes; then its home leaves, and the next one
+//     has its state.
 //
 // To run ten thousand seeds, or to replay one with its trace:
 //

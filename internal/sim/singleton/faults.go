@@ -22,7 +22,7 @@ func (r faults) any() {
 			}
 		}
 	}
-	switch kind := r.random.IntN(12); kind {
+	switch kind := r.random.IntN(13); kind {
 	case 0, 1:
 		r.trace("fault: another node starts")
 		r.start()
@@ -47,7 +47,23 @@ func (r faults) any() {
 		r.trace("fault: nothing reaches %s for %v", n.Address.Name, d)
 		r.world.Lose(n, 1, r.random.Float64())
 		r.world.After(d, func() { r.world.Lose(n, 0, 0) })
+	case 12:
+		r.forsake(n)
 	}
+}
+
+// forsake cuts a process off until the others go on without it, and from the store at some
+// moment before or after.
+func (r faults) forsake(n *sim.Node) {
+	d, store := r.milliseconds(7000, 25_000), r.milliseconds(0, 14_000)
+	r.trace("fault: %s is cut off for %v, from the store after %v", n.Address.Name, d, store)
+	r.world.Lose(n, 1, 1)
+	a := r.actors[n.Address]
+	a.after(store, func() { a.storeless = !r.calm })
+	r.world.After(d, func() {
+		r.world.Lose(n, 0, 0)
+		a.storeless = false
+	})
 }
 
 // leave begins leaving; one in four does not wait for the handover, and exits with the instance.
@@ -62,6 +78,10 @@ func (r faults) leave(n *sim.Node) {
 		a.after(r.milliseconds(0, 2000), func() {
 			r.trace("%s exits with what it has", n.Address.Name)
 			a.loop(a.control.Exit)
+			if r.random.IntN(2) == 0 && !r.calm { // it does not learn that it was removed
+				r.world.Lose(n, 1, 0)
+				r.world.After(r.milliseconds(1000, 8000), func() { r.world.Lose(n, 0, 0) })
+			}
 		})
 	}
 	r.start()
@@ -105,5 +125,6 @@ func (r faults) heal() {
 	for _, n := range r.world.Running() {
 		r.world.Lose(n, 0, 0)
 		r.world.Thaw(n)
+		r.actors[n.Address].storeless = false
 	}
 }

@@ -65,7 +65,7 @@ func (h *home) Activate(life context.Context, e *region.Entity) error {
 		v.turns = binary.BigEndian.Uint64(e.State)
 		r.counts.Handed++
 	}
-	e.Value, e.State = v, nil
+	e.Value, e.State, h.value = v, nil, v
 	h.active = true
 	h.life++
 	r.counts.Started++
@@ -82,6 +82,7 @@ func (h *home) Activate(life context.Context, e *region.Entity) error {
 	if n := h.life; r.random.IntN(4) == 0 {
 		h.After(r.milliseconds(0, 5000), func() {
 			if h.life == n && h.active && !r.calm {
+				h.failed = n
 				h.instance.Fail(errDies.Error())
 			}
 		})
@@ -121,8 +122,8 @@ func (h *home) RunTask(life context.Context, _ singlehost.Task, ended func(error
 // turn runs a turn of the instance now and then, if it is here.
 func (h *home) turn() {
 	if e := h.shard.Begin(codegen.SingletonID); e != nil {
-		if !h.active || e.Value == nil {
-			h.run.fail("%s: a turn begins on an instance that is not active", h.self.Name)
+		if !h.active || e.Value == nil || h.failed == h.life {
+			h.run.fail("%s: a turn begins on an instance that is not active, or has failed", h.self.Name)
 			return
 		}
 		h.After(h.run.milliseconds(0, 30), func() {
@@ -169,6 +170,7 @@ func (h *home) Rest(entities []*region.Entity, why codegen.Passivation) {
 		}
 		if v, ok := e.Value.(*value); ok {
 			e.State = binary.BigEndian.AppendUint64(nil, v.turns)
+			h.run.rested = v.turns
 			e.Value = nil
 		}
 		h.end("stops: " + why.String())

@@ -94,7 +94,7 @@ func (q *requests) ask(within time.Duration, request func(time.Duration) (store.
 			}
 		})
 	}
-	lose := func() bool { return !r.calm && r.random.Float64() < r.plan.storeLoss }
+	lose := func() bool { return a.storeless || !r.calm && r.random.Float64() < r.plan.storeLoss }
 	finish(min(within, r.milliseconds(300, 1000)), store.Held{}, errLost)
 	if !lose() {
 		r.world.After(r.delay(), func() {

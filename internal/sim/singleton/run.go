@@ -84,6 +84,7 @@ type run struct {
 	hash   uint64
 	say    func(string)
 	counts Counts
+	rested uint64 // turns of the instance that has stopped last
 }
 
 // settleTime is the time in which all must be well after the last fault.
@@ -135,8 +136,12 @@ func (r *run) wait(d time.Duration) {
 func (r *run) end() Result {
 	faults{r}.heal()
 	began := r.world.Now()
-	well := r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || r.settled() })
-	res := Result{Err: r.err, Hash: r.world.Hash() ^ r.hash, Counts: r.counts, Settled: r.world.Now() - began}
+	well := r.settle(r.settled)
+	settled := r.world.Now() - began
+	if well {
+		well = r.handOver()
+	}
+	res := Result{Err: r.err, Hash: r.world.Hash() ^ r.hash, Counts: r.counts, Settled: settled}
 	if res.Err == nil && r.world.Err() != nil && r.plan.downing != membership.DowningAuto {
 		res.Err = r.world.Err()
 	}
@@ -144,6 +149,44 @@ func (r *run) end() Result {
 		res.Err = fmt.Errorf("not well %v after the last fault: %v", settleTime, r.order)
 	}
 	return res
+}
+
+// settle waits until all is well, and reports whether it is.
+func (r *run) settle(well func() bool) bool {
+	return r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || well() })
+}
+
+// handOver has the home leave when all is well: its state is not lost, unless the instance
+// dies of what began before. It reports whether all is well again.
+func (r *run) handOver() bool {
+	if len(r.world.Running()) < 2 {
+		r.start()
+		if !r.settle(func() bool { return len(r.world.Running()) > 1 && r.settled() }) {
+			return false
+		}
+	}
+	old := r.home()
+	r.trace("%s leaves when all is well", old.self.Name)
+	died := r.counts.Died
+	old.onLoop(old.control.Leave)
+	well := r.settle(func() bool { return old.over() && r.settled() })
+	if now := r.home(); well && r.err == nil && r.counts.Died == died && now.value.turns < r.rested {
+		r.fail("%s handed %d turns over, and %s knows of %d", old.self.Name, r.rested, now.self.Name, now.value.turns)
+	}
+	return well
+}
+
+// home is the only process that runs an instance; nil if there is none, or more than one.
+func (r *run) home() (home *actor) {
+	for _, n := range r.world.Running() {
+		if a := r.actors[n.Address]; a.active && a.mayRun() {
+			if home != nil {
+				return nil
+			}
+			home = a
+		}
+	}
+	return home
 }
 
 // settled reports whether all that run agree, one instance runs where it belongs,
@@ -160,15 +203,7 @@ func (r *run) settled() bool {
 		}
 		return false
 	}
-	var home *actor
-	for _, n := range nodes {
-		if a := r.actors[n.Address]; a.active && a.mayRun() {
-			if home != nil {
-				return false
-			}
-			home = a
-		}
-	}
+	home := r.home()
 	if home == nil || home.node.Address != oldest(home.node.View()) {
 		return false
 	}
