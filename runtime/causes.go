@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -100,7 +101,7 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.Text)
 	case wire.CodeCanceled:
 		return fmt.Errorf("%w: before its turn", context.Canceled)
-	case codeUnsent:
+	case calling.Unsent:
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeRefused:
 		return errors.New(res.Text)
@@ -108,7 +109,7 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: %s", errLargeCommit, res.Text)
 	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
-	case codeShed:
+	case calling.Shed:
 		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, buffered)
 	}
 	return nil
@@ -122,16 +123,6 @@ func noMethod(method string, has []string) string {
 // errLargeCommit is ErrTooLarge for the changes of a turn of a durable entity. The turn ran
 // under the call's command, so no earlier attempt of the call has been applied.
 var errLargeCommit = fmt.Errorf("%w for the store", ErrTooLarge)
-
-// Codes that only this process uses, never on the wire.
-const (
-	codeUnsent       wire.Code = pending.Lost + 1 + iota // it could not even be queued
-	codeUnrepeatable                                     // it was sent, and is too large to be sent again
-	codeClosed                                           // this process shuts down
-	codeShed                                             // it was dropped from a full buffer for younger calls
-	codeDenied                                           // the broker refuses the subject of its home
-	codeTurnedAway                                       // its home keeps no session with this process
-)
 
 // Remedies for refusals of the layers below.
 const (

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -46,13 +47,15 @@ func TestCausesOfAnswers(t *testing.T) {
 		{"results too large", pending.Result{Code: wire.CodeTooLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
 		{"results that do not encode", pending.Result{Code: wire.CodeNoResult, Text: "encode total: oops"}, ErrNoResult, Executed, "results do not encode: encode total: oops (the method has run: correct the results that it returns)"},
 		{"lost", pending.Result{Code: pending.Lost, Lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
-		{"not queued", pending.Result{Code: codeUnsent, Text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
+		{"not queued", pending.Result{Code: calling.Unsent, Text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
 		{"arguments too large", pending.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
-		{"shed", pending.Result{Code: codeShed}, ErrBufferFull, NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
+		{"shed", pending.Result{Code: calling.Shed}, ErrBufferFull, NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
 		{"a later code", pending.Result{Code: 999}, nil, Unknown, "answer of unknown code 999 (is the other side newer?)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := p.resultError(c, test.res)
+			_, said := calling.Answered(test.res.Code, nil)
+			require.Equal(t, test.outcome, Outcome(said))
+			err := p.resultError(c, test.res, Outcome(said))
 			outcome := test.outcome.String()
 			if test.outcome == Unknown {
 				outcome = "outcome unknown"
@@ -64,7 +67,7 @@ func TestCausesOfAnswers(t *testing.T) {
 			}
 		})
 	}
-	err := p.resultError(c, pending.Result{Code: wire.CodeCanceled})
+	err := p.resultError(c, pending.Result{Code: wire.CodeCanceled}, NotExecuted)
 	require.ErrorIs(t, err, context.Canceled) // the caller's own doing needs no remedy
 }
 

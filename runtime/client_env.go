@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -92,7 +93,7 @@ func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 // TurnedAway fails the calls that were sent to a member that keeps no session with this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.pending.CompleteSent(func(s pending.Session) bool { return s.Peer().Address == by },
-		pending.Result{Code: codeTurnedAway, Text: why.Error()})
+		pending.Result{Code: calling.TurnedAway, Text: why.Error()})
 }
 
 // SetWhy takes the reason why a type has no home.

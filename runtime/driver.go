@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/durable"
@@ -241,7 +242,7 @@ func (drv *driver) close() {
 		left, _ := p.Close(false)
 		drv.lost.count(&drv.counters, left)
 	}
-	drv.pending.CompleteAll(pending.Result{Code: codeClosed})
+	drv.pending.CompleteAll(pending.Result{Code: calling.Closed})
 }
 
 // minPayload is the smallest payload limit of the broker that a process accepts, in

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
@@ -115,17 +116,17 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 		c.Chain = shardhost.Chain(c.Links)
 	}
 	e, v := s.Deliver(&c.Call, time.Now(), nil)
-	switch v {
-	case region.Run:
+	switch calling.Delivered(v) {
+	case calling.Run:
 		return s.begin(ctx, up, e, method)
-	case region.Moved, region.Forward, region.Shed:
+	case calling.Encode:
 		return codegen.Turn{}, nil
-	case region.Overloaded:
+	case calling.Refuse:
 		drv.counters.add(callRefused)
+		if v == region.Circular {
+			return codegen.Turn{}, p.fail(r, method, NotExecuted, circular((*shardEnv)(s).Why(&c.Call, v)))
+		}
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
-	case region.Circular:
-		drv.counters.add(callRefused)
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular((*shardEnv)(s).Why(&c.Call, v)))
 	}
 	up.yieldLane()
 	limit, stop := p.limit(ctx, r)
@@ -332,7 +333,7 @@ func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 	}
 	if drv.closed() { // a call that is entered after the end gets no answer
-		drv.pending.Complete(id, pending.Result{Code: codeClosed})
+		drv.pending.Complete(id, pending.Result{Code: calling.Closed})
 	}
 	e := p.envelope(c, wire.TypeCall)
 	e.ID, e.Timeout = id, left
@@ -358,24 +359,28 @@ func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id
 //
 //go:noinline
 func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadline, answered bool, try int) (again bool, err error) {
-	drv := p.kind.driver
-	if res := *w.Result(); answered && res.Code != pending.Expired && res.Code != codeClosed {
+	drv, res := p.kind.driver, *w.Result()
+	step, outcome := calling.Withdraw, calling.Unknown
+	if answered {
+		step, outcome = calling.Answered(res.Code, c.sent())
+	}
+	if step != calling.Withdraw {
 		limit.Seen(w.Over(), drv.lease.Base())
 		drv.pending.Free(w, c.Ref.Hash)
-		if c.sendsAgain(res.Code) {
-			if res.Code == wire.CodeInDoubt {
-				c.Command.doubt = res.Text
-			}
-			drv.counters.add(callRetried)
-			if limit.Sleep(retryPause(try)) {
-				return true, nil
-			}
-			if err := c.Context.Err(); err != nil {
-				return false, p.fail(c.Ref, c.Method, NotExecuted, c.why(err, errMoving))
-			}
-			return false, p.fail(c.Ref, c.Method, NotExecuted, c.why(context.DeadlineExceeded, errMoving))
+		if step == calling.Return {
+			return false, p.resultError(c, res, Outcome(outcome))
 		}
-		return false, p.resultError(c, res)
+		if res.Code == wire.CodeInDoubt {
+			c.Command.doubt = res.Text
+		}
+		drv.counters.add(callRetried)
+		if limit.Sleep(calling.Pause(try)) {
+			return true, nil
+		}
+		if err := c.Context.Err(); err != nil {
+			return false, p.fail(c.Ref, c.Method, Outcome(outcome), c.why(err, errMoving))
+		}
+		return false, p.fail(c.Ref, c.Method, Outcome(outcome), c.why(context.DeadlineExceeded, errMoving))
 	}
 	if !answered {
 		drv.pending.Coalescer.GaveUp()
@@ -387,38 +392,33 @@ func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Dea
 	} else if c.Context.Err() != nil {
 		err = c.Context.Err()
 	}
-	outcome, why := p.giveUp(c, w, id)
+	how, why := p.giveUp(c, w, id)
 	drv.pending.Free(w, c.Ref.Hash)
-	return false, p.fail(c.Ref, c.Method, outcome, c.why(err, why))
+	return false, p.fail(c.Ref, c.Method, Outcome(calling.Withdrawn(how)), c.why(err, why))
 }
 
-// retryPause is the pause between two attempts of a call whose shard is moving.
-func retryPause(try int) time.Duration {
-	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
-}
-
-// giveUp withdraws a call whose time is over, if that is still possible, and returns
-// whether it ran.
-func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
+// giveUp withdraws a call whose time is over, if that is still possible, and returns how far
+// it had come and what it waited for.
+func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (dataplane.Withdrawal, error) {
 	drv, r := p.kind.driver, p.route(c)
 	how, on := drv.data.Withdraw(&r.Route, w, id, c.Ref.ID)
 	switch how {
 	case dataplane.Unsent:
 		if p.kind.desc.Singleton {
-			return NotExecuted, r.noInstance(time.Now())
+			return how, r.noInstance(time.Now())
 		}
 		if n := drv.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
-			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
+			return how, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
 		}
-		return NotExecuted, r.waitsFor(time.Now())
+		return how, r.waitsFor(time.Now())
 	case dataplane.Queued:
-		return NotExecuted, errBusy
+		return how, errBusy
 	case dataplane.Undelivered:
-		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
+		return how, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
 	case dataplane.BegunHere:
-		return Unknown, errNoAnswer
+		return how, errNoAnswer
 	}
-	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
+	return how, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
 }
 
 // tellNear begins the turn of a tell without the shard's lock, and gives it to a
@@ -446,8 +446,8 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	return true, p.kind.driver.runner(s.ID.Shard).offer(s, e, c)
 }
 
-// resultError is the error for an answer without results.
-func (p invoker) resultError(c *outCall, res pending.Result) error {
+// resultError is the error for an answer without results, of a call with that outcome.
+func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) error {
 	kind := p.kind.desc.Name
 	switch res.Code {
 	case wire.CodeMethodError:
@@ -455,27 +455,27 @@ func (p invoker) resultError(c *outCall, res pending.Result) error {
 	case wire.CodePanic:
 		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true}
 	case wire.CodeIntercepted:
-		return p.fail(c.Ref, c.Method, NotExecuted, &refused{res.Text, codegen.Causes(p.kind.errors(), res.Payload)})
+		return p.fail(c.Ref, c.Method, outcome, &refused{res.Text, codegen.Causes(p.kind.errors(), res.Payload)})
 	case wire.CodeTooLarge:
-		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
 	case wire.CodeNoResult:
-		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.Text)))
-	case codeUnrepeatable:
-		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
-	case codeTurnedAway:
-		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s", ErrOverloaded, res.Text))
-	case codeDenied:
-		return p.fail(c.Ref, c.Method, Unknown, errors.New(res.Text))
+		return p.fail(c.Ref, c.Method, outcome, noResult(errors.New(res.Text)))
+	case calling.Unrepeatable:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
+	case calling.TurnedAway:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s", ErrOverloaded, res.Text))
+	case calling.Denied:
+		return p.fail(c.Ref, c.Method, outcome, errors.New(res.Text))
 	case pending.Lost:
 		if res.Text != "" {
-			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
+			return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
 		}
-		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
 	}
 	if cause := notRun(kind, res, *p.kind.driver.cfg.SingletonBuffer); cause != nil {
-		return p.fail(c.Ref, c.Method, NotExecuted, cause)
+		return p.fail(c.Ref, c.Method, outcome, cause)
 	}
-	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
+	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
 
 // newCommand gives a call the next command number.

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/pending"
-	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
@@ -20,21 +19,12 @@ type outCall struct {
 	Command *sentCommand // of a durable type; nil otherwise
 }
 
-// sendsAgain reports whether an answer makes the caller send the call again, because it
-// did not run there. A call with a command may be sent again although it may have run.
-func (c *outCall) sendsAgain(code wire.Code) bool {
-	switch code {
-	case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
-		return true
-	case pending.Lost, wire.CodeInDoubt:
-		if c.Command != nil {
-			c.Command.unsure = true
-			return true
-		}
-	case wire.CodeOverloaded:
-		return c.Command != nil && c.Command.unsure
+// sent is the command as package calling has it; nil for none.
+func (c *outCall) sent() *calling.Command {
+	if c.Command == nil {
+		return nil
 	}
-	return false
+	return &c.Command.sent
 }
 
 // CommandID makes all calls of a reference to an entity of a durable type one command: the
@@ -58,7 +48,7 @@ func CommandID(key string) CallOption {
 type sentCommand struct {
 	id     durablehost.ID
 	number uint64 // of this process's commands; 0: it is part of another's command
-	unsure bool   // an earlier try may have run
+	sent   calling.Command
 	tried  bool
 	doubt  string // why it is not known; "" if nobody said
 }
@@ -86,9 +76,15 @@ func (s *sentCommand) end(from *durablehost.Source, err error) error {
 	if s.number != 0 {
 		from.End(s.number)
 	}
+	if err == nil {
+		return nil
+	}
 	var failed *CallError
-	if s.unsure && errors.As(err, &failed) && failed.Outcome == NotExecuted && !errors.Is(err, errLargeCommit) {
-		failed.Outcome = Unknown
+	if !errors.As(err, &failed) {
+		return err
+	}
+	if o := Outcome(s.sent.Final(calling.Outcome(failed.Outcome), errors.Is(err, errLargeCommit))); o != failed.Outcome {
+		failed.Outcome = o
 		failed.Err = fmt.Errorf("%w (an earlier attempt may have run: ask the entity before calling again)", failed.Err)
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -109,7 +110,7 @@ func (h *peerHost) Oversize(p *peers.Session, o *call.Oversize) {
 		}
 		code := wire.CodeUnsendable
 		if !o.NotExecuted {
-			code = codeUnrepeatable
+			code = calling.Unrepeatable
 		}
 		drv.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
 	case wire.TypeTell:
@@ -153,7 +154,7 @@ func (h *peerHost) denied(lane int, to transport.Address, why string) {
 	h.driver.pending.CompleteSent(func(s pending.Session) bool {
 		p, ok := s.(*peers.Session)
 		return ok && p.Lane() == lane && (to.IsZero() || p.Peer().Address == to)
-	}, pending.Result{Code: codeDenied, Text: why})
+	}, pending.Result{Code: calling.Denied, Text: why})
 }
 
 // peerLeft ends the sessions with a member that left in order, when it has had time to say

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -234,7 +235,7 @@ func (v *routeEnv) Held(shed []call.Outgoing) {
 	for i := range shed {
 		drv.counters.add(callShed)
 		if e := &shed[i].Envelope; e.ID != 0 {
-			drv.pending.Complete(e.ID, pending.Result{Code: codeShed})
+			drv.pending.Complete(e.ID, pending.Result{Code: calling.Shed})
 		} else {
 			drv.lost.lose(&drv.counters, NotExecuted)
 		}
@@ -250,7 +251,7 @@ func (v *routeEnv) Expired() { v.kind.driver.counters.add(callExpired) }
 
 // Unsent answers a call that could not be appended.
 func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
-	drv, code := v.kind.driver, codeUnsent
+	drv, code := v.kind.driver, calling.Unsent
 	if errors.Is(err, call.ErrTooLarge) {
 		code = wire.CodeUnsendable
 	}

@@ -29,6 +29,7 @@ shardtest runtime/health
 runtime
 internal/control
 internal/singlehost internal/remembering
+internal/calling
 internal/dataplane
 internal/peers
 internal/await internal/runner

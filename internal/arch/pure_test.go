@@ -20,6 +20,7 @@ import (
 // simulated run replay.
 var pure = []string{
 	"internal/control",
+	"internal/calling",
 	"internal/dataplane",
 	"internal/pending",
 	"internal/routing",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/region"
@@ -231,8 +232,8 @@ func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[
 	e := entity(id, i)
 	thread := fmt.Sprintf("probe.%s#%d", p.name, p.self.Incarnation)
 	waiting[thread+" → "+e] = p
-	p.call(id, e, payload(thread, e, try), nil, w.now.Add(callTimeout), func(o outcome) {
-		if o == executed {
+	p.call(id, e, payload(thread, e, try), nil, w.now.Add(callTimeout), func(o calling.Outcome) {
+		if o == calling.Executed {
 			delete(waiting, thread+" → "+e)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -63,26 +64,13 @@ func (t *thread) next() {
 		return
 	}
 	t.busy = true
-	p.call(id, e, pl, nil, p.w.now.Add(p.w.timeout()), func(o outcome) {
+	p.call(id, e, pl, nil, p.w.now.Add(p.w.timeout()), func(o calling.Outcome) {
 		t.busy = false
-		if o != executed {
+		if o != calling.Executed {
 			pause += 5 * time.Millisecond
 		}
 		p.after(pause, t.next)
 	})
-}
-
-// An outcome is what a caller is told of its call.
-type outcome uint8
-
-const (
-	executed outcome = iota + 1
-	notExecuted
-	unknown
-)
-
-func (o outcome) String() string {
-	return [...]string{"none", "executed", "not executed", "unknown"}[o]
 }
 
 // An operation is a call until its outcome is known.
@@ -93,11 +81,11 @@ type operation struct {
 	payload string
 	up      []byte // the turns that wait for it
 	over    time.Time
-	done    func(outcome)
+	done    func(calling.Outcome)
 }
 
 // call runs a local call on the entity, or sends one.
-func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(outcome)) {
+func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(calling.Outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
 	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].Entered(near, near.Enter()) {
 		op.turn(p.shards[id], near) // as a reference does that has met the entity, whatever the route
@@ -141,66 +129,63 @@ func (op *operation) wait(s *hosted) {
 	}
 	entity, v := s.Deliver(&c.Call, p.w.now, nil)
 	s.delivered(c, v)
-	switch v {
-	case region.Run:
+	switch calling.Delivered(v) {
+	case calling.Run:
 		op.turn(s, entity)
-	case region.Queued:
+	case calling.Wait:
 		p.after(op.over.Sub(p.w.now), func() {
 			if ended {
 				return
 			}
 			if s.Withdraw(&c.Call) {
 				delete(s.queued, c)
-				op.end(notExecuted)
+				op.end(calling.NotExecuted)
 			} // else it was granted at the same time
 		})
-	case region.Moved, region.Forward, region.Shed:
+	case calling.Encode:
 		op.encoded(0)
-	case region.Overloaded:
-		op.end(notExecuted)
-	case region.Circular:
-		p.w.fail("%s: local %s is %v", p.name, op.payload, v)
+	case calling.Refuse:
+		if v == region.Circular {
+			p.w.fail("%s: local %s is %v", p.name, op.payload, v)
+		}
+		op.end(calling.NotExecuted)
 	}
 }
 
 func (op *operation) turn(s *hosted, e *region.Entity) {
 	s.run(e, op.payload, op.up, op.over, func(ran bool) {
 		if ran {
-			op.end(executed)
+			op.end(calling.Executed)
 		} else {
-			op.end(notExecuted)
+			op.end(calling.NotExecuted)
 		}
 	})
 }
 
-func (op *operation) end(o outcome) {
+func (op *operation) end(o calling.Outcome) {
 	op.process.w.log("%s: %s: %v", op.process.name, op.payload, o)
 	op.process.w.oracle.outcome(op, o)
 	op.done(o)
 }
 
-// encoded sends a call, again and again until it ran or its time is over, as Do
-// of package shard does.
+// encoded sends a call, again and again as package calling decides.
 func (op *operation) encoded(try int) {
 	p := op.process
 	if !p.w.now.Before(op.over) {
-		op.end(notExecuted)
+		op.end(calling.NotExecuted)
 		return
 	}
 	id := p.await(op.over, func(c *pending.Call, r pending.Result) {
-		switch r.Code {
-		case pending.Expired:
-			op.end(op.withdrawn(c))
-		case pending.Lost:
-			op.end(unknown)
-		case wire.CodeOK:
-			op.end(executed)
-		case wire.CodeOverloaded, wire.CodeExpired:
-			op.end(notExecuted)
-		default:
+		switch step, outcome := calling.Answered(r.Code, nil); step {
+		case calling.Withdraw:
+			p.w.log("%s: call %s timed out", p.name, op.payload)
+			how, _ := p.data.Withdraw(&p.routes[op.id].Route, c, c.Caller.(*ask).id, op.entity)
+			op.end(calling.Withdrawn(how))
+		case calling.SendAgain:
 			p.w.log("%s: call %s again, code %d", p.name, op.payload, r.Code)
-			pause := min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
-			p.after(min(pause, op.over.Sub(p.w.now)), func() { op.encoded(try + 1) })
+			p.after(min(calling.Pause(try), op.over.Sub(p.w.now)), func() { op.encoded(try + 1) })
+		case calling.Return:
+			op.end(outcome)
 		}
 	})
 	p.routes[op.id].pass(&wire.Envelope{
@@ -208,18 +193,6 @@ func (op *operation) encoded(try int) {
 		Entity: []byte(op.entity), Payload: []byte(op.payload), Chain: op.up,
 		Timeout: uint64(op.over.Sub(p.w.now).Microseconds()),
 	})
-}
-
-// withdrawn takes a call back whose time is over, as far as that can be done, and reports
-// whether it ran.
-func (op *operation) withdrawn(c *pending.Call) outcome {
-	p := op.process
-	p.w.log("%s: call %s timed out", p.name, op.payload)
-	how, _ := p.data.Withdraw(&p.routes[op.id].Route, c, c.Caller.(*ask).id, op.entity)
-	if how.MayHaveRun() {
-		return unknown
-	}
-	return notExecuted
 }
 
 // turn runs an encoded call.
@@ -276,7 +249,7 @@ func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time
 			if !over.IsZero() && over.Before(limit) {
 				limit = over
 			}
-			p.call(id, to, nested, links, limit, func(outcome) { ended() })
+			p.call(id, to, nested, links, limit, func(calling.Outcome) { ended() })
 		})
 		return
 	}

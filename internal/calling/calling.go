@@ -1,0 +1,126 @@
+package calling
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// An Outcome is what is known of a call that has ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Unknown     Outcome = iota // it may have run, at most once
+	NotExecuted                // it did not run and will not
+	Executed                   // it ran to its end
+)
+
+// String names the outcome.
+func (o Outcome) String() string { return [...]string{"unknown", "not executed", "executed"}[o] }
+
+// Codes that only the caller's process uses, never on the wire.
+const (
+	Unsent       wire.Code = pending.Lost + 1 + iota // it could not even be queued
+	Unrepeatable                                     // it was sent, and is too large to be sent again
+	Closed                                           // the process shuts down
+	Shed                                             // it was dropped from a full buffer for younger calls
+	Denied                                           // the broker refuses the subject of its home
+	TurnedAway                                       // its home keeps no session with this process
+)
+
+// A Step is what the caller does next.
+type Step uint8
+
+// The steps.
+const (
+	Return    Step = iota // tell the caller the Outcome
+	SendAgain             // after Pause, if the call's time lasts that long; else it was NotExecuted
+	Withdraw              // the call's time is over: take it back, then Withdrawn has the outcome
+)
+
+// A Command is what the caller of a durable entity keeps of a call's attempts: the entity
+// carries a command out once, however often it is sent.
+type Command struct {
+	Unsure bool // an attempt may have run
+}
+
+// Answered decides what the answer to an attempt means. c is the call's command; nil for an
+// entity that is not durable.
+func Answered(code wire.Code, c *Command) (Step, Outcome) {
+	switch code {
+	case pending.Expired, Closed:
+		return Withdraw, Unknown
+	case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
+		return SendAgain, NotExecuted
+	case pending.Lost, wire.CodeInDoubt:
+		if c != nil {
+			c.Unsure = true
+			return SendAgain, NotExecuted
+		}
+		return Return, Unknown
+	case wire.CodeOverloaded:
+		if c != nil && c.Unsure {
+			return SendAgain, NotExecuted
+		}
+		return Return, NotExecuted
+	case wire.CodeCircular, wire.CodeUnknownKind, wire.CodeNoMethod, wire.CodeForbidden, wire.CodeBadArgs, wire.CodeActivation,
+		wire.CodeExpired, wire.CodeCanceled, wire.CodeRefused, wire.CodeCommitLarge, wire.CodeUnsendable, wire.CodeIntercepted,
+		Unsent, Shed:
+		return Return, NotExecuted
+	}
+	if code.Executed() {
+		return Return, Executed
+	}
+	return Return, Unknown // Unrepeatable, Denied, TurnedAway, and codes of later releases
+}
+
+// Pause is the pause before the attempt after the one of that number, from 0.
+func Pause(try int) time.Duration {
+	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
+}
+
+// Withdrawn is the outcome of a call that was withdrawn.
+func Withdrawn(how dataplane.Withdrawal) Outcome {
+	if how.MayHaveRun() {
+		return Unknown
+	}
+	return NotExecuted
+}
+
+// Final is the outcome of a call whose last attempt has the given one: if an earlier attempt
+// may have run, an attempt that did not run says nothing of the call. settled reports
+// whether the last attempt was refused in a way that proves that none was applied.
+func (c *Command) Final(last Outcome, settled bool) Outcome {
+	if c.Unsure && last == NotExecuted && !settled {
+		return Unknown
+	}
+	return last
+}
+
+// A Local is what a caller does whose entity's shard is at its process.
+type Local uint8
+
+// The ways to go on.
+const (
+	Run    Local = iota // the turn has begun, on the caller's goroutine
+	Wait                // for the turn
+	Encode              // the shard is leaving, or full of what moves: send the call
+	Refuse              // NotExecuted
+)
+
+// Delivered decides how a local caller goes on after the shard's verdict.
+func Delivered(v region.Verdict) Local {
+	switch v {
+	case region.Run:
+		return Run
+	case region.Queued:
+		return Wait
+	case region.Moved, region.Forward, region.Shed:
+		return Encode
+	}
+	return Refuse
+}
