@@ -43,6 +43,8 @@ type driver struct {
 	log      *slog.Logger
 	ctl      controlPlane
 	counters counters
+	refusals refusalCounts
+	meters   meters
 	lease    turnlease.Lease
 	memory   *remembering.Memory // a node's
 
@@ -372,9 +374,15 @@ func (drv *driver) pause(try int) error {
 	return nil
 }
 
+// refused counts a call that was refused with a code.
+func (drv *driver) refused(code wire.Code) {
+	drv.counters.add(callRefused)
+	drv.refusals.note(code)
+}
+
 // answerCode answers a call that was accepted and then could not run.
 func (drv *driver) answerCode(c *inCall, code wire.Code, text string) {
-	drv.counters.add(callRefused)
+	drv.refused(code)
 	if c.ID == 0 {
 		drv.counters.add(tellLost)
 		return

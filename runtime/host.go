@@ -33,11 +33,13 @@ type host struct {
 
 	stopped atomic.Bool  // StopHosting: the type's shards go elsewhere
 	active  atomic.Int64 // approximate number of active entities
+	tally   tally
 	resting atomic.Int64 // entities whose stop hooks the passivator is running
 }
 
 func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
 	h := &host{driver: drv, kind: k, desc: desc, settings: settings}
+	h.tally.refusals, h.tally.meters, h.tally.kind = &drv.refusals, &drv.meters, desc.Name
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
@@ -55,6 +57,7 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	cfg := &shardhost.Config{
 		Kind: k.name, Self: drv.self.Address, CallTimeout: drv.cfg.CallTimeout, HandoffTimeout: drv.cfg.HandoffTimeout,
 		Drops: settings.handoff.DropState, Settles: !desc.Singleton,
+		Watch: &h.tally,
 	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {

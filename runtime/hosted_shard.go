@@ -365,6 +365,8 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	if err != nil {
 		s.host.passivationFailed(e, why, err)
 	}
+	s.host.tally.passivations[why].Add(1)
+	s.host.tally.bytes.Add(uint64(len(state)))
 	if s.durable != nil {
 		state = s.durable.retire(e, why, state, err)
 	}
@@ -414,6 +416,7 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 		}
 	}
 	e.Value, e.State, e.Why = value, unknown, codegen.Reactivated
+	h.tally.activations[why].Add(1)
 	h.woke()
 	return nil
 }

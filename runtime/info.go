@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -71,6 +72,10 @@ type Info struct {
 	Kind, ID, Method string
 	// Tell: the caller does not wait for an answer.
 	Tell bool
+	// Arrived is when the call came to the process that hosts the entity. From then on it waited
+	// for its turn, also while its shard was not open. It is zero where no interceptor of the
+	// host asks.
+	Arrived time.Time
 
 	headers []wire.Header
 }

@@ -122,10 +122,11 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	case calling.Encode:
 		return codegen.Turn{}, nil
 	case calling.Refuse:
-		drv.counters.add(callRefused)
 		if v == region.Circular {
+			drv.refused(wire.CodeCircular)
 			return codegen.Turn{}, p.fail(r, method, NotExecuted, circular((*shardEnv)(s).Why(&c.Call, v)))
 		}
+		drv.refused(wire.CodeOverloaded)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
 	}
 	up.yieldLane()

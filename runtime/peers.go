@@ -281,12 +281,14 @@ func (v *dataEnv) Forgive(a transport.Address) { v.peers.Forgive(a) }
 var dataReasons = [...]reason{
 	dataplane.Ignored: frameIgnored,
 	dataplane.NoPeer:  dropNoPeer,
-	dataplane.Refused: callRefused,
 	dataplane.Retried: callRetried,
 }
 
 // Count counts an event.
 func (v *dataEnv) Count(e dataplane.Event) { v.counters.add(dataReasons[e]) }
+
+// Refused counts a call that was not taken.
+func (v *dataEnv) Refused(code wire.Code) { (*driver)(v).refused(code) }
 
 // Lost counts a lost tell.
 func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) {

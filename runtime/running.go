@@ -35,6 +35,7 @@ type inCall struct {
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
+	arrived  time.Time                   // at this process; of its own tells up to await.Sweep earlier, unless the type has interceptors
 
 	// here is set for a call to a durable entity whose turn runs on its caller's goroutine.
 	here *calledHere
@@ -128,7 +129,7 @@ func newInCall(drv *driver, from transport.Peer, e *wire.Envelope, lane int, at 
 // belongs to this process.
 func (c *inCall) fill(drv *driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
 	c.Fill(from, e, int64(at.Sub(drv.lease.Base())))
-	c.Driver, c.lane = c, lane
+	c.Driver, c.lane, c.arrived = c, lane, at
 }
 
 func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
@@ -383,6 +384,7 @@ func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", Er
 func (c *inCall) within(s *hostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
 	t, run := &r.turn, false
 	info := t.info()
+	info.Arrived = c.arrived
 	refusal := c.asked(s, t, info, func(ctx context.Context) error {
 		switch {
 		case run:
@@ -410,7 +412,7 @@ func (c *inCall) within(s *hostedShard, r *encodedTurn, e *region.Entity, method
 	if refusal == nil {
 		refusal = errNoNext
 	}
-	s.driver().counters.add(callRefused)
+	s.driver().refused(wire.CodeIntercepted)
 	if d := durableOf(t); d != nil {
 		for _, tell := range d.tells.take() { // of interceptors; there is no commit that they could be part of
 			tell.send()

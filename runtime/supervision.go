@@ -77,6 +77,7 @@ func endWith(ctx context.Context, what string, after uint32) error {
 // otherwise until it is activated again. The caller has the entity's turn.
 func (s *hostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
+		s.host.tally.passivations[codegen.Forgotten].Add(1)
 		if err := s.host.stopHook(e, codegen.Forgotten); err != nil {
 			drv := s.driver()
 			drv.seldom.error(drv.log, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)

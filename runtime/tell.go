@@ -42,7 +42,7 @@ func (r *turnRunner) offer(s *hostedShard, e *region.Entity, c *outCall) error {
 		return nil
 	}
 	s.endTurn(e)
-	s.driver().counters.add(callRefused)
+	s.driver().refused(wire.CodeOverloaded)
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
@@ -71,6 +71,9 @@ func (r *turnRunner) enqueue(s *hostedShard, e *wire.Envelope, current func() bo
 	drv := s.driver()
 	c := r.told.take()
 	args, at := append(c.Args, e.Payload...), drv.lately()
+	if len(s.host.settings.intercept) > 0 {
+		at = time.Now() // for Info.Arrived
+	}
 	c.fill(drv, drv.self, e, s.lane, at)
 	c.Args, c.told = args, true
 	entity, v := s.Deliver(&c.Call, at, current)
@@ -78,7 +81,7 @@ func (r *turnRunner) enqueue(s *hostedShard, e *wire.Envelope, current func() bo
 	case region.Overloaded:
 		full := s.noRoom(&c.Call.Call)
 		r.told.giveBack(c)
-		drv.counters.add(callRefused)
+		drv.refused(wire.CodeOverloaded)
 		return true, &overload{cause: full}
 	case region.Moved:
 		r.told.giveBack(c)

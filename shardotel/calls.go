@@ -44,37 +44,38 @@ func (t *Telemetry) Caller() shard.Interceptor {
 			span.AddEvent("the trace is not passed on", trace.WithAttributes(attribute.String("reason", lost.Error())))
 		}
 		err := next(ctx)
-		t.end(ctx, t.caller, span, call, begin, err, shard.OutcomeOf(err).String())
+		t.record(ctx, t.caller, span, call, time.Since(begin), err, shard.OutcomeOf(err).String())
+		span.End()
 		return err
 	}
 }
 
 // Host returns the interceptor of a hosted type (shard.Intercept). It opens a span of kind server,
-// or consumer for a tell, around each turn, as a child of the caller's span, and records
-// rpc.server.call.duration. The span of a call from the gateway also names its caller.
+// or consumer for a tell, as a child of the caller's span: from the call's arrival at the host to
+// the moment when its answer may leave. The span of a call from the gateway also names its caller.
+// Its children are the spans "queue", in which the call waited for its turn, "turn", whose children
+// are the calls that the method makes, and of a durable type "commit", in which the answer waits for
+// the store.
+//
+// It records rpc.server.call.duration, which is that of the turn, shardgen.call.queue.duration, and
+// shardgen.call.commit.duration.
 func (t *Telemetry) Host() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
-		kind := trace.SpanKindServer
-		if call.Tell {
-			kind = trace.SpanKindConsumer
-		}
 		headers := carrier{}
 		for key, value := range call.Headers() {
 			headers[key] = value
 		}
 		begin := time.Now()
-		ctx = t.propagator.Extract(ctx, headers)
-		ctx, span := t.tracer.Start(ctx, call.Kind+"/"+call.Method, trace.WithSpanKind(kind),
-			trace.WithAttributes(append(ofSpan(call), keyCaller.String(call.From.String()))...))
-		err := next(ctx)
-		t.end(ctx, t.host, span, call, begin, err, "")
+		v := t.visit(t.propagator.Extract(ctx, headers), call, begin)
+		err := next(v.within)
+		v.ended(begin, err)
 		return err
 	}
 }
 
-// end records how a call ended. An error that is none of the runtime's is the entity's. Status is the
-// outcome as the caller knows it; hosts leave it empty.
-func (t *Telemetry) end(ctx context.Context, durations metric.Float64Histogram, span trace.Span, call shard.Info, begin time.Time, err error, status string) {
+// record records how a call ended that took so long. An error that is none of the runtime's is the
+// entity's. Status is the outcome as the caller knows it; hosts leave it empty.
+func (t *Telemetry) record(ctx context.Context, durations metric.Float64Histogram, span trace.Span, call shard.Info, took time.Duration, err error, status string) {
 	e := ending{kind: call.Kind, method: call.Method, status: status, tell: call.Tell}
 	if err != nil {
 		e.problem = typeOf(err)
@@ -83,11 +84,10 @@ func (t *Telemetry) end(ctx context.Context, durations metric.Float64Histogram, 
 	if errors.Is(err, shard.ErrNoMethod) {
 		e.method = otherMethod // it may be any text
 	}
-	durations.Record(ctx, time.Since(begin).Seconds(), t.labels(e))
+	durations.Record(ctx, took.Seconds(), t.labels(e))
 	if span.IsRecording() {
 		span.SetAttributes(e.attributes()...)
 	}
-	span.End()
 }
 
 // An ending is what the labels of a call's metrics are made of.

@@ -10,9 +10,8 @@
 // [Telemetry.Caller] is for each process that calls, a node or a [shard.Conn], and
 // [Telemetry.Host] for each hosted type. Either works without the other. The trace of a call goes
 // with it in the headers traceparent, tracestate and baggage, near and far, in tells and through
-// the gateway; a method that makes calls with its own context continues the trace. Of the time
-// between the beginnings of a caller's span and its host's, a call was on its way or waited
-// for its turn, and after the end of the host's span a durable turn waits for its commit.
+// the gateway; a method that makes calls with its own context continues the trace. The span of a call
+// at its host has children for its wait in the queue, its turn, and the commit of a durable type.
 //
 // Interceptors cost: with them calls within one process are encoded and run on another
 // goroutine. docs/costs.md has figures. Types without [Telemetry.Host], and processes without

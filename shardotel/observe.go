@@ -2,6 +2,7 @@ package shardotel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -18,9 +19,15 @@ type Process interface {
 
 // Labels of the metrics of a process.
 const (
-	keyReason = attribute.Key("shardgen.reason")
-	keyStatus = attribute.Key("shardgen.status")
-	keyState  = attribute.Key("shardgen.state")
+	keyReason      = attribute.Key("shardgen.reason")
+	keyStatus      = attribute.Key("shardgen.status")
+	keyState       = attribute.Key("shardgen.state")
+	keyEvidence    = attribute.Key("shardgen.evidence")
+	keyActivation  = attribute.Key("shardgen.activation")
+	keyPassivation = attribute.Key("shardgen.passivation")
+	keyMove        = attribute.Key("shardgen.move.outcome")
+	keyMessage     = attribute.Key("shardgen.message")
+	keyDirection   = attribute.Key("network.io.direction")
 )
 
 // Observe reports the state of a process at each collection of metrics, until stop:
@@ -28,51 +35,70 @@ const (
 //   - shardgen.process.live and shardgen.process.ready, each 1 or 0: [shard.Health]
 //   - shardgen.events by shardgen.reason: the process's Counters, such as "buffered", "forwarded",
 //     "retried", "refused", "tell lost" and "shards moved"
-//   - of a node also shardgen.members by shardgen.status, and shardgen.members.unreachable, as it
-//     sees the cluster
-//   - and of each type that it hosts, with the label shardgen.type: shardgen.shards by
-//     shardgen.state, shardgen.entities, shardgen.entities.active, and shardgen.calls.waiting
-//     for shards to open
+//   - of a node also its members as it sees them, its messages of the membership, its Load,
+//     which has shards, entities, calls that wait and moves by type, and from its Measure the
+//     durations of appends to the store and of the pauses of moves, and the sizes of batches
 //
-// A collection visits each entity of the process, which takes some milliseconds for 100,000 of
-// them. Observe fails if the meter refuses an instrument.
+// docs/guide/metrics.md has all names and labels. A collection visits each entity of the process,
+// which takes some milliseconds for 100,000 of them. Observe fails if the meter refuses an
+// instrument.
 func (t *Telemetry) Observe(p Process) (stop func() error, err error) {
+	m := &maker{meter: t.meter}
 	o := &observer{process: p}
 	o.node, _ = p.(*shard.Node)
-	gauge := func(name, unit, about string) metric.Int64Observable {
-		g, problem := t.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
-		if problem != nil && err == nil {
-			err = fmt.Errorf("shardotel: instrument %s: %w", name, problem)
-		}
-		return g
-	}
-	o.live = gauge("shardgen.process.live", "", "1 while the process may go on.")
-	o.ready = gauge("shardgen.process.ready", "", "1 while the process is a full member, or a member serves it.")
-	all := []metric.Observable{o.live, o.ready}
-	counter, problem := t.meter.Int64ObservableCounter("shardgen.events", metric.WithUnit("{event}"),
-		metric.WithDescription("What the process counts, by reason: calls that did not take the direct way, lost tells, moves, passivations."))
-	if problem != nil {
-		return nil, fmt.Errorf("shardotel: instrument shardgen.events: %w", problem)
-	}
-	o.events = counter
-	all = append(all, counter)
+	o.live = m.gauge("shardgen.process.live", "", "1 while the process may go on.")
+	o.ready = m.gauge("shardgen.process.ready", "", "1 while the process is a full member, or a member serves it.")
+	o.events = m.counter("shardgen.events", "{event}",
+		"What the process counts, by reason: calls that did not take the direct way, lost tells, moves, passivations.")
 	if o.node != nil {
-		o.members = gauge("shardgen.members", "{member}", "Members of the cluster as this node sees them.")
-		o.unreachable = gauge("shardgen.members.unreachable", "{member}", "Members that this node takes for unreachable.")
-		o.shards = gauge("shardgen.shards", "{shard}", "Shards that the node has, receives, or forwards calls for.")
-		o.entities = gauge("shardgen.entities", "{entity}", "Entities in the node's shards.")
-		o.active = gauge("shardgen.entities.active", "{entity}", "Entities with a value in memory.")
-		o.waiting = gauge("shardgen.calls.waiting", "{call}", "Calls that wait for a shard to open.")
-		all = append(all, o.members, o.unreachable, o.shards, o.entities, o.active, o.waiting)
+		o.members = m.gauge("shardgen.members", "{member}", "Members of the cluster as this node sees them.")
+		o.unreachable = m.gauge("shardgen.members.unreachable", "{member}", "Members that this node takes for unreachable, by the evidence.")
+		o.load = newLoads(m)
 	}
-	if err != nil {
-		return nil, err
+	if m.err != nil {
+		return nil, m.err
 	}
-	registration, err := t.meter.RegisterCallback(o.observe, all...)
+	registration, err := t.meter.RegisterCallback(o.observe, m.all...)
 	if err != nil {
 		return nil, fmt.Errorf("shardotel: %w", err)
 	}
-	return registration.Unregister, nil
+	if o.node == nil {
+		return registration.Unregister, nil
+	}
+	measured, err := newMeasures(t.meter)
+	if err != nil {
+		return nil, errors.Join(err, registration.Unregister())
+	}
+	end := o.node.Measure(measured.meter())
+	return func() error {
+		end()
+		return registration.Unregister()
+	}, nil
+}
+
+// A maker makes the instruments of an observer. It keeps the first error.
+type maker struct {
+	meter metric.Meter
+	all   []metric.Observable
+	err   error
+}
+
+func (m *maker) made(o metric.Int64Observable, name string, err error) metric.Int64Observable {
+	if err != nil && m.err == nil {
+		m.err = fmt.Errorf("shardotel: instrument %s: %w", name, err)
+	}
+	m.all = append(m.all, o)
+	return o
+}
+
+func (m *maker) gauge(name, unit, about string) metric.Int64Observable {
+	g, err := m.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
+	return m.made(g, name, err)
+}
+
+func (m *maker) counter(name, unit, about string) metric.Int64Observable {
+	c, err := m.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(about))
+	return m.made(c, name, err)
 }
 
 // An observer has the instruments of one process.
@@ -80,9 +106,9 @@ type observer struct {
 	process Process
 	node    *shard.Node // the process, if it is a node
 
-	live, ready, events               metric.Int64Observable
-	members, unreachable              metric.Int64Observable
-	shards, entities, active, waiting metric.Int64Observable
+	live, ready, events  metric.Int64Observable
+	members, unreachable metric.Int64Observable // of a node, as load
+	load                 *loads
 }
 
 // observe is called at each collection.
@@ -95,40 +121,27 @@ func (o *observer) observe(_ context.Context, out metric.Observer) error {
 	}
 	if o.node != nil {
 		o.observeMembers(out)
-		o.observeShards(out)
+		o.load.observe(out, o.node.Load())
 	}
 	return nil
 }
 
+// evidences are the values of shardgen.evidence of members that are not reachable.
+var evidences = []string{"silent", "cut", "gone"}
+
 func (o *observer) observeMembers(out metric.Observer) {
-	byStatus, unreachable := map[string]int64{}, int64(0)
+	byStatus, unreachable := map[string]int64{}, map[string]int64{}
 	for _, m := range o.node.Cluster().Members {
 		byStatus[m.Status.String()]++
-		unreachable += one(!m.Reachable)
+		if !m.Reachable {
+			unreachable[m.Evidence]++
+		}
 	}
 	for status, count := range byStatus {
 		out.ObserveInt64(o.members, count, metric.WithAttributes(keyStatus.String(status)))
 	}
-	out.ObserveInt64(o.unreachable, unreachable)
-}
-
-func (o *observer) observeShards(out metric.Observer) {
-	type stateOf struct{ kind, state string }
-	shards, entities, active, waiting := map[stateOf]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}
-	for _, s := range o.node.RegionState("") {
-		shards[stateOf{s.Kind, s.State}]++
-		entities[s.Kind] += int64(s.Entities)
-		active[s.Kind] += int64(s.Active)
-		waiting[s.Kind] += int64(s.Waiting)
-	}
-	for s, count := range shards {
-		out.ObserveInt64(o.shards, count, metric.WithAttributes(keyType.String(s.kind), keyState.String(s.state)))
-	}
-	for kind := range entities {
-		of := metric.WithAttributes(keyType.String(kind))
-		out.ObserveInt64(o.entities, entities[kind], of)
-		out.ObserveInt64(o.active, active[kind], of)
-		out.ObserveInt64(o.waiting, waiting[kind], of)
+	for _, e := range evidences {
+		out.ObserveInt64(o.unreachable, unreachable[e], metric.WithAttributes(keyEvidence.String(e)))
 	}
 }
 

@@ -27,6 +27,8 @@ type Telemetry struct {
 	propagator propagation.TextMapPropagator
 	caller     metric.Float64Histogram
 	host       metric.Float64Histogram
+	queued     metric.Float64Histogram
+	commit     metric.Float64Histogram
 	known      sync.Map // of labels by ending
 }
 
@@ -49,17 +51,39 @@ func New(o Options) (*Telemetry, error) {
 	}
 	t := &Telemetry{tracer: o.Tracers.Tracer(name), meter: o.Meters.Meter(name), propagator: o.Propagator}
 	var err error
-	if t.caller, err = t.durations("rpc.client.call.duration", "How long calls took, as their callers saw them."); err != nil {
+	if t.caller, err = seconds(t.meter, "rpc.client.call.duration", "How long calls took, as their callers saw them."); err != nil {
 		return nil, err
 	}
-	if t.host, err = t.durations("rpc.server.call.duration", "How long turns took: the method, and before it the activation of an entity that was not active."); err != nil {
+	if t.host, err = seconds(t.meter, "rpc.server.call.duration", "How long turns took: the method, and before it the activation of an entity that was not active."); err != nil {
+		return nil, err
+	}
+	if t.queued, err = seconds(t.meter, "shardgen.call.queue.duration", "How long calls waited at the host for their turns, and before that for their shards to open."); err != nil {
+		return nil, err
+	}
+	if t.commit, err = seconds(t.meter, "shardgen.call.commit.duration", "How long answers waited for the store after their turns had ended, of turns of durable types that changed something or saw changes."); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Telemetry) durations(name, about string) (metric.Float64Histogram, error) {
-	h, err := t.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(buckets...))
+// seconds makes a histogram of durations.
+func seconds(m metric.Meter, name, about string) (metric.Float64Histogram, error) {
+	h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(buckets...))
+	if err != nil {
+		return nil, fmt.Errorf("shardotel: instrument %s: %w", name, err)
+	}
+	return h, nil
+}
+
+// numbers are the bounds of the histograms of counts, and sizes those of bytes.
+var (
+	numbers = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
+	sizes   = []float64{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+)
+
+// counts makes a histogram of whole numbers.
+func counts(m metric.Meter, name, unit, about string, bounds []float64) (metric.Int64Histogram, error) {
+	h, err := m.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(bounds...))
 	if err != nil {
 		return nil, fmt.Errorf("shardotel: instrument %s: %w", name, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -19,6 +18,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	"github.com/shardgen/shardgen/shardtest"
+	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
 // A scene is a cluster whose processes report to memory.
@@ -30,8 +30,21 @@ type scene struct {
 	reader    *sdkmetric.ManualReader
 }
 
+// latency is that of the cluster's network, and appending that of its store.
+const (
+	latency   = time.Millisecond
+	appending = 5 * time.Millisecond
+)
+
 // perform runs a test of a cluster of three nodes that hosts the auction, in virtual time.
 func perform(t *testing.T, test func(s *scene)) {
+	t.Helper()
+	performWith(t, test, func(n *shard.Node, o shard.HostOption) error { return auction.HostWith(n, o) })
+}
+
+// performWith is perform with nodes that host something else.
+func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node, o shard.HostOption) error) {
+	t.Helper()
 	s := &scene{t: t, spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
 	telemetry, err := shardotel.New(shardotel.Options{
 		Tracers:    sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)),
@@ -42,11 +55,17 @@ func perform(t *testing.T, test func(s *scene)) {
 	s.telemetry = telemetry
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		s.t, s.Cluster = t, c
+		c.Store().Fault(func(op memorystore.Op) (f memorystore.Fault) {
+			if op.Name == "append" {
+				f.Delay = appending
+			}
+			return f
+		})
 		test(s)
-	}, shardtest.Latency(time.Millisecond, time.Millisecond), shardtest.Config(func(c *shard.Config) {
+	}, shardtest.Latency(latency, latency), shardtest.Config(func(c *shard.Config) {
 		c.Interceptors = []shard.Interceptor{telemetry.Caller()}
 	}), shardtest.Host(func(n *shard.Node) error {
-		return auction.HostWith(n, shard.Intercept(telemetry.Host()))
+		return host(n, shard.Intercept(telemetry.Host()))
 	}))
 }
 
@@ -74,47 +93,6 @@ func (s *scene) metrics() map[string]metricdata.Metrics {
 		}
 	}
 	return byName
-}
-
-// TestTraceCrossesCalls: a trace goes from the caller to the user, and on to the auction that it asks
-// in the same turn, at whatever nodes they live.
-func TestTraceCrossesCalls(t *testing.T) {
-	perform(t, func(s *scene) {
-		s.t.Helper()
-		ctx := s.t.Context()
-		ann := auction.NewUserClient(s.Client()).Ref("ann")
-		require.NoError(s.t, ann.Deposit(ctx, 100))
-		require.NoError(s.t, ann.Bid(ctx, "vase", 60))
-		chain := []sdktrace.ReadOnlySpan{
-			s.ended("User/Bid", trace.SpanKindClient), s.ended("User/Bid", trace.SpanKindServer),
-			s.ended("Auction/Highest", trace.SpanKindClient), s.ended("Auction/Highest", trace.SpanKindServer),
-		}
-		require.False(s.t, chain[0].Parent().IsValid())
-		for i, span := range chain[1:] {
-			require.Equal(s.t, chain[i].SpanContext().SpanID(), span.Parent().SpanID(), "%s of kind %v", span.Name(), span.SpanKind())
-			require.Equal(s.t, chain[0].SpanContext().TraceID(), span.SpanContext().TraceID())
-			require.False(s.t, span.StartTime().Before(chain[i].StartTime()))
-			require.False(s.t, span.EndTime().After(chain[i].EndTime()))
-		}
-		require.Contains(s.t, chain[1].Attributes(), attribute.String("shardgen.entity.id", "ann"))
-	})
-}
-
-// TestTraceCrossesTells: the span of a tell's turn is a child of that of its sender, which ends when the
-// tell is sent.
-func TestTraceCrossesTells(t *testing.T) {
-	perform(t, func(s *scene) {
-		client := auction.NewUserClient(s.Client())
-		require.NoError(s.t, client.Ref("ann").Deposit(s.t.Context(), 1))
-		require.NoError(s.t, client.Tell("ann").Deposit(s.t.Context(), 1))
-		s.Until("it has arrived", func() bool {
-			free, err := client.Ref("ann").Free(s.t.Context())
-			return err == nil && free == 2
-		})
-		sent, ran := s.ended("User/Deposit", trace.SpanKindProducer), s.ended("User/Deposit", trace.SpanKindConsumer)
-		require.Equal(s.t, sent.SpanContext().SpanID(), ran.Parent().SpanID())
-		require.True(s.t, sent.EndTime().Before(ran.StartTime()))
-	})
 }
 
 // TestMetricsOfCalls: calls are counted by method and outcome, at callers and hosts, and labels do

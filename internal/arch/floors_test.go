@@ -57,6 +57,7 @@ internal/membership/core
 internal/membership/message internal/membership/splitbrain
 internal/membership/gossip/gossiptest
 internal/membership/gossip
+runtime/measure
 runtime/codegen
 runtime/placement
 

@@ -200,6 +200,9 @@ func (m *Member) ToCoordinator(msg coordinator.Message) {
 // View returns the members; nil before there is a view.
 func (m *Member) View() *membership.View { return m.members.view.Load() }
 
+// Traffic returns the counts of the membership's messages.
+func (m *Member) Traffic() *Traffic { return &m.members.traffic }
+
 // Coordinator returns the coordinator while it is here; nil else.
 func (m *Member) Coordinator() *coordinator.Coordinator { return m.seat.core }
 

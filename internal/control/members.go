@@ -22,6 +22,7 @@ type members struct {
 	refusal  string // why a member did not admit this process, as last logged
 	limit    int    // bytes that the broker takes in a message, as the machine was last told
 	tooLarge string // the joiner that was refused for its size, as last logged
+	traffic  Traffic
 }
 
 // start has the machine join through seeds.
@@ -69,6 +70,7 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 	if err != nil {
 		return err
 	}
+	s.traffic.noteReceived(msg)
 	s.noteRefusal(from.Address, msg)
 	s.step(membership.Receive{From: from.Address, Message: msg, Server: server, Waited: s.m.env.Now().Sub(at)})
 	return nil
@@ -136,6 +138,7 @@ func (s *members) step(in membership.Input) {
 		env.RenewLease(out.Lease)
 	}
 	for _, e := range out.Send {
+		s.traffic.noteSent(e.Message)
 		body, err := membership.Encode(e.Message)
 		s.m.send(transport.Peer{Address: e.To}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body, err)
 	}
@@ -180,6 +183,8 @@ func (s *members) event(e membership.Event) {
 		}
 	case membership.MemberDowned:
 		env.Log(Warn, "member downed", "member", e.Member.Address.String())
+		m, _ := s.machine.View().Member(e.Member.Address)
+		s.traffic.noteDowned(m.Evidence)
 		if e.Member.Address != self {
 			s.m.lost(e.Member.Address)
 		}

@@ -92,6 +92,8 @@ type Env interface {
 	Forgive(a transport.Address)
 
 	Count(Event)
+	// Refused counts a call from another process that was not taken, and is answered with the code.
+	Refused(wire.Code)
 	// Lost counts a call or a tell that was lost. Its caller, if one waits, is answered by
 	// the Plane.
 	Lost(e *wire.Envelope, how Loss)
@@ -110,7 +112,6 @@ type Event uint8
 const (
 	Ignored Event = iota // an envelope had no shard, or nothing to refer to
 	NoPeer               // an envelope was for a process that is gone
-	Refused              // a call from another process was not taken
 	Retried              // a call is sent again, or runs here after it had been forwarded
 )
 

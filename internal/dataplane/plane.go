@@ -104,7 +104,7 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 // The envelope must not be acknowledged before the answer is appended, so that its sender
 // still has it.
 func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
-	p.env.Count(Refused)
+	p.env.Refused(r.Code)
 	answer, direct, ok := r.Answer(e, seq)
 	if !ok {
 		p.env.Lost(e, LostRefused)

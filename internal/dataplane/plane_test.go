@@ -44,6 +44,7 @@ func (s *stage) say(format string, args ...any) { s.did = append(s.did, fmt.Spri
 
 func (s *stage) Self() transport.Peer                { return transport.Peer{Address: address("self")} }
 func (s *stage) Calls() *pending.Table               { return &s.calls }
+func (s *stage) Refused(c wire.Code)                 { s.say("refused: %d", c) }
 func (s *stage) Count(e Event)                       { s.say("count %d", e) }
 func (s *stage) Lost(_ *wire.Envelope, how Loss)     { s.say("lost: %v", how) }
 func (s *stage) EachShard(_ int, f func(Shard))      { f(&shard{stage: s}) }
@@ -193,7 +194,7 @@ func TestRefusal(t *testing.T) {
 	to, answer = s.Refuse(other, 0, &forwarded, 9, shardhost.Refusal{Code: wire.CodeMoved})
 	require.Nil(t, to)
 	require.Nil(t, answer)
-	require.Equal(t, []string{fmt.Sprintf("count %d", Refused), "lost: forwarded, and refused"}, s.did)
+	require.Equal(t, []string{fmt.Sprintf("refused: %d", wire.CodeMoved), "lost: forwarded, and refused"}, s.did)
 	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, Code: wire.CodeOverloaded})
 	require.Equal(t, "tell refused", s.did[len(s.did)-1])
 	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, Code: wire.CodeMoved})

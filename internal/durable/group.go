@@ -152,7 +152,7 @@ func (g *group) next(d *desk, s *Shard) {
 	if len(g.encoded) == 0 && cap(g.encoded) > keptRoom {
 		g.encoded = nil
 	}
-	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed})
+	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed, Commits: b.commits})
 }
 
 // cut takes the pending entries that fit in one append. Its data are still part of encoded.

@@ -29,6 +29,7 @@ type Request struct {
 	Head     store.Head // SetHead, Trim; its Revision is the fence of Put
 	Expect   store.Position
 	Data     []byte
+	Commits  int // of Append: how many entries Data has; 0: it is a claim
 	From, To store.Position
 	IDs      []string
 	AtLeast  store.Revision

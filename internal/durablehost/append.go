@@ -44,6 +44,7 @@ type Appends struct {
 	open  atomic.Int64 // tenures that have one
 	// written has the bytes that the process has appended to all logs.
 	written atomic.Int64
+	Measured
 }
 
 // maxTails bounds all tails of a process together, in bytes, before the larger ones are
@@ -151,7 +152,8 @@ func (a *Appends) enter(h Host) bool {
 func (t *Tenure) beginAppend(r *durable.Request) {
 	a := t.shard.cfg.Appends
 	a.under.Add(1)
-	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, p, rest) }) {
+	began := a.Measured.begun()
+	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, began, p, rest) }) {
 		a.under.Add(-1)
 		t.mu.Lock()
 		t.sendLocked(*r)
@@ -159,8 +161,8 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 	}
 }
 
-// answered takes the answer to an append.
-func (t *Tenure) answered(r *durable.Request, p store.Position, rest Rest) {
+// answered takes the answer to an append that began at that time.
+func (t *Tenure) answered(r *durable.Request, began time.Time, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
 	a.under.Add(-1)
 	if !a.enter(h) {
@@ -172,10 +174,12 @@ func (t *Tenure) answered(r *durable.Request, p store.Position, rest Rest) {
 			ctx, cancel := context.WithTimeout(t.ctx, t.shard.cfg.Patience)
 			defer cancel()
 			p, err := rest(ctx)
+			a.Measured.ended(t.shard.cfg.Shard, r, began, err)
 			t.done(r, durable.Response{ID: r.ID, Position: p, Err: err, Outcome: durable.OutcomeOf(r.Op, err)})
 		})
 		return
 	}
+	a.Measured.ended(t.shard.cfg.Shard, r, began, nil)
 	t.done(r, durable.Response{ID: r.ID, Position: p})
 }
 

@@ -106,7 +106,9 @@ func (q asker) ask(r durable.Request) durable.Response {
 	case durable.OpSetHead:
 		a.Revision, a.Err = c.Store.SetHead(ctx, c.Shard, r.Head)
 	case durable.OpAppend:
+		began := c.Appends.Measured.begun()
 		a.Position, a.Err = c.Store.Append(ctx, c.Shard, r.Expect, r.Data)
+		c.Appends.Measured.ended(c.Shard, &r, began, a.Err)
 	case durable.OpRead:
 		a.Appends, a.Err = c.Store.Read(ctx, c.Shard, r.From, r.To)
 	case durable.OpGet:

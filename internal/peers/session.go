@@ -274,6 +274,9 @@ func (v *sessionEnv) Now() time.Time { return time.Now() }
 func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	if token != 0 {
 		v.set.env.Count(FrameSent)
+		if sent := v.set.sent.Load(); sent != nil {
+			(*sent)(frame)
+		}
 	}
 	c := v.direct()
 	if c == nil {

@@ -77,6 +77,7 @@ type Set struct {
 	pumps   []pump        // one for each lane
 	begun   atomic.Uint64 // sessions between members and clients that this process has begun
 	patient atomic.Int64  // clientPatience; tests change it
+	sent    atomic.Pointer[func(frame []byte)]
 
 	mu    sync.RWMutex // guards the fields below
 	peers map[transport.Address]*peer
@@ -101,6 +102,16 @@ func (s *Set) Init(env Env, cfg Config) {
 
 // SetClientPatience sets how long a client may be absent before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
+
+// SetSent has f called for each frame with envelopes that goes to the broker; nil: nobody is. f must
+// not keep the frame.
+func (s *Set) SetSent(f func(frame []byte)) {
+	if f == nil {
+		s.sent.Store(nil)
+		return
+	}
+	s.sent.Store(&f)
+}
 
 // RunPump publishes the sessions that are given to the lane's pump, until ctx ends.
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }

@@ -73,6 +73,14 @@ func (s *turns) Active() (n int) {
 	return n
 }
 
+// Queued counts the calls that wait for turns of their entities; it looks at each entity.
+func (s *turns) Queued() (n int) {
+	for e := range s.entities.all() {
+		n += e.mailbox.len()
+	}
+	return n
+}
+
 // UnderWay are the entities that have a turn; it looks at each. A turn that began without the lock may
 // end meanwhile.
 func (s *turns) UnderWay() iter.Seq[*Entity] {

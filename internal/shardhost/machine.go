@@ -22,6 +22,8 @@ type machine struct {
 
 	sweeping bool                // a sweep will look at waiting calls
 	departed []transport.Address // by the old home's word, when it gave the shard to this process
+
+	departing departing
 }
 
 // later has the work to be done after Mu is released, in order.
@@ -110,6 +112,9 @@ func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
 	held := s.holdsLocked()
 	fx := f(s.host.Ticks(), s.host.Now())
 	after := s.applyLocked(fx)
+	if s.cfg.Watch != nil {
+		s.departing.follow(s.cfg.Watch, s.Core, s.host.Now)
+	}
 	s.host.Changed(fx.Opened)
 	settled := held && !s.holdsLocked()
 	s.Mu.Unlock()

@@ -21,6 +21,7 @@ type Config struct {
 	Drops bool
 	// Settles: a table names the shard's home, so that it need not be known here forever.
 	Settles bool
+	Watch   Watch // nil: nobody watches
 }
 
 // An outlet is how a shard reaches its process: its callers, and its peers in a move. It
@@ -64,12 +65,20 @@ func (o *outlet) envelope(t wire.Type, epoch placement.Epoch) *wire.Envelope {
 
 // answer ends a call that was accepted and did not run.
 func (o *outlet) answer(c *Call, code wire.Code, text string) {
-	o.host.Count(CallRefused)
+	o.countRefused(code)
 	if c.Tell {
 		o.host.LoseTell(c)
 		return
 	}
 	o.host.Answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)})
+}
+
+// countRefused counts a call that was accepted and did not run.
+func (o *outlet) countRefused(code wire.Code) {
+	o.host.Count(CallRefused)
+	if o.cfg.Watch != nil {
+		o.cfg.Watch.Refused(code)
+	}
 }
 
 // refuse answers a call that was accepted that the shard is elsewhere.
@@ -78,7 +87,7 @@ func (o *outlet) refuse(c *Call, epoch placement.Epoch, owner transport.Address)
 		o.host.Grant(c, nil)
 		return
 	}
-	o.host.Count(CallRefused)
+	o.countRefused(wire.CodeMoved)
 	if c.Tell {
 		o.host.LoseTell(c)
 		return

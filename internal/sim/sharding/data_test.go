@@ -109,6 +109,9 @@ func (v *dataEnv) Count(e dataplane.Event) {
 	}
 }
 
+// Refused is no news for the oracle.
+func (v *dataEnv) Refused(wire.Code) {}
+
 // Lost tells the oracle.
 func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) { v.w.oracle.lose(e, "%v", how) }
 

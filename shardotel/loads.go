@@ -1,0 +1,94 @@
+package shardotel
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/shardgen/shardgen/runtime/measure"
+)
+
+// loads are the instruments for a node's [measure.Load].
+type loads struct {
+	buffer, limit                           metric.Int64Observable
+	refused, messages, downed               metric.Int64Observable
+	shards, homeless, entities, active      metric.Int64Observable
+	held, waiting, queued, size             metric.Int64Observable
+	activations, passivations, passivated   metric.Int64Observable
+	movesStarted, movesEnded, movesUnderWay metric.Int64Observable
+}
+
+func newLoads(m *maker) *loads {
+	return &loads{
+		buffer:        m.gauge("shardgen.buffer.usage", "By", "Bytes of the calls that wait at the node."),
+		limit:         m.gauge("shardgen.buffer.limit", "By", "Config.BufferBytes: how many they may have."),
+		refused:       m.counter("shardgen.calls.refused", "{call}", "Calls that the node has refused, by cause."),
+		messages:      m.counter("shardgen.membership.messages", "{message}", "Messages of the membership, such as heartbeats and gossip."),
+		downed:        m.counter("shardgen.members.downed", "{member}", "Members that the node has seen downed, by the evidence."),
+		shards:        m.gauge("shardgen.shards", "{shard}", "Shards that the node has, receives, or forwards calls for."),
+		homeless:      m.gauge("shardgen.shards.homeless", "{shard}", "Shards without a home, in the node's table."),
+		entities:      m.gauge("shardgen.entities", "{entity}", "Entities in the node's shards."),
+		active:        m.gauge("shardgen.entities.active", "{entity}", "Entities with a value in memory."),
+		held:          m.gauge("shardgen.calls.held", "{call}", "Calls of this process that wait for their shards to have a home."),
+		waiting:       m.gauge("shardgen.calls.waiting", "{call}", "Calls that wait for a shard to open."),
+		queued:        m.gauge("shardgen.calls.queued", "{call}", "Calls in the mailboxes of entities, which wait for their turns."),
+		size:          m.gauge("shardgen.calls.waiting.size", "By", "Bytes of the calls that wait for a shard to open or for their turns."),
+		activations:   m.counter("shardgen.entities.activations", "{activation}", "Activations, by their reason."),
+		passivations:  m.counter("shardgen.entities.passivations", "{passivation}", "Passivations, by their reason."),
+		passivated:    m.counter("shardgen.entities.passivated.size", "By", "Bytes of the encoded states of entities when they were passivated."),
+		movesStarted:  m.counter("shardgen.moves.started", "{move}", "Moves of shards away from the node."),
+		movesEnded:    m.counter("shardgen.moves.ended", "{move}", "Moves away that have ended, by their outcome."),
+		movesUnderWay: m.gauge("shardgen.moves.active", "{move}", "Moves away that are under way."),
+	}
+}
+
+// observe reports a load.
+func (l *loads) observe(out metric.Observer, load measure.Load) {
+	out.ObserveInt64(l.buffer, load.BufferBytes)
+	out.ObserveInt64(l.limit, load.BufferLimit)
+	each(out, l.refused, load.Refused, keyError)
+	each(out, l.messages, load.Sent, keyMessage, keyDirection.String("transmit"))
+	each(out, l.messages, load.Received, keyMessage, keyDirection.String("receive"))
+	each(out, l.downed, load.Downed, keyEvidence)
+	for _, t := range load.Types {
+		l.observeType(out, t)
+	}
+}
+
+func (l *loads) observeType(out metric.Observer, t measure.Type) {
+	kind := keyType.String(t.Kind)
+	of := metric.WithAttributes(kind)
+	out.ObserveInt64(l.held, int64(t.Held), of)
+	out.ObserveInt64(l.homeless, int64(t.Homeless), of)
+	if t.Activations == nil {
+		return // it is not hosted here
+	}
+	for state, count := range t.Shards {
+		out.ObserveInt64(l.shards, int64(count), metric.WithAttributes(kind, keyState.String(state)))
+	}
+	out.ObserveInt64(l.entities, int64(t.Entities), of)
+	out.ObserveInt64(l.active, int64(t.Active), of)
+	out.ObserveInt64(l.waiting, int64(t.Opening), of)
+	out.ObserveInt64(l.queued, int64(t.Queued), of)
+	out.ObserveInt64(l.size, t.WaitingBytes, of)
+	each(out, l.activations, t.Activations, keyActivation, kind)
+	each(out, l.passivations, t.Passivations, keyPassivation, kind)
+	out.ObserveInt64(l.passivated, int64(t.PassivatedBytes), of)
+	out.ObserveInt64(l.movesStarted, int64(t.MovesBegun), of)
+	out.ObserveInt64(l.movesUnderWay, int64(t.MovesBegun-t.MovesCommitted-t.MovesGivenUp), of)
+	out.ObserveInt64(l.movesEnded, int64(t.MovesCommitted), metric.WithAttributes(kind, keyMove.String(moveCommitted)))
+	out.ObserveInt64(l.movesEnded, int64(t.MovesGivenUp), metric.WithAttributes(kind, keyMove.String(moveGivenUp)))
+}
+
+// The values of shardgen.move.outcome.
+const (
+	moveCommitted = "committed"
+	moveGivenUp   = "given up"
+)
+
+// each reports counts by name, with the name as a label beside others.
+func each(out metric.Observer, o metric.Int64Observable, counts map[string]uint64, label attribute.Key, others ...attribute.KeyValue) {
+	for name, count := range counts {
+		all := append([]attribute.KeyValue{label.String(name)}, others...)
+		out.ObserveInt64(o, int64(count), metric.WithAttributes(all...))
+	}
+}

@@ -1,0 +1,71 @@
+package shardotel
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// A visit is one call at its host.
+type visit struct {
+	t      *Telemetry
+	call   shard.Info
+	ctx    context.Context // with the span of the whole, that of the turn's context
+	within context.Context // with the span of the turn
+	whole  trace.Span
+	turn   trace.Span // nil: the trace is not sampled
+}
+
+// visit begins the spans of a call whose turn begins.
+func (t *Telemetry) visit(ctx context.Context, call shard.Info, begin time.Time) *visit {
+	if call.Arrived.IsZero() || call.Arrived.After(begin) {
+		call.Arrived = begin
+	}
+	kind := trace.SpanKindServer
+	if call.Tell {
+		kind = trace.SpanKindConsumer
+	}
+	v := &visit{t: t, call: call}
+	v.ctx, v.whole = t.tracer.Start(ctx, call.Kind+"/"+call.Method, trace.WithSpanKind(kind), trace.WithTimestamp(call.Arrived),
+		trace.WithAttributes(append(ofSpan(call), keyCaller.String(call.From.String()))...))
+	v.within = v.ctx
+	t.queued.Record(v.ctx, begin.Sub(call.Arrived).Seconds(), t.labels(ending{kind: call.Kind, method: call.Method, tell: call.Tell}))
+	if v.whole.IsRecording() {
+		_, queue := t.tracer.Start(v.ctx, "queue", trace.WithTimestamp(call.Arrived))
+		queue.End(trace.WithTimestamp(begin))
+		v.within, v.turn = t.tracer.Start(v.ctx, "turn", trace.WithTimestamp(begin))
+	}
+	return v
+}
+
+// ended ends the turn that began at that time, and the whole when the store has its changes.
+func (v *visit) ended(begin time.Time, err error) {
+	now := time.Now()
+	if v.turn != nil {
+		v.turn.End(trace.WithTimestamp(now))
+	}
+	v.t.record(v.ctx, v.t.host, v.whole, v.call, now.Sub(begin), err, "")
+	if !shard.AfterCommit(v.ctx, func(failed error) { v.committed(now, failed) }) {
+		v.whole.End(trace.WithTimestamp(now))
+	}
+}
+
+// committed ends the call's spans when its answer may leave. The turn ended at that time, and failed
+// is not nil where the store may not have its changes.
+func (v *visit) committed(since time.Time, failed error) {
+	now := time.Now()
+	e := ending{kind: v.call.Kind, method: v.call.Method, tell: v.call.Tell}
+	v.t.commit.Record(v.ctx, now.Sub(since).Seconds(), v.t.labels(e))
+	if v.turn != nil {
+		_, span := v.t.tracer.Start(v.ctx, "commit", trace.WithTimestamp(since))
+		if failed != nil {
+			span.SetStatus(codes.Error, failed.Error())
+		}
+		span.End(trace.WithTimestamp(now))
+	}
+	v.whole.End(trace.WithTimestamp(now))
+}
