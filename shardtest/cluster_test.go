@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
@@ -156,6 +158,7 @@ func TestStorm(t *testing.T) {
 // TestHundredClusters is as many tests of a cluster of three as a user may have: one of them
 // takes some milliseconds.
 func TestHundredClusters(t *testing.T) {
+	begin, used, passed := time.Now(), processorTime(t), 0
 	for i := range uint64(100) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -170,9 +173,29 @@ func TestHundredClusters(t *testing.T) {
 				if free, err := ann.Free(t.Context()); err != nil || free != 2 {
 					t.Errorf("%d free, %v; want 2", free, err)
 				}
+				passed++
 			}, shardtest.Host(auction.Host), shardtest.Latency(least, most), shardtest.Seed(i))
 		})
 	}
+	took, used := time.Since(begin), processorTime(t)-used
+	t.Logf("%d clusters in %v, with %v of processor time", passed, took.Round(time.Millisecond), used.Round(time.Millisecond))
+	if passed != 100 {
+		t.Errorf("%d clusters have passed, want 100", passed)
+	}
+	// The time on the wall is that of all programs of the machine together.
+	if limit := 20 * time.Second; used > limit && !invariant.Race {
+		t.Errorf("100 clusters took %v of processor time, at most %v may be", used, limit)
+	}
+}
+
+// processorTime is the processor time of this process so far.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestRealTime: outside a bubble the same cluster runs in real time.

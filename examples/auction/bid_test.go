@@ -1,6 +1,7 @@
 package auction_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -69,6 +70,10 @@ func TestBidSurvivesAKill(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- ann.Bid(t.Context(), "vase", 60) }()
 		c.Advance(5 * latency / 2) // client to n1, n1 to n2: the highest bid is read, and the answer is on its way
+		onN1 := auction.NewUserClient(c.Node("n1")).Ref("ann", shard.Timeout(time.Microsecond))
+		if _, err := onN1.Free(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("ann has no turn at the moment of the kill: %v", err)
+		}
 		c.Kill("n1")
 		if err := <-done; err != nil {
 			t.Fatal(err)
