@@ -28,7 +28,8 @@ const (
 // Caller returns the interceptor of callers (shard.Config.Interceptors). It opens a span of kind
 // client, or producer for a tell, and records rpc.client.call.duration, with the outcome of the
 // call ("executed", "not executed" or "unknown") as rpc.response.status_code. A tell ends when it
-// is sent.
+// is sent. The parent of a span is that of the context, or else that of the call's headers, as a
+// caller of the gateway sends them.
 func (t *Telemetry) Caller() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		kind := trace.SpanKindClient
@@ -36,6 +37,9 @@ func (t *Telemetry) Caller() shard.Interceptor {
 			kind = trace.SpanKindProducer
 		}
 		begin := time.Now()
+		if !trace.SpanContextFromContext(ctx).IsValid() {
+			ctx = t.propagator.Extract(ctx, headersOf(call)) // of a caller of the gateway
+		}
 		ctx, span := t.tracer.Start(ctx, call.Kind+"/"+call.Method, trace.WithSpanKind(kind), trace.WithAttributes(ofSpan(call)...))
 		headers := carrier{}
 		t.propagator.Inject(ctx, headers)
@@ -61,12 +65,8 @@ func (t *Telemetry) Caller() shard.Interceptor {
 // shardgen.call.commit.duration.
 func (t *Telemetry) Host() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
-		headers := carrier{}
-		for key, value := range call.Headers() {
-			headers[key] = value
-		}
 		begin := time.Now()
-		v := t.visit(t.propagator.Extract(ctx, headers), call, begin)
+		v := t.visit(t.propagator.Extract(ctx, headersOf(call)), call, begin)
 		err := next(v.within)
 		v.ended(begin, err)
 		return err
@@ -132,6 +132,15 @@ func ofSpan(call shard.Info) []attribute.KeyValue {
 
 // A carrier is the headers that a propagator writes and reads. Their keys are in lower case.
 type carrier map[string]string
+
+// headersOf returns the headers of a call.
+func headersOf(call shard.Info) carrier {
+	headers := carrier{}
+	for key, value := range call.Headers() {
+		headers[key] = value
+	}
+	return headers
+}
 
 // Get returns the header of that key, or "".
 func (c carrier) Get(key string) string { return c[key] }
