@@ -1,16 +1,22 @@
-// Command metrics runs three nodes and a client in one process, with auctions at which the client
-// bids, and serves their metrics for Prometheus at /metrics.
+// Command metrics has a client bid at auctions, and serves metrics for Prometheus at /metrics. Alone it
+// runs three nodes, the client and NATS in one process:
 //
 //	metrics [-listen 127.0.0.1:9464] [-rate 200] [-for 1m] [-kill 30s]
 //
-// After the time it prints how many calls the client made, to compare them with what Prometheus
-// has, and exits with 1 if one of them failed:
+// With the URL of a NATS server it is one process of a cluster: a node with a name, or the client.
 //
-//	calls=12000 failed=0
+//	metrics -nats nats://127.0.0.1:4222 -name n1 -listen 127.0.0.1:9464
+//	metrics -nats nats://127.0.0.1:4222 -listen 127.0.0.1:9467 [-rate 200] [-for 1m] [-timeout 1s]
+//
+// After the time the client prints how many calls it made of each method, how they ended and how long
+// they took, to compare them with what Prometheus has. It then serves until its input ends.
+//
+//	{"calls":12000,"failed":0,"methods":{…}}
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,6 +39,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
@@ -44,10 +51,16 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 200, "`calls` a second")
 	flag.DurationVar(&o.lasts, "for", time.Minute, "how `long` the client calls")
 	flag.DurationVar(&o.kill, "kill", 0, "end a node without a word after this `time` (default: never)")
+	flag.DurationVar(&o.timeout, "timeout", 0, "how `long` a call may take (default: 30s)")
+	flag.StringVar(&o.nats, "nats", "", "`URL` of the NATS server (default: one of its own, and three nodes)")
+	flag.StringVar(&o.name, "name", "", "with -nats: run the node of that `name` (default: the client)")
 	flag.Parse()
 	if o.rate < 1 || o.lasts <= 0 {
 		fmt.Fprintln(os.Stderr, "metrics: want at least one call a second, and some time")
 		os.Exit(2)
+	}
+	if o.nats != "" {
+		o.input = os.Stdin
 	}
 	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "metrics:", err)
@@ -61,6 +74,11 @@ type options struct {
 	rate   int
 	lasts  time.Duration
 	kill   time.Duration
+	nats   string
+	name   string
+	// timeout is that of each call; 0: Config.CallTimeout.
+	timeout time.Duration
+	input   io.Reader // the client serves until it ends; nil: it does not wait
 }
 
 func run(ctx context.Context, o options, out io.Writer) error {
@@ -86,21 +104,29 @@ func run(ctx context.Context, o options, out io.Writer) error {
 
 	c := cluster{telemetry: telemetry}
 	defer c.close()
-	if err := c.start(ctx); err != nil {
+	if err := c.start(ctx, o); err != nil {
 		return err
+	}
+	if o.name != "" {
+		<-ctx.Done()
+		return nil
 	}
 	if o.kill > 0 {
 		defer time.AfterFunc(o.kill, func() { _ = c.nodes[2].Close() }).Stop()
 	}
-	calls, failed := bid(ctx, auction.NewAuctionClient(c.conn), auction.NewUserClient(c.conn), o)
-	_, err = fmt.Fprintf(out, "calls=%d failed=%d\n", calls, failed)
-	if err == nil && failed > 0 {
-		err = errors.New("a call has failed")
+	t := bid(ctx, auction.NewAuctionClient(c.conn), auction.NewUserClient(c.conn), o)
+	if err := json.NewEncoder(out).Encode(t); err != nil {
+		return err
 	}
-	return err
+	if o.input != nil {
+		_, _ = io.Copy(io.Discard, o.input)
+	} else if t.Failed > 0 {
+		return errors.New("a call has failed")
+	}
+	return nil
 }
 
-// cluster is three nodes, a client, and the broker.
+// cluster is what this process has of a cluster.
 type cluster struct {
 	telemetry *shardotel.Telemetry
 	conn      *shard.Conn
@@ -114,41 +140,55 @@ func (c *cluster) close() {
 	}
 }
 
-func (c *cluster) start(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "metrics-")
-	if err != nil {
-		return err
-	}
-	c.ends = append(c.ends, func() { _ = os.RemoveAll(dir) })
-	server, err := embedded.Start(embedded.Options{StoreDir: dir})
-	if err != nil {
-		return err
-	}
-	c.ends = append(c.ends, server.Shutdown)
-	store, err := natsstore.Open(ctx, server.ClientURL(), natsstore.Config{})
-	if err != nil {
-		return err
-	}
-	c.ends = append(c.ends, store.Close)
-	config := func(name string) shard.Config {
-		return shard.Config{
-			Cluster: "metrics", Name: name, Transport: server.Transport(), Store: store,
-			Interceptors: []shard.Interceptor{c.telemetry.Caller()},
-			Logger:       slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		}
-	}
-	for _, name := range []string{"n1", "n2", "n3"} {
-		if err := c.node(ctx, config(name)); err != nil {
+// start starts the node of a name, or the client, and before it three nodes if there is no server.
+func (c *cluster) start(ctx context.Context, o options) error {
+	url, nodes := o.nats, []string{"n1", "n2", "n3"}
+	switch {
+	case url == "":
+		dir, err := os.MkdirTemp("", "metrics-")
+		if err != nil {
 			return err
 		}
+		c.ends = append(c.ends, func() { _ = os.RemoveAll(dir) })
+		server, err := embedded.Start(embedded.Options{StoreDir: dir})
+		if err != nil {
+			return err
+		}
+		c.ends = append(c.ends, server.Shutdown)
+		url = server.ClientURL()
+	case o.name != "":
+		nodes = []string{o.name}
+	default:
+		nodes = nil
 	}
-	client := config("client")
-	client.Store = nil // a client has none
-	c.conn, err = shard.Dial(ctx, client)
+	config := shard.Config{
+		Cluster: "metrics", Transport: natstransport.New(url), Interceptors: []shard.Interceptor{c.telemetry.Caller()},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if len(nodes) > 0 {
+		store, err := natsstore.Open(ctx, url, natsstore.Config{})
+		if err != nil {
+			return err
+		}
+		c.ends = append(c.ends, store.Close)
+		for _, name := range nodes {
+			node := config
+			node.Name, node.Store = name, store
+			if err := c.node(ctx, node); err != nil {
+				return err
+			}
+		}
+	}
+	if o.name != "" {
+		return nil
+	}
+	config.Name = "client"
+	conn, err := shard.Dial(ctx, config)
 	if err != nil {
 		return err
 	}
-	c.ends = append(c.ends, func() { _ = c.conn.Close() })
+	c.conn = conn
+	c.ends = append(c.ends, func() { _ = conn.Close() })
 	return nil
 }
 
@@ -161,7 +201,7 @@ func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	if err := auction.HostWith(n, shard.Intercept(c.telemetry.Host())); err != nil {
 		return err
 	}
-	if config.Name == "n1" {
+	if len(c.nodes) == 1 {
 		stop, err := c.telemetry.Observe(n)
 		if err != nil {
 			return err
@@ -169,29 +209,4 @@ func (c *cluster) node(ctx context.Context, config shard.Config) error {
 		c.ends = append(c.ends, func() { _ = stop() })
 	}
 	return n.Start(ctx)
-}
-
-// bid lets users bid at auctions, one call after another at the rate.
-func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) (calls, failed int) {
-	ctx, cancel := context.WithTimeout(ctx, o.lasts)
-	defer cancel()
-	ticks := time.NewTicker(time.Second / time.Duration(o.rate))
-	defer ticks.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return calls, failed
-		case <-ticks.C:
-		}
-		user, err := fmt.Sprint("user-", i%20), error(nil)
-		call := context.WithoutCancel(ctx) // so that the last one is not given up
-		if i%2 == 0 {
-			err = users.Ref(user).Deposit(call, 10)
-		} else {
-			_, _, err = auctions.Ref(fmt.Sprint("lot-", i%7)).Highest(call)
-		}
-		if calls++; err != nil {
-			failed++
-		}
-	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -34,25 +35,34 @@ func TestNumbersAgree(t *testing.T) {
 		t.Fatal("it printed nothing")
 	}
 	<-page
-	counted, _, _ := strings.Cut(strings.TrimPrefix(out.text.String(), "calls="), " ")
-	want, err := strconv.ParseFloat(counted, 64)
-	if err != nil || want == 0 {
-		t.Fatalf("it printed %q", out.text.String())
+	var counted tally
+	if err := json.Unmarshal(out.text.Bytes(), &counted); err != nil || counted.Calls == 0 {
+		t.Fatalf("it printed %q: %v", out.text.String(), err)
 	}
-	for _, name := range []string{"rpc_client_call_duration_seconds_count", "rpc_server_call_duration_seconds_count"} {
-		if got := sum(t, metrics, name); got != want {
-			t.Errorf("%s is %v, and the client made %v calls", name, got, want)
+	asked := len(counted.Methods["User/Bid"].Seconds) // each asks an auction
+	for name, m := range counted.Methods {
+		want := float64(len(m.Seconds))
+		if name == "Auction/Highest" {
+			want += float64(asked)
+		}
+		for _, metric := range []string{"rpc_client_call_duration_seconds_count", "rpc_server_call_duration_seconds_count"} {
+			if got := sum(t, metrics, metric, `rpc_method="`+name+`"`); got != want {
+				t.Errorf("%s of %s is %v, and the client made %v calls", metric, name, got, want)
+			}
 		}
 	}
-	if got := sum(t, metrics, "shardgen_members"); got != 3 {
+	if got := sum(t, metrics, "shardgen_members", ""); got != 3 {
 		t.Errorf("%v members, want 3", got)
 	}
 	for _, user := range []string{rules, board} {
-		used := regexp.MustCompile(`\b(?:shardgen_(?:process|members|shards|entities|calls|events)|rpc_\w+_seconds)\w*`).FindAllString(read(t, user), -1)
+		used := regexp.MustCompile(`\b(?:shardgen_(?:process|member|shards|entities|call|events|buffer|move|store|frame)|rpc_\w+_seconds)\w*`).FindAllString(read(t, user), -1)
 		if len(used) < 8 {
 			t.Errorf("%s uses only %v", user, used)
 		}
 		for _, name := range used {
+			if strings.HasPrefix(name, "shardgen_move_outcome") || strings.HasPrefix(name, "shardgen_move_pause") {
+				continue // a label, and a metric that only a move has
+			}
 			if !strings.Contains(metrics, "\n"+name+"{") && !strings.Contains(metrics, "\n"+name+" ") {
 				t.Errorf("%s uses %s, which is not served", user, name)
 			}
@@ -91,11 +101,14 @@ func scrape(t *testing.T, address string) string {
 	return string(body)
 }
 
-// sum adds up the values of a metric with all labels.
-func sum(t *testing.T, metrics, name string) (sum float64) {
+// sum adds up the values of a metric that have the label.
+func sum(t *testing.T, metrics, name, label string) (sum float64) {
 	t.Helper()
-	for _, found := range regexp.MustCompile(`(?m)^`+name+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(metrics, -1) {
-		value, err := strconv.ParseFloat(found[1], 64)
+	for _, found := range regexp.MustCompile(`(?m)^`+name+`(\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(metrics, -1) {
+		if !strings.Contains(found[1], label) {
+			continue
+		}
+		value, err := strconv.ParseFloat(found[2], 64)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/examples/auction"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// A tally is what the client itself has counted.
+type tally struct {
+	mu      sync.Mutex
+	Calls   int                `json:"calls"`
+	Failed  int                `json:"failed"` // for other reasons than the entity's
+	Methods map[string]*method `json:"methods"`
+}
+
+// method is the part of a tally that one method has.
+type method struct {
+	Outcomes map[string]int `json:"outcomes"` // by shard.Outcome; "refused" is the entity's own error
+	Seconds  []float64      `json:"seconds"`  // how long each call took
+}
+
+// count counts a call of a method, which took so long.
+func (t *tally) count(name string, took time.Duration, err error, own bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.Methods[name]
+	if m == nil {
+		m = &method{Outcomes: map[string]int{}}
+		t.Methods[name] = m
+	}
+	outcome := shard.OutcomeOf(err).String()
+	if own {
+		outcome = "refused"
+	}
+	t.Calls++
+	m.Outcomes[outcome]++
+	m.Seconds = append(m.Seconds, took.Seconds())
+	if err != nil && !own {
+		t.Failed++
+	}
+}
+
+// bid has users deposit money, ask for the highest bid, and bid more than they have, at the rate,
+// whether earlier calls have been answered or not. It returns when all have.
+func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) *tally {
+	t := &tally{Methods: map[string]*method{}}
+	ctx, cancel := context.WithTimeout(ctx, o.lasts)
+	defer cancel()
+	ticks := time.NewTicker(time.Second / time.Duration(o.rate))
+	defer ticks.Stop()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return t
+		case <-ticks.C:
+		}
+		calls.Go(func() { one(context.WithoutCancel(ctx), t, auctions, users, o, i) })
+	}
+}
+
+// one makes one call.
+func one(ctx context.Context, t *tally, auctions *auction.AuctionClient, users *auction.UserClient, o options, i int) {
+	var within []shard.CallOption
+	if o.timeout > 0 {
+		within = append(within, shard.Timeout(o.timeout))
+	}
+	user, lot, begin := users.Ref(fmt.Sprint("user-", i%20), within...), fmt.Sprint("lot-", i%7), time.Now()
+	switch i % 4 {
+	case 0, 1:
+		err := user.Deposit(ctx, 10)
+		t.count("User/Deposit", time.Since(begin), err, false)
+	case 2:
+		_, _, err := auctions.Ref(lot, within...).Highest(ctx)
+		t.count("Auction/Highest", time.Since(begin), err, false)
+	default:
+		err := user.Bid(ctx, lot, 1<<40)
+		t.count("User/Bid", time.Since(begin), err, errors.Is(err, auction.ErrNotCovered))
+	}
+}
