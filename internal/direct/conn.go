@@ -9,6 +9,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/direct/agree"
 	"github.com/shardgen/shardgen/transport"
@@ -29,10 +30,14 @@ type Conn struct {
 	tls   *tls.Conn
 	out   *outlet
 	in    *bufio.Reader
-	limit func() int  // the largest frame, in bytes
+	limit func() int // the largest frame, in bytes
+	born  time.Time
 	used  atomic.Bool // a frame was sent or received
-	ended atomic.Bool
-	why   atomic.Uint32 // the agree.Reason, once ended is set
+	heard atomic.Bool // a frame was received since it stalled
+	// stalledAt is when it last stalled, in nanoseconds after born; 0: never.
+	stalledAt atomic.Int64
+	ended     atomic.Bool
+	why       atomic.Uint32 // the agree.Reason, once ended is set
 
 	mu  sync.Mutex // guards sending
 	buf []byte     // a frame with its length
@@ -75,8 +80,33 @@ func (c *Conn) Send(frame []byte) error {
 	return err
 }
 
-// Stalled ends the connection, because the peer acknowledges nothing.
-func (c *Conn) Stalled() { c.Fail(agree.Stalled) }
+// A connection that stalls is not ended at once, because a process that was not run for some
+// 100 ms finds all of its connections stalled.
+const (
+	// stallsApart is the time within which a second stall ends the connection.
+	stallsApart = 5 * time.Second
+	// stallPatience is how long a connection that has stalled may bring nothing.
+	stallPatience = time.Second
+)
+
+// Stalled notes that the peer acknowledges nothing. The connection ends if nothing comes on
+// it either, or if it stalls again soon.
+func (c *Conn) Stalled() {
+	now := int64(time.Since(c.born))
+	last := c.stalledAt.Swap(now)
+	c.heard.Store(false)
+	if last != 0 && now-last < int64(stallsApart) {
+		c.Fail(agree.Stalled)
+	}
+}
+
+// checkStall ends the connection if it has stalled and nothing came since.
+func (c *Conn) checkStall() {
+	at := c.stalledAt.Load()
+	if at != 0 && !c.heard.Load() && int64(time.Since(c.born))-at >= int64(stallPatience) {
+		c.Fail(agree.Stalled)
+	}
+}
 
 // Fail ends the connection for a reason, unless it has ended. It does not wait for the
 // goroutine that receives, whose Receive then returns an error.
@@ -113,6 +143,9 @@ func (c *Conn) Receive() (transport.Message, error) {
 	}
 	if !c.used.Load() {
 		c.used.Store(true)
+	}
+	if !c.heard.Load() {
+		c.heard.Store(true)
 	}
 	return transport.Message{Payload: frame, From: c.peer.Address}, nil
 }
@@ -165,5 +198,5 @@ func readFrame(r *bufio.Reader, limit func() int) ([]byte, error) {
 
 // newConn makes a Conn of a connection whose handshake has ended.
 func newConn(c *tls.Conn, out *outlet, limit func() int) *Conn {
-	return &Conn{tls: c, out: out, in: bufio.NewReaderSize(c, readAhead), limit: limit}
+	return &Conn{born: time.Now(), tls: c, out: out, in: bufio.NewReaderSize(c, readAhead), limit: limit}
 }

@@ -319,6 +319,7 @@ func (l *Lanes) tick() {
 			if c.used.Swap(false) {
 				l.core.Used(now, id)
 			}
+			c.checkStall()
 		}
 		out := l.core.Tick(now)
 		l.doLocked(&out)

@@ -13,7 +13,7 @@ type Carrier interface {
 	Send(frame []byte) error
 	// HasEnded reports whether the connection carries nothing any more.
 	HasEnded() bool
-	// Stalled ends the connection: the peer has acknowledged nothing for call.RetryAfter.
+	// Stalled is called when the peer has acknowledged nothing for call.RetryAfter.
 	Stalled()
 }
 

@@ -314,7 +314,7 @@ func (v *sessionEnv) ask() {
 }
 
 // Stalled leaves a direct connection on which nothing was acknowledged: it may be broken
-// without either side noticing.
+// without either side noticing. Frames that come on it later have it used again.
 func (v *sessionEnv) Stalled() {
 	c := v.direct()
 	if c != nil && v.leave(c) {

@@ -23,11 +23,16 @@ type process struct {
 	strangers []*Session
 	over      []*call.Oversize
 	turned    []transport.Peer
+	wanted    []*Session
+	fails     error // of Send
 }
 
 func (p *process) Send(transport.Channel, transport.Peer, uint64, []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.fails != nil {
+		return p.fails
+	}
 	p.frames++
 	return nil
 }
@@ -58,6 +63,7 @@ func (e env) OverQuota(p transport.Peer) {
 	e.turned = append(e.turned, p)
 }
 func (e env) Oversize(_ *Session, o *call.Oversize) { e.over = append(e.over, o) }
+func (e env) Wanted(p *Session)                     { e.wanted = append(e.wanted, p) }
 func (e env) Stranger(p *Session)                   { e.strangers = append(e.strangers, p) }
 
 // newSet is a Set of two lanes, with its process and the table of calls that it looks at.
@@ -67,7 +73,7 @@ func newSet() (*Set, *process, *pending.Table) {
 	s := &Set{}
 	s.Init(env{p}, Config{
 		Self: transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, Lanes: 2,
-		Window: 1 << 20, MaxBuffered: 1 << 20, Calls: &calls.Coalescer,
+		Window: 1 << 20, MaxBuffered: 1 << 20, Calls: &calls.Coalescer, Direct: true,
 	})
 	return s, p, calls
 }

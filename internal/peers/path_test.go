@@ -1,0 +1,108 @@
+package peers
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A carrier is a direct connection that counts frames, and fails once it is broken.
+type carrier struct {
+	frames, stalls int
+	broken         bool
+}
+
+func (c *carrier) Send([]byte) error {
+	if c.broken {
+		return errors.New("broken")
+	}
+	c.frames++
+	return nil
+}
+
+func (c *carrier) HasEnded() bool { return c.broken }
+func (c *carrier) Stalled()       { c.stalls++ }
+
+func TestDirectPath(t *testing.T) {
+	s, p, _ := newSet()
+	to := s.Session(member("b"), 0)
+	to.Post(tell())
+	require.Equal(t, 1, p.sent())
+	require.Equal(t, []*Session{to}, p.wanted, "traffic asks for a connection")
+	to.Post(tell())
+	require.Len(t, p.wanted, 1, "and seldom")
+
+	first, second := &carrier{}, &carrier{}
+	to.Use(first)
+	require.Equal(t, 2, first.frames, "frames under way go again before later ones")
+	require.Equal(t, 2, p.sent())
+	to.Post(tell())
+	require.Equal(t, 3, first.frames)
+	require.Equal(t, 2, p.sent())
+	to.Use(second)
+	require.Zero(t, second.frames, "there is one connection at a time")
+	to.Leave(second)
+	require.Equal(t, Carrier(first), to.Carrier())
+
+	first.broken = true
+	to.Post(tell())
+	require.Equal(t, 2+4, p.sent(), "the frame and all that may be lost go by the broker")
+	require.Nil(t, to.Carrier())
+	to.Use(second)
+	require.Equal(t, 4, second.frames)
+	second.broken = true
+	third := &carrier{}
+	to.Use(third)
+	require.Equal(t, Carrier(third), to.Carrier(), "it replaces one that has ended")
+	to.Leave(second)
+	require.Equal(t, Carrier(third), to.Carrier())
+	(*sessionEnv)(to).Stalled()
+	require.Equal(t, 1, third.stalls)
+	require.Nil(t, to.Carrier())
+}
+
+// TestDirectFramesMayHaveArrived: an envelope that was sent directly once is never certainly not
+// executed, however often it bounces.
+func TestDirectFramesMayHaveArrived(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		s, p, _ := newSet()
+		to := s.Session(member("b"), 0)
+		if direct {
+			c := &carrier{}
+			to.Use(c)
+			to.Post(tell())
+			require.Equal(t, 1, c.frames)
+			c.broken = true
+			to.Leave(c)
+		} else {
+			to.Post(tell())
+		}
+		require.Equal(t, 1, p.sent())
+		sending := uint64(1)
+		if direct {
+			sending = 2
+		}
+		to.NobodyListens(1<<16 | sending)
+		left, ok := s.Remove(member("b").Address, -1, false)
+		require.True(t, ok)
+		require.Len(t, left[0].Unacknowledged, 1)
+		require.Equal(t, !direct, left[0].Unacknowledged[0].NotExecuted)
+	}
+}
+
+// TestDirectFrameThatFails: an error of the broker after one of the connection leaves the frame
+// counted as sent.
+func TestDirectFrameThatFails(t *testing.T) {
+	s, p, _ := newSet()
+	to := s.Session(member("b"), 0)
+	c := &carrier{broken: true}
+	to.carrier.Store(new(Carrier(c)))
+	p.fails = transport.ErrDisconnected
+	to.Post(tell())
+	left, _ := s.Remove(member("b").Address, -1, false)
+	require.Len(t, left[0].Unacknowledged, 1)
+	require.False(t, left[0].Unacknowledged[0].NotExecuted)
+}
