@@ -30,6 +30,7 @@ type end struct {
 	token   uint64 // of the last frame
 	ignored []bool // the goodbyes among the frames that were not handled
 	got     []byte // the entities of the envelopes that arrived, in order
+	stalled int    // how often nothing was acknowledged for RetryAfter
 }
 
 func (v *end) Now() time.Time                 { return v.now }
@@ -38,6 +39,7 @@ func (v *end) MaxPayload() int                { return 1 << 20 }
 func (v *end) WakeAfter(d time.Duration)      { v.wakes = append(v.wakes, d) }
 func (v *end) Ignored(bye bool)               { v.ignored = append(v.ignored, bye) }
 func (v *end) Repack(uint64, int, error) bool { return v.repacks }
+func (v *end) Stalled()                       { v.stalled++ }
 
 func (v *end) Yield() {
 	if f := v.yielded; f != nil {
@@ -220,6 +222,37 @@ func TestNothingLeavesWithoutALease(t *testing.T) {
 	a.Tick()
 	b.arrive(a)
 	require.Equal(t, "1", string(b.got))
+}
+
+// TestStalled: a session reports that nothing was acknowledged for RetryAfter before it sends
+// again, and not while the peer acknowledges, nor when it has ended.
+func TestStalled(t *testing.T) {
+	a, b := pair(t)
+	a.append("1")
+	a.Flush()
+	b.arrive(a)
+	b.AckSoon()
+	b.Flush()
+	a.arrive(b)
+	a.now = a.now.Add(2 * call.RetryAfter)
+	a.Tick()
+	require.Zero(t, a.stalled, "the peer acknowledged everything")
+
+	a.append("2")
+	a.Flush()
+	a.sent = nil // lost
+	a.now = a.now.Add(call.RetryAfter - time.Millisecond)
+	a.Tick()
+	require.Zero(t, a.stalled, "too early")
+	a.now = a.now.Add(time.Millisecond)
+	a.Tick()
+	require.Equal(t, 1, a.stalled)
+	require.NotEmpty(t, a.sent, "it is sent again at once")
+
+	a.Close(false)
+	a.now = a.now.Add(2 * call.RetryAfter)
+	a.Tick()
+	require.Equal(t, 1, a.stalled)
 }
 
 // TestWakesOnce: what arrives is acknowledged after a while, for which one timer is enough.
