@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -23,14 +24,16 @@ func (c *cluster) directly() *cluster {
 }
 
 // through has the nodes be dialed through proxies, and starts them.
-func (c *cluster) through(names ...string) (proxies []*proxy) {
+func (c *cluster) through(names ...string) (proxies []*proxy.Proxy) {
 	for _, name := range names {
-		p := newProxy(c.t)
+		p, err := proxy.New()
+		require.NoError(c.t, err)
+		c.t.Cleanup(p.Close)
 		c.tune = func(cfg *shard.Config) {
-			cfg.Direct = shard.DirectOptions{Listen: "127.0.0.1:0", Advertise: p.addr()}
+			cfg.Direct = shard.DirectOptions{Listen: "127.0.0.1:0", Advertise: p.Addr()}
 		}
 		n := c.start(name)
-		p.set(func() { p.target = n.DirectAddr() })
+		p.Forward(n.DirectAddr())
 		proxies = append(proxies, p)
 	}
 	c.tune = func(cfg *shard.Config) { cfg.Direct.Dial = true }
@@ -91,18 +94,14 @@ func TestDirectLeave(t *testing.T) {
 // TestDirectCut closes connections in the middle of a load, in order, with a reset, or in the
 // middle of a frame: each call runs once.
 func TestDirectCut(t *testing.T) {
-	for name, cut := range map[string]func(*proxy) int{
-		"closed": func(p *proxy) int { return p.cut(false) },
-		"reset":  func(p *proxy) int { return p.cut(true) },
-		"reset in a frame": func(p *proxy) int {
-			p.set(func() { p.budget = 5000 + 37 })
-			require.Eventually(t, func() bool {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return p.budget == 0 || len(p.conns) == 0
-			}, testPatience, testTick)
-			p.set(func() { p.budget = -1 })
-			return p.cut(true) + 1
+	for name, cut := range map[string]func(*proxy.Proxy) int{
+		"closed": func(p *proxy.Proxy) int { return p.Cut(false) },
+		"reset":  func(p *proxy.Proxy) int { return p.Cut(true) },
+		"reset in a frame": func(p *proxy.Proxy) int {
+			p.ResetAfter(5000 + 37)
+			require.Eventually(t, p.Spent, testPatience, testTick)
+			p.ResetAfter(-1)
+			return p.Cut(true) + 1
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,14 +137,14 @@ func TestDirectBlackHole(t *testing.T) {
 	for i := range 2 {
 		awaitDirect(t, conn)
 		for _, p := range proxies {
-			p.set(func() { p.holds = true })
+			p.Hold(true)
 		}
 		require.Eventually(t, func() bool {
 			return endedDirect(conn, "stalled")+endedDirect(conn, "broken or closed by the peer") > uint64(i)
 		}, testPatience, testTick)
 		l.waitFor(1000)
 		for _, p := range proxies {
-			p.set(func() { p.holds = false })
+			p.Hold(false)
 		}
 	}
 	l.end(conn)
@@ -188,7 +187,7 @@ func TestDirectFlap(t *testing.T) {
 	for range 4 {
 		awaitDirect(t, conn)
 		for _, p := range proxies {
-			p.cut(true)
+			p.Cut(true)
 		}
 	}
 	close(stop)
@@ -209,13 +208,13 @@ func TestDirectRefused(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
 	proxies := c.through("a")
-	proxies[0].set(func() { proxies[0].refuses = true })
+	proxies[0].Refuse(true)
 	conn := c.dial("client")
 	l := startLoad(t, conn)
 	require.Eventually(t, func() bool { return conn.Counters()["direct lane refused"] >= 2 }, testPatience, testTick)
 	l.waitFor(500)
 	require.Zero(t, conn.Counters()["frames sent directly"])
-	proxies[0].set(func() { proxies[0].refuses = false })
+	proxies[0].Refuse(false)
 	awaitDirect(t, conn)
 	l.end(conn)
 }

@@ -31,6 +31,7 @@ func TestAcceptedTopics(t *testing.T) {
 		wire.ControlTopic_CONTROL_TOPIC_GATEWAY:     {true, true, false, false},
 		wire.ControlTopic_CONTROL_TOPIC_REMEMBER:    {true, false, false, false},
 		wire.ControlTopic_CONTROL_TOPIC_ADMIN:       {false, false, true, true},
+		wire.ControlTopic_CONTROL_TOPIC_DIRECT:      {true, true, false, false},
 		later:                                       {true, false, false, false},
 	}
 	for _, n := range slices.Sorted(maps.Keys(wire.ControlTopic_name)) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
+	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -55,6 +57,8 @@ type Options struct {
 	// CallTimeout bounds the calls of nodes and callers that have no deadline;
 	// 0: as Config does.
 	CallTimeout time.Duration
+	// Direct: nodes and callers have direct lanes, through a Proxy for each node.
+	Direct bool
 	// MinMembers is the nodes' Config.MinMembers; 0: the default.
 	MinMembers int
 }
@@ -70,6 +74,8 @@ type Cluster struct {
 	hosts map[string]*netns.Host // by the names of servers ("s1"), nodes and callers
 	nodes []*Node                // all ever started, in order
 	logs  []io.Closer
+	// proxies are before the ports of direct lanes, one for each node in nodes.
+	proxies []*proxy.Proxy
 	// stores are those of callers.
 	stores []*natsstore.Store
 }
@@ -231,6 +237,11 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 		Pulses: c.options.Pulses, Durable: c.options.Durable, Replicas: c.options.Replicas, CallTimeout: c.options.CallTimeout,
 		MinMembers: c.options.MinMembers,
 	}
+	if c.options.Direct {
+		if err := c.proxyLocked(&o); err != nil {
+			return nil, err
+		}
+	}
 	if c.options.Singleton {
 		o.Trace = base + ".trace"
 	}
@@ -249,6 +260,33 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	n := &Node{Process: p, witness: o.Witness, trace: o.Trace, log: base + ".log"}
 	c.nodes = append(c.nodes, n)
 	return n, nil
+}
+
+// proxyLocked has a node listen for direct lanes behind a proxy.
+func (c *Cluster) proxyLocked(o *node.Options) error {
+	free, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free a moment later, too
+	if err != nil {
+		return err
+	}
+	o.Listen = free.Addr().String()
+	if err := free.Close(); err != nil {
+		return err
+	}
+	p, err := proxy.New()
+	if err != nil {
+		return err
+	}
+	p.Forward(o.Listen)
+	o.Advertise = p.Addr()
+	c.proxies = append(c.proxies, p)
+	return nil
+}
+
+// Proxies are before the ports of direct lanes of all nodes that were ever started, in order.
+func (c *Cluster) Proxies() []*proxy.Proxy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.proxies)
 }
 
 // Leave makes a node leave in order and waits until its process has ended.
@@ -282,6 +320,7 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	cfg := shard.Config{
 		Cluster: c.name, Name: name, Transport: natstransport.New(c.urlFor(name), natstransport.ConnectOptions(options...)),
 		Logger: slog.New(slog.NewTextHandler(logs, nil)), CallTimeout: c.options.CallTimeout,
+		Direct: shard.DirectOptions{Dial: c.options.Direct},
 	}
 	if c.options.Durable {
 		s, err := natsstore.Open(ctx, c.urlFor(name), natsstore.Config{Replicas: c.options.Replicas})
@@ -350,6 +389,9 @@ func (c *Cluster) Close() error {
 	if c.network != nil {
 		errs = append(errs, c.network.Close())
 	}
-	c.nodes, c.logs, c.stores, c.servers = nil, nil, nil, nil
+	for _, p := range c.proxies {
+		p.Close()
+	}
+	c.nodes, c.logs, c.stores, c.servers, c.proxies = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -78,6 +78,8 @@ type Fault struct {
 	// Separate: servers, nodes and callers are on hosts of their own, between which
 	// packets can be dropped.
 	Separate bool
+	// Direct: nodes and callers have direct lanes, through proxies.
+	Direct bool
 	// MinMembers: no node is up before more than half of them are there, so that a
 	// smaller side that is started anew does not form a cluster of its own.
 	MinMembers bool

@@ -41,6 +41,7 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Cluster.Servers, f.Servers)
 	set(&o.Cluster.Replicas, f.Replicas)
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
+	o.Cluster.Direct = o.Cluster.Direct || f.Direct
 	if f.MinMembers {
 		o.Cluster.MinMembers = o.Nodes/2 + 1
 	}
@@ -76,6 +77,8 @@ func (o Options) Validate(f Fault) error {
 		return fmt.Errorf("%s happens to %v: want at least 1 time", f.Name, f.Subject)
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
+	case o.Cluster.Direct && f.Separate:
+		return fmt.Errorf("%s has hosts of their own: direct lanes are refused there, because the broker's connection is neither encrypted nor local", f.Name)
 	case o.Length < 0 || o.Times < 0:
 		return errors.New("length and times must not be negative")
 	case o.Victim != 0 && f.Victim == 0:

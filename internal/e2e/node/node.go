@@ -70,6 +70,8 @@ type Options struct {
 	// CallTimeout and MinMembers are those of the node's Config; 0: the defaults.
 	CallTimeout time.Duration
 	MinMembers  int
+	// Listen and Advertise are those of the node's Config.Direct.
+	Listen, Advertise string
 }
 
 // Args is the command line of a node with these options.
@@ -78,6 +80,7 @@ func (o Options) Args() []string {
 		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
 		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-durable=" + strconv.FormatBool(o.Durable), "-call-timeout", o.CallTimeout.String(),
 		"-min-members", strconv.Itoa(o.MinMembers), "-replicas", strconv.Itoa(o.Replicas),
+		"-listen", o.Listen, "-advertise", o.Advertise,
 	}
 }
 
@@ -98,6 +101,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.IntVar(&o.Replicas, "replicas", 0, "`number` of servers that keep each stream of the store (default: the store's)")
 	flags.DurationVar(&o.CallTimeout, "call-timeout", 0, "bound on calls without a deadline (default: Config's)")
 	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
+	flags.StringVar(&o.Listen, "listen", "", "`address` to listen on for direct lanes (default: there are none)")
+	flags.StringVar(&o.Advertise, "advertise", "", "`address` at which others reach it (default: that of -listen)")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -187,7 +192,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	}
 	cfg := shard.Config{
 		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, options...), CallTimeout: o.CallTimeout,
-		MinMembers: o.MinMembers,
+		MinMembers: o.MinMembers, Direct: shard.DirectOptions{Listen: o.Listen, Advertise: o.Advertise},
 	}
 	if o.Durable {
 		s, err := natsstore.Open(ctx, o.URL, natsstore.Config{Replicas: o.Replicas})
