@@ -81,7 +81,7 @@ func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordina
 func (v *controlEnv) Held(kind string) []coordinator.Held { return v.node.held(kind) }
 
 // HoldsShards reports whether any shard is held here or is moving here or away.
-func (v *controlEnv) HoldsShards() bool { return v.node.holdsShards() }
+func (v *controlEnv) HoldsShards() bool { return v.driver.data.Needs() }
 
 // Remembered returns the hosted types whose entities are remembered, in order.
 func (v *controlEnv) Remembered() (kinds []string) {
@@ -120,14 +120,10 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 }
 
 // PeerLeft closes the sessions with a process that left in order.
-func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.peers.peerLeft(a) }
+func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.data.PeerLeft(a) }
 
 // Homes returns the processes to which routes lead and with which sessions are open.
-func (v *controlEnv) Homes() []transport.Address {
-	return slices.DeleteFunc(v.driver.homes(), func(a transport.Address) bool {
-		return v.driver.peers.HasLeft(a) || v.driver.peers.HasGone(a)
-	})
-}
+func (v *controlEnv) Homes() []transport.Address { return v.driver.data.Homes() }
 
 // RenewLease sets the time until which turns may run.
 func (v *controlEnv) RenewLease(until time.Time) { v.driver.lease.Renew(until) }

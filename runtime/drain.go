@@ -83,10 +83,13 @@ func (drv drain) run(ctx context.Context) {
 
 // dismiss handles calls that arrived late, for shards whose next home has left too.
 func (drv drain) dismiss(ctx context.Context) {
-	for begin := time.Now(); drv.data.MustWait(time.Since(begin)) && ctx.Err() == nil; {
-		time.Sleep(5 * time.Millisecond) // meanwhile the control loop runs
+	dismissed := make(chan struct{})
+	drv.data.Depart(func() { close(dismissed) })
+	select {
+	case <-dismissed:
+	case <-ctx.Done():
+		drv.data.Dismiss()
 	}
-	drv.data.Dismiss()
 }
 
 // settleTells waits until tells have arrived, or until ctx ends if they have no home. A

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/bits"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -480,20 +479,4 @@ func (drv *driver) answered(e *wire.Envelope) *pending.Call {
 	}
 	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 	return c
-}
-
-// homes returns the other processes to which routes lead, each once.
-func (drv *driver) homes() (all []transport.Address) {
-	for _, k := range *drv.kinds.Load() {
-		for i := range k.routes {
-			r := &k.routes[i]
-			r.Mu.Lock()
-			a := r.Core.Owner
-			r.Mu.Unlock()
-			if !a.IsZero() && a != drv.self.Address && !slices.Contains(all, a) {
-				all = append(all, a)
-			}
-		}
-	}
-	return all
 }

@@ -122,6 +122,10 @@ func (s *hostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	return s.Step(from, e, nil)
 }
 
+// Needed reports whether a node that leaves waits for the shard. For those of singletons
+// their managers know.
+func (s *hostedShard) Needed() bool { return s.host.instance == nil && s.Shard.Needed() }
+
 // stop runs the stop hooks of the shard's entities, each when its turn is over.
 func (s *hostedShard) stop(ctx context.Context) {
 	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {

@@ -248,21 +248,6 @@ func (n *Node) held(kind string) (held []coordinator.Held) {
 	return held
 }
 
-// holdsShards reports whether any shard is held here or is moving here or away.
-func (n *Node) holdsShards() bool {
-	for _, h := range n.hosted() {
-		if h.instance != nil {
-			continue // see singles.settled
-		}
-		for i := range h.shards {
-			if h.shards[i].Needed() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 func (n *Node) connState(ch transport.Channel, s transport.State) {
 	n.driver.peers.connState(ch, s)
 	if ch == transport.Control {

@@ -157,17 +157,6 @@ func (h *peerHost) denied(lane int, to transport.Address, why string) {
 	}, pending.Result{Code: calling.Denied, Text: why})
 }
 
-// peerLeft ends the sessions with a member that left in order, when it has had time to say
-// goodbye on them.
-func (h *peerHost) peerLeft(a transport.Address) {
-	h.MarkLeft(a)
-	time.AfterFunc(dataplane.ByeGrace, func() {
-		if !h.driver.closed() {
-			h.driver.data.PeerGone(a, dataplane.AllLanes, false)
-		}
-	})
-}
-
 // dataEnv implements the interface of package dataplane for this process.
 type dataEnv driver
 
@@ -220,6 +209,21 @@ func (v *dataEnv) EachShard(lane int, f func(dataplane.Shard)) {
 			k.host.eachShard(lane, func(s *hostedShard) { f(s) })
 		}
 	}
+}
+
+// MarkLeft notes that a member has left in order.
+func (v *dataEnv) MarkLeft(a transport.Address) { v.peers.MarkLeft(a) }
+
+// Parted reports whether a member has left, or was removed.
+func (v *dataEnv) Parted(a transport.Address) bool { return v.peers.HasLeft(a) || v.peers.HasGone(a) }
+
+// After calls f once, after d.
+func (v *dataEnv) After(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		if !(*driver)(v).closed() {
+			f()
+		}
+	})
 }
 
 // Returned makes a call of an envelope that this process had forwarded.

@@ -1,6 +1,8 @@
 package dataplane
 
 import (
+	"time"
+
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -46,6 +48,8 @@ type Shard interface {
 	// MoveStep handles an envelope of the shard's move. It reports false for one that is
 	// no such step.
 	MoveStep(from shardhost.Session, e *wire.Envelope) bool
+	// Needed reports whether a process that leaves waits for the shard.
+	Needed() bool
 }
 
 // Left is what remains of a session that was closed.
@@ -88,8 +92,15 @@ type Env interface {
 	Renew(s Session) (next Session, left *Left)
 	// Part says goodbye to a process that most likely does not exist any more.
 	Part(a transport.Address)
+	// MarkLeft notes that a process has left in order. Parted reports whether one has left, or
+	// was removed.
+	MarkLeft(a transport.Address)
+	Parted(a transport.Address) bool
 	// Forgive lets a process that was removed have sessions again.
 	Forgive(a transport.Address)
+
+	// After calls f once, after d, unless the process has ended by then.
+	After(d time.Duration, f func())
 
 	Count(Event)
 	// Refused counts a call from another process that was not taken, and is answered with the code.

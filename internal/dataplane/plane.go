@@ -1,8 +1,6 @@
 package dataplane
 
 import (
-	"time"
-
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
@@ -11,14 +9,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// ByeGrace is how long a member that left in order may still say goodbye on its lanes before
-// the envelopes that it did not acknowledge count as lost.
-const ByeGrace = 3 * time.Second
-
-// DismissAfter is how long a process that has left waits for a table that names the homes of
-// the calls that it still holds.
-const DismissAfter = time.Second
 
 // WhyDropped is the reason for the unknown outcome of calls that were sent on a session that
 // the peer has dropped.
@@ -262,19 +252,3 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	// Again, so that homes are asked for: calls have come back meanwhile.
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
-
-// MustWait reports whether a process that has left, and that has waited for that long, still
-// waits for a table: calls that arrived late are forwarded as soon as the table names a newer
-// home of their shard.
-func (p *Plane) MustWait(waited time.Duration) (wait bool) {
-	if waited >= DismissAfter {
-		return false
-	}
-	p.env.EachShard(AllLanes, func(s Shard) { wait = wait || s.Holds() })
-	return wait
-}
-
-// Dismiss refuses the calls that shards of a process that has left still hold. It must come
-// before the goodbyes: a peer that receives one assumes that all received calls have been
-// answered or forwarded.
-func (p *Plane) Dismiss() { p.env.EachShard(AllLanes, Shard.Dismiss) }

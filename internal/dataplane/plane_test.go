@@ -29,6 +29,8 @@ type stage struct {
 	hosts  bool
 	peer   *session
 	closed bool
+	after  func(time.Duration, func())
+	parted map[transport.Address]bool
 	route  *routing.Route // the only one; nil: there is none
 }
 
@@ -52,6 +54,9 @@ func (s *stage) Shard([]byte, uint32) (Shard, bool)  { return &shard{stage: s}, 
 func (s *stage) Peers() []transport.Address          { return []transport.Address{address("b"), address("c")} }
 func (s *stage) Part(a transport.Address)            { s.say("part with %s", a.Name) }
 func (s *stage) Forgive(a transport.Address)         { s.say("forgive %s", a.Name) }
+func (s *stage) MarkLeft(a transport.Address)        { s.say("%s left", a.Name) }
+func (s *stage) Parted(a transport.Address) bool     { return s.parted[a] }
+func (s *stage) After(d time.Duration, f func())     { s.after(d, f) }
 func (s *stage) Route([]byte, uint32) *routing.Route { return s.route }
 func (s *stage) EachRoute(_ int, f func(*routing.Route)) {
 	s.say("owner gone")
@@ -107,6 +112,8 @@ func (s *shard) Return(_ *shardhost.Call, died bool)       { s.stage.say("return
 
 func (s *shard) Flush(f region.Flush)                            { s.stage.say("flush of %s", f.Sender.Name) }
 func (s *shard) MoveStep(shardhost.Session, *wire.Envelope) bool { return false }
+func (s *shard) Dismiss()                                        { s.stage.say("dismiss") }
+func (s *shard) Needed() bool                                    { return s.stage.hosts }
 func (s *shard) Holds() bool                                     { return true }
 
 func address(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
@@ -216,8 +223,37 @@ func TestRefusedCall(t *testing.T) {
 // holds, but not for long.
 func TestDepartureWaitsForATable(t *testing.T) {
 	s := newStage()
-	require.True(t, s.MustWait(0))
-	require.False(t, s.MustWait(DismissAfter))
+	var waited time.Duration
+	s.after = func(d time.Duration, f func()) {
+		waited += d
+		require.LessOrEqual(t, waited, DismissAfter)
+		f()
+	}
+	done := false
+	s.Depart(func() { done = true })
+	require.True(t, done)
+	require.Equal(t, DismissAfter, waited)
+	require.Equal(t, []string{"dismiss"}, s.did)
+}
+
+// TestPeerLeft: a member that left in order may still say goodbye for a while.
+func TestPeerLeft(t *testing.T) {
+	s := newStage()
+	s.after = func(d time.Duration, f func()) {
+		require.Equal(t, ByeGrace, d)
+		require.Equal(t, []string{"b left"}, s.did)
+		f()
+	}
+	s.PeerLeft(address("b"))
+	require.True(t, s.closed)
+}
+
+// TestNeeds: a process that leaves waits for its shards.
+func TestNeeds(t *testing.T) {
+	s := newStage()
+	require.True(t, s.Needs())
+	s.hosts = false
+	require.False(t, s.Needs())
 }
 
 // A network is the process of a route, with a home for each name.

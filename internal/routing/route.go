@@ -150,6 +150,13 @@ func (r *Route) Drop(match func(call.Outgoing) bool) int {
 	return len(out)
 }
 
+// Owner is the home of the shard as far as the route knows; zero: none.
+func (r *Route) Owner() transport.Address {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.Core.Owner
+}
+
 // LeadsTo reports whether a is the shard's home, as the route knows it.
 func (r *Route) LeadsTo(a transport.Address) bool {
 	r.Mu.Lock()

@@ -26,13 +26,12 @@ type member struct {
 	*control.Member
 	steps
 	machine *machine
-	exiting bool                       // nothing comes in any more
-	serves  bool                       // processes without a table may come
-	left    map[transport.Address]bool // who left in order, and may still say goodbye
+	exiting bool // nothing comes in any more
+	serves  bool // processes without a table may come
 }
 
 func newMember(p *process) *member {
-	c := &member{left: map[transport.Address]bool{}}
+	c := &member{}
 	c.machine = &machine{process: p}
 	c.Member = control.New(control.Config{
 		Cluster: clusterName, Self: p.self, Lanes: 1, SeedTimeout: time.Second, JoinTimeout: time.Minute, QuarantineAfter: time.Minute,
@@ -220,8 +219,7 @@ func (v *memberEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordinat
 
 // HoldsShards reports whether shards are here, calls for them, or calls of the process.
 func (v *memberEnv) HoldsShards() bool {
-	p := v.process
-	return p.busy() || slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.shards[id].Needed() })
+	return v.process.busy() || v.process.data.Needs()
 }
 
 // WaitingKinds returns the types of the calls that wait for homes.
@@ -237,23 +235,11 @@ func (v *memberEnv) PeerGone(a transport.Address) {
 	v.process.data.PeerGone(a, dataplane.AllLanes, false)
 }
 
-// PeerLeft ends the dealings with a process that has left, after a while.
-func (v *memberEnv) PeerLeft(a transport.Address) {
-	v.process.control.left[a] = true
-	v.process.after(dataplane.ByeGrace, func() { v.process.data.PeerGone(a, dataplane.AllLanes, false) })
-}
+// PeerLeft ends the dealings with a process that has left.
+func (v *memberEnv) PeerLeft(a transport.Address) { v.process.data.PeerLeft(a) }
 
-// Homes returns the processes that routes lead to, but for those that have gone or left.
-func (v *memberEnv) Homes() (all []transport.Address) {
-	p := v.process
-	for _, id := range p.w.ids {
-		a := p.routes[id].Core.Owner
-		if !a.IsZero() && a != p.self.Address && !p.gone[a] && !p.control.left[a] && !slices.Contains(all, a) {
-			all = append(all, a)
-		}
-	}
-	return all
-}
+// Homes returns the processes that routes lead to.
+func (v *memberEnv) Homes() []transport.Address { return v.process.data.Homes() }
 
 // TakeTerm begins a term, of which the oracle hears.
 func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32)) {

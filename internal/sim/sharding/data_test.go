@@ -1,6 +1,8 @@
 package sharding
 
 import (
+	"time"
+
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
@@ -97,6 +99,15 @@ func (v *dataEnv) Renew(s dataplane.Session) (next dataplane.Session, left *data
 
 // Part does nothing: the goodbye gets lost.
 func (v *dataEnv) Part(transport.Address) {}
+
+// MarkLeft notes that a process has left in order, and may still say goodbye.
+func (v *dataEnv) MarkLeft(a transport.Address) { v.left[a] = true }
+
+// Parted reports whether a process has left, or was removed.
+func (v *dataEnv) Parted(a transport.Address) bool { return v.left[a] || v.gone[a] }
+
+// After calls f later.
+func (v *dataEnv) After(d time.Duration, f func()) { (*process)(v).after(d, f) }
 
 // Forgive lets a process that was removed have links again.
 func (v *dataEnv) Forgive(a transport.Address) { delete(v.gone, a) }

@@ -108,7 +108,7 @@ func (m *members) ended(n *sim.Node, last membership.Event) {
 		m.w.log("%s: %v", p.name, last)
 		switch last := last.(type) {
 		case membership.SelfRemoved:
-			p.depart(0)
+			p.depart()
 		case membership.SelfDowned:
 			if last.Rejoin {
 				p.stop()

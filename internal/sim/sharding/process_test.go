@@ -41,7 +41,8 @@ type process struct {
 	data      dataplane.Plane
 	links     map[transport.Address]*link
 	gone      map[transport.Address]bool
-	silent    []transport.Address // the latest from which nothing comes any more
+	left      map[transport.Address]bool // in order
+	silent    []transport.Address        // the latest from which nothing comes any more
 	routes    map[placement.ShardID]*route
 	shards    map[placement.ShardID]*hosted
 	pending   pending.Table
@@ -60,9 +61,9 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 	}
 	p := &process{
 		w: w, number: len(w.procs), name: name, host: host, alive: true, connected: true,
-		self:   transport.Peer{Address: transport.Address{Name: name, Incarnation: incarnation}, Client: !host},
-		links:  map[transport.Address]*link{},
-		gone:   map[transport.Address]bool{},
+		self:  transport.Peer{Address: transport.Address{Name: name, Incarnation: incarnation}, Client: !host},
+		links: map[transport.Address]*link{},
+		gone:  map[transport.Address]bool{}, left: map[transport.Address]bool{},
 		routes: map[placement.ShardID]*route{}, shards: map[placement.ShardID]*hosted{},
 		near: map[string]*region.Entity{},
 		late: w.one(3), server: w.r.IntN(w.plan.servers()),
@@ -259,21 +260,18 @@ func (p *process) received(l *link, h *wire.FrameHeader, size int) {
 	}
 }
 
-// depart ends a process in order: it begins no more turns, sends on or refuses
-// what waits, handles nothing more, and says so.
-func (p *process) depart(waited time.Duration) {
-	if p.data.MustWait(waited) {
-		p.after(20*time.Millisecond, func() { p.depart(waited + 20*time.Millisecond) })
-		return
-	}
+// depart ends a process in order: it begins no more turns, sends on or refuses what waits,
+// and says goodbye.
+func (p *process) depart() {
 	p.ending = true
-	p.data.Dismiss()
-	p.publish()
-	p.w.log("%s says goodbye", p.name)
-	for _, l := range p.sortedLinks() {
-		l.Goodbye()
-	}
-	p.end()
+	p.data.Depart(func() {
+		p.publish()
+		p.w.log("%s says goodbye", p.name)
+		for _, l := range p.sortedLinks() {
+			l.Goodbye()
+		}
+		p.end()
+	})
 }
 
 // takeTable takes a newer table.
