@@ -157,26 +157,21 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	return ended
 }
 
-// tryEnter tries to begin a turn without the shard's lock.
-func (s *hostedShard) tryEnter(e *region.Entity) bool { return s.Entered(e, e.Enter()) }
-
 // look finds the entity of a reference without the shard's lock.
-func (s *hostedShard) look(r *codegen.Ref) *region.Entity {
-	hash := r.Hash
-	if s.host.desc.Hash != nil { // the user's
-		hash = region.Hash(r.ID)
+func (s *hostedShard) look(r *codegen.Ref) *region.Entity { return s.Core.Look(s.hashOf(r), r.ID) }
+
+// hashOf is the id's region.Hash.
+func (s *hostedShard) hashOf(r *codegen.Ref) uint64 {
+	if s.host.desc.Hash != nil { // the reference has the user's
+		return region.Hash(r.ID)
 	}
-	return s.Core.Look(hash, r.ID)
+	return r.Hash
 }
 
 // enter begins a turn on the caller's goroutine, for a reference that has no entity yet
 // or whose entity is gone or busy. It returns nil if the call has to wait.
 func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
-	if e := s.look(r); e != nil && s.tryEnter(e) {
-		r.Near.Store(e)
-		return e
-	}
-	e := s.Begin(r.ID)
+	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
 		r.Near.Store(e)
 	}
@@ -188,9 +183,7 @@ func (s *hostedShard) endTurn(e *region.Entity) {
 	if w := s.driver().turns.Load(); w != nil {
 		w.End(e, false, time.Now())
 	}
-	if !e.Leave(s.driver().clock.Load()) {
-		s.EndTurn(e)
-	}
+	s.LeaveTurn(e, s.driver().clock.Load())
 }
 
 // begin starts a turn of a local caller on its own goroutine.

@@ -75,7 +75,7 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (code
 	if p.kind.encodes {
 		return p.beginRead(ctx, up, r, method)
 	}
-	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
+	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).TryEnter(e) {
 		return hostedOf(e).begin(ctx, up, e, method)
 	}
 	k := p.kind
@@ -240,7 +240,7 @@ func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entit
 	if up := turnOf(c.Context); up != nil && up.depth >= maxInline {
 		return nil, nil
 	}
-	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
+	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).TryEnter(e) {
 		return hostedOf(e), e
 	}
 	s := r.local()
@@ -260,12 +260,12 @@ func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method
 		return codegen.Turn{}, nil
 	}
 	e, ok := r.Near.Load().(*region.Entity)
-	if !ok || !hostedOf(e).tryEnter(e) {
+	if !ok || !hostedOf(e).TryEnter(e) {
 		s := k.routeOf(r.Hash).local()
 		if s == nil {
 			return codegen.Turn{}, nil
 		}
-		if e = s.look(r); e == nil || !s.tryEnter(e) {
+		if e = s.look(r); e == nil || !s.TryEnter(e) {
 			return codegen.Turn{}, nil
 		}
 		r.Near.Store(e)
@@ -430,7 +430,7 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments
 	}
-	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
+	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).TryEnter(e) {
 		s := hostedOf(e)
 		return true, p.kind.driver.runner(s.ID.Shard).offer(s, e, c)
 	}
@@ -440,7 +440,7 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 		return false, nil
 	}
 	e := s.look(c.Ref)
-	if e == nil || e == c.Ref.Near.Load() || !s.tryEnter(e) {
+	if e == nil || e == c.Ref.Near.Load() || !s.TryEnter(e) {
 		return false, nil
 	}
 	c.Ref.Near.Store(e)

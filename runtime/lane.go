@@ -374,8 +374,8 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	if method == nil || !s.mayRunAt(now) {
 		return false, false
 	}
-	entity := s.Core.Look(region.Hash(id), id)
-	if entity == nil || !s.Entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
+	entity := s.EnterUnder(id, placement.Epoch(e.Epoch))
+	if entity == nil {
 		return false, false
 	}
 	l.from.Handled.Store(seq)

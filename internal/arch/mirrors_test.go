@@ -1,64 +1,81 @@
 package arch
 
 import (
+	"cmp"
+	"fmt"
 	"go/ast"
+	"go/types"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/tools/go/packages"
 )
 
-const (
-	driver    = "runtime"
-	simulator = "internal/sim/sharding"
+// drivers are the packages that drive the cores in a real process, and simulators those that
+// drive them in virtual time.
+var (
+	drivers    = []string{"runtime", "internal/singlehost", "internal/durablehost", "internal/peers", "internal/runner"}
+	simulators = []string{"internal/sim/sharding", "internal/sim/singleton", "internal/sim/durable"}
 )
 
-// homonyms are methods of the simulator that share only their name with methods of the driver.
-var homonyms = map[string]string{
-	"ask":      "the oracle notes a request; the driver's asks for homes on its control loop",
-	"begin":    "the oracle and the world begin turns and processes of the simulation",
-	"call":     "a thread's call; the driver's takes one from a lane",
-	"check":    "the world's invariants; the driver's are options",
-	"encoded":  "a thread's try of a call; the driver's encodes a command",
-	"end":      "ends a turn, a process or an operation of the simulation",
-	"ended":    "the membership's simulation has ended a process",
-	"fail":     "reports a broken promise",
-	"held":     "counts what waits at the process's routes; the driver's lists an operator's rows",
-	"leased":   "asks the simulated membership",
-	"link":     "the session with a peer; the driver's is the connection to the broker",
-	"local":    "the type of a route's local target",
-	"log":      "writes the trace",
-	"lose":     "the oracle notes a loss",
-	"next":     "a thread's next step",
-	"now":      "the simulated membership's time",
-	"one":      "a chance of the seed",
-	"over":     "a call's deadline in the world's time",
-	"pause":    "stops a process for a while",
-	"publish":  "publishes the process's sessions; the driver's publishes a lane's answers",
-	"rest":     "ends the faults, or encodes an entity's state; the driver's are passivation",
-	"resume":   "ends a process's pause",
-	"run":      "runs the world, or a turn that is simulated",
-	"stop":     "ends a process for good",
-	"turn":     "runs a turn that is simulated",
-	"waitsFor": "describes what a process waits for, for a failure's text",
-	"wake":     "makes an entity's value",
+// alike is how many of the same functions of the packages below two functions must call for
+// one to be taken for a copy of the other.
+const alike = 2
+
+// A mirror is a function of a simulator that does by hand what a function of a driver does.
+type mirror struct{ sim, driver, why string }
+
+// A function is what one function declares to do: the functions of this module that it calls.
+type function struct {
+	name  string // package path from the root, and Type.Method
+	calls map[string]bool
 }
 
-// methodsIn returns the methods that a package declares, with their receivers.
-func methodsIn(files []*sourceFile, dir string, tests bool) map[string][]string {
-	found := map[string][]string{}
-	for _, f := range files {
-		if f.dir != dir || f.test != tests || f.nested {
-			continue
-		}
-		for _, d := range f.syntax.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
-				found[fn.Name.Name] = append(found[fn.Name.Name], receiverName(fn))
+// functionsOf returns the functions of a package, each with the functions of other packages of
+// this module that it calls, those that say nothing left out.
+func functionsOf(p *packages.Package, dir string) (found []function) {
+	for _, file := range p.Syntax {
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil || strings.HasPrefix(fn.Name.Name, "Test") {
+				continue
 			}
+			f := function{dir + "." + fn.Name.Name, map[string]bool{}}
+			if fn.Recv != nil {
+				f.name = dir + "." + receiverName(fn) + "." + fn.Name.Name
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					if callee, ok := p.TypesInfo.Uses[id].(*types.Func); ok && tells(callee, dir) {
+						f.calls[callee.FullName()] = true
+					}
+				}
+				return true
+			})
+			found = append(found, f)
 		}
 	}
 	return found
 }
 
+// plain are names of functions that any two functions may call: they read a value.
+var plain = []string{
+	"String", "Error", "Peer", "Now", "Init", "Name", "Kind", "IsZero", "Is", "MakeEpoch",
+	"State", "Epoch", "MoveEpoch", "Owner", "Busy", "Waiting",
+}
+
+// tells reports whether a call of a function says something about its caller.
+func tells(callee *types.Func, dir string) bool {
+	if callee.Pkg() == nil || slices.Contains(plain, callee.Name()) {
+		return false
+	}
+	path, ours := strings.CutPrefix(callee.Pkg().Path(), module+"/")
+	return ours && path != dir && !slices.Contains(drivers, path) && !slices.Contains(simulators, path)
+}
+
+// receiverName is the type of a method's receiver.
 func receiverName(fn *ast.FuncDecl) string {
 	e := fn.Recv.List[0].Type
 	for {
@@ -77,47 +94,83 @@ func receiverName(fn *ast.FuncDecl) string {
 	}
 }
 
-// contracts are the methods of the interfaces that packages below both declare: driver and
-// simulator implement them side by side.
-func contracts(files []*sourceFile) map[string]bool {
-	names := map[string]bool{"String": true}
-	for _, f := range files {
-		if f.test || f.nested || f.dir == driver || !under(f.dir, "internal") && !under(f.dir, "transport") {
+// loadFunctions returns the functions of packages, with those of their tests if asked for.
+func loadFunctions(t *testing.T, dirs []string, tests bool) (all []function) {
+	t.Helper()
+	patterns := make([]string, len(dirs))
+	for i, d := range dirs {
+		patterns[i] = "./" + d
+	}
+	seen := map[string]bool{}
+	for _, p := range loadTypedTests(t, tests, patterns...) {
+		dir := strings.TrimPrefix(p.PkgPath, module+"/")
+		if !slices.Contains(dirs, dir) {
 			continue
 		}
-		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			if it, ok := n.(*ast.InterfaceType); ok {
-				for _, m := range it.Methods.List {
-					for _, name := range m.Names {
-						names[name.Name] = true
-					}
-				}
+		for _, f := range functionsOf(p, dir) {
+			if !seen[f.name] { // a package comes again with its tests
+				seen[f.name] = true
+				all = append(all, f)
 			}
-			return true
-		})
+		}
 	}
-	return names
+	return all
 }
 
-// TestSimulatorMirrorsNothing: the simulation of sharding runs the code that ships. It declares
-// no method that repeats the work of the driver's method of that name.
-func TestSimulatorMirrorsNothing(t *testing.T) {
-	files := loadTree(t)
-	ours, theirs := methodsIn(files, simulator, true), methodsIn(files, driver, false)
-	if len(ours) == 0 || len(theirs) == 0 {
-		t.Fatalf("%d methods in %s, %d in %s", len(ours), simulator, len(theirs), driver)
+// TestSimulatorsMirrorNothing: simulators run the code that ships. A function of a simulator
+// that calls what a function of a driver calls is a copy of its decisions: then both have to
+// run one function without I/O, or the pair is named in mirrors with the reason.
+func TestSimulatorsMirrorNothing(t *testing.T) {
+	real, simulated := loadFunctions(t, drivers, false), loadFunctions(t, simulators, true)
+	if len(real) == 0 || len(simulated) == 0 {
+		t.Fatalf("%d functions of drivers, %d of simulators", len(real), len(simulated))
 	}
-	shared := contracts(files)
-	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		if theirs[name] == nil || shared[name] || homonyms[name] != "" {
-			continue
+	listed := map[[2]string]bool{}
+	for _, m := range mirrors {
+		listed[[2]string{m.sim, m.driver}] = false
+	}
+	for _, s := range simulated {
+		for _, d := range real {
+			shared := sharedCalls(s, d)
+			if len(shared) < alike {
+				continue
+			}
+			pair := [2]string{s.name, d.name}
+			if _, ok := listed[pair]; ok {
+				listed[pair] = true
+				continue
+			}
+			t.Errorf("%s calls %v as %s does: have both run the same code, or name the pair in mirrors", s.name, shared, d.name)
 		}
-		t.Errorf("%s of %v in %s is also one of %v in %s: have both run the same code, or say in homonyms why they differ",
-			name, ours[name], simulator, theirs[name], driver)
 	}
-	for _, name := range slices.Sorted(maps.Keys(homonyms)) {
-		if ours[name] == nil || theirs[name] == nil {
-			t.Errorf("%s is not a method of both any more: take it off the list", name)
+	for _, pair := range slices.SortedFunc(maps.Keys(listed), func(a, b [2]string) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
+		if !listed[pair] {
+			t.Errorf("%s mirrors %s no more: take the pair off the list", pair[0], pair[1])
 		}
 	}
+	if len(mirrors) != maxMirrors {
+		t.Errorf("%d mirrors, maxMirrors is %d: the list may only shrink", len(mirrors), maxMirrors)
+	}
+	if len(standIns) != maxStandIns {
+		t.Errorf("%d stand-ins, maxStandIns is %d: the list may only shrink", len(standIns), maxStandIns)
+	}
+	declared := map[string]bool{}
+	for _, f := range slices.Concat(real, simulated) {
+		declared[f.name] = true
+	}
+	for _, s := range standIns {
+		if !declared[s.sim] || !declared[s.driver] || s.why == "" {
+			t.Errorf("%s in place of %s: one of them is no more, or there is no reason", s.sim, s.driver)
+		}
+	}
+}
+
+func sharedCalls(a, b function) (shared []string) {
+	for name := range a.calls {
+		if b.calls[name] {
+			shared = append(shared, strings.ReplaceAll(name, module+"/", ""))
+		}
+	}
+	slices.Sort(shared)
+	return shared
 }

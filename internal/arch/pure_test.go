@@ -224,9 +224,15 @@ var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 // loadTyped loads packages with their types, from the repository's root.
 func loadTyped(t *testing.T, patterns ...string) []*packages.Package {
 	t.Helper()
+	return loadTypedTests(t, false, patterns...)
+}
+
+// loadTypedTests is loadTyped, with the packages' tests if asked for.
+func loadTypedTests(t *testing.T, tests bool, patterns ...string) []*packages.Package {
+	t.Helper()
 	const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
 		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo
-	loaded, err := packages.Load(&packages.Config{Mode: mode, Dir: root}, patterns...)
+	loaded, err := packages.Load(&packages.Config{Mode: mode, Dir: root, Tests: tests}, patterns...)
 	if err != nil {
 		t.Fatalf("load %v: %v", patterns, err)
 	}

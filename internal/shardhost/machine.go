@@ -79,6 +79,35 @@ func (s *machine) Entered(e *region.Entity, how region.Entry) bool {
 	return false
 }
 
+// TryEnter begins a turn of the entity without the lock. It reports false if that cannot be.
+func (s *machine) TryEnter(e *region.Entity) bool { return s.Entered(e, e.Enter()) }
+
+// Enter begins a turn of the entity with that id and region.Hash for a local caller: without
+// the lock, or with it if nothing stands in its way. It returns nil if the call has to wait.
+func (s *machine) Enter(hash uint64, id string) *region.Entity {
+	if e := s.Core.Look(hash, id); e != nil && s.TryEnter(e) {
+		return e
+	}
+	return s.Begin(id)
+}
+
+// EnterUnder begins the turn of a tell without the lock that came straight from a sender for
+// which the shard is here under that epoch. It returns nil if that cannot be.
+func (s *machine) EnterUnder(id string, epoch placement.Epoch) *region.Entity {
+	e := s.Core.Look(region.Hash(id), id)
+	if e == nil || !s.Entered(e, e.EnterUnder(epoch)) {
+		return nil
+	}
+	return e
+}
+
+// LeaveTurn ends a turn, without the lock if nothing waits for its end.
+func (s *machine) LeaveTurn(e *region.Entity, now uint32) {
+	if !e.Leave(now) {
+		s.EndTurn(e)
+	}
+}
+
 // EndTurn gives the entity to the next call, after Entity.Leave has refused.
 func (s *machine) EndTurn(e *region.Entity) {
 	s.Mu.Lock()

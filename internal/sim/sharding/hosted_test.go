@@ -104,9 +104,8 @@ func (s *hosted) enterUnder(e *wire.Envelope) bool {
 	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || !s.process.leased() || !w.one(2) {
 		return false
 	}
-	id := string(e.Entity)
-	entity := s.Core.Look(region.Hash(id), id)
-	if entity == nil || !s.Entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
+	entity := s.EnterUnder(string(e.Entity), placement.Epoch(e.Epoch))
+	if entity == nil {
 		return false
 	}
 	w.log("%s: %s begins at once", s.process.name, label(e))

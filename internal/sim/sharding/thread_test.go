@@ -87,7 +87,7 @@ type operation struct {
 // call runs a local call on the entity, or sends one.
 func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(calling.Outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
-	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].Entered(near, near.Enter()) {
+	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].TryEnter(near) {
 		op.turn(p.shards[id], near) // as a reference does that has met the entity, whatever the route
 		return
 	}
@@ -96,12 +96,13 @@ func (p *process) call(id placement.ShardID, e, payload string, up []byte, over 
 		op.encoded(0)
 		return
 	}
-	if entity := s.Core.Look(region.Hash(e), e); entity != nil && p.w.one(2) && s.Entered(entity, entity.Enter()) {
-		p.near[e] = entity
-		op.turn(s, entity)
-		return
+	var entity *region.Entity
+	if p.w.one(2) {
+		entity = s.Enter(region.Hash(e), e)
+	} else {
+		entity = s.Begin(e)
 	}
-	if entity := s.Begin(e); entity != nil {
+	if entity != nil {
 		p.near[e] = entity
 		op.turn(s, entity)
 		return
@@ -215,9 +216,7 @@ func (s *hosted) turn(e *region.Entity, c *inCall) {
 func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time, done func(ran bool)) {
 	w, p := s.process.w, s.process
 	end := func(ran bool) {
-		if !e.Leave(0) {
-			s.EndTurn(e)
-		}
+		s.LeaveTurn(e, s.Ticks())
 		done(ran)
 	}
 	switch {

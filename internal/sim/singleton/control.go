@@ -28,6 +28,9 @@ func (v *controlEnv) After(d time.Duration, f func()) {
 
 // Log takes a line into the trace.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
+	if v.run.handing && text == "singleton starts without what its predecessor sent" {
+		v.run.fail("%s: %s, although nothing is lost", v.self.Name, text)
+	}
 	if l >= control.Info {
 		v.run.trace("%s: %s %v", v.self.Name, text, args)
 	}

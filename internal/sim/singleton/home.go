@@ -157,9 +157,7 @@ func (h *home) end(how string) {
 
 // EndTurn ends the turn of the instance.
 func (h *home) EndTurn(e *region.Entity) {
-	if !e.Leave(0) {
-		h.shard.EndTurn(e)
-	}
+	h.shard.LeaveTurn(e, h.Ticks())
 }
 
 // Rest runs the stop hook.

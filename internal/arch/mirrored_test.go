@@ -1,0 +1,116 @@
+package arch
+
+// mirrors is every function of a simulator that calls what a function of a driver calls, as
+// TestSimulatorsMirrorNothing finds them. The list may only shrink: maxMirrors is its length.
+var mirrors = []mirror{
+	{
+		"internal/sim/singleton.actor.loop", "runtime.controlLoop.run",
+		"the loop is a goroutine with a queue there and events here; control.Member decides when it is due",
+	},
+	{
+		"internal/sim/durable.follower.read", "internal/durablehost.Follower.poll",
+		"a follower there waits between polls and stores what it has; durable.Place decides what is read next",
+	},
+	{
+		"internal/sim/durable.shelf.ask", "internal/durablehost.asker.ask",
+		"both map the requests of durable.Shard to the store one to one; there with contexts and errors of a network",
+	},
+	{
+		"internal/sim/sharding.member.place", "runtime.inquire",
+		"an inquiry waits on a channel there; control.Member has the inquiries",
+	},
+	{
+		"internal/sim/sharding.process.arrive", "runtime.lane.message",
+		"a lane reuses one reader, frame and envelope, and can be taken over in the middle of a frame; session.Session decides what is skipped, dropped and acknowledged",
+	},
+	{
+		"internal/sim/sharding.process.received", "runtime.lane.frame",
+		"see process.arrive; a lane also wakes callers and publishes in batches",
+	},
+	{
+		"internal/sim/sharding.process.deliver", "runtime.lane.call",
+		"see process.arrive; shardhost decides what becomes of a call and what refuses it",
+	},
+	{
+		"internal/sim/sharding.hosted.accept", "runtime.turnRunner.enqueue",
+		"a runner reuses calls and runs turns in batches; shardhost decides what becomes of a call",
+	},
+	{
+		"internal/sim/sharding.route.pass", "runtime.route.send",
+		"a sender there waits for room in a session or on a route, here it never has to; routing.Route decides where an envelope goes",
+	},
+	{
+		"internal/sim/sharding.ask.Wake", "runtime.invoker.Do",
+		"a caller is a goroutine that sleeps there and a continuation here",
+	},
+	{
+		"internal/sim/sharding.ask.Wake", "runtime.invoker.failed",
+		"see the pair before",
+	},
+	{
+		"internal/sim/sharding.operation.wait", "runtime.invoker.waitTurn",
+		"a caller is a goroutine that selects there and a continuation here; package calling decides how it goes on",
+	},
+	{
+		"internal/sim/sharding.operation.encoded", "runtime.invoker.failed",
+		"see operation.wait",
+	},
+}
+
+const maxMirrors = 13
+
+// standIns are the functions of simulators in place of which a driver has other code that calls
+// nothing in common with them, because one of the two keeps by hand what the other has from a
+// goroutine, a lock or the operating system. The list may only shrink: maxStandIns is its length.
+var standIns = []mirror{
+	{
+		"internal/sim/sharding.process.link", "internal/peers.Set.Session",
+		"peers.Set is a concurrent map of sessions with locks, write coalescing and clients' expiry; the sessions in it are those that ship. Covered by internal/peers and the moving tests of runtime under -race",
+	},
+	{
+		"internal/sim/sharding.dataEnv.Close", "internal/peers.Set.Remove",
+		"see process.link",
+	},
+	{
+		"internal/sim/sharding.dataEnv.Renew", "internal/peers.Set.Replace",
+		"see process.link",
+	},
+	{
+		"internal/sim/sharding.process.silenced", "internal/peers.Set.HasDeparted",
+		"see process.link",
+	},
+	{
+		"internal/sim/sharding.hosted.run", "runtime.inCall.execute",
+		"a method of the user is a goroutine's work there and a span of virtual time here; the simulation decides nothing but how long it takes, and waits for the lease as driver.waitLease does",
+	},
+	{
+		"internal/sim/sharding.hosted.StopEntities", "runtime.hostedShard.restAll",
+		"stop hooks are the user's code there and a span of virtual time here; shardhost decides when each may run",
+	},
+	{
+		"internal/sim/singleton.home.RunTask", "runtime.taskRun.run",
+		"a task is a goroutine there; singlehost decides what waits for its end",
+	},
+	{
+		"internal/sim/singleton.requests.ask", "runtime.leaseRequests.request",
+		"a request is a goroutine with a context there and two events here; singlehost.leaseHolder decides what an answer means",
+	},
+	{
+		"internal/sim/singleton.link.Append", "internal/peers.Set.Session",
+		"the singletons' shards have ordered links here; the session that ships runs in internal/sim/sharding",
+	},
+	{
+		"internal/sim/durable.tenure.step", "internal/durablehost.Tenure.effectsLocked",
+		"durablehost is concurrent by its nature: see docs/adr/0041. What it adds to the core is covered by its own tests over faulty stores, by the kills of internal/e2e and by the linearizability checks of both",
+	},
+	{
+		"internal/sim/durable.tenure.sweep", "internal/durablehost.Tenure.moveSinceLocked",
+		"see tenure.step",
+	},
+	{
+		"internal/sim/durable.tenure.take", "internal/durablehost.Tenure.done",
+		"see tenure.step",
+	},
+}
+
+const maxStandIns = 12
