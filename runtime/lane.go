@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -256,13 +257,13 @@ func (l *lane) kindOf(name []byte) *kind {
 // goroutine still has the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
-	if from.Peer().Client && !l.mayClientSend(e) {
+	if from.Peer().Client && !l.driver.data.MayClientSend(from.Peer(), e) {
 		if n, tell := l.driver.counters.addSeldom(messageForbidden); tell {
 			l.driver.log.Warn("envelope of a client refused", "from", from.Peer().Address.String(), "type", int(e.Type), "count", n)
 		}
 		if (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && identity.Of(from.Peer().Incarnation) == identity.Client {
 			e.Node = transport.Peer{} // the answer goes to the sender, and to no process that it names
-			l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeForbidden, Text: l.missingRight(e)})
+			l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeForbidden, Text: dataplane.MissingRight(from.Peer(), e)})
 		}
 		from.Handled.Store(seq)
 		return true
@@ -386,51 +387,4 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	}
 	l.slow.Ran(now)
 	return true, true
-}
-
-// mayClientSend reports whether a process that is no member may send the envelope: calls and
-// tells of its own, which no member has forwarded and no turn has made, and what belongs to
-// them. Answers, and the steps of a shard's move, are for members.
-func (l *lane) mayClientSend(e *wire.Envelope) bool {
-	if identity.Of(l.from.Peer().Incarnation) != identity.Client {
-		return false // operators have no part in the data plane
-	}
-	switch e.Type {
-	case 0, wire.TypeCancel:
-		return true
-	case wire.TypeCall, wire.TypeTell:
-		return e.Node.IsZero() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
-	case wire.TypeFlush:
-		// It is passed on to the member that it names, with which this one may begin a session.
-		return e.Node.IsZero() || isMember(e.Node) && l.driver.ctl.knows(e.Node.Address)
-	case wire.TypeBarrier:
-		return isMember(e.Via) // which may have left
-	}
-	return false
-}
-
-// mayClientSay reports whether a client may send calls that say this about themselves.
-func mayClientSay(info []byte) bool {
-	i, err := wire.ParseInfo(info)
-	return err == nil && i.Gateway == "" && !i.Told
-}
-
-// missingRight says why a client may not send a call.
-func (l *lane) missingRight(e *wire.Envelope) string {
-	what := "in the name of another process"
-	switch i, err := wire.ParseInfo(e.Info); {
-	case err != nil:
-		return err.Error()
-	case len(e.Chain) > 0:
-		what = "for a turn of an entity"
-	case i.Gateway != "":
-		what = "for a caller of a gateway"
-	case i.Told:
-		what = "for a tell in a log"
-	}
-	return fmt.Sprintf("%s is a client, and only members make calls %s (give the process the rights of a worker: docs/security.md)", l.from.Peer().Name, what)
-}
-
-func isMember(p transport.Peer) bool {
-	return !p.Client && identity.Of(p.Incarnation) == identity.Member
 }

@@ -100,6 +100,19 @@ func (v *dataEnv) Renew(s dataplane.Session) (next dataplane.Session, left *data
 // Part does nothing: the goodbye gets lost.
 func (v *dataEnv) Part(transport.Address) {}
 
+// Knows reports whether a process is a member.
+func (v *dataEnv) Knows(a transport.Address) bool {
+	if !v.host {
+		return false
+	}
+	view := v.control.View()
+	if view == nil {
+		return false
+	}
+	_, ok := view.Member(a)
+	return ok
+}
+
 // MarkLeft notes that a process has left in order, and may still say goodbye.
 func (v *dataEnv) MarkLeft(a transport.Address) { v.left[a] = true }
 

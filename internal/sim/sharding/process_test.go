@@ -238,6 +238,11 @@ func (p *process) arrive(payload []byte) {
 			skip--
 			continue
 		}
+		if l.Peer().Client && !p.data.MayClientSend(l.Peer(), &e) {
+			p.forbid(l, &e)
+			l.Handled.Store(seq)
+			continue
+		}
 		switch k := keep(&e); e.Type {
 		case wire.TypeCall, wire.TypeTell:
 			p.deliver(l, &k, seq)
@@ -249,6 +254,15 @@ func (p *process) arrive(payload []byte) {
 		l.Handled.Store(seq)
 	}
 	p.received(l, &h, len(payload))
+}
+
+// forbid refuses what a client sends. Only a Flush for a home that was removed meanwhile may
+// be among that.
+func (p *process) forbid(l *link, e *wire.Envelope) {
+	if e.Type != wire.TypeFlush || !p.gone[e.Node.Address] {
+		p.w.fail("%s: %s", p.name, dataplane.MissingRight(l.Peer(), e))
+	}
+	p.w.log("%s: a Flush of %s for %s is refused", p.name, l.Peer().Name, e.Node.Name)
 }
 
 func (p *process) received(l *link, h *wire.FrameHeader, size int) {
