@@ -53,7 +53,7 @@ func runContract(args []string, stdout, stderr io.Writer) int {
 		args int
 		edit func(*contract.Contract) error
 	}{
-		"mv":     {2, func(c *contract.Contract) error { return contract.Move(c, rest[0], rest[1]) }},
+		"mv": {2, func(c *contract.Contract) error { return contract.Move(c, rest[0], rest[1]) }},
 		"rm": {1, func(c *contract.Contract) error {
 			told = contract.Kept(c, rest[0])
 			return contract.Retire(c, rest[0])

@@ -1,0 +1,181 @@
+package durablehost
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+// A journaled has a shard with a journal, whose events are so large that each has a chunk of its own.
+type journaled struct {
+	t      *testing.T
+	store  store.Backend
+	tenure *Tenure
+	events int
+}
+
+func newJournaled(t *testing.T, j durable.Journal) *journaled {
+	s := memory.New().Client()
+	j.Kept = true
+	sh := New(Config{
+		Shard: account, Store: s.Shards(), Records: s, Node: "n1", Incarnation: 1, Patience: time.Second, Host: newProcess(t), Journal: j,
+	})
+	t.Cleanup(sh.Close)
+	sh.Open(anEpoch + 1)
+	return &journaled{t: t, store: s, tenure: tenureOf(t, sh)}
+}
+
+// record commits so many events, one a second.
+func (j *journaled) record(n int) {
+	j.t.Helper()
+	for range n {
+		ctx := within(j.t, time.Minute)
+		if _, err := j.tenure.Load(ctx, "alice"); err != nil {
+			j.t.Fatal(err)
+		}
+		ticket, err := j.tenure.Commit(durable.Turn{Entity: "alice", State: []byte("s"), Events: [][]byte{bytes.Repeat([]byte("e"), 20<<10)}})
+		if err == nil {
+			err = j.tenure.Wait(ctx, ticket)
+		}
+		if err != nil {
+			j.t.Fatal(err)
+		}
+		j.events++
+		time.Sleep(time.Second)
+	}
+}
+
+// read reads everything behind a place.
+func (j *journaled) read(at durable.Place) (numbers []uint64, last durable.Place, err error) {
+	j.t.Helper()
+	f := Follower{Store: j.store.Shards(), Type: account.Type, Places: make([]durable.Place, account.Number)}
+	f.Places[0] = at
+	f.Places = f.Places[:account.Number] // the shard's number is that of the first place
+	for {
+		events, err := f.poll(within(j.t, time.Minute), 0)
+		if err != nil || len(events) == 0 {
+			return numbers, f.Places[0], err
+		}
+		for _, e := range events {
+			numbers = append(numbers, e.Place.Number)
+			f.Read(0, e)
+		}
+	}
+}
+
+// oldest checks which event is the oldest that is kept, and that all later ones are there.
+func (j *journaled) oldest(want int) {
+	j.t.Helper()
+	numbers, _, err := j.read(durable.Place{})
+	if err != nil || len(numbers) == 0 || numbers[0] != uint64(want) || len(numbers) != j.events-want+1 {
+		j.t.Errorf("events %v of %d are kept (%v), want those from %d on", numbers, j.events, err, want)
+	}
+}
+
+// follow notes that a named follower has read up to an event, which is alone in its chunk.
+func (j *journaled) follow(name string, event uint64) {
+	j.t.Helper()
+	places := make([]durable.Place, account.Number)
+	places[0] = durable.Place{Chunk: event, Number: event}
+	_, revision, err := LoadFollowed(j.t.Context(), j.store, account.Type, name)
+	if err == nil {
+		_, err = SaveFollowed(j.t.Context(), j.store, account.Type, name, places, revision)
+	}
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	time.Sleep(2 * followersPeriod) // the home looks
+}
+
+// TestEventsAreKept: events are kept as long as the type says: all, by age, by number, and until the
+// slowest named follower has read them, and as long as one of these asks for them.
+func TestEventsAreKept(t *testing.T) {
+	for name, tt := range map[string]struct {
+		journal durable.Journal
+		run     func(j *journaled)
+	}{
+		"all": {durable.Journal{}, func(j *journaled) {
+			j.record(20)
+			time.Sleep(time.Hour)
+			j.record(1)
+			j.oldest(1)
+		}},
+		"by age": {durable.Journal{Age: 10 * time.Second}, func(j *journaled) {
+			j.record(10)
+			j.oldest(1)
+			j.record(10) // the newest is a second old
+			j.oldest(11)
+			time.Sleep(time.Minute)
+			j.oldest(20) // the last chunk stays, which has the number of the last event
+		}},
+		"by number": {durable.Journal{Events: 5}, func(j *journaled) {
+			j.record(5)
+			j.oldest(1)
+			j.record(15)
+			j.oldest(16)
+			time.Sleep(time.Hour)
+			j.oldest(16)
+		}},
+		"while nobody follows": {durable.Journal{Followers: true}, func(j *journaled) {
+			j.record(20)
+			time.Sleep(time.Hour)
+			j.oldest(1)
+		}},
+		"for the slowest follower": {durable.Journal{Followers: true}, func(j *journaled) {
+			j.record(20)
+			j.follow("fast", 19)
+			j.oldest(19)
+			j.record(10)
+			j.follow("slow", 25) // it is new
+			j.follow("fast", 30)
+			j.oldest(25)
+			j.follow("slow", 30)
+			j.oldest(30)
+		}},
+		"by number and for followers": {durable.Journal{Events: 5, Followers: true}, func(j *journaled) {
+			j.record(20)
+			j.follow("only", 3)
+			j.oldest(3)
+			j.follow("only", 20)
+			j.oldest(16)
+		}},
+		"by age and number": {durable.Journal{Events: 5, Age: time.Hour}, func(j *journaled) {
+			j.record(20)
+			j.oldest(1)
+			time.Sleep(70 * time.Minute)
+			j.oldest(16)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { tt.run(newJournaled(t, tt.journal)) })
+		})
+	}
+}
+
+// TestEventsAreGone: a follower whose next events are deleted is told which, and one that begins anew
+// begins at the oldest that is kept.
+func TestEventsAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournaled(t, durable.Journal{Events: 5})
+		j.record(2)
+		_, at, err := j.read(durable.Place{})
+		if err != nil || at.Number != 2 {
+			t.Fatalf("read up to %v, %v, want 2", at, err)
+		}
+		j.record(18)
+		gone := (*durable.GoneError)(nil)
+		if numbers, _, err := j.read(at); !errors.As(err, &gone) || gone.Place != at || gone.Next != 16 || len(numbers) > 0 {
+			t.Errorf("read %v, %v (%+v), want that 3 to 15 are gone", numbers, err, gone)
+		}
+		if numbers, _, err := j.read(durable.Place{Chunk: 15, Number: 15}); err != nil || len(numbers) != 5 {
+			t.Errorf("behind 15: %v, %v, want 16 to 20", numbers, err)
+		}
+		j.oldest(16)
+	})
+}
