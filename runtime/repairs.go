@@ -1,16 +1,14 @@
 package shard
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
@@ -25,7 +23,7 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 			found, err = nil, panicError("reading the state", r)
 		}
 	}()
-	h, err := p.hostOf(r.Entity.Kind)
+	h, err := p.hostOf(r.Entity.Kind, r.Command != operator.Inspect || r.Entity.ID == "")
 	if err != nil {
 		return nil, err
 	}
@@ -34,9 +32,11 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 		return []operator.Entity{one}, err
 	}
 	for _, id := range h.unreadable.all() {
-		one, err := p.one(h, &operator.Request{Command: operator.State, Entity: operator.Entity{Kind: r.Entity.Kind, ID: id}})
+		one, err := p.one(h, &operator.Request{Command: operator.Inspect, Entity: operator.Entity{Kind: r.Entity.Kind, ID: id}})
+		if err == nil && one.Turn != nil {
+			continue
+		}
 		if err == nil && one.Why != "" {
-			one.State, one.JSON = nil, "" // all states would be too large for one answer
 			found = append(found, one)
 		} else if err == nil {
 			h.unreadable.remove(id) // it has moved, or was repaired
@@ -45,20 +45,22 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	return found, nil
 }
 
-func (p repairs) hostOf(kind string) (*host, error) {
+// hostOf returns the host of a type that has shards, and state if that is asked for.
+func (p repairs) hostOf(kind string, state bool) (*host, error) {
 	k := (*p.node.driver.kinds.Load())[kind]
 	switch {
 	case k == nil || k.host == nil:
 		return nil, fmt.Errorf("this node does not host %s", clip(kind))
 	case k.host.desc.Singleton:
-		return nil, fmt.Errorf("%s is a singleton, which starts without state if its state cannot be read", clip(kind))
-	case k.host.desc.DecodeState == nil:
+		return nil, fmt.Errorf("%s is a singleton, which has no shards (shardctl members shows where it runs)", clip(kind))
+	case state && k.host.desc.DecodeState == nil:
 		return nil, fmt.Errorf("%s has no state", clip(kind))
 	}
 	return k.host, nil
 }
 
-// one shows or replaces the state of one entity.
+// one describes one entity, and shows or replaces its state. An entity with a turn under way is
+// described by that turn.
 func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
 	_, number, err := invoker{h.kind}.Locate(at.ID)
@@ -73,13 +75,19 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	open := s.Core.State() == region.Open
 	var e *region.Entity
 	if open {
-		e = s.Core.Take(at.ID, p.node.driver.clock.Load())
+		if e = s.Core.Take(at.ID, p.node.driver.clock.Load()); e == nil {
+			busyWith(s, &at)
+		}
 	}
 	s.Mu.Unlock()
 	switch {
 	case e != nil:
-	case open:
+	case open && r.Command == operator.SetState:
 		return at, errors.New("a call of it is under way (try again)")
+	case open:
+		at.Node = p.node.driver.self.Address
+		p.sinceWhen(&at)
+		return at, nil
 	default:
 		home, ok := p.node.driver.table.Load().Kind(at.Kind).Lookup(number)
 		if !ok || home.Owner.IsZero() || home.Owner == p.node.driver.self.Address {
@@ -93,7 +101,36 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	if r.Command == operator.SetState {
 		return at, setState(s, e, r.Entity.State)
 	}
-	return at, showState(s, e, &at)
+	if h.desc.DecodeState == nil {
+		return at, nil
+	}
+	err = showState(s, e, &at)
+	if at.Bytes = uint64(len(at.State)); r.Command == operator.Inspect {
+		at.State, at.JSON = nil, ""
+	}
+	return at, err
+}
+
+// busyWith describes the turn of an entity that is not idle. The caller has the shard's lock.
+func busyWith(s *hostedShard, at *operator.Entity) {
+	at.Turn = &turnwatch.Running{Turn: turnwatch.Turn{Entity: turnwatch.Entity{Kind: at.Kind, ID: at.ID}, Method: "?", From: "this member"}, Earlier: true}
+	e := s.Core.Look(region.Hash(at.ID), at.ID)
+	if e == nil {
+		return
+	}
+	at.Active, at.Mailbox = true, uint32(e.Mailbox())
+	at.Turn.Turn = turnOfEntity(s, e)
+}
+
+// sinceWhen adds for how long the turn has been under way. Turns are timed only while operators look,
+// and this looks.
+func (p repairs) sinceWhen(at *operator.Entity) {
+	report := turnwatch.ReportOf(&p.node.driver.turns, turnsUnderWay(p.node.hosted()), time.Now())
+	for _, r := range report.Running {
+		if r.Entity == at.Turn.Entity {
+			at.Turn = &r
+		}
+	}
 }
 
 // showState returns the state of an entity whose turn the caller has.
@@ -112,51 +149,6 @@ func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error
 		to.JSON = stateJSON(value)
 	}
 	return nil
-}
-
-// maxStateJSON bounds the JSON of a state, in bytes.
-const maxStateJSON = 64 << 10
-
-// secretJSON stands for the value of a field that is tagged secret.
-const secretJSON = `"(secret)"`
-
-// stateJSON returns the fields of an entity that are tagged state, as encoding/json has them, in the
-// order of the struct and without secrets; "" if they have no such form, or a larger one than
-// maxStateJSON.
-func stateJSON(entity any) (text string) {
-	defer func() {
-		if recover() != nil { // a MarshalJSON of the user's panics
-			text = ""
-		}
-	}()
-	v := reflect.ValueOf(entity)
-	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
-		return ""
-	}
-	v = v.Elem()
-	b := []byte{'{'}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		tag := strings.Split(f.Tag.Get("shard"), ",")
-		if tag[0] != "state" || !f.IsExported() {
-			continue
-		}
-		value := []byte(secretJSON)
-		if !slices.Contains(tag, "secret") {
-			var err error
-			if value, err = json.Marshal(v.Field(i).Interface()); err != nil {
-				return ""
-			}
-		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(strconv.AppendQuote(b, f.Name), ':')
-		if b = append(b, value...); len(b) > maxStateJSON {
-			return ""
-		}
-	}
-	return string(append(b, '}'))
 }
 
 // setState replaces the state of an entity whose turn the caller has.

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,6 +16,42 @@ func (refusing) MarshalJSON() ([]byte, error) { return nil, errors.New("no") }
 type panicking struct{}
 
 func (panicking) MarshalJSON() ([]byte, error) { panic("no") }
+
+type home struct {
+	Town string
+	Key  string `shard:"secret"`
+}
+
+// A person has a secret, and another one in a struct that it embeds.
+type person struct {
+	Name string
+	PIN  int `shard:"text,secret" json:"pin"`
+	home
+	hidden string
+}
+
+// ownForm would write its secret itself.
+type ownForm struct {
+	PIN int `shard:"secret"`
+}
+
+func (f ownForm) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(f.PIN)), nil }
+
+// plainForm has a form of its own, and no secret as far as its type shows.
+type plainForm struct{ v any }
+
+func (plainForm) MarshalText() ([]byte, error) { return []byte("plain"), nil }
+
+type chain struct {
+	Key  string `shard:"secret"`
+	Next *chain
+}
+
+func endless() *chain {
+	c := &chain{}
+	c.Next = c
+	return c
+}
 
 // TestStateJSON: operators see the state in the order of the struct, without secrets, and nothing
 // rather than a part.
@@ -34,6 +71,29 @@ func TestStateJSON(t *testing.T) {
 			Key     refusing `shard:"state,binary,secret"`
 			Country string   `shard:"state"`
 		}{"4242", refusing{}, "ch"}, `{"Card":"(secret)","Key":"(secret)","Country":"ch"}`},
+		"secrets inside": {&struct {
+			Owner  person            `shard:"state"`
+			Others []*person         `shard:"state"`
+			ByName map[string]person `shard:"state"`
+			Any    any               `shard:"state"`
+			None   *person           `shard:"state"`
+			Own    ownForm           `shard:"state"`
+			Plain  plainForm         `shard:"state"`
+		}{
+			person{Name: "ann", PIN: 1234, home: home{Town: "bern", Key: "k"}, hidden: "x"},
+			[]*person{{Name: "bob", PIN: 5}, nil},
+			map[string]person{"b": {PIN: 6}, "a": {}},
+			person{PIN: 7},
+			nil,
+			ownForm{PIN: 8},
+			plainForm{9},
+		}, `{"Owner":{"Name":"ann","pin":"(secret)","Town":"bern","Key":"(secret)"},` +
+			`"Others":[{"Name":"bob","pin":"(secret)","Town":"","Key":"(secret)"},null],` +
+			`"ByName":{"a":{"Name":"","pin":"(secret)","Town":"","Key":"(secret)"},"b":{"Name":"","pin":"(secret)","Town":"","Key":"(secret)"}},` +
+			`"Any":{"Name":"","pin":"(secret)","Town":"","Key":"(secret)"},"None":null,"Own":"(secret)","Plain":"plain"}`},
+		"too deep": {&struct {
+			First *chain `shard:"state"`
+		}{endless()}, ""},
 		"no fields": {&struct{}{}, `{}`},
 		"no form": {&struct {
 			A refusing `shard:"state"`

@@ -21,17 +21,21 @@ func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
 			}
 			s.Mu.Lock()
 			for e := range s.Core.UnderWay() {
-				t := turnwatch.Turn{Entity: turnwatch.Entity{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}
-				if c := e.Turn(); c != nil { // else it is a local call's that did not wait
-					if r := inbound(c).encoded.Load(); r != nil {
-						t = r.turn.described()
-					}
-				}
-				found(e, t)
+				found(e, turnOfEntity(s, e))
 			}
 			s.Mu.Unlock()
 		}
 	}
+}
+
+// turnOfEntity describes the turn of an entity that is not idle. The caller has the shard's lock.
+func turnOfEntity(s *hostedShard, e *region.Entity) turnwatch.Turn {
+	if c := e.Turn(); c != nil { // else it is a local call's that did not wait
+		if r := inbound(c).encoded.Load(); r != nil {
+			return r.turn.described()
+		}
+	}
+	return turnwatch.Turn{Entity: turnwatch.Entity{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}
 }
 
 // Has reports whether the entity has a turn.

@@ -26,7 +26,10 @@ var commands = []command{
 	},
 	{
 		name: "entity", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entity,
-		about: "Prints what is known of an entity: its home and the reason for it, its shard, its state as JSON if it\nhas such a form, and the lines about it in the logs of the members.",
+		about: "Prints what is known of an entity: its home and the reason for it, the turn that it runs and the calls\nthat wait for it, its shard, and the lines about it in the logs of the members.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.BoolVar(&o.showState, "state", false, "show its state as JSON, without secrets; needs the right of an operator, and members log each look")
+		},
 	},
 	{
 		name: "moves", timeout: 10 * time.Second, run: moves,
@@ -59,7 +62,7 @@ var commands = []command{
 		about: "Serves a page that shows the cluster live: health, members, shards and their moves, load, log lines,\nand the story of an entity. It has no authentication, so it listens at a loopback address unless told\notherwise; to put it behind your own, mount package runtime/admin/dashboard. It prints its address.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.listen, "listen", "127.0.0.1:8181", "`address` to serve at; port 0 chooses one")
-			f.BoolVar(&o.showState, "state", false, "show the state of entities that are looked for, and log each look to stderr")
+			f.BoolVar(&o.showState, "state", false, "show the state of entities that are looked for, without secrets, and log each look to stderr; needs the\nright of an operator")
 		},
 	},
 	{

@@ -26,7 +26,7 @@ func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Write
 		return errors.Join(fmt.Errorf("%v is not a TCP address", listener.Addr()), listener.Close())
 	}
 	handler := dashboard.Handler(c, dashboard.Options{
-		Cluster: o.cluster, State: o.showState, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Cluster: o.cluster, State: func(*http.Request) bool { return o.showState }, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if at.IP.IsLoopback() {
 		handler = onlyLoopback(handler)

@@ -22,6 +22,46 @@ type jsonEntity struct {
 	NoState    string          `json:"no_state,omitempty"` // why it is not shown
 	InShard    *jsonShard      `json:"in_shard,omitempty"`
 	Lines      []jsonEvent     `json:"lines"`
+	Turn       *jsonTurn       `json:"turn,omitempty"` // under way
+	Mailbox    uint32          `json:"mailbox"`        // calls that wait for its turn
+	Bytes      uint64          `json:"bytes"`          // of its encoded state, if it is idle
+}
+
+// A jsonTurn is a turn that has not ended.
+type jsonTurn struct {
+	Method  string  `json:"method"`
+	From    string  `json:"from"`
+	Seconds float64 `json:"seconds"`
+	Earlier bool    `json:"earlier"` // it began before anybody looked, so it runs for longer
+}
+
+// describe takes an entity as its member knows it, without its state.
+func (e *jsonEntity) describe(s admin.Entity) {
+	e.Active, e.Unreadable, e.Mailbox, e.Bytes = s.Active, s.Why, s.Mailbox, s.Bytes
+	switch {
+	case s.Turn != nil:
+		e.Turn = &jsonTurn{s.Turn.Method, s.Turn.From, s.Turn.For.Seconds(), s.Turn.Earlier}
+		e.NoState = "a turn is under way (try again)"
+	case s.Why == "" && s.Bytes == 0 && !s.Active:
+		e.NoState = "it is idle and has none in memory (of a durable entity: shardctl store show)"
+	case s.Why != "":
+		e.NoState = "it cannot be read (shardctl state prints the encoded bytes)"
+	}
+}
+
+// stateOf returns the state of an entity as JSON, or why it is not shown. It needs the right of an
+// operator.
+func stateOf(ctx context.Context, c *admin.Client, o *options) (state json.RawMessage, why string) {
+	s, err := c.State(ctx, o.kind, o.id)
+	switch {
+	case err != nil:
+		return nil, err.Error()
+	case s.Turn != nil:
+		return nil, "a turn is under way (try again)"
+	case s.JSON == "":
+		return nil, "it has no form in JSON (shardctl state prints the encoded bytes)"
+	}
+	return json.RawMessage(s.JSON), ""
 }
 
 // entity prints the place, the state and the log lines of one entity.
@@ -31,15 +71,13 @@ func entity(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		return err
 	}
 	e := jsonEntity{jsonPlace: placeOf(o, p), Lines: []jsonEvent{}}
-	if s, err := c.State(ctx, o.kind, o.id); err != nil {
+	if s, err := c.Inspect(ctx, o.kind, o.id); err != nil {
 		e.NoState = err.Error()
 	} else {
-		e.Active, e.Unreadable = s.Active, s.Why
-		if e.State = json.RawMessage(s.JSON); len(s.State) == 0 && s.Why == "" && !s.Active {
-			e.NoState = "it is idle and has none in memory (of a durable entity: shardctl store show)"
-		} else if s.JSON == "" && s.Why == "" {
-			e.NoState = "it has no form in JSON (shardctl state prints the encoded bytes)"
-		}
+		e.describe(s)
+	}
+	if e.NoState == "" && o.showState {
+		e.State, e.NoState = stateOf(ctx, c, o)
 	}
 	if all, err := c.Shards(ctx, o.kind); err == nil {
 		rows, _ := shardRows(all)
@@ -68,9 +106,16 @@ func concerns(attrs, kind, id string) bool {
 func printEntityStory(w io.Writer, e jsonEntity) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s is in shard %d, at %s\nwhy: %s\n", e.Type, e.ID, e.Shard, cmp.Or(e.Node, "no home"), cmp.Or(e.Why, "the coordinator has no reason for it"))
-	if e.Active {
-		b.WriteString("it is active\n")
-	} else {
+	switch {
+	case e.Turn != nil:
+		longer := ""
+		if e.Turn.Earlier {
+			longer = "more than "
+		}
+		fmt.Fprintf(&b, "it runs %s for %s%v, called by %s; calls that wait for it: %d\n", e.Turn.Method, longer, short(e.Turn.Seconds), e.Turn.From, e.Mailbox)
+	case e.Active:
+		b.WriteString("it is active and idle\n")
+	default:
 		b.WriteString("it is not active\n")
 	}
 	switch {
@@ -78,6 +123,8 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 		fmt.Fprintf(&b, "its state cannot be read: %s\n", e.Unreadable)
 	case e.NoState != "":
 		fmt.Fprintf(&b, "no state: %s\n", e.NoState)
+	case e.State == nil:
+		fmt.Fprintf(&b, "its state has %d bytes (-state shows it)\n", e.Bytes)
 	default:
 		fmt.Fprintf(&b, "state: %s\n", e.State)
 	}

@@ -20,6 +20,14 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
+// quietLog is the log of nodes whose lines no test reads. It formats them.
+var quietLog = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// transportOf reaches the server of an environment.
+func transportOf(env map[string]string) *natstransport.Transport {
+	return natstransport.New(env["NATS_URL"])
+}
+
 // accounts starts two members of a real broker that host accounts, and returns a client of them.
 func accounts(t *testing.T) (env map[string]string, nodes []*shard.Node, client *fixture.AccountClient) {
 	url := natsproc.Start(t).URL()
@@ -88,7 +96,8 @@ func TestOperatorsQuestions(t *testing.T) {
 	expect("rebalance", exitOK, "move", "")
 	require.NotContains(t, expect("status", exitOK, "", "").stdout, "paused")
 
-	expect("entity Account ann", exitOK, `state: {"Balance":5,"Log":`, "")
+	expect("entity Account ann", exitOK, "bytes (-state shows it)", "")
+	expect("entity Account ann -state", exitOK, `state: {"Balance":5,"Log":`, "")
 	expect("call Account Add ann {\"n\":2}", exitOK, "7", "")
 	var e jsonEntity
 	require.NoError(t, json.Unmarshal([]byte(expect("entity Account ann -json", exitOK, "", "").stdout), &e))

@@ -98,6 +98,8 @@ func printEntity(w io.Writer, o *options, e admin.Entity) error {
 	}
 	what := "idle, and its state can be read"
 	switch {
+	case e.Turn != nil:
+		what = "a turn is under way, and its state is not shown (try again)"
 	case e.Active:
 		what = "active"
 	case e.Why != "":

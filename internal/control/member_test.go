@@ -196,7 +196,7 @@ func TestBroadcastCommandIsForOneMember(t *testing.T) {
 		body, err := operator.Encode(7, &c.request, nil)
 		require.NoError(t, err)
 		from := operates
-		if !c.request.Command.Does() {
+		if !c.request.Command.ForOperators() {
 			from = looks
 		}
 		require.NoError(t, m.operators.message(transport.Broadcast, from, body))

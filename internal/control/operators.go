@@ -37,7 +37,7 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 		return nil // meant for another
 	}
 	may := identity.Operator
-	if !r.Command.Does() {
+	if !r.Command.ForOperators() {
 		may = identity.Reader
 	}
 	if identity.Of(from.Incarnation) != may {
@@ -55,7 +55,7 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 	}
 	if r.Command.OfProcess() {
 		r.By = from.Name
-		if r.Command.Does() {
+		if r.Command.ForOperators() {
 			o.log(from, r)
 		}
 		o.m.env.Operate(r, func(a operator.Answer) { o.answer(id, from, a) })
@@ -79,6 +79,10 @@ func (o *operators) log(from transport.Peer, r *operator.Request) {
 	subject := []any{"by", from.Name, "kind", bounded.Text(r.Entity.Kind), "entity", bounded.Text(r.Entity.ID)}
 	if r.Command == operator.Place {
 		o.m.env.Log(Info, "told to request a home", append(subject, "home", bounded.Text(r.Home))...)
+		return
+	}
+	if r.Command == operator.State {
+		o.m.env.Log(Info, "told to show a state", subject...)
 		return
 	}
 	o.m.env.Log(Info, "told to set a state", append(subject, "bytes", len(r.Entity.State))...)

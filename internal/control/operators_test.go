@@ -55,7 +55,7 @@ func without(all []membership.Input, unwanted membership.Input) (rest []membersh
 	return rest
 }
 
-// commands are all that change something, with what they do and the line of the log.
+// commands are all that change something or show state, with what they do and the line of the log.
 var commands = map[string]struct {
 	operator.Request
 	does done
@@ -68,6 +68,7 @@ var commands = map[string]struct {
 	"set a state":   {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x", State: []byte("abc")}}, done{states: 1}, "told to set a state by op kind K entity x bytes 3\n"},
 	"drop a state":  {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}}, done{states: 1}, "told to set a state by op kind K entity x bytes 0\n"},
 	"place":         {operator.Request{Command: operator.Place, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}, Home: "b"}, done{states: 1}, "told to request a home by op kind K entity x home b\n"},
+	"show a state":  {operator.Request{Command: operator.State, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}}, done{states: 1}, "told to show a state by op kind K entity x\n"},
 	"rebalance":     {operator.Request{Command: operator.Rebalance, Node: self}, done{states: 1}, "told to rebalance by op\n"},
 	"pause":         {operator.Request{Command: operator.PauseRebalancing, Node: self}, done{states: 1}, "told to pause rebalancing by op\n"},
 	"resume":        {operator.Request{Command: operator.ResumeRebalancing, Node: self}, done{states: 1}, "told to resume rebalancing by op\n"},
@@ -135,11 +136,11 @@ func TestReaderCommandsNothing(t *testing.T) {
 // TestQueriesAreForReaders: queries are answered on the connection that may only look, and refused
 // on the one that commands. They are not logged.
 func TestQueriesAreForReaders(t *testing.T) {
-	for _, c := range []operator.Command{operator.Members, operator.RollCall, operator.State} {
+	for _, c := range []operator.Command{operator.Members, operator.RollCall, operator.Inspect} {
 		t.Run(c.String(), func(t *testing.T) {
 			r := operator.Request{Command: c, Node: self}
 			want := done{}
-			if c == operator.State {
+			if c == operator.Inspect {
 				want.states = 1
 			}
 			refusal, did, env := request(t, looks, r)

@@ -31,8 +31,7 @@ const (
 	Leave
 	// Down tells a member to down another one.
 	Down
-	// State asks the node of an entity for its state, or every node for the entities
-	// whose state it cannot read.
+	// State asks the node of an entity for its state.
 	State
 	// SetState tells the node of an entity to replace its state, or to drop it.
 	SetState
@@ -58,6 +57,9 @@ const (
 	PauseRebalancing
 	// ResumeRebalancing ends that.
 	ResumeRebalancing
+	// Inspect asks the node of an entity for all but its state, or every node for the entities whose
+	// state it cannot read.
+	Inspect
 
 	commands // is above all of them
 )
@@ -69,17 +71,17 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // knows.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect:
 		return true
 	}
 	return false
 }
 
-// Does reports whether the command changes anything. Operators that may only read send none of
-// these.
-func (c Command) Does() bool {
+// ForOperators reports whether the command changes anything, or shows state. Operators that may only
+// read send none of these.
+func (c Command) ForOperators() bool {
 	switch c {
-	case Members, RollCall, State, Shards, Where, Counters, Events, Moves, Turns, Facts:
+	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts:
 		return false
 	}
 	return true
@@ -124,6 +126,8 @@ func (c Command) String() string {
 		return "pause rebalancing"
 	case ResumeRebalancing:
 		return "resume rebalancing"
+	case Inspect:
+		return "inspect"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }
@@ -134,7 +138,7 @@ type Request struct {
 	Node    transport.Address // the member that it concerns; of Join by name alone
 	Seeds   []string          // of Join: names to join through; empty: the process's own
 	Force   bool              // of Down: also a member that is up and reachable
-	Entity  Entity            // of State, SetState, Where and Place: which, and the new state; of Shards: its Kind, or ""
+	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known
 	Home    string            // of Place: the name of a node; "": the request is withdrawn
 	By      string            // the operator, as the broker says; it is not encoded
@@ -144,7 +148,7 @@ type Request struct {
 type Answer struct {
 	Refusal string // why it was not obeyed; empty: it was
 	View    View   // of the answering member, afterwards
-	// Entities are the answer to State and SetState. An entity whose Node is not the answering
+	// Entities are the answer to State, SetState and Inspect. An entity whose Node is not the answering
 	// member lives at that node, which is to be asked.
 	Entities []Entity
 	Types    []Type            // the answer to Shards, by name
@@ -162,12 +166,16 @@ type Answer struct {
 // the output of shardgen contract proto.
 type Entity struct {
 	Kind   string            // its type
-	ID     string            // as on the wire; of State "": all that cannot be read
+	ID     string            // as on the wire; of Inspect "": all that cannot be read
 	Node   transport.Address // where it lives
 	Active bool              // it has a value in memory, so its state is fine
 	State  []byte            // encoded; nil: it has none, or SetState drops it
 	Why    string            // the state cannot be read; empty: it can
 	JSON   string            // the state for people; "": it has no such form, or is too large
+	Bytes  uint64            // size of its encoded state; 0: it has none, or was not idle
+	// Turn is under way; nil: it is idle. The state of an entity with a turn is not shown.
+	Turn    *turnwatch.Running
+	Mailbox uint32 // calls that wait for its turn
 }
 
 // A View is the cluster as one process sees it.
@@ -331,18 +339,33 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 }
 
 func (e Entity) isZero() bool {
-	return e.Kind == "" && e.ID == "" && e.Node.IsZero() && !e.Active && e.State == nil && e.Why == "" && e.JSON == ""
+	return e.Kind == "" && e.ID == "" && e.Node.IsZero() && !e.Active && e.State == nil && e.Why == "" && e.JSON == "" &&
+		e.Bytes == 0 && e.Turn == nil && e.Mailbox == 0
 }
 
 func (e Entity) toWire() *wire.AdminEntity {
-	return &wire.AdminEntity{Kind: e.Kind, Id: e.ID, Node: toWire(e.Node), Active: e.Active, State: e.State, Why: e.Why, Json: e.JSON}
+	w := &wire.AdminEntity{
+		Kind: e.Kind, Id: e.ID, Node: toWire(e.Node), Active: e.Active, State: e.State, Why: e.Why, Json: e.JSON, Bytes: e.Bytes, Mailbox: e.Mailbox,
+	}
+	if e.Turn != nil {
+		w.Turn = turnToWire(*e.Turn)
+	}
+	return w
 }
 
 func entityFromWire(w *wire.AdminEntity) Entity {
 	if w == nil {
 		return Entity{}
 	}
-	return Entity{Kind: w.GetKind(), ID: w.GetId(), Node: fromWire(w.GetNode()), Active: w.GetActive(), State: w.State, Why: w.GetWhy(), JSON: w.GetJson()}
+	e := Entity{
+		Kind: w.GetKind(), ID: w.GetId(), Node: fromWire(w.GetNode()), Active: w.GetActive(), State: w.State, Why: w.GetWhy(), JSON: w.GetJson(),
+		Bytes: w.GetBytes(), Mailbox: w.GetMailbox(),
+	}
+	if w.GetTurn() != nil {
+		t := turnFromWire(w.GetTurn())
+		e.Turn = &t
+	}
+	return e
 }
 
 func (v View) toWire() *wire.AdminView {

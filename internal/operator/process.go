@@ -79,7 +79,7 @@ func turnsToWire(r *turnwatch.Report) *wire.AdminTurns {
 		w.Callers = append(w.Callers, &wire.AdminCaller{From: c.From, Kind: c.To.Kind, Id: c.To.ID, Calls: c.Calls, Over: c.Over})
 	}
 	for _, t := range r.Running {
-		w.Running = append(w.Running, &wire.AdminRunning{Kind: t.Kind, Id: t.ID, Method: t.Method, From: t.From, Nanos: uint64(t.For), Earlier: t.Earlier})
+		w.Running = append(w.Running, turnToWire(t))
 	}
 	return w
 }
@@ -106,10 +106,18 @@ func turnsFromWire(w *wire.AdminTurns) *turnwatch.Report {
 		})
 	}
 	for _, t := range w.GetRunning() {
-		turn := turnwatch.Turn{Entity: turnwatch.Entity{Kind: t.GetKind(), ID: t.GetId()}, Method: t.GetMethod(), From: t.GetFrom()}
-		r.Running = append(r.Running, turnwatch.Running{Turn: turn, For: time.Duration(t.GetNanos()), Earlier: t.GetEarlier()})
+		r.Running = append(r.Running, turnFromWire(t))
 	}
 	return r
+}
+
+func turnToWire(t turnwatch.Running) *wire.AdminRunning {
+	return &wire.AdminRunning{Kind: t.Kind, Id: t.ID, Method: t.Method, From: t.From, Nanos: uint64(t.For), Earlier: t.Earlier}
+}
+
+func turnFromWire(w *wire.AdminRunning) turnwatch.Running {
+	turn := turnwatch.Turn{Entity: turnwatch.Entity{Kind: w.GetKind(), ID: w.GetId()}, Method: w.GetMethod(), From: w.GetFrom()}
+	return turnwatch.Running{Turn: turn, For: time.Duration(w.GetNanos()), Earlier: w.GetEarlier()}
 }
 
 func (f *Fact) toWire() *wire.AdminFacts {

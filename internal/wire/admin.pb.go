@@ -30,7 +30,7 @@ const (
 	AdminCommand_ADMIN_COMMAND_JOIN               AdminCommand = 3  // to all processes: the one of that name joins
 	AdminCommand_ADMIN_COMMAND_LEAVE              AdminCommand = 4  // to a member: it leaves in order
 	AdminCommand_ADMIN_COMMAND_DOWN               AdminCommand = 5  // to a member: it downs another one
-	AdminCommand_ADMIN_COMMAND_STATE              AdminCommand = 6  // to a member: the state of an entity, or those that it cannot read
+	AdminCommand_ADMIN_COMMAND_STATE              AdminCommand = 6  // to a member: the state of an entity
 	AdminCommand_ADMIN_COMMAND_SET_STATE          AdminCommand = 7  // to a member: it replaces a state, or drops it
 	AdminCommand_ADMIN_COMMAND_SHARDS             AdminCommand = 8  // to a member: the shards that it holds, and those that nobody has
 	AdminCommand_ADMIN_COMMAND_WHERE              AdminCommand = 9  // to a member that hosts the type: the home of an entity
@@ -43,6 +43,7 @@ const (
 	AdminCommand_ADMIN_COMMAND_REBALANCE          AdminCommand = 16 // to any member: the coordinator looks at once which shards should move
 	AdminCommand_ADMIN_COMMAND_PAUSE_REBALANCING  AdminCommand = 17 // to any member: no shards move for balance
 	AdminCommand_ADMIN_COMMAND_RESUME_REBALANCING AdminCommand = 18 // to any member: they do again
+	AdminCommand_ADMIN_COMMAND_INSPECT            AdminCommand = 19 // to a member: an entity without its state, or those whose state it cannot read
 )
 
 // Enum value maps for AdminCommand.
@@ -67,6 +68,7 @@ var (
 		16: "ADMIN_COMMAND_REBALANCE",
 		17: "ADMIN_COMMAND_PAUSE_REBALANCING",
 		18: "ADMIN_COMMAND_RESUME_REBALANCING",
+		19: "ADMIN_COMMAND_INSPECT",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -88,6 +90,7 @@ var (
 		"ADMIN_COMMAND_REBALANCE":          16,
 		"ADMIN_COMMAND_PAUSE_REBALANCING":  17,
 		"ADMIN_COMMAND_RESUME_REBALANCING": 18,
+		"ADMIN_COMMAND_INSPECT":            19,
 	}
 )
 
@@ -713,6 +716,9 @@ type AdminEntity struct {
 	State         []byte                 `protobuf:"bytes,5,opt,name=state,proto3,oneof" json:"state,omitempty"` // none: it has no state
 	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`           // the state cannot be read
 	Json          string                 `protobuf:"bytes,7,opt,name=json,proto3" json:"json,omitempty"`         // the state as JSON, for people; none: it has no such form
+	Bytes         uint64                 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`      // size of the encoded state; 0: it has none, or is not idle
+	Turn          *AdminRunning          `protobuf:"bytes,9,opt,name=turn,proto3" json:"turn,omitempty"`         // under way; none: it is idle
+	Mailbox       uint32                 `protobuf:"varint,10,opt,name=mailbox,proto3" json:"mailbox,omitempty"` // calls that wait for its turn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -794,6 +800,27 @@ func (x *AdminEntity) GetJson() string {
 		return x.Json
 	}
 	return ""
+}
+
+func (x *AdminEntity) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *AdminEntity) GetTurn() *AdminRunning {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
+func (x *AdminEntity) GetMailbox() uint32 {
+	if x != nil {
+		return x.Mailbox
+	}
+	return 0
 }
 
 type AdminMember struct {
@@ -1965,7 +1992,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12.\n" +
-	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xc2\x01\n" +
+	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xa3\x02\n" +
 	"\vAdminEntity\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12,\n" +
@@ -1973,7 +2000,11 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x06active\x18\x04 \x01(\bR\x06active\x12\x19\n" +
 	"\x05state\x18\x05 \x01(\fH\x00R\x05state\x88\x01\x01\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12\x12\n" +
-	"\x04json\x18\a \x01(\tR\x04jsonB\b\n" +
+	"\x04json\x18\a \x01(\tR\x04json\x12\x14\n" +
+	"\x05bytes\x18\b \x01(\x04R\x05bytes\x12/\n" +
+	"\x04turn\x18\t \x01(\v2\x1b.shardgen.wire.AdminRunningR\x04turn\x12\x18\n" +
+	"\amailbox\x18\n" +
+	" \x01(\rR\amailboxB\b\n" +
 	"\x06_state\"\xcf\x01\n" +
 	"\vAdminMember\x12,\n" +
 	"\x04node\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
@@ -2074,7 +2105,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\rAdminContract\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
-	"\amethods\x18\x03 \x03(\tR\amethods*\x99\x04\n" +
+	"\amethods\x18\x03 \x03(\tR\amethods*\xb4\x04\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2095,7 +2126,8 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x13ADMIN_COMMAND_PLACE\x10\x0f\x12\x1b\n" +
 	"\x17ADMIN_COMMAND_REBALANCE\x10\x10\x12#\n" +
 	"\x1fADMIN_COMMAND_PAUSE_REBALANCING\x10\x11\x12$\n" +
-	" ADMIN_COMMAND_RESUME_REBALANCING\x10\x12B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	" ADMIN_COMMAND_RESUME_REBALANCING\x10\x12\x12\x19\n" +
+	"\x15ADMIN_COMMAND_INSPECT\x10\x13B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once
@@ -2161,20 +2193,21 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	4,  // 21: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
 	4,  // 22: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
 	4,  // 23: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	4,  // 24: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	11, // 25: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
-	4,  // 26: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
-	4,  // 27: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
-	16, // 28: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
-	17, // 29: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
-	18, // 30: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
-	19, // 31: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	21, // 32: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	19, // 24: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
+	4,  // 25: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	11, // 26: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	4,  // 27: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
+	4,  // 28: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
+	16, // 29: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	17, // 30: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	18, // 31: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	19, // 32: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	21, // 33: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }

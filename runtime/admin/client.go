@@ -77,6 +77,13 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	return &Client{questions{c}}, nil
 }
 
+// State returns an entity with its encoded state, unless a turn of it is under way. It needs the right of
+// an operator to command, and the member logs each look with the operator's name. The id is as on
+// the wire: the string itself, an integer in decimal, or its text.
+func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
+	return askEntity(ctx, &c.questions, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
+}
+
 // SetState replaces the state of an entity that is not active; nil drops it, so that
 // the entity's next call finds it fresh. A state that its node cannot read is refused,
 // and so is one for an active entity: call it instead.

@@ -27,7 +27,7 @@ func (c *questions) Unreadable(ctx context.Context, kind string) ([]Entity, erro
 	}
 	var found []Entity
 	for _, node := range at {
-		a, askErr := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.State, Entity: Entity{Kind: kind}})
+		a, askErr := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind}})
 		if askErr != nil {
 			err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
 		}
@@ -37,10 +37,11 @@ func (c *questions) Unreadable(ctx context.Context, kind string) ([]Entity, erro
 	return found, err
 }
 
-// State returns an entity with its encoded state. Its id is as on the wire: the string
-// itself, an integer in decimal, or its text.
-func (c *questions) State(ctx context.Context, kind, id string) (Entity, error) {
-	return askEntity(ctx, c, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
+// Inspect returns an entity without its state: the turn under way and the calls that wait behind it,
+// or the size of its state. Its id is as on the wire: the string itself, an integer in decimal, or its
+// text.
+func (c *questions) Inspect(ctx context.Context, kind, id string) (Entity, error) {
+	return askEntity(ctx, c, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
 
 // maxWay is how often a request follows an entity that moves.

@@ -164,7 +164,7 @@ var (
 
 func (q *requester) send(ctx context.Context, to recipient, id uint64, r operator.Request) error {
 	class := identity.Reader
-	if r.Command.Does() {
+	if r.Command.ForOperators() {
 		class = identity.Operator
 	}
 	l, err := q.line(ctx, class)

@@ -4,6 +4,7 @@ import (
 	"go/token"
 	"go/types"
 	"reflect"
+	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
 
@@ -280,15 +281,12 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			return c.locate(r.at("."+f.Name()), f, own)
 		case hasTag && tag == "id":
 			m.IDField = f.Name()
-		case hasTag && isForm(tag):
+		case hasTag && validOptions(tag):
 		case hasTag:
-			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"id", shard:"-", shard:"text" and shard:"binary" do outside an entity`}
+			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"id", shard:"-", shard:"text", shard:"binary" and shard:"secret" do outside an entity`}
 			return c.locate(r.at("."+f.Name()), f, own)
 		}
-		chosen := tag
-		if !isForm(tag) {
-			chosen = ""
-		}
+		chosen, _ := fieldOptions(strings.Split(tag, ","))
 		elem, r := c.forms.inForm(f.Type(), chosen)
 		if r != nil && !own {
 			foreign := *r

@@ -87,8 +87,19 @@ func stateOptions(tag string) (form string, ok bool) {
 	if options[0] != "state" {
 		return "", false
 	}
+	return fieldOptions(options[1:])
+}
+
+// validOptions reports whether the tag of a field of a struct that is no entity is one of options.
+func validOptions(tag string) bool {
+	_, ok := fieldOptions(strings.Split(tag, ","))
+	return ok
+}
+
+// fieldOptions returns the form among options: ok is false if one of them is unknown or stands twice.
+func fieldOptions(options []string) (form string, ok bool) {
 	secret := false
-	for _, option := range options[1:] {
+	for _, option := range options {
 		switch {
 		case option == "secret" && !secret:
 			secret = true

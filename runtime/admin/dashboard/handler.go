@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -24,9 +25,11 @@ var page embed.FS
 type Options struct {
 	// Cluster is its name, which the page shows. Default "".
 	Cluster string
-	// State shows the state of an entity that a viewer asks for, as JSON. Each look is logged with
-	// the viewer's address. Default false.
-	State bool
+	// State reports whether the viewer of a request may see the state of the entity that it asks
+	// for, as JSON. The client needs the right of an operator to command for it. Each look is logged
+	// with the viewer's address, and by the entity's member with the client's name. It is called for
+	// several requests at the same time. Default nil: nobody sees state.
+	State func(*http.Request) bool
 	// Logger gets those lines, and errors of the page. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -128,7 +131,12 @@ func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	story.Shard, story.Node, story.Epoch, story.Why = place.Shard, place.Node, place.Epoch, place.Why
-	if h.options.State {
+	if !place.Since.IsZero() {
+		story.Since = place.Since.UTC().Format(time.RFC3339)
+	}
+	e, err := h.source.Inspect(ctx, kind, id)
+	story.describe(e, err)
+	if err == nil && e.Turn == nil && h.options.State != nil && h.options.State(r) {
 		h.options.Logger.Info("the state of an entity is shown", "kind", kind, "entity", id, "to", r.RemoteAddr)
 		h.showState(ctx, &story)
 	}
@@ -157,7 +165,22 @@ func (h *handler) showState(ctx context.Context, story *entityStory) {
 		}
 		story.State = indented.String()
 	}
-	story.Active = e.Active
+}
+
+// describe takes an entity as its member knows it, without its state.
+func (s *entityStory) describe(e admin.Entity, err error) {
+	s.Active, s.Mailbox, s.Bytes = e.Active, e.Mailbox, e.Bytes
+	switch {
+	case err != nil:
+		s.NoState = err.Error()
+	case e.Turn != nil:
+		s.Runs = &clusterview.RunningTurn{
+			Type: s.Type, ID: s.ID, Method: e.Turn.Method, From: e.Turn.From, Node: e.Node.Name, Seconds: e.Turn.For.Seconds(), Earlier: e.Turn.Earlier,
+		}
+		s.NoState = "it is shown when no turn is under way"
+	case e.Why != "":
+		s.NoState = "it cannot be read: " + e.Why
+	}
 }
 
 // gzipFrom is the size from which answers are compressed.

@@ -21,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -76,6 +78,15 @@ func (f *fake) Where(_ context.Context, kind, id string) (admin.Place, error) {
 		return admin.Place{}, fmt.Errorf("no member hosts %s", kind)
 	}
 	return admin.Place{Shard: 4, Node: "n1", Epoch: "1.1", Why: "it was given its first home there"}, nil
+}
+
+func (f *fake) Inspect(_ context.Context, kind, id string) (admin.Entity, error) {
+	e := admin.Entity{Kind: kind, ID: id, Node: n1, Active: true, Bytes: 12}
+	if id == "hung" {
+		turn := turnwatch.Turn{Entity: turnwatch.Entity{Kind: kind, ID: id}, Method: "Add", From: "client web"}
+		e.Bytes, e.Mailbox, e.Turn = 0, 7, &admin.RunningTurn{Turn: turn, For: 3 * time.Second, Earlier: true}
+	}
+	return e, nil
 }
 
 func (f *fake) State(context.Context, string, string) (admin.Entity, error) {
@@ -180,7 +191,7 @@ func TestEntity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&lines, nil))
-		without, with := newHandler(&fake{}, Options{Logger: log}), newHandler(&fake{}, Options{Logger: log, State: true})
+		without, with := newHandler(&fake{}, Options{Logger: log}), newHandler(&fake{}, Options{Logger: log, State: func(r *http.Request) bool { return r.Header.Get("User") != "bob" }})
 		story := get[entityStory](t, without, "/api/entity?type=Cart&id=ann")
 		require.Equal(t, []any{"n1", "1.1", "", ""}, []any{story.Node, story.Epoch, story.State, story.NoState})
 		require.Len(t, story.Events, 3)
@@ -188,8 +199,19 @@ func TestEntity(t *testing.T) {
 		story = get[entityStory](t, with, "/api/entity?type=Cart&id=ann")
 		require.Equal(t, "{\n  \"Total\": 9007199254740993\n}", story.State)
 		require.Contains(t, lines.String(), "kind=Cart entity=ann to=192.0.2.1")
-		require.Contains(t, get[entityStory](t, with, "/api/entity?type=Boat&id=ann").Error, "no member hosts Boat")
+		lines.Reset()
 		w := httptest.NewRecorder()
+		asBob := httptest.NewRequest(http.MethodGet, "/api/entity?type=Cart&id=ann", nil)
+		asBob.Header.Set("User", "bob")
+		with.ServeHTTP(w, asBob)
+		require.NotContains(t, w.Body.String(), "Total", "bob may not see state")
+		require.Empty(t, lines.String())
+		story = get[entityStory](t, with, "/api/entity?type=Cart&id=hung")
+		require.Equal(t, &clusterview.RunningTurn{Type: "Cart", ID: "hung", Method: "Add", From: "client web", Node: "n1", Seconds: 3, Earlier: true}, story.Runs)
+		require.Equal(t, []any{uint32(7), "", "it is shown when no turn is under way"}, []any{story.Mailbox, story.State, story.NoState})
+		require.Empty(t, lines.String(), "no state was shown")
+		require.Contains(t, get[entityStory](t, with, "/api/entity?type=Boat&id=ann").Error, "no member hosts Boat")
+		w = httptest.NewRecorder()
 		with.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/entity?type=Cart", nil))
 		require.Equal(t, http.StatusBadRequest, w.Code)
 	})

@@ -100,17 +100,22 @@ const noHome = -1
 
 // An entityStory is the answer of /api/entity.
 type entityStory struct {
-	Type    string     `json:"type"`
-	ID      string     `json:"id"`
-	Error   string     `json:"error,omitempty"`
-	Shard   uint32     `json:"shard"`
-	Node    string     `json:"node"`
-	Epoch   string     `json:"epoch"`
-	Why     string     `json:"why"`
-	Active  bool       `json:"active"`
-	State   string     `json:"state,omitempty"`    // indented JSON
-	NoState string     `json:"no_state,omitempty"` // why it is not shown
-	Events  []eventRow `json:"events"`
+	Type    string `json:"type"`
+	ID      string `json:"id"`
+	Error   string `json:"error,omitempty"`
+	Shard   uint32 `json:"shard"`
+	Node    string `json:"node"`
+	Epoch   string `json:"epoch"`
+	Since   string `json:"since,omitempty"` // when it got that home, if the coordinator knows
+	Why     string `json:"why"`
+	Active  bool   `json:"active"`
+	Mailbox uint32 `json:"mailbox"` // calls that wait for its turn
+	Bytes   uint64 `json:"bytes"`   // of its encoded state
+	// Runs is the turn under way.
+	Runs    *clusterview.RunningTurn `json:"runs,omitempty"`
+	State   string                   `json:"state,omitempty"`    // indented JSON
+	NoState string                   `json:"no_state,omitempty"` // why it is not shown
+	Events  []eventRow               `json:"events"`
 }
 
 // eventsAfter returns the events behind a number.

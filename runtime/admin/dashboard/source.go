@@ -15,6 +15,7 @@ type source interface {
 	Counters(ctx context.Context) ([]admin.NodeCounters, error)
 	Moves(ctx context.Context) ([]admin.Move, transport.Address, error)
 	Where(ctx context.Context, kind, id string) (admin.Place, error)
+	Inspect(ctx context.Context, kind, id string) (admin.Entity, error)
 	State(ctx context.Context, kind, id string) (admin.Entity, error)
 	events() follower
 }

@@ -190,7 +190,7 @@ func (s *scene) load() {
 const hot = `<img src=x onerror=alert(1)>/é`
 
 func TestThreeMembers(t *testing.T) {
-	s := show(t, 3, dashboard.Options{State: true}, func(n *shard.Node) error {
+	s := show(t, 3, dashboard.Options{State: func(*http.Request) bool { return true }}, func(n *shard.Node) error {
 		if err := fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }); err != nil {
 			return err
 		}

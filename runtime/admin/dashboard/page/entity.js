@@ -40,16 +40,17 @@ export function entity({ get }) {
     lines.set(story.events ?? []);
     log.hidden = false;
     const busy = state?.cluster?.rates?.entities.find((e) => e.type === story.type && e.id === story.id);
-    const running = (state?.cluster?.rates?.running ?? []).filter((r) => r.type === story.type && r.id === story.id);
+    const running = story.runs ? [story.runs] : [];
     const callers = (state?.cluster?.rates?.callers ?? []).filter((c) => c.type === story.type && c.id === story.id && c.rate > 0);
     const moves = (state?.cluster?.moves ?? []).filter((m) => m.type === story.type && m.shard === story.shard);
     const rows = story.error ? [['Not known', story.error]] : [
-      ['Home', story.node || 'none'],
+      ['Home', (story.node || 'none') + (story.since ? ` since ${story.since}` : '')],
       ['Why there', story.why],
       ['Shard', `${story.shard}, epoch ${story.epoch}`],
       ...moves.map((m) => ['Moves', `to ${m.to} since ${duration(m.seconds)}: ${m.phase}; ${m.why}`]),
       ['Load', busy ? `${rate(busy.rate)} turns a second, busy ${percent(busy.busy)} of the time` : 'not among the busiest'],
       ...running.map((r) => ['Runs', `${r.method} for ${r.earlier ? 'more than ' : ''}${duration(r.seconds)}, called by ${r.from}`]),
+      ...(story.mailbox ? [['Waits', `${story.mailbox} calls wait for its turn`]] : []),
       ...callers.map((c) => ['Called by', `${c.from}, ${rate(c.rate)} times a second`]),
       ['State', story.no_state || (story.state === undefined ? 'is not shown here' : story.active ? 'in memory' : 'passivated')],
     ];
