@@ -126,6 +126,24 @@ func TestAcknowledgementAfterLongTurn(t *testing.T) {
 	}
 }
 
+// TestAcknowledgementWaitsOnce: frames that follow each other closely do not put off the
+// acknowledgement that the first of them is owed.
+func TestAcknowledgementWaitsOnce(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	begin := time.Unix(1000, 0)
+	for i := range 4 {
+		now := begin.Add(time.Duration(i) * AckDelay / 4)
+		h := &wire.FrameHeader{Seq: uint64(1 + i), Count: 1}
+		if _, ok := p.Receive(h, now); !ok {
+			t.Fatalf("frame %d was not taken", i+1)
+		}
+		p.Ack(h, now)
+		if wake := p.Tick(now); !wake.Equal(begin.Add(AckDelay)) {
+			t.Errorf("after frame %d it wakes %v after the first, want %v", i+1, wake.Sub(begin), AckDelay)
+		}
+	}
+}
+
 func TestAppendRefuses(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
 	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall, Payload: make([]byte, 1900)}); !errors.Is(err, ErrTooLarge) {

@@ -90,6 +90,18 @@ func TestClientIsServed(t *testing.T) {
 	require.Equal(t, 2, env.anycasts)
 }
 
+// TestClientSeeksOften: a client that no member serves says hello every seekEvery, and one
+// that is served every HelloEvery.
+func TestClientSeeksOften(t *testing.T) {
+	c, env := newTestClient()
+	for i := range 5 {
+		c.Tick()
+		require.Equal(t, 1+i, env.anycasts)
+		require.Equal(t, env.now.Add(seekEvery), c.WakeAt())
+		env.now = env.now.Add(seekEvery)
+	}
+}
+
 // TestClientAsks: a call that waits for a home of its type has the client ask soon, once for
 // all that wait.
 func TestClientAsks(t *testing.T) {

@@ -115,6 +115,33 @@ func TestAloneIsTakenAndComesBack(t *testing.T) {
 	})
 }
 
+// TestAloneClaimsNothingAfterTheEnd: a process that has ended does not claim the shard again.
+func TestAloneClaimsNothingAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		a, b := newAlone(t, server, 1), newAlone(t, server, 2)
+		a.Open(1)
+		set(t, tenureOf(t, a.Shard), "singleton", "1")
+		b.Open(1)
+		set(t, tenureOf(t, b.Shard), "singleton", "2")
+		if _, err := a.Current().Commit(durable.Turn{Entity: "singleton", State: []byte("late")}); err != nil {
+			t.Fatal(err)
+		}
+		<-a.lost
+		asked := false
+		a.mu.Lock()
+		a.cfg.Alone.May = func() bool { asked = true; return true }
+		a.mu.Unlock()
+		a.p.end()
+		time.Sleep(3 * staleAfter)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if asked || a.here || a.tenure != nil {
+			t.Error("it was about to claim the shard")
+		}
+	})
+}
+
 // TestAloneStartsAboveItsFormerTenure: the former tenure of the process had written its head, and was
 // dropped before it had heard of that. A replica that lags shows the next one that there is no head.
 func TestAloneStartsAboveItsFormerTenure(t *testing.T) {

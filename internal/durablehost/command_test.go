@@ -15,6 +15,7 @@ func TestIDsTravel(t *testing.T) {
 		{},
 		{Number: 1, Floor: 1},
 		{Source: 1 << 63, Number: 9, Floor: 4, Path: "\x00\xffpath"},
+		{Number: 1, Path: durable.Path(strings.Repeat("p", 3*idBytes))},
 		{Key: "pay\xff"},
 		{Number: 900, Floor: 4, Past: 800, Stuck: durable.NumbersOf([]uint64{4, 5, 799})},
 		{Number: 9, Floor: 4, Log: durable.Target{Log: "Account", Shard: 63}, To: durable.Target{Log: "Bank", Shard: 1 << 31}},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"
 )
 
@@ -24,6 +25,20 @@ func TestTypeCannotChange(t *testing.T) {
 		if !errors.Is(err, ErrType) || !strings.Contains(err.Error(), "Account") {
 			t.Errorf("%+v: %v", other, err)
 		}
+	}
+}
+
+// TestDamagedTerm: a record that is no number is reported and not written over.
+func TestDamagedTerm(t *testing.T) {
+	s, ctx := memory.New().Client(), context.Background()
+	if _, err := s.Put(ctx, "terms/bank", []byte("seven"), store.None); err != nil {
+		t.Fatal(err)
+	}
+	if term, err := NextTerm(ctx, s, "bank", 3); err == nil || !strings.Contains(err.Error(), "terms/bank") {
+		t.Errorf("term %d, %v, want an error that names the record", term, err)
+	}
+	if r, err := s.Get(ctx, "terms/bank"); err != nil || string(r.Value) != "seven" {
+		t.Errorf("the record is %q, %v", r.Value, err)
 	}
 }
 

@@ -42,6 +42,22 @@ func TestInventedClientsAreBounded(t *testing.T) {
 	require.NotNil(t, s.Session(outsider("evil", 400_000), 0), "there is room again")
 }
 
+// TestAbsentPeersAreKept: a member at which nobody listens is the cluster's to remove, and a
+// client gets its patience before its sessions end.
+func TestAbsentPeersAreKept(t *testing.T) {
+	s, _, _ := newSet()
+	s.SetClientPatience(time.Hour)
+	for _, peer := range []transport.Peer{outsider("web", 1), member("b")} {
+		session := s.Session(peer, 0)
+		session.NobodyListens(0)
+		require.Same(t, session, s.Known(peer.Address, 0), "%v", peer)
+	}
+	s.SetClientPatience(-1)
+	session := s.Session(member("b"), 0)
+	session.NobodyListens(0)
+	require.Same(t, session, s.Known(member("b").Address, 0))
+}
+
 // TestClientWithoutGoodbyeExpires: a client that was silent for long is sent a message, and when
 // nobody listens for patience its sessions end. One that listens keeps them.
 func TestClientWithoutGoodbyeExpires(t *testing.T) {

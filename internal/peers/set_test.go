@@ -177,6 +177,19 @@ func TestGoodbyeOfAClient(t *testing.T) {
 	require.False(t, s.Session(client, 0).IsGone())
 }
 
+// TestIgnoredFrameOfAClient: a frame that is not handled is counted, and ends the client's
+// sessions only if it is its goodbye.
+func TestIgnoredFrameOfAClient(t *testing.T) {
+	s, p, _ := newSet()
+	client := outsider("web", 1)
+	session := s.Session(client, 0)
+	(*sessionEnv)(session).Ignored(false)
+	require.Same(t, session, s.Known(client.Address, 0))
+	(*sessionEnv)(session).Ignored(true)
+	require.Nil(t, s.Known(client.Address, 0))
+	require.Equal(t, 2, p.counts[FrameIgnored])
+}
+
 // TestDepartedPeers: who was removed or said goodbye on a lane is named to those who ask,
 // and comes back only where it was early.
 func TestDepartedPeers(t *testing.T) {

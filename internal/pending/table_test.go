@@ -76,6 +76,33 @@ func TestPlacesGoAfterABurst(t *testing.T) {
 	end(calls)
 }
 
+// TestSlotsStay: no slots are about to go while a table has only those that it always keeps,
+// or while one in keptOf is in use, however often it is swept.
+func TestSlotsStay(t *testing.T) {
+	for _, tt := range []struct{ slots, used int }{
+		{keptPlaces, 0},
+		{4 * keptPlaces, 4*keptPlaces/keptOf + 1},
+	} {
+		table := newTable()
+		var ids []uint64
+		for i := range tt.slots {
+			_, id := table.Open(0, uint64(i))
+			ids = append(ids, id)
+		}
+		for i, id := range ids[tt.used:] {
+			c := table.At(id)
+			require.True(t, table.Complete(id, Result{}))
+			<-c.Caller.(waiter)
+			table.Coalescer.Resumed()
+			table.Free(c, uint64(i))
+		}
+		for range shrinkAfter {
+			table.Sweep(1)
+		}
+		require.Zero(t, table.limit.Load(), "%d slots, %d in use", tt.slots, tt.used)
+	}
+}
+
 // TestPlacesStayForCallsThatComeBack: what was about to go is used again.
 func TestPlacesStayForCallsThatComeBack(t *testing.T) {
 	const burst = 4 * keptPlaces

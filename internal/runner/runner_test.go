@@ -112,3 +112,29 @@ func TestOfferIsBounded(t *testing.T) {
 	require.True(t, r.Offer(turn, nil), "there is room again")
 	require.True(t, group.Wait(t.Context()))
 }
+
+// TestEndsOfBatchesAreReported: whenever a batch of turns has run, the process learns whether
+// more turns wait.
+func TestEndsOfBatchesAreReported(t *testing.T) {
+	var group tasks.Group
+	group.Init()
+	var watch runtoken.Watchdog
+	watch.Init(time.Now())
+	var r Runner
+	started, release := make(chan struct{}, 10), make(chan struct{})
+	s := &script{run: func(*Turn, []byte) bool {
+		started <- struct{}{}
+		<-release
+		return true
+	}}
+	r.Init(&group, &watch, s)
+	turn := Turn{Entity: &region.Entity{}}
+	r.Add(turn)
+	<-started
+	before := len(s.emptied)
+	r.Add(turn)
+	r.Add(turn)
+	close(release)
+	require.True(t, group.Wait(t.Context()))
+	require.Equal(t, []bool{false, true}, s.emptied[before:], "a batch of two waited behind the first turn")
+}

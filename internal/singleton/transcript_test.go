@@ -295,6 +295,12 @@ func TestCodec(t *testing.T) {
 			t.Errorf("got %v, %v; want %v", got, err, want)
 		}
 	}
+	longest := Message{Name: strings.Repeat("x", maxNameBytes), Type: Identity, Reason: strings.Repeat("x", maxReasonBytes)}
+	if b, err := Encode(longest); err != nil {
+		t.Error(err)
+	} else if got, err := Decode(b); err != nil || got != longest {
+		t.Errorf("the longest texts that may be: got %v, %v", got, err)
+	}
 	for _, m := range []Message{
 		{Type: HandOverDone},
 		{Name: "it"},

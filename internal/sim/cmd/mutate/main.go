@@ -41,7 +41,7 @@ var suites = map[string][]suite{
 	"turnlease":   {{pkg: "."}, {pkg: "./internal/runtoken"}, {pkg: "./runtime"}},
 	"durablehost": {{pkg: "."}, {pkg: "./runtime", run: "Durable"}, {pkg: "./internal/sim/durable"}},
 	"await":       {{pkg: "."}, {pkg: "./runtime"}},
-	"singlehost":  {{pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
+	"singlehost":  {{pkg: "."}, {pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
 	"remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
 }
 
