@@ -151,8 +151,15 @@ func (s *structure) largestCycle() (largest []string) {
 const (
 	maxCycle = 15 // files
 	maxAway  = 5  // percent of the methods, and never less than minAway
-	minAway  = 3
+	minAway  = 1  // of a package of few methods
 )
+
+// awayAllowed are the packages with more methods outside the file of their type. It only shrinks.
+var awayAllowed = map[string]int{
+	"internal/operator":     2,
+	"internal/sim/scenario": 3,
+	"store/memory":          3,
+}
 
 // maxExported bounds the exported names of the public packages from runtime down. It is
 // only ever lowered, but for a feature of its own: package shard had 298 before it had the caller's
@@ -193,11 +200,12 @@ func TestStructure(t *testing.T) {
 			dirs = append(dirs, "./"+f.dir)
 		}
 	}
-	exported := 0
+	exported, methods, away, cycle := 0, 0, 0, 0
 	for _, p := range loadTyped(t, dirs...) {
 		dir := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, module), "/")
 		s := structureOf(p, dir)
 		s.check(t)
+		methods, away, cycle = methods+s.methods, away+len(s.away), max(cycle, len(s.largestCycle()))
 		if limit, later := maxLater[dir]; later {
 			if s.exported > limit {
 				t.Errorf("%s exports %d names, at most %d may be", dir, s.exported, limit)
@@ -209,7 +217,8 @@ func TestStructure(t *testing.T) {
 	if exported > maxPublic {
 		t.Errorf("public packages export %d names outside package shard, at most %d may be", exported, maxPublic)
 	}
-	t.Logf("public packages export %d names outside package shard", exported)
+	t.Logf("public packages export %d names outside package shard; %d of %d methods stand outside the file of their type; at most %d files of a package depend on each other",
+		exported, away, methods, cycle)
 }
 
 // check holds a package to its bounds.
@@ -217,7 +226,13 @@ func (s *structure) check(t *testing.T) {
 	if cycle := s.largestCycle(); len(cycle) > maxCycle {
 		t.Errorf("%s: %d files depend on each other, at most %d may: %v", s.dir, len(cycle), maxCycle, cycle)
 	}
-	if limit := max(minAway, s.methods*maxAway/100); len(s.away) > limit {
+	limit := max(minAway, s.methods*maxAway/100)
+	if allowed, ok := awayAllowed[s.dir]; ok {
+		if limit = max(limit, allowed); len(s.away) < allowed {
+			t.Errorf("%s: %d methods stand outside the file of their type: lower its number in awayAllowed from %d", s.dir, len(s.away), allowed)
+		}
+	}
+	if len(s.away) > limit {
 		t.Errorf("%s: %d of %d methods stand outside the file of their type, at most %d may: %v",
 			s.dir, len(s.away), s.methods, limit, s.away)
 	}

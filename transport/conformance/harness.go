@@ -236,3 +236,25 @@ func wantError(t *testing.T, what string, err, want error) {
 		t.Fatalf("%s: error %v, want %v", what, err, want)
 	}
 }
+
+func (m *member) serve(on bool) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	if err := m.Serve(ctx, on); err != nil {
+		m.t.Fatalf("%s: serve %v: %v", m.self, on, err)
+	}
+}
+
+func (m *member) anycast(token uint64, payload string) {
+	m.t.Helper()
+	if err := m.Anycast(token, []byte(payload)); err != nil {
+		m.t.Fatalf("anycast %q: %v", payload, err)
+	}
+}
+
+func (m *member) wantAnycastRefused(token uint64) {
+	m.t.Helper()
+	m.anycast(token, "anybody?")
+	m.wantUnreachable(transport.Control, transport.Address{}, token)
+}

@@ -10,28 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-func (m *member) serve(on bool) {
-	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
-	defer cancel()
-	if err := m.Serve(ctx, on); err != nil {
-		m.t.Fatalf("%s: serve %v: %v", m.self, on, err)
-	}
-}
-
-func (m *member) anycast(token uint64, payload string) {
-	m.t.Helper()
-	if err := m.Anycast(token, []byte(payload)); err != nil {
-		m.t.Fatalf("anycast %q: %v", payload, err)
-	}
-}
-
-func (m *member) wantAnycastRefused(token uint64) {
-	m.t.Helper()
-	m.anycast(token, "anybody?")
-	m.wantUnreachable(transport.Control, transport.Address{}, token)
-}
-
 func testServeOnAndOff(t *testing.T, h Harness) {
 	a, outside := openMember(t, h, "a"), openClient(t, h, "outside")
 	outside.wantAnycastRefused(1) // a fresh link does not serve

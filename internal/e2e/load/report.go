@@ -57,52 +57,6 @@ type Timing struct {
 	P50, P99  time.Duration
 }
 
-// Timing measures the entities that which selects, from a time on. P50 and P99
-// are of the entities' longest pauses.
-func (l *Load) Timing(from time.Time, which func(entity string) bool) Timing {
-	now := time.Now()
-	var t Timing
-	var longest []time.Duration
-	for _, p := range l.pauses {
-		if !which(p.entity) {
-			continue
-		}
-		pause := p.longest(from, now)
-		longest = append(longest, pause)
-		t.Longest = max(t.Longest, pause)
-		at, never := p.recovered(from, Slow)
-		if never {
-			t.Silent++
-			at = now
-		}
-		if !at.IsZero() {
-			t.Disturbed++
-			t.Recovery = max(t.Recovery, at.Sub(from))
-		}
-	}
-	if n := len(longest); n > 0 {
-		slices.Sort(longest)
-		t.P50, t.P99 = longest[n/2], longest[n*99/100]
-	}
-	return t
-}
-
-// Latency is how long entities that which selects took to answer between two
-// times: quantiles of all bursts of calls that began and ended then and went well.
-func (l *Load) Latency(from, to time.Time, which func(entity string) bool) (p50, p99 time.Duration) {
-	var all []time.Duration
-	for _, p := range l.pauses {
-		if which(p.entity) {
-			all = p.within(all, from, to)
-		}
-	}
-	if len(all) == 0 {
-		return 0, 0
-	}
-	slices.Sort(all)
-	return all[len(all)/2], all[len(all)*99/100]
-}
-
 // Everyone selects all entities.
 func Everyone(string) bool { return true }
 
