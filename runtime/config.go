@@ -94,6 +94,13 @@ type Config struct {
 	// further calls to it are refused with [ErrOverloaded]. Default 8 MiB, at least
 	// Window.
 	MaxBuffered int
+	// AnswerBytes is the number of bytes of answers that are kept for all clients ([Dial]) of
+	// one name until they acknowledge them; for one client on one lane MaxBuffered are. Beyond
+	// either, further calls of these clients are refused with [ErrOverloaded] before they run,
+	// and beyond twice as much the results of calls that run already are dropped. A client that
+	// acknowledges nothing for a minute has to begin anew. Default 4 times MaxBuffered, at least
+	// MaxBuffered, at most 1 TiB.
+	AnswerBytes int
 	// SingletonBuffer bounds the calls that wait at this process for a singleton without
 	// an instance. When it is full, the oldest call is dropped and fails with
 	// [ErrBufferFull]. With 0, as new(0), every call that finds no instance fails.
@@ -147,6 +154,7 @@ func (c Config) withDefaults() Config {
 	set(&c.BufferBytes, max(128<<20, c.ShardBytes))
 	set(&c.Window, 1<<20)
 	set(&c.MaxBuffered, max(8<<20, c.Window))
+	set(&c.AnswerBytes, 4*c.MaxBuffered)
 	set(&c.SingletonBuffer, new(1_000))
 	set(&c.MaxMoves, 3)
 	set(&c.RebalanceThreshold, 1)
@@ -216,6 +224,7 @@ func (c Config) validate() error {
 	bad(c.BufferBytes >= c.ShardBytes && int64(c.BufferBytes) <= maxBytes<<10, "BufferBytes is %d: want at least ShardBytes (%d), at most 1 TiB", c.BufferBytes, c.ShardBytes)
 	bad(c.Window >= 64<<10 && c.Window <= 16<<20, "Window is %d: want 64 KiB to 16 MiB", c.Window)
 	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
+	bad(c.AnswerBytes >= c.MaxBuffered && int64(c.AnswerBytes) <= maxBytes<<10, "AnswerBytes is %d: want at least MaxBuffered (%d), at most 1 TiB", c.AnswerBytes, c.MaxBuffered)
 	bad(*c.SingletonBuffer >= 0 && *c.SingletonBuffer <= 10_000, "SingletonBuffer is %d: want 0 to 10000, or nil for the default", *c.SingletonBuffer)
 	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
 	bad(c.RebalanceInterval >= time.Second, "RebalanceInterval is %v: want at least 1s", c.RebalanceInterval)

@@ -50,7 +50,8 @@ const (
 	messageNewer                    // control messages that only a later release knows
 	messageForbidden                // messages that their sender's class may not send
 	clientOverQuota                 // messages and sessions of clients above the bounds of their name
-	clientExpired                   // clients whose sessions ended unused, or without a listener
+	clientExpired                   // clients whose sessions ended unused, without a listener or an acknowledgement
+	answerDropped                   // answers, or their results, for clients that leave too many unacknowledged
 	limitTooLow                     // frames that wait because the broker's payload limit is too low
 	// directEnded is the first of the reasons of agree.Reason, for which direct connections end.
 	directEnded
@@ -75,7 +76,7 @@ var reasonNames = [directEnded]string{
 	frameDirect: "frames sent directly", directOpened: "direct lane opened", directRefused: "direct lane refused",
 	directStranger: "direct lane stranger",
 	messageNewer:   "newer message", messageForbidden: "forbidden message",
-	clientOverQuota: "client over quota", clientExpired: "client expired", limitTooLow: "broker limit too low",
+	clientOverQuota: "client over quota", clientExpired: "client expired", answerDropped: "answer dropped", limitTooLow: "broker limit too low",
 }
 
 // String names the reason.

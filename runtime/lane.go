@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/peers"
@@ -306,6 +307,9 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		if ran, kept := l.tellFar(sh, e, seq); ran {
 			return kept
 		}
+	}
+	if p.Peer().Client && e.Type == wire.TypeCall && p.Core.Account.Excess() != call.Within {
+		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeOverloaded, Text: unacknowledged(p)})
 	}
 	c := l.take()
 	c.fill(drv, p.Peer(), e, int(l.ch), l.at)

@@ -33,7 +33,7 @@ func (h *peerHost) init(drv *driver) {
 	h.driver = drv
 	h.Init(h, peers.Config{
 		Self: drv.self, Lanes: drv.cfg.Lanes, Window: drv.cfg.Window, MaxBuffered: drv.cfg.MaxBuffered,
-		Calls: &drv.pending.Coalescer, Direct: drv.cfg.Direct.enabled(),
+		AnswerBytes: drv.cfg.AnswerBytes, Calls: &drv.pending.Coalescer, Direct: drv.cfg.Direct.enabled(),
 	})
 }
 
@@ -48,12 +48,13 @@ func (h *peerHost) Closed() bool { return h.driver.closed() }
 
 // peerReasons maps the events of package peers to the counters of this process.
 var peerReasons = [...]reason{
-	peers.FrameSent:    frameSent,
-	peers.FrameDirect:  frameDirect,
-	peers.FrameIgnored: frameIgnored,
-	peers.NoPeer:       dropNoPeer,
-	peers.LimitTooLow:  limitTooLow,
-	peers.Expired:      clientExpired,
+	peers.FrameSent:     frameSent,
+	peers.FrameDirect:   frameDirect,
+	peers.FrameIgnored:  frameIgnored,
+	peers.NoPeer:        dropNoPeer,
+	peers.LimitTooLow:   limitTooLow,
+	peers.Expired:       clientExpired,
+	peers.AnswerDropped: answerDropped,
 }
 
 // Count counts an event, and logs events that an operator has to resolve.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -283,6 +284,11 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 		drv.counters.add(callExpired)
 		return answer{code: wire.CodeExpired}
 	}
+	if c.Sender.Client && c.ID != 0 { // it was accepted, and has waited
+		if p := drv.peers.Session(c.Sender, c.lane); p != nil && p.Core.Account.Excess() != call.Within {
+			return answer{code: wire.CodeOverloaded, text: unacknowledged(p)}
+		}
+	}
 	method, ok := s.host.desc.Dispatch[string(c.Method)]
 	if !ok {
 		return answer{code: wire.CodeNoMethod, text: noMethod(string(c.Method), slices.Sorted(maps.Keys(s.host.desc.Dispatch)))}
@@ -456,4 +462,11 @@ func (a answer) err(s *hostedShard, call Info, own error) error {
 		cause = errors.New(a.text)
 	}
 	return &CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause}
+}
+
+// unacknowledged is why a call of a client does not run that leaves too many answers unacknowledged.
+func unacknowledged(p *peers.Session) string {
+	held, limit := p.Core.Account.Held()
+	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.MaxBuffered and Config.AnswerBytes of the members)",
+		held, p.Peer().Name, limit)
 }

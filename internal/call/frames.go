@@ -3,6 +3,7 @@ package call
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -61,10 +62,11 @@ type frames struct {
 	sendAt     int // index of the next frame to hand out
 	unacked    int
 	held       int
-	usual      int    // bytes of the frame that was closed last
-	refusals   int    // frames with refusals
-	lent       uint64 // first sequence of the frame whose payload the driver may still read
-	maxPayload int    // of the broker, in bytes
+	account    *Account // in which held counts too
+	usual      int      // bytes of the frame that was closed last
+	refusals   int      // frames with refusals
+	lent       uint64   // first sequence of the frame whose payload the driver may still read
+	maxPayload int      // of the broker, in bytes
 }
 
 // Next returns the sequence of the next appended envelope.
@@ -73,9 +75,9 @@ func (q *frames) Next() uint64 { return q.next }
 // Acked returns the highest sequence up to which the peer has handled everything.
 func (q *frames) Acked() uint64 { return q.acked }
 
-// noteRefusal is called for each envelope that is added to a frame.
+// noteRefusal is called for each refusal that is added to a frame.
 func (q *frames) noteRefusal(f *frame, e *wire.Envelope) {
-	if e.Type != wire.TypeRefusal || e.Seq == 0 {
+	if e.Seq == 0 {
 		return
 	}
 	if f.refuses == 0 {
@@ -168,6 +170,7 @@ func (q *frames) release() {
 	for q.head < q.handled && q.list[q.head].last() <= q.acked {
 		f := &q.list[q.head]
 		q.held -= len(f.body())
+		q.account.add(-len(f.body()))
 		if f.refuses > 0 {
 			q.refusals--
 		}
@@ -208,6 +211,7 @@ func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 			return true
 		})
 	}
+	q.account.add(-q.held)
 	q.list, q.head, q.handled, q.sendAt, q.unacked, q.held, q.refusals = nil, 0, 0, 0, 0, 0, 0
 	return out
 }
@@ -364,3 +368,88 @@ func recycle(b []byte) {
 		}
 	}
 }
+
+// An Account counts the bytes that are held for a client until it acknowledges them, in one
+// session or, as the account above those, for all clients of one name. A client that does not
+// acknowledge would otherwise make this process keep as many answers as it likes to ask for. Nil
+// is no bound. It is safe for concurrent use.
+//
+// What happens beyond the bound is decided in three steps, so that a client that is merely slow
+// hears of it:
+//   - Full: its calls are refused before their turns.
+//   - Crowded: the results of turns under way are dropped, and frames with new envelopes are not
+//     handled, as if they were lost, except for their acknowledgements.
+//   - Closed: nothing is kept for it any more.
+type Account struct {
+	limit int64
+	up    *Account
+	held  atomic.Int64
+}
+
+// NewAccount returns an account of that many bytes, all of which also count in up; nil: in no other.
+func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
+
+// An Excess is how far an account is above its bound.
+type Excess uint8
+
+// The steps of an Excess.
+const (
+	Within Excess = iota
+	Full
+	Crowded
+	Closed
+)
+
+func (a *Account) add(n int) {
+	for ; a != nil; a = a.up {
+		a.held.Add(int64(n))
+	}
+}
+
+// Excess returns how far the account, or one above it, is above its bound.
+func (a *Account) Excess() (most Excess) {
+	for ; a != nil; a = a.up {
+		if held := a.held.Load(); held > a.limit {
+			most = max(most, Excess(min(held/max(a.limit, 1), int64(Closed))))
+		}
+	}
+	return most
+}
+
+// Held returns the bytes in the account, and its bound, of the topmost account that is above its
+// bound; of the lowest if none is.
+func (a *Account) Held() (bytes, limit int64) {
+	for at := a; at != nil; at = at.up {
+		if held := at.held.Load(); at == a || held > at.limit {
+			bytes, limit = held, at.limit
+		}
+	}
+	return bytes, limit
+}
+
+// fairBytes is how much a session has of a crowded account above its own before its frames are not
+// handled: processes of the same name that acknowledge go on to hear that their calls are refused.
+const fairBytes = 64 << 10
+
+// Excuse returns the envelope that is kept in a crowded account instead of e; nil: none.
+func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
+	switch excess := a.Excess(); {
+	case excess < Crowded || e.Type != wire.TypeReply && e.Type != wire.TypeRefusal:
+		return e
+	case excess == Closed:
+		return nil
+	case len(e.Payload)+len(e.Text) <= smallAnswer:
+		return e
+	case e.Code == wire.CodeOK:
+		return &wire.Envelope{Type: e.Type, ID: e.ID, Code: wire.CodeNoResult, Text: []byte(unacknowledged)}
+	}
+	small := *e
+	small.Payload, small.Text = nil, e.Text[:min(len(e.Text), smallAnswer)]
+	return &small
+}
+
+const (
+	// smallAnswer is how many bytes an answer may have that is kept in a crowded account.
+	smallAnswer    = 256
+	unacknowledged = "they were dropped: the client leaves too many answers unacknowledged"
+)

@@ -56,7 +56,9 @@ type Config struct {
 	Session     uint64
 	MaxPayload  int // of the broker, in bytes, to begin with; see SetLimit
 	Window      int // bytes granted to the peer
-	MaxBuffered int // bytes kept for the peer before calls are refused
+	MaxBuffered int // bytes kept for the peer before calls to it are refused
+	// Account bounds the bytes kept for a client, which are answers; nil: no bound.
+	Account *Account
 }
 
 // A Session is the stream of envelopes between this process and one peer on one
@@ -72,13 +74,18 @@ type Session struct {
 	acks
 	handshake handshake
 
+	// Account is that of the Config. It is never changed.
+	Account *Account
+
 	cfg  Config
 	peer transport.Peer
 
 	window  int
 	retryAt time.Time // zero: nothing is under way
+	owedAt  time.Time // since when the peer owes an acknowledgement; zero: it owes none
 	probing bool      // the peer was absent: one frame at a time until it answers
 	retries uint64    // how often Tick sent again, because nothing was acknowledged for RetryAfter
+	early   bool      // Receive has taken the acknowledgement of the frame under way
 	bye     bool
 }
 
@@ -86,8 +93,8 @@ type Session struct {
 // incarnations.
 func NewSession(cfg Config, peer transport.Peer) *Session {
 	return &Session{
-		cfg: cfg, peer: peer, window: cfg.Window, handshake: newHandshake(cfg, peer),
-		frames: frames{next: 1, maxPayload: cfg.MaxPayload}, acks: acks{granted: cfg.Window},
+		Account: cfg.Account, cfg: cfg, peer: peer, window: cfg.Window, handshake: newHandshake(cfg, peer),
+		frames: frames{next: 1, maxPayload: cfg.MaxPayload, account: cfg.Account}, acks: acks{granted: cfg.Window},
 	}
 }
 
@@ -95,8 +102,9 @@ func NewSession(cfg Config, peer transport.Peer) *Session {
 func (p *Session) Peer() transport.Peer { return p.peer }
 
 // Append adds an envelope to the stream and returns its sequence. Calls and tells are
-// refused with ErrFull above MaxBuffered. Answers and control messages are not, because
-// their number is bounded by that of calls.
+// refused with ErrFull above MaxBuffered. Answers and control messages are not: those for
+// members are bounded by the calls of members, and those for clients by the Account, whose
+// Excess the driver asks for before it runs a call.
 func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	size := e.SizeBound()
 	if size+wire.MaxFrameHeader > p.maxPayload {
@@ -109,8 +117,11 @@ func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	before := len(f.buf)
 	f.buf = wire.AppendEnvelope(reserve(f.buf, size), e)
 	p.held += len(f.buf) - before
+	p.account.add(len(f.buf) - before)
 	f.count++
-	p.noteRefusal(f, e)
+	if e.Type == wire.TypeRefusal {
+		p.noteRefusal(f, e)
+	}
 	seq := p.next
 	p.next++
 	return seq, nil
@@ -127,7 +138,8 @@ func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64,
 	if p.awaitsNumber() {
 		return p.hello(now, ack)
 	}
-	if p.sendAt < len(p.list) && p.maySend(now) {
+	mayRepeat := p.sendAt == p.handled && !now.Before(p.retryAt)
+	if p.sendAt < len(p.list) && (p.probing && mayRepeat || !p.probing && p.unacked < p.window) {
 		f := &p.list[p.sendAt]
 		p.end(f)
 		f.sends++
@@ -137,6 +149,9 @@ func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64,
 			p.retryAt = now.Add(RetryAfter)
 		}
 		p.lent = f.first
+		if p.owedAt.IsZero() {
+			p.owedAt = now
+		}
 		return p.seal(f, ack), f.token(), true
 	}
 	return p.TakeAck(now, ack)
@@ -159,13 +174,6 @@ func (p *Session) Bye(ack uint64) []byte {
 // LiftWindow makes Take hand out all remaining frames, even beyond the peer's window,
 // because no more acknowledgements will arrive.
 func (p *Session) LiftWindow() { p.window, p.probing = math.MaxInt, false }
-
-func (p *Session) maySend(now time.Time) bool {
-	if p.probing {
-		return p.sendAt == p.handled && !now.Before(p.retryAt)
-	}
-	return p.unacked < p.window
-}
 
 // seal writes the header into the room before the body.
 func (p *Session) seal(f *frame, ack uint64) []byte {
@@ -194,7 +202,7 @@ func (p *Session) seal(f *frame, ack uint64) []byte {
 // Unsent takes back a Take whose frame the broker's client did not accept.
 func (p *Session) Unsent(token uint64, now time.Time) {
 	defer p.check()
-	p.lent = 0
+	p.lent, p.owedAt = 0, time.Time{}
 	if token == 0 {
 		p.ackNow = true
 		return
@@ -229,10 +237,16 @@ func (p *Session) Bounced(token uint64, now time.Time) {
 	}
 }
 
-// Rewind makes Take hand out all unhandled frames again at once. It is called when a lost
-// connection is back and when the peer asks.
+// Rewind makes Take hand out all unhandled frames again at once, because a lost connection is
+// back.
 func (p *Session) Rewind() {
 	defer p.check()
+	p.owedAt = time.Time{}
+	p.again()
+}
+
+// again is Rewind, also for a peer that asks.
+func (p *Session) again() {
 	p.rewindTo(p.handled)
 	p.probing = false
 	p.retryAt, p.handshake.helloAt = time.Time{}, time.Time{}
@@ -256,17 +270,20 @@ func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 		p.handledTo = max(p.handledTo, handled)
 		p.release()
 		p.probing = false
-		p.retryAt = time.Time{}
+		p.retryAt, p.owedAt = time.Time{}, time.Time{}
 		if p.sendAt > p.handled {
 			p.retryAt = now.Add(RetryAfter)
 		}
+		if p.sendAt > p.head {
+			p.owedAt = now
+		}
 	}
 	if h.Flags&wire.FlagNack != 0 && p.sendAt > p.handled {
-		p.Rewind()
+		p.again()
 	}
-	begun := p.handshake.begun // frames that waited for the number may be sent
-	p.handshake.begun = false
-	return progress || begun
+	more := progress || p.handshake.begun || p.early // with the number, frames that waited for it
+	p.handshake.begun, p.early = false, false
+	return more
 }
 
 // Tick sends again when that is due, and returns when to call it next. Zero means only
@@ -326,6 +343,13 @@ func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok b
 		return 0, false // foreign: sequences start at 1 and do not wrap
 	case !p.belongs(h, now):
 		return 0, false
+	case p.Account.Excess() != Within:
+		p.early = p.Ack(h, now) // before the envelopes that there may be room for then; a client refuses nothing
+		if h.Count > 0 && p.held > fairBytes && p.Account.Excess() >= Crowded {
+			return 0, false // the client sends it again, with a later acknowledgement
+		}
+	}
+	switch {
 	case h.Seq > p.received+1:
 		if now.Sub(p.nackedAt) >= nackGap || p.nackedAt.IsZero() {
 			p.nack, p.ackNow, p.nackedAt = true, true, now
@@ -346,6 +370,15 @@ func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok b
 		p.ackNow = true
 	}
 	return skip, true
+}
+
+// Stalled returns for how long the peer has acknowledged nothing of what was sent to it; 0 if it
+// owes no acknowledgement, and while the broker cannot be reached.
+func (p *Session) Stalled(now time.Time) time.Duration {
+	if p.owedAt.IsZero() {
+		return 0
+	}
+	return now.Sub(p.owedAt)
 }
 
 // Unreached reports whether the peer never heard of the session: it sent nothing, and

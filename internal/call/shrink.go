@@ -22,6 +22,8 @@ func (o *Oversize) Error() string {
 
 // divide splits a frame into frames that fit, and returns the envelopes that do not fit alone.
 func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
+	before := q.held
+	defer func() { q.account.add(q.held - before) }()
 	q.held -= len(f.body())
 	if f.refuses > 0 {
 		q.refusals--
@@ -50,7 +52,9 @@ func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 		part.buf = append(reserve(part.buf, len(encoded)), encoded...)
 		part.count++
 		q.held += len(encoded)
-		q.noteRefusal(part, &e)
+		if e.Type == wire.TypeRefusal {
+			q.noteRefusal(part, &e)
+		}
 	}
 	return parts, out
 }

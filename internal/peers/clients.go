@@ -3,6 +3,7 @@ package peers
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -18,7 +19,30 @@ const (
 	// silentFor is after how long without a message a client is sent one, so that the broker
 	// says whether it still listens. It has clientPatience from the first such report on.
 	silentFor = time.Minute
+	// stalledFor is for how long a client may acknowledge nothing of what is sent to it, although
+	// it listens.
+	stalledFor = time.Minute
 )
+
+// A name is what the clients of one name, which trust each other, have together.
+type name struct {
+	clients int
+	account *call.Account // of what is kept for them
+}
+
+// nameLocked counts one more client of that name. It reports false if there are too many.
+func (s *Set) nameLocked(of string) bool {
+	n := s.named[of]
+	if n == nil {
+		n = &name{account: call.NewAccount(s.cfg.AnswerBytes, nil)}
+		s.named[of] = n
+	}
+	if n.clients >= MaxNamed {
+		return false
+	}
+	n.clients++
+	return true
+}
 
 // A peer is another process. It is never changed.
 type peer struct {
@@ -38,6 +62,16 @@ func (p *peer) lastHeard() (heard time.Time, used bool) {
 		session.Unlock()
 	}
 	return heard, used
+}
+
+// stalled returns for how long the client has acknowledged nothing that was sent to it.
+func (p *peer) stalled(now time.Time) (most time.Duration) {
+	for _, session := range p.sessions {
+		session.Lock()
+		most = max(most, session.Core.Stalled(now))
+		session.Unlock()
+	}
+	return most
 }
 
 // probe sends an acknowledgement on a session that was used. If the broker reports that nobody

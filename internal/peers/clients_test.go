@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
@@ -83,5 +84,53 @@ func TestClientWithoutGoodbyeExpires(t *testing.T) {
 	}
 	require.Nil(t, s.Known(dead.Peer().Address, 0), fmt.Sprint("expired: ", p.counts[Expired]))
 	require.NotNil(t, s.Known(outsider("web", 1).Address, 0))
-	require.Equal(t, 1, s.named["web"])
+	require.Equal(t, 1, s.named["web"].clients)
+}
+
+// TestClientThatAcknowledgesNothingEnds: a client that sends and listens, and acknowledges nothing
+// of what is sent to it for a minute, has its sessions ended. Members and clients that owe nothing
+// keep theirs.
+func TestClientThatAcknowledgesNothingEnds(t *testing.T) {
+	s, p, _ := newSet()
+	deaf, fair := outsider("web", 0), outsider("web", 1)
+	for _, to := range []transport.Peer{deaf, member("b")} {
+		session := s.Session(to, 0)
+		require.True(t, session.Answer(&wire.Envelope{Type: wire.TypeReply, ID: 1, Payload: make([]byte, 100)}, nil))
+	}
+	owes, owesNot, begin := s.Session(deaf, 0), s.Session(fair, 0), time.Now()
+	for _, after := range []time.Duration{0, stalledFor / 2, stalledFor - time.Second, stalledFor + time.Second} {
+		for i, session := range []*Session{owes, owesNot} { // both send
+			h := wire.FrameHeader{Version: wire.FrameVersion, Seq: session.Core.Received() + 1, Count: 1, Session: uint64(1 + 2*i)}
+			session.Receive(&h, begin.Add(after))
+		}
+		require.NotNil(t, s.Known(deaf.Address, 0), "too early")
+		s.SweepClients(begin.Add(after))
+	}
+	require.Nil(t, s.Known(deaf.Address, 0))
+	require.NotNil(t, s.Known(fair.Address, 0))
+	require.NotNil(t, s.Known(member("b").Address, 0))
+	require.Equal(t, 1, p.counts[Expired])
+}
+
+// TestAnswersOfOneNameAreBounded: the answers that are kept for all processes of one name together
+// are bounded, those of another name are kept, and so are those for members.
+func TestAnswersOfOneNameAreBounded(t *testing.T) {
+	s, p, _ := newSet()
+	const size = 10_000
+	answer := func(to transport.Peer) {
+		s.Session(to, 0).Answer(&wire.Envelope{Type: wire.TypeReply, ID: 1, Payload: make([]byte, size)}, nil)
+	}
+	for i := range 3000 {
+		answer(outsider("evil", i%100))
+	}
+	held, _ := s.Session(outsider("evil", 0), 0).Core.Account.Held()
+	require.LessOrEqual(t, held, int64(3*s.cfg.AnswerBytes))
+	require.Positive(t, p.counts[AnswerDropped])
+	dropped := p.counts[AnswerDropped]
+	for range 100 {
+		answer(outsider("web", 1))
+		answer(member("b"))
+	}
+	require.Equal(t, dropped, p.counts[AnswerDropped])
+	require.Equal(t, call.Within, s.Session(outsider("web", 1), 0).Core.Account.Excess())
 }

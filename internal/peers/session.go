@@ -34,9 +34,10 @@ type Session struct {
 	probed time.Time // when a silent client was last sent an acknowledgement for nothing
 }
 
+// newSession returns a new session. The lock of the Set is held.
 func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
 	p := &Session{set: s, lane: lane}
-	p.Init((*sessionEnv)(p), s.config(to), to)
+	p.Init((*sessionEnv)(p), s.configLocked(to), to)
 	return p
 }
 
@@ -89,9 +90,20 @@ func (p *Session) append(e *wire.Envelope) error {
 }
 
 // Answer appends an envelope that is not a call, to be published by by, or at once if
-// by is nil. It reports false if the peer is gone.
+// by is nil. It reports false if the peer is gone. For a client that acknowledges nothing a smaller
+// one is kept, or none: see call.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
+	if a := p.Core.Account; a.Excess() >= call.Crowded {
+		kept := a.Excuse(e)
+		if kept != e {
+			p.set.env.Count(AnswerDropped)
+		}
+		if e = kept; e == nil {
+			p.Unlock()
+			return true
+		}
+	}
 	_, err := p.AppendLocked(e)
 	if errors.Is(err, call.ErrTooLarge) && e.Type == wire.TypeReply {
 		_, err = p.AppendLocked(tooLarge(e, err))

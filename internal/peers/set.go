@@ -20,12 +20,13 @@ type Event uint8
 
 // The events.
 const (
-	FrameSent    Event = iota // a frame went to the broker, or to a direct connection
-	FrameDirect               // of these, to a direct connection
-	FrameIgnored              // a frame was out of order, repeated or from an unknown process
-	NoPeer                    // an envelope was for a peer that is gone
-	LimitTooLow               // the broker's limit is below MinPayload
-	Expired                   // sessions with a client ended that had never been used, or that nobody listens to
+	FrameSent     Event = iota // a frame went to the broker, or to a direct connection
+	FrameDirect                // of these, to a direct connection
+	FrameIgnored               // a frame was out of order, repeated or from an unknown process
+	NoPeer                     // an envelope was for a peer that is gone
+	LimitTooLow                // the broker's limit is below MinPayload
+	Expired                    // sessions with a client ended that had never been used, where nobody listens, or nothing is acknowledged
+	AnswerDropped              // an answer, or its results, for a client that leaves too much unacknowledged
 )
 
 // An Env is the process of a Set. Its methods must not block.
@@ -57,6 +58,8 @@ type Config struct {
 	Lanes int
 	// Window and MaxBuffered are as in call.Config.
 	Window, MaxBuffered int
+	// AnswerBytes bounds the bytes that are kept for all clients of one name.
+	AnswerBytes int
 	// Calls counts the callers of this process that are about to call again.
 	Calls *pending.Coalescer
 	// Direct is set if sessions may have direct connections.
@@ -81,7 +84,7 @@ type Set struct {
 
 	mu    sync.RWMutex // guards the fields below
 	peers map[transport.Address]*peer
-	named map[string]int // clients in peers, by name
+	named map[string]*name
 	gone  removed
 	left  map[transport.Address]bool // left in order, and may still say goodbye
 
@@ -92,7 +95,7 @@ type Set struct {
 func (s *Set) Init(env Env, cfg Config) {
 	s.env, s.cfg, s.base = env, cfg, time.Now()
 	s.peers, s.left = map[transport.Address]*peer{}, map[transport.Address]bool{}
-	s.named = map[string]int{}
+	s.named = map[string]*name{}
 	s.patient.Store(int64(clientPatience))
 	s.pumps = make([]pump, max(cfg.Lanes, 0))
 	for i := range s.pumps {
@@ -156,10 +159,9 @@ func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	}
 	to.Name = strings.Clone(to.Name) // it may be a part of a frame
 	if to.Client {
-		if s.named[to.Name] >= MaxNamed {
+		if !s.nameLocked(to.Name) {
 			return nil, true
 		}
-		s.named[to.Name]++
 	}
 	p = &peer{Peer: to, began: time.Now()}
 	for i := range s.cfg.Lanes {
@@ -179,7 +181,9 @@ func (s *Set) removeLocked(a transport.Address) {
 	if !p.Client {
 		return
 	}
-	if s.named[a.Name]--; s.named[a.Name] == 0 {
+	if n := s.named[a.Name]; n.clients > 1 {
+		n.clients--
+	} else {
 		delete(s.named, a.Name)
 	}
 }
@@ -368,8 +372,8 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 // acknowledgements.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
-// config returns the configuration of a new session.
-func (s *Set) config(to transport.Peer) call.Config {
+// configLocked returns the configuration of a new session.
+func (s *Set) configLocked(to transport.Peer) call.Config {
 	c := call.Config{
 		Self: s.cfg.Self, MaxPayload: s.env.Link().MaxPayload(),
 		Window: s.cfg.Window, MaxBuffered: s.cfg.MaxBuffered,
@@ -377,15 +381,20 @@ func (s *Set) config(to transport.Peer) call.Config {
 	if to.Client || s.cfg.Self.Client {
 		c.Session = s.begun.Add(1)
 	}
+	if to.Client {
+		c.Account = call.NewAccount(s.cfg.MaxBuffered, s.named[to.Name].account)
+	}
 	return c
 }
 
-// SweepClients ends the sessions of clients that never used them, and sends a message to clients
-// that were silent for long. It is to be called every few seconds.
+// SweepClients ends the sessions of clients that never used them, or acknowledge nothing, and sends
+// a message to clients that were silent for long. It is to be called every few seconds.
 func (s *Set) SweepClients(now time.Time) {
 	for _, p := range s.clients() {
 		switch heard, used := p.lastHeard(); {
 		case !used && now.Sub(p.began) > unusedFor:
+			s.expire(p.Address)
+		case p.stalled(now) > stalledFor:
 			s.expire(p.Address)
 		case used && now.Sub(heard) > silentFor:
 			p.probe(now)

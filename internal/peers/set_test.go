@@ -73,7 +73,7 @@ func newSet() (*Set, *process, *pending.Table) {
 	s := &Set{}
 	s.Init(env{p}, Config{
 		Self: transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, Lanes: 2,
-		Window: 1 << 20, MaxBuffered: 1 << 20, Calls: &calls.Coalescer, Direct: true,
+		Window: 1 << 20, MaxBuffered: 1 << 20, AnswerBytes: 4 << 20, Calls: &calls.Coalescer, Direct: true,
 	})
 	return s, p, calls
 }
