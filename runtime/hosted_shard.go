@@ -457,7 +457,7 @@ func (e *noRoom) Error() string {
 	case region.NodeBytes:
 		return bytes("all calls that wait at", cfg.BufferBytes, "Config.BufferBytes")
 	case region.ClientBytes:
-		return fmt.Sprintf("the calls of all clients of its caller's name may hold %d bytes at %s, half of Config.BufferBytes, and %d more are too many (retry later, or send less at once)",
+		return fmt.Sprintf("the calls of all clients of its caller's name, and those of one caller of gateways, may hold %d bytes at %s, half of Config.BufferBytes, and %d more are too many (retry later, or send less at once)",
 			region.ClientLimit(cfg.BufferBytes), cfg.Name, e.size)
 	case region.ShardCalls:
 		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)

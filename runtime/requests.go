@@ -34,8 +34,9 @@ const (
 	headerContent = "Content-Type"
 )
 
-// maxRequests bounds the requests that one node handles at the same time.
-const maxRequests = 1024
+// maxRequests bounds the requests that one node handles at the same time. One caller has at most half
+// of them.
+const maxRequests = 2048
 
 // requests are the calls that a node makes for other clients of the broker: the gateway.
 type requests struct{ node *Node }
@@ -74,7 +75,7 @@ func (g requests) serve(ctx context.Context) error {
 
 // errTooMany is the error of a request beyond maxRequests.
 func (g requests) errTooMany() error {
-	return fmt.Errorf("%w: the gateway at %s has %d requests under way (retry later, or start more members with one)", ErrOverloaded, g.node.cfg.Name, maxRequests)
+	return fmt.Errorf("%w: the gateway at %s has %d requests under way, or %d of this caller (retry later, or start more members with one)", ErrOverloaded, g.node.cfg.Name, maxRequests, maxRequests/2)
 }
 
 func notSent(r *transport.Request, err error) error {

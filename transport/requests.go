@@ -28,7 +28,7 @@ type RequestOptions struct {
 	Name    string // of this node, for the broker's list of connections
 	Kinds   []string
 	// Handle is called on a goroutine of its own for each request. At most Limit calls
-	// run at once; beyond that Refuse is called instead.
+	// run at once, and for one caller at most half of that; beyond either Refuse is called instead.
 	Handle, Refuse func(*Request)
 	Limit          int
 	Logger         *slog.Logger

@@ -14,6 +14,8 @@ type Call struct {
 	Entity string
 	// Sender is the process that made the call; its order is kept.
 	Sender transport.Peer
+	// Gateway is the caller in another language for which the sender makes the call; "": none.
+	Gateway string
 	// Via is the old home that forwarded the call; zero if it came directly.
 	Via   transport.Address
 	Epoch placement.Epoch // under which the sender believes the shard to be placed

@@ -15,7 +15,7 @@ const (
 	ShardCalls                // Limits.Waiting
 	ShardBytes                // Limits.ShardBytes
 	NodeBytes                 // Limits.Budget
-	ClientBytes               // the share of Limits.Budget that clients of one name have
+	ClientBytes               // the share of Limits.Budget that clients of one name, or a caller of gateways, have
 )
 
 // A Budget bounds the bytes of the calls that wait in several shards together. Nil is no bound.
@@ -25,17 +25,34 @@ type Budget struct {
 	used  atomic.Int64
 
 	mu      sync.Mutex
-	clients map[string]int64 // bytes of the calls of clients, by their names
+	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// clientShare divides a Budget: the calls of all clients of one name have one part, so that no
-// client takes the room of all others.
+// A payer is a name that the broker grants to processes that are no members.
+type payer struct {
+	name    string
+	gateway bool // it calls by way of gateways, which are members
+}
+
+// payer returns who is charged for the call; the zero payer: a member.
+func (c *Call) payer() payer {
+	switch {
+	case c.Gateway != "":
+		return payer{c.Gateway, true}
+	case c.Sender.Client:
+		return payer{c.Sender.Name, false}
+	}
+	return payer{}
+}
+
+// clientShare divides a Budget: the calls of all clients of one name, or of one caller of gateways,
+// have one part, so that nobody takes the room of all others.
 const clientShare = 2
 
 // NewBudget returns a budget of that many bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 
-// ClientLimit is how many bytes the calls of all clients of one name may take.
+// ClientLimit is how many bytes the calls of all clients of one name, or of one caller of gateways, may take.
 func ClientLimit(limit int) int { return limit / clientShare }
 
 // takeFor takes the bytes of a call. It returns false, with the bound, if there are not so many.
@@ -43,7 +60,7 @@ func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	switch {
 	case b == nil:
 		return 0, true
-	case c.Sender.Client && !b.takeClient(c.Sender.Name, int64(c.Size)):
+	case !b.takeClient(c):
 		return ClientBytes, false
 	case !b.Take(c.Size):
 		b.giveClient(c)
@@ -60,27 +77,32 @@ func (b *Budget) giveFor(c *Call) {
 	}
 }
 
-func (b *Budget) takeClient(name string, n int64) bool {
+func (b *Budget) takeClient(c *Call) bool {
+	by, n := c.payer(), int64(c.Size)
+	if by == (payer{}) {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.clients[name]+n > b.limit/clientShare {
+	if b.clients[by]+n > b.limit/clientShare {
 		return false
 	}
 	if b.clients == nil {
-		b.clients = map[string]int64{}
+		b.clients = map[payer]int64{}
 	}
-	b.clients[name] += n
+	b.clients[by] += n
 	return true
 }
 
 func (b *Budget) giveClient(c *Call) {
-	if !c.Sender.Client {
+	by := c.payer()
+	if by == (payer{}) {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.clients[c.Sender.Name] -= int64(c.Size); b.clients[c.Sender.Name] <= 0 {
-		delete(b.clients, c.Sender.Name)
+	if b.clients[by] -= int64(c.Size); b.clients[by] <= 0 {
+		delete(b.clients, by)
 	}
 }
 

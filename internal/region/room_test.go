@@ -163,3 +163,36 @@ func TestRefusedByTheNode(t *testing.T) {
 	require.Equal(t, NodeBytes, c.Full)
 	require.Empty(t, budget.clients)
 }
+
+// TestGatewayCallersPay: the calls that gateways make for one caller take at most half of a budget,
+// apart from those of a client of that name, and of other callers.
+func TestGatewayCallersPay(t *testing.T) {
+	budget := NewBudget(100)
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9, Budget: budget})
+	call := func(gateway string, client bool) (*Call, Verdict) {
+		c := &Call{
+			Entity: "x", Size: 20, Sender: transport.Peer{Address: node("evil"), Client: client}, Gateway: gateway,
+			Epoch: placement.MakeEpoch(1, 1),
+		}
+		_, v := s.Deliver(c, 0, time.Unix(1000, 0))
+		return c, v
+	}
+	var queued []*Call
+	for _, tt := range []struct {
+		gateway string
+		client  bool
+		want    Verdict
+	}{{"evil", false, Queued}, {"evil", false, Queued}, {"evil", false, Overloaded}, {"", true, Queued}, {"shop", false, Queued}, {"", false, Queued}} {
+		c, v := call(tt.gateway, tt.client)
+		require.Equal(t, tt.want, v, tt)
+		if v == Queued {
+			queued = append(queued, c)
+		} else {
+			require.Equal(t, ClientBytes, c.Full)
+		}
+	}
+	for _, c := range queued {
+		require.True(t, s.Cancel(c))
+	}
+	require.Empty(t, budget.clients)
+}

@@ -44,6 +44,9 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	if !e.Node.IsZero() {
 		c.Sender, c.Via, c.Straight = e.Node, from.Address, e.Hop != 0
 	}
+	if len(e.Info) > 0 {
+		c.Gateway = wire.GatewayOf(e.Info)
+	}
 	c.Epoch, c.Size = placement.Epoch(e.Epoch), e.KeptSize()
 	if len(e.Chain) > 0 {
 		c.Chain = Chain(e.Chain)

@@ -125,6 +125,20 @@ func ParseInfo(b []byte) (i Info, err error) {
 	return i, i.Check()
 }
 
+// GatewayOf returns the gateway's caller in an encoded Info; "" if it names none, or is none. Unlike
+// ParseInfo it reads no headers.
+func GatewayOf(info []byte) string {
+	num, typ, n := protowire.ConsumeTag(info) // Append writes it first
+	if n < 0 || num != infoGateway || typ != protowire.BytesType {
+		return ""
+	}
+	name, n := protowire.ConsumeString(info[n:])
+	if n < 0 || transport.CheckName("gateway caller", name) != nil {
+		return ""
+	}
+	return name
+}
+
 func (i *Info) set(num protowire.Number, v []byte) error {
 	switch num {
 	case infoGateway:

@@ -48,11 +48,37 @@ func mayAnswer(caller, reply string) bool {
 type requests struct {
 	options transport.RequestOptions
 	faults  *faults
-	slots   chan struct{} // of running handlers
 
-	mu     sync.Mutex
-	closed bool
-	wg     sync.WaitGroup
+	mu      sync.Mutex
+	closed  bool
+	running int            // handlers
+	callers map[string]int // of these, by the caller's name
+	wg      sync.WaitGroup
+}
+
+// beginLocked takes a place for a caller's request, and reports false if there is none: one caller
+// gets at most half of all places, so that others are answered while it floods the gateway.
+func (s *requests) beginLocked(caller string) bool {
+	limit := max(s.options.Limit, 1)
+	if s.running >= limit || s.callers[caller] >= (limit+1)/2 {
+		return false
+	}
+	if s.callers == nil {
+		s.callers = map[string]int{}
+	}
+	s.running++
+	s.callers[caller]++
+	return true
+}
+
+// end gives the place of a caller's request back.
+func (s *requests) end(caller string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	if s.callers[caller]--; s.callers[caller] == 0 {
+		delete(s.callers, caller)
+	}
 }
 
 func (s *requests) take(m *nats.Msg) {
@@ -88,15 +114,14 @@ func (s *requests) take(m *nats.Msg) {
 	if s.closed {
 		return
 	}
-	select {
-	case s.slots <- struct{}{}:
-		s.wg.Go(func() {
-			defer func() { <-s.slots }()
-			s.options.Handle(r)
-		})
-	default:
+	if !s.beginLocked(r.Caller) {
 		s.options.Refuse(r)
+		return
 	}
+	s.wg.Go(func() {
+		defer s.end(r.Caller)
+		s.options.Handle(r)
+	})
 }
 
 // otherHeaders are the headers that concern the method, and neither the request nor the broker.

@@ -1,6 +1,13 @@
 package natstransport
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/transport"
+)
 
 // TestMayAnswer: a host publishes nowhere but to its caller's inbox, whatever the caller names.
 func TestMayAnswer(t *testing.T) {
@@ -43,4 +50,40 @@ func FuzzMayAnswer(f *testing.F) {
 			t.Fatalf("the reply subject %q of %q is accepted", reply, caller)
 		}
 	})
+}
+
+// TestOneCallerGetsHalf: a caller that floods a gateway gets half of its places, and others get the
+// rest at once.
+func TestOneCallerGetsHalf(t *testing.T) {
+	const limit = 10
+	begun, release := make(chan string, 100), make(chan struct{})
+	refused := map[string]int{}
+	s := &requests{faults: &faults{}, options: transport.RequestOptions{
+		Cluster: "c", Limit: limit,
+		Handle: func(r *transport.Request) { begun <- r.Caller; <-release },
+		Refuse: func(r *transport.Request) { refused[r.Caller]++ },
+	}}
+	send := func(caller string, n int) {
+		for i := range n {
+			s.take(&nats.Msg{Subject: fmt.Sprintf("sh.c.g.%s.Account.Get.%d", caller, i)})
+		}
+	}
+	send("evil", 3*limit)
+	send("shop", 3)
+	send("web", 3)
+	got := map[string]int{}
+	for range limit {
+		got[<-begun]++
+	}
+	if got["evil"] != limit/2 || got["shop"] != 3 || got["web"] != 2 {
+		t.Errorf("handled %v, want 5 of evil, 3 of shop and 2 of web", got)
+	}
+	if refused["evil"] != 3*limit-limit/2 || refused["shop"] != 0 || refused["web"] != 1 {
+		t.Errorf("refused %v", refused)
+	}
+	close(release)
+	s.close()
+	if len(s.callers) != 0 || s.running != 0 {
+		t.Errorf("%d places are taken afterwards: %v", s.running, s.callers)
+	}
 }

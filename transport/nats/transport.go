@@ -186,7 +186,7 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 	if err != nil {
 		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}
-	s := &requests{options: o, faults: &faults{log: log}, slots: make(chan struct{}, max(o.Limit, 1))}
+	s := &requests{options: o, faults: &faults{log: log}}
 	for _, kind := range o.Kinds {
 		if _, err := nc.QueueSubscribe(requestPrefix(o.Cluster)+"*."+kind+".>", gatewayQueue, s.take); err != nil {
 			nc.Close()
