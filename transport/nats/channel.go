@@ -45,6 +45,7 @@ type channel struct {
 	onState  func(transport.Channel, transport.State)
 
 	messages chan *nats.Msg
+	fair     fairQueue     // those that were taken from messages; the receiver's
 	quit     chan struct{} // closed by Close
 	dry      chan struct{} // closed by a finished Drain
 	serving  chan struct{} // holds a token while a Serve is under way
@@ -203,7 +204,7 @@ func (c *channel) asyncError(s *session, sub *nats.Subscription, err error) {
 func (c *channel) countDropped() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.dropped
+	n := c.dropped + c.fair.dropped.Load()
 	// A session is past before the next one is stored, and counted there.
 	if s := c.session.Load(); s != nil && (len(c.past) == 0 || c.past[0] != s) {
 		n += s.countDropped()
@@ -294,14 +295,28 @@ const (
 	noResponders = "503"
 )
 
+// pull returns the next message, if one is there.
+func (c *channel) pull() (*nats.Msg, bool) {
+	if c.fair.n > 0 {
+		return c.gather(nil), true
+	}
+	select {
+	case m := <-c.messages:
+		if len(c.messages) > 0 {
+			m = c.gather(m)
+		}
+		return m, m != nil
+	default:
+		return nil, false
+	}
+}
+
 func (c *channel) next() (*nats.Msg, error) {
 	if c.isClosed() {
 		return nil, transport.ErrClosed
 	}
-	select { // a queue that holds something is the common case, and one case is cheap
-	case m := <-c.messages:
+	if m, ok := c.pull(); ok {
 		return m, nil
-	default:
 	}
 	select {
 	case m := <-c.messages:

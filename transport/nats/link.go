@@ -176,13 +176,12 @@ func (l *link) TryReceive(ch transport.Channel) (transport.Message, bool) {
 		return transport.Message{}, false
 	}
 	for {
-		select {
-		case m := <-c.messages:
-			if msg, ok := c.parse(m); ok {
-				return msg, true
-			}
-		default:
+		m, ok := c.pull()
+		if !ok {
 			return transport.Message{}, false
+		}
+		if msg, ok := c.parse(m); ok {
+			return msg, true
 		}
 	}
 }

@@ -1,0 +1,150 @@
+package natstransport
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Bounds of the received messages of one name that wait.
+const (
+	maxNameLength = queueLength / 4
+	maxNameBytes  = 16 << 20
+)
+
+// A fairQueue holds received messages until they are read, in one line for each name that the
+// broker grants to clients and operators, and one for members and the broker together. The lines
+// take turns, so that a name that floods the channel delays others by one message each, and what is
+// too much is dropped from its own line. Messages of one sender stay in order. It belongs to the
+// goroutine that receives, except for dropped.
+type fairQueue struct {
+	lines   map[string]*line // those with messages
+	turns   []*line          // the same: turns[next] is served next
+	next    int
+	n       int
+	spare   *line
+	dropped atomic.Uint64
+}
+
+// A line is the messages of one name, in order.
+type line struct {
+	name     string
+	messages []*nats.Msg // messages[head:] wait
+	head     int
+	bytes    int
+}
+
+// add puts a message into the line of a name; "": the common one. It reports false if it was
+// dropped.
+func (q *fairQueue) add(name string, m *nats.Msg) bool {
+	l := q.lines[name]
+	if l == nil {
+		l = q.open(name)
+	}
+	if n := len(l.messages) - l.head; name != "" && n > 0 && (n >= maxNameLength || l.bytes+len(m.Data) > maxNameBytes) {
+		q.dropped.Add(1)
+		return false
+	}
+	if l.head > 64 && l.head*2 > len(l.messages) {
+		n := copy(l.messages, l.messages[l.head:])
+		clear(l.messages[n:])
+		l.messages, l.head = l.messages[:n], 0
+	}
+	l.messages = append(l.messages, m)
+	l.bytes += len(m.Data)
+	q.n++
+	return true
+}
+
+func (q *fairQueue) open(name string) *line {
+	l := q.spare
+	if q.spare = nil; l == nil {
+		l = &line{}
+	}
+	l.name = name
+	if q.lines == nil {
+		q.lines = map[string]*line{}
+	}
+	q.lines[name] = l
+	q.turns = append(q.turns, l)
+	return l
+}
+
+// take removes the first message of the line whose turn it is. There is one.
+func (q *fairQueue) take() *nats.Msg {
+	if q.next >= len(q.turns) {
+		q.next = 0
+	}
+	l := q.turns[q.next]
+	m := l.messages[l.head]
+	l.messages[l.head] = nil
+	l.head++
+	l.bytes -= len(m.Data)
+	q.n--
+	if l.head < len(l.messages) {
+		q.next++
+		return m
+	}
+	delete(q.lines, l.name)
+	last := len(q.turns) - 1
+	copy(q.turns[q.next:], q.turns[q.next+1:])
+	q.turns[last] = nil
+	q.turns = q.turns[:last]
+	*l = line{messages: l.messages[:0]}
+	if cap(l.messages) <= 1024 {
+		q.spare = l
+	}
+	return m
+}
+
+// nameOf returns the class and name of the client or operator that has sent a message, as one word
+// of its subject; "" for members and the broker.
+func (c *channel) nameOf(m *nats.Msg) string {
+	i := len(c.subjects.prefix)
+	if m.Sub == nil || len(m.Subject) < i+2 || m.Subject[i+1] != '.' {
+		return ""
+	}
+	if class := m.Subject[i : i+1]; class != wordClient && class != wordOperator {
+		return ""
+	}
+	if end := strings.IndexByte(m.Subject[i+2:], '.'); end >= 0 {
+		return m.Subject[i : i+2+end]
+	}
+	return ""
+}
+
+// maxGathered bounds the messages that wait in lines; further ones wait in the channel.
+const maxGathered = 2 * queueLength
+
+// gather puts a message, and all that have arrived behind it, into their lines, and returns the one
+// whose turn it is; nil: there is none.
+func (c *channel) gather(m *nats.Msg) *nats.Msg {
+	if m != nil {
+		c.line(m)
+	}
+	for c.fair.n < maxGathered {
+		select {
+		case m = <-c.messages:
+			c.line(m)
+			continue
+		default:
+		}
+		break
+	}
+	if c.fair.n == 0 {
+		return nil
+	}
+	return c.fair.take()
+}
+
+// line puts a message into its line.
+func (c *channel) line(m *nats.Msg) {
+	name := c.nameOf(m)
+	if c.fair.add(name, m) {
+		return
+	}
+	if n := c.crowded.Add(1); powerOfTwo(n) {
+		c.log.Error("received messages dropped: too many of one name wait", "from", name, "dropped", c.countDropped(), "queue", maxNameLength, "count", n)
+	}
+}
