@@ -127,6 +127,8 @@ func (l *lane) resume() {
 	l.run()
 }
 
+var errBatch = fmt.Errorf("a batch of more than %d bytes", call.FrameBytes)
+
 // message begins a frame, or handles another message.
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
@@ -144,8 +146,12 @@ func (l *lane) message(m transport.Message) {
 		return
 	}
 	h, rest, err := l.reader.Header(m.Payload)
-	if err == nil && !l.source.Vouches(m, h.From) {
+	switch {
+	case err != nil:
+	case !l.source.Vouches(m, h.From):
 		err = wire.ErrForged
+	case h.From.Client && h.Count > 1 && len(m.Payload) > call.FrameBytes: // else one frame keeps the lane for long
+		err = errBatch
 	}
 	if err != nil {
 		if n, tell := drv.counters.addSeldom(frameForeign); tell {

@@ -9,8 +9,9 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// frameBytes is the size at which a frame is full, because larger batches gain nothing.
-const frameBytes = 64 << 10
+// FrameBytes is the size at which a frame is full, because larger batches gain nothing. A larger
+// frame has one envelope.
+const FrameBytes = 64 << 10
 
 // frame is one batch of encoded envelopes behind room for a header.
 type frame struct {
@@ -90,7 +91,7 @@ func (q *frames) noteRefusal(f *frame, e *wire.Envelope) {
 func (q *frames) openFrame(size int) *frame {
 	if n := len(q.list); n > q.head {
 		f := &q.list[n-1]
-		if !f.closed && len(f.buf)+size <= min(frameBytes, q.maxPayload) {
+		if !f.closed && len(f.buf)+size <= min(FrameBytes, q.maxPayload) {
 			return f
 		}
 		q.end(f)
@@ -325,7 +326,7 @@ func (q *frames) broken() error {
 // bufferSizes are the sizes of the buffers into which frames are encoded, and which all
 // sessions share. Each is a few times the one before, so that a frame takes little more
 // memory than it has bytes. A larger frame, of one envelope, has a buffer of its own.
-var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, frameBytes}
+var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
 
 // buffers has the unused buffers, by size; each is stored as a pointer to its first byte.
 var buffers [len(bufferSizes)]sync.Pool
@@ -333,7 +334,7 @@ var buffers [len(bufferSizes)]sync.Pool
 // newBuffer returns a buffer with room for a header, which is likely to hold that many
 // bytes without being copied to a larger one.
 func newBuffer(likely int) []byte {
-	return buffer(max(wire.MaxFrameHeader, min(likely, frameBytes)))[:wire.MaxFrameHeader]
+	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
 }
 
 // buffer returns an empty buffer with room for n bytes.

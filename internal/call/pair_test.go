@@ -211,6 +211,10 @@ func (e *end) publish(token uint64) {
 // transmit brings a payload to the other end, in order while both connections hold.
 func (e *end) transmit(token uint64, payload []byte) {
 	p, o := e.p, e.other
+	var r wire.FrameReader
+	if h, _, err := r.Header(payload); err != nil || h.Count > 1 && len(payload) > FrameBytes {
+		p.fail("%s: a frame of %d bytes has %d envelopes: %v", e.name, len(payload), h.Count, err)
+	}
 	at := p.now.Add(p.upTo(5 * time.Millisecond))
 	if at.Before(e.arrives) {
 		at = e.arrives

@@ -28,7 +28,7 @@ func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	if f.refuses > 0 {
 		q.refusals--
 	}
-	most := min(frameBytes, q.maxPayload)
+	most := min(FrameBytes, q.maxPayload)
 	rest := f.body()
 	for seq := f.first; seq <= f.last(); seq++ {
 		var e wire.Envelope

@@ -30,6 +30,23 @@ type Attacker struct {
 	mu       sync.Mutex
 	sessions map[link]uint64 // numbers that members gave to invented processes
 	seq      map[link]uint64 // of the last envelope that was sent there
+	homes    map[uint32]home // of shards, as members say that refuse calls
+
+	gateway *nats.Conn // of a caller of gateways; nil: there is none
+	kinds   uint64     // of lies in a flood
+	heard   []captured // own frames, to be sent again
+}
+
+// A home is where a member says that a shard is.
+type home struct {
+	member transport.Address
+	epoch  uint64
+}
+
+// A captured message is one that was sent.
+type captured struct {
+	subject string
+	data    []byte
 }
 
 // A link is an invented process and a member, on lane 0.
@@ -45,7 +62,7 @@ const invented = 64
 func NewAttacker(url, cluster, name string, members []transport.Address) (*Attacker, error) {
 	a := &Attacker{
 		cluster: cluster, name: name, members: members, random: rand.New(rand.NewPCG(1, 18)),
-		sessions: map[link]uint64{}, seq: map[link]uint64{},
+		sessions: map[link]uint64{}, seq: map[link]uint64{}, homes: map[uint32]home{},
 	}
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) { a.denied.Add(1) }))
@@ -60,8 +77,20 @@ func NewAttacker(url, cluster, name string, members []transport.Address) (*Attac
 	return a, nil
 }
 
-// Close ends the connection.
-func (a *Attacker) Close() { a.nc.Close() }
+// AsCaller connects as a caller of gateways, too.
+func (a *Attacker) AsCaller(url string) (err error) {
+	a.gateway, err = nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) { a.denied.Add(1) }))
+	return err
+}
+
+// Close ends the connections.
+func (a *Attacker) Close() {
+	a.nc.Close()
+	if a.gateway != nil {
+		a.gateway.Close()
+	}
+}
 
 // Sent returns how many messages were sent, and how many subjects the server has denied.
 func (a *Attacker) Sent() (sent int, denied int64) { return a.sent, a.denied.Load() }
@@ -74,14 +103,47 @@ func (a *Attacker) hear(m *nats.Msg) {
 	}
 	own, err := strconv.ParseUint(words[5], 16, 64)
 	var r wire.FrameReader
-	h, _, headerErr := r.Header(m.Data)
+	h, rest, headerErr := r.Header(m.Data)
 	if err != nil || headerErr != nil {
 		return
 	}
 	h.From.Name = strings.Clone(h.From.Name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.sessions[link{own, h.From.Address}] = h.Session
+	l := link{own, h.From.Address}
+	if a.sessions[l] != h.Session {
+		a.sessions[l], a.seq[l] = h.Session, 0
+	}
+	if h.Handled > a.seq[l] || h.Flags&wire.FlagNack != 0 { // a changed frame was taken, or one is missing
+		a.seq[l] = h.Handled
+	}
+	for {
+		var e wire.Envelope
+		var ok bool
+		if rest, ok, err = wire.NextEnvelope(rest, &e); !ok || err != nil {
+			return
+		}
+		if e.Type == wire.TypeRefusal && e.Code == wire.CodeMoved && e.Epoch > 0 {
+			at := home{e.Node.Address, e.Epoch}
+			at.member.Name = strings.Clone(at.member.Name)
+			a.homes[e.Shard] = at
+		}
+	}
+}
+
+// next is the sequence of the next envelope to a member.
+func (a *Attacker) next(self transport.Peer, m transport.Address) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seq[link{self.Incarnation, m}] + 1
+}
+
+// homeOf is the home of a shard, as far as it is known.
+func (a *Attacker) homeOf(shard uint32) (h home, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h, ok = a.homes[shard]
+	return h, ok
 }
 
 // Self is the i-th invented process.
@@ -103,6 +165,13 @@ func (a *Attacker) anyMember() transport.Address { return a.members[a.random.Int
 // publish sends one message.
 func (a *Attacker) publish(subject string, data []byte) error {
 	a.sent++
+	if own := (captured{subject, data}); len(data) > 4<<10 {
+		// a flood of bytes is another attack
+	} else if len(a.heard) < 256 {
+		a.heard = append(a.heard, own)
+	} else {
+		a.heard[a.random.IntN(len(a.heard))] = own
+	}
 	return a.nc.Publish(subject, data)
 }
 
@@ -181,9 +250,10 @@ const batch = 256
 // takes).
 func (a *Attacker) Flood(ctx context.Context, n, rate int) error {
 	begin := time.Now()
-	kinds := liar{a}.kinds()
+	lies := liar{a}.all()
+	a.kinds = uint64(len(lies))
 	for i := range n {
-		if err := kinds[i%kindCount](uint64(i)); err != nil {
+		if err := lies[i%len(lies)](uint64(i)); err != nil {
 			return err
 		}
 		if i%batch != batch-1 {

@@ -22,11 +22,11 @@ type lie func(i uint64) error
 // A liar makes the messages of an Attacker.
 type liar struct{ *Attacker }
 
-// kinds are the messages of a flood, each as often as the others.
-func (a liar) kinds() []lie {
+// all are the messages of a flood, each as often as the others.
+func (a liar) all() []lie {
 	packed := a.bomb()
 	bomb := func(i uint64) []byte { // seldom, or the flood would be one of bytes
-		if i/kindCount%100 == 0 {
+		if i/a.kinds%100 == 0 {
 			return packed
 		}
 		return packed[:100]
@@ -63,11 +63,13 @@ func (a liar) kinds() []lie {
 		}),
 		control(asSelf, hellos, func(i uint64) []byte { return hello(fmt.Sprint("L", i)) }),
 		control(asSelf, singleton, func(uint64) []byte { return a.junk(200) }),
+		control(asSelf, orders, func(uint64) []byte { return a.table() }), control(asMember, orders, func(uint64) []byte { return a.table() }),
+		control(asSelf, orders, func(uint64) []byte { return must(coordinator.Encode(coordinator.TableRequest{})) }),
+		control(asSelf, gossip, func(uint64) []byte { return must(message.Encode(message.Join{})) }),
+		control(asMember, hellos, func(uint64) []byte { return must(proto.Marshal(&wire.Gateway{Bye: &wire.GatewayBye{}})) }),
+		a.replay, a.otherVersion, a.goodbye, a.extremes, a.chained, a.future, a.empties, a.unacknowledged, a.request,
 	}
 }
-
-// kindCount is the number of kinds, which take turns.
-const kindCount = 18
 
 func must(b []byte, err error) []byte {
 	if err != nil {
@@ -91,10 +93,10 @@ func (a liar) randomBytes(i uint64) error {
 // mutated sends a frame that was right before some of its bytes were changed.
 func (a liar) mutated(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
-	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1 + a.random.Uint64N(9), Count: 2, Session: a.session(self, m)}
+	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: a.next(self, m), Count: 2, Session: a.session(self, m), Ack: 1, Handled: 1}
 	b := wire.AppendFrameHeader(nil, &h)
 	b = wire.AppendEnvelope(b, a.envelope(i))
-	b = wire.AppendEnvelope(b, a.envelope(i+kindCount))
+	b = wire.AppendEnvelope(b, a.envelope(i+a.kinds))
 	for range 1 + a.random.IntN(4) {
 		switch at := a.random.IntN(len(b)); a.random.IntN(3) {
 		case 0:
@@ -117,7 +119,7 @@ func (a liar) inSession(i uint64) error {
 // lie has one after another of each type, with each of the switch's cases.
 func (a liar) envelope(i uint64) *wire.Envelope {
 	const types = 12
-	member, round := transport.Peer{Address: a.anyMember()}, i/kindCount
+	member, round := transport.Peer{Address: a.anyMember()}, i/a.kinds
 	e := &wire.Envelope{
 		Type: wire.Type(1 + round%types), ID: i, Kind: []byte("Account"), Shard: 1 + a.random.Uint32N(1<<10),
 		Epoch: a.random.Uint64N(1 << 40), Entity: fmt.Appendf(nil, "evil-%d", i%100), Method: []byte("Add"), Payload: []byte{8, 1},

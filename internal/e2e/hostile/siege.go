@@ -72,7 +72,7 @@ func (s Siege) Run(ctx context.Context, out io.Writer) (held bool, err error) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	server, err := Guard(dir, map[string]rights.Rights{
 		"worker": rights.Worker(clusterName, ""), "web": rights.Client(clusterName, "web"),
-		"evil": rights.Client(clusterName, "evil"), "bob": rights.Reader(clusterName, "bob"),
+		"evil": rights.Client(clusterName, "evil"), "bob": rights.Reader(clusterName, "bob"), "php": rights.Gateway(clusterName, "php"),
 	})
 	if err != nil {
 		return false, err
@@ -110,6 +110,9 @@ func (s Siege) Run(ctx context.Context, out io.Writer) (held bool, err error) {
 		return false, err
 	}
 	defer attacker.Close()
+	if err := attacker.AsCaller(URL(server, "php")); err != nil {
+		return false, err
+	}
 	r := &run{Siege: s, out: out, members: members, conn: conn, attacker: attacker, held: true}
 	if err := r.run(ctx); err != nil {
 		return false, err
@@ -275,7 +278,7 @@ func (r *run) recover(ctx context.Context, begin []State) error {
 		for i, s := range now {
 			r.judge(float64(s.RSS) <= maxGrown*float64(begin[i].RSS), "member %s: RSS %d MB, before %d MB, at most %d MB; heap %.1f MB, before %.1f MB; %d goroutines, before %d",
 				r.members[i].name, s.RSS>>20, begin[i].RSS>>20, s.Peak>>20, float64(s.Heap)/(1<<20), float64(begin[i].Heap)/(1<<20), s.Goroutines, begin[i].Goroutines)
-			fmt.Fprintf(r.out, "     forbidden %d, foreign %d, ignored %d, over quota %d, expired %d\n", s.Counters["forbidden message"], s.Counters["foreign frame"], s.Counters["ignored frame"], s.Counters["client over quota"], s.Counters["client expired"])
+			fmt.Fprintf(r.out, "     forbidden %d, foreign %d, ignored %d, over quota %d, expired %d, refused %d, answers dropped %d\n", s.Counters["forbidden message"], s.Counters["foreign frame"], s.Counters["ignored frame"], s.Counters["client over quota"], s.Counters["client expired"], s.Counters["refused"], s.Counters["answer dropped"])
 		}
 		r.judge(back, "memory back %v after the attack", time.Since(at).Round(time.Second))
 		return nil

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/fixture"
@@ -30,10 +31,25 @@ const clusterName = "siege"
 // state, with unused memory given back, for each line that it reads.
 func Worker(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	n := shard.New(shard.Config{
-		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]),
+		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]), Gateway: true,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	if err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }); err != nil {
+	// Calls to hold wait until their time is over.
+	probe := &fixture.Probe{Entered: make(chan string), Release: make(chan struct{})}
+	ctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() {
+		for {
+			select {
+			case <-probe.Entered:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	if err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} }); err != nil {
 		return err
 	}
 	if err := n.Start(ctx); err != nil {

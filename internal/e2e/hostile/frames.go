@@ -1,0 +1,162 @@
+package hostile
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// seldom reports whether the i-th message is one of those that are large, which are few, or the
+// flood would be one of bytes.
+func (a liar) seldom(i uint64) bool { return i/a.kinds%200 == 0 }
+
+// replay sends a message again that was sent before.
+func (a liar) replay(uint64) error {
+	if len(a.heard) == 0 {
+		return nil
+	}
+	old := a.heard[a.random.IntN(len(a.heard))]
+	return a.publish(old.subject, old.data)
+}
+
+// frame sends a frame with that header, whose sender is right, and body.
+func (a liar) frame(self transport.Peer, m transport.Address, h wire.FrameHeader, body []byte) error {
+	h.From = self
+	return a.publish(a.to(self, m, "0"), append(wire.AppendFrameHeader(nil, &h), body...))
+}
+
+// otherVersion is a frame of a later format, or of a sender whose name is long.
+func (a liar) otherVersion(i uint64) error {
+	self, m, size := a.Self(i%invented), a.anyMember(), 200
+	if a.seldom(i) {
+		size = 900_000
+	}
+	h := wire.FrameHeader{Version: wire.FrameVersion + uint32(i/a.kinds%3), Seq: a.next(self, m), Session: a.session(self, m)}
+	h.From = self
+	h.From.Name = strings.Repeat("n", size)
+	return a.publish(a.to(self, m, "0"), wire.AppendFrameHeader(nil, &h))
+}
+
+// goodbye ends a session of an invented process, or another's in whose name it is.
+func (a liar) goodbye(i uint64) error {
+	self, m := a.Self(1<<34+i%invented), a.anyMember()
+	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Hello: 1, Flags: wire.FlagBye, Session: a.random.Uint64N(9)}
+	switch i / a.kinds % 3 {
+	case 1:
+		h.From = transport.Peer{Address: a.anyMember()}
+	case 2:
+		h.From = transport.Peer{Address: transport.Address{Name: "web", Incarnation: self.Incarnation}, Client: true}
+	}
+	return a.publish(a.to(self, m, "0"), wire.AppendFrameHeader(nil, &h))
+}
+
+// extremes is a frame whose numbers are at the ends of their ranges.
+func (a liar) extremes(i uint64) error {
+	self, m := a.Self(i%invented), a.anyMember()
+	one := func(right uint64) uint64 {
+		all := [...]uint64{right, right, right, 0, 1, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
+		return all[a.random.IntN(len(all))]
+	}
+	h := wire.FrameHeader{
+		Version: wire.FrameVersion, Seq: one(a.next(self, m)), Count: uint32(one(1)), Ack: one(0), Handled: one(0), Window: one(1 << 20),
+		Session: one(a.session(self, m)), Hello: one(1), Flags: uint32(one(0)),
+	}
+	return a.frame(self, m, h, wire.AppendEnvelope(nil, a.envelope(i)))
+}
+
+// chained is a call of a turn of an entity, with many turns before it or one with a long id.
+func (a liar) chained(i uint64) error {
+	e, deep := a.ask(i, "Add", []byte{8, 1}), 1+a.random.IntN(50)
+	if a.seldom(i) {
+		deep = 20_000
+	}
+	for n := range deep {
+		e.Chain = wire.AppendLink(e.Chain, "Account", fmt.Sprint("evil-", n), 1<<8)
+	}
+	if i/a.kinds%2 == 0 {
+		e.Chain = wire.AppendLink(nil, "Account", strings.Repeat("x", 16*deep), 1<<8)
+	}
+	return a.SendFrame(i, a.anyMember(), e)
+}
+
+// ask is a call of a method, under the epoch of its shard if that is known.
+func (a liar) ask(i uint64, method string, args []byte) *wire.Envelope {
+	id := fmt.Sprint("evil-", i%100)
+	e := &wire.Envelope{
+		Type: wire.TypeCall, ID: i, Kind: []byte("Account"), Shard: placement.ShardOf(region.Hash(id), placement.DefaultShards),
+		Entity: []byte(id), Method: []byte(method), Payload: args, Timeout: 1_000_000, Epoch: 1,
+	}
+	if at, ok := a.homeOf(e.Shard); ok {
+		e.Epoch = at.epoch
+	}
+	return e
+}
+
+// future is a call under an epoch that has not begun.
+func (a liar) future(i uint64) error {
+	e := a.ask(i, "Add", []byte{8, 1})
+	e.Epoch = [...]uint64{e.Epoch + 1, e.Epoch + 1<<32, math.MaxInt64, math.MaxUint64}[a.random.IntN(4)]
+	return a.SendFrame(i, a.anyMember(), e)
+}
+
+// empties is a frame of as many empty envelopes as fit.
+func (a liar) empties(i uint64) error {
+	self, m, n := a.Self(i%invented), a.anyMember(), 1000
+	if a.seldom(i) {
+		n = 900_000
+	}
+	one := wire.AppendEnvelope(nil, &wire.Envelope{})
+	n /= len(one)
+	h := wire.FrameHeader{Version: wire.FrameVersion, Seq: a.next(self, m), Count: uint32(n), Session: a.session(self, m), Window: 1 << 20}
+	return a.frame(self, m, h, bytes.Repeat(one, n))
+}
+
+// unacknowledged is a call that runs and whose answer of 4 kB is never acknowledged.
+func (a liar) unacknowledged(i uint64) error {
+	e := a.ask(i, "Echo", append([]byte{10, 0x80, 0x20}, make([]byte, 4096)...))
+	m := a.anyMember()
+	if at, ok := a.homeOf(e.Shard); ok {
+		m = at.member
+	}
+	return a.SendFrame(i, m, e)
+}
+
+// table is a forged table, a status of one, or a part of one.
+func (a liar) table() []byte {
+	term := placement.Term{Number: 1 << 30, Incarnation: a.members[0].Incarnation}
+	if a.random.IntN(2) == 0 {
+		return must(coordinator.Encode(coordinator.TableStatus{Version: placement.Version{Term: term, Seq: 1 << 30}}))
+	}
+	return must(coordinator.Encode(coordinator.Table{Diff: placement.Diff{To: placement.Version{Term: term, Seq: 1 << 30}, Full: true}, Parts: 1}))
+}
+
+// request is one to the gateway: a call, one that takes long, or one with deep JSON.
+func (a liar) request(i uint64) error {
+	if a.gateway == nil {
+		return nil
+	}
+	m := nats.NewMsg(fmt.Sprintf("sh.%s.g.php.Account.Add.evil-%d", a.cluster, i%100))
+	m.Reply = "_INBOX.php.x"
+	m.Data = []byte(`{"n": 1}`)
+	switch deep := 10 + a.random.IntN(1000); i / a.kinds % 3 {
+	case 1:
+		m.Header.Set("Shard-Timeout", "60s")
+		m.Subject = fmt.Sprintf("sh.%s.g.php.Account.Hold.evil-%d", a.cluster, i%100)
+	case 2:
+		if a.seldom(i) {
+			deep = 200_000
+		}
+		m.Data = []byte(`{"n": ` + strings.Repeat("[", deep) + strings.Repeat("]", deep) + "}")
+	}
+	a.sent++
+	return a.gateway.PublishMsg(m)
+}
