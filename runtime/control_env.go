@@ -61,6 +61,11 @@ func (v *controlEnv) Count(e control.Event) (n uint64, tell bool) {
 	return v.driver.counters.addSeldom(controlReasons[e])
 }
 
+// CountOf counts an event that a process of that name has caused.
+func (v *controlEnv) CountOf(e control.Event, name string) (n uint64, tell bool) {
+	return v.driver.addSeldomOf(controlReasons[e], name)
+}
+
 // CountRefused counts a message of the membership that was refused.
 func (v *controlEnv) CountRefused(why membership.Refusal) { v.driver.counters.add(refusedFor(why)) }
 

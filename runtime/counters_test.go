@@ -34,3 +34,29 @@ func TestAlikeLinesAreSeldom(t *testing.T) {
 	require.True(t, tell, "of another method")
 	require.EqualValues(t, 1, n)
 }
+
+// TestLinesOfOneNameAreThinned: lines about one name are logged ever more seldom, the first about
+// another name is logged, and invented names share a count.
+func TestLinesOfOneNameAreThinned(t *testing.T) {
+	var drv driver
+	told := 0
+	for range 1000 {
+		if _, tell := drv.addSeldomOf(messageForbidden, "evil"); tell {
+			told++
+		}
+	}
+	require.Equal(t, 10, told)
+	n, tell := drv.addSeldomOf(messageForbidden, "web")
+	require.True(t, tell)
+	require.EqualValues(t, 1, n)
+	_, tell = drv.addSeldomOf(frameForeign, "evil")
+	require.True(t, tell, "for another reason")
+	for i := range 100_000 {
+		if _, tell := drv.addSeldomOf(frameForeign, fmt.Sprint("invented-", i)); tell {
+			told++
+		}
+	}
+	require.Less(t, told, maxThinned+100)
+	require.LessOrEqual(t, len(drv.thinned.counts), maxThinned+1)
+	require.EqualValues(t, 1001, drv.counters.snapshot()["forbidden message"])
+}

@@ -44,6 +44,7 @@ type driver struct {
 	counters counters
 	refusals refusalCounts
 	meters   meters
+	thinned  thinned
 	lease    turnlease.Lease
 	memory   *remembering.Memory // a node's
 

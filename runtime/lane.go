@@ -154,8 +154,8 @@ func (l *lane) message(m transport.Message) {
 		err = errBatch
 	}
 	if err != nil {
-		if n, tell := drv.counters.addSeldom(frameForeign); tell {
-			drv.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
+		if n, tell := drv.addSeldomOf(frameForeign, m.From.Name); tell {
+			drv.log.Warn("foreign bytes refused", "lane", int(l.ch), "from", m.From.Name, "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
 		}
 		l.source.Foreign()
 		return
@@ -191,7 +191,7 @@ func (l *lane) frame() bool {
 		e := &l.next
 		rest, ok, err := wire.NextEnvelope(l.rest, e)
 		if !ok || err != nil {
-			if n, tell := l.driver.counters.addSeldom(frameForeign); tell {
+			if n, tell := l.driver.addSeldomOf(frameForeign, l.from.Peer().Name); tell {
 				l.driver.log.Warn("frame refused", "from", l.from.Peer().Address.String(), "err", bounded.Error(err), "count", n)
 			}
 			l.from.Handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
@@ -265,7 +265,7 @@ func (l *lane) kindOf(name []byte) *kind {
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
 	if from.Peer().Client && !l.driver.data.MayClientSend(from.Peer(), e) {
-		if n, tell := l.driver.counters.addSeldom(messageForbidden); tell {
+		if n, tell := l.driver.addSeldomOf(messageForbidden, from.Peer().Name); tell {
 			l.driver.log.Warn("envelope of a client refused", "from", from.Peer().Address.String(), "type", int(e.Type), "count", n)
 		}
 		if (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && identity.Of(from.Peer().Incarnation) == identity.Client {

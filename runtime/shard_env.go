@@ -203,7 +203,7 @@ func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
 // BarrierTimedOut counts a barrier that timed out, and logs it seldom: a hostile client makes as
 // many as it likes.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
-	n, tell := v.host.driver.counters.addSeldom(barrierTimedOut)
+	n, tell := v.host.driver.addSeldomOf(barrierTimedOut, b.Sender.Name)
 	if !tell {
 		return
 	}

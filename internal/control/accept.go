@@ -47,7 +47,7 @@ func asksTable(m coordinator.Message) bool {
 
 // forbid counts a message that its sender's class may not send.
 func (m *Member) forbid(from transport.Peer, what string) {
-	if n, tell := m.env.Count(Forbidden); tell {
+	if n, tell := m.env.CountOf(Forbidden, from.Name); tell {
 		m.env.Log(Warn, "message refused: its sender may not send it", "from", from.Address.String(),
 			"class", identity.Of(from.Incarnation).String(), "message", what, "count", n)
 	}

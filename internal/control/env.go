@@ -61,6 +61,9 @@ type Log interface {
 	// Count counts an event, and reports how often it has happened and whether the log shall
 	// have a line of it.
 	Count(e Event) (n uint64, tell bool)
+	// CountOf is Count for an event that a process of that name has caused, so that a flood of one
+	// name does not hide lines about others; "": nobody knows which.
+	CountOf(e Event, name string) (n uint64, tell bool)
 	// CountRefused counts a message of the membership that was refused.
 	CountRefused(why membership.Refusal)
 }

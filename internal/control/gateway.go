@@ -318,7 +318,7 @@ func (g *gateway) tick(now time.Time) {
 func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
 	of := g.callers.of(to.Name, now)
 	g.wake(now)
-	if n, tell := g.m.env.Count(OverQuota); tell {
+	if n, tell := g.m.env.CountOf(OverQuota, to.Name); tell {
 		g.m.env.Log(Warn, "client refused: too many of its name", "from", to.Address.String(), "why", why, "count", n)
 	}
 	if of.refused.take(now, maxRefused) {

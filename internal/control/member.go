@@ -120,13 +120,13 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 		err = wire.ErrForged
 	}
 	if err != nil {
-		m.foreign(len(msg.Payload), err)
+		m.foreign(msg.From, len(msg.Payload), err)
 		return
 	}
 	if err := m.dispatch(from, topic, body, msg, at); errors.Is(err, membership.ErrUnknown) {
 		m.newer(err)
 	} else if err != nil {
-		m.foreign(len(body), err)
+		m.foreign(msg.From, len(body), err)
 	}
 }
 

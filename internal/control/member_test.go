@@ -51,6 +51,8 @@ func (v *fakeEnv) Count(e Event) (uint64, bool) {
 	return 1, false
 }
 
+func (v *fakeEnv) CountOf(e Event, _ string) (uint64, bool) { return v.Count(e) }
+
 func (v *fakeEnv) Log(l Level, text string, args ...any) {
 	v.logged = append(v.logged, fmt.Sprint(int(l), " ", text))
 	if l >= Info {

@@ -51,10 +51,11 @@ func (s *sender) newer(err error) {
 	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
 }
 
-// foreign refuses bytes that are no message.
-func (s *sender) foreign(bytes int, err error) {
-	if n, tell := s.env.Count(Foreign); tell {
-		s.env.Log(Warn, "foreign bytes refused", "lane", "control", "bytes", bytes, "err", bounded.Error(err), "count", n)
+// foreign refuses bytes that are no message. from is their sender by their subject, which says nothing
+// about members.
+func (s *sender) foreign(from transport.Address, bytes int, err error) {
+	if n, tell := s.env.CountOf(Foreign, from.Name); tell {
+		s.env.Log(Warn, "foreign bytes refused", "lane", "control", "from", from.Name, "bytes", bytes, "err", bounded.Error(err), "count", n)
 	}
 }
 

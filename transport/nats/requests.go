@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
@@ -88,7 +87,7 @@ func (s *requests) take(m *nats.Msg) {
 	}
 	if caller := words[0]; m.Reply != "" && !mayAnswer(caller, m.Reply) {
 		// Not called either: a caller that gets no answer would call again.
-		s.faults.warn("request refused: its reply subject is not the caller's inbox", "subject", bounded.Text(m.Subject),
+		s.faults.warnOf(caller, "request refused: its reply subject is not the caller's inbox", "subject", bounded.Text(m.Subject),
 			"reply", bounded.Text(m.Reply), "want", inboxOf(caller)+">")
 		return
 	}
@@ -138,14 +137,31 @@ func otherHeaders(all nats.Header) map[string][]string {
 	return other
 }
 
-// faults logs failures of requests, of which there may be very many.
+// faults logs failures of requests, of which there may be very many, ever more seldom for each caller.
 type faults struct {
 	log *slog.Logger
-	n   atomic.Uint64
+
+	mu sync.Mutex
+	of map[string]uint64 // how many, by caller; "": of no caller, and of callers beyond maxFaulty
 }
 
-func (f *faults) warn(text string, args ...any) {
-	if n := f.n.Add(1); powerOfTwo(n) {
+// maxFaulty bounds the callers whose failures are counted apart.
+const maxFaulty = 256
+
+func (f *faults) warn(text string, args ...any) { f.warnOf("", text, args...) }
+
+func (f *faults) warnOf(caller, text string, args ...any) {
+	f.mu.Lock()
+	if f.of == nil {
+		f.of = map[string]uint64{}
+	}
+	if f.of[caller] == 0 && len(f.of) >= maxFaulty {
+		caller = ""
+	}
+	f.of[caller]++
+	n := f.of[caller]
+	f.mu.Unlock()
+	if powerOfTwo(n) {
 		f.log.Warn(text, append(args, "count", n)...)
 	}
 }

@@ -192,6 +192,7 @@ func (v *memberEnv) LogSeldom(l control.Level, text, _ string, args ...any) {
 }
 
 func (v *memberEnv) Count(e control.Event) (uint64, bool)                 { return v.world.Count(e) }
+func (v *memberEnv) CountOf(e control.Event, _ string) (uint64, bool)     { return v.world.Count(e) }
 func (v *memberEnv) Publish(*membership.View, []membership.Event)         {}
 func (v *memberEnv) Remember(transport.Address, []byte) error             { return nil }
 func (v *memberEnv) Direct(transport.Peer, []byte) error                  { return nil }
