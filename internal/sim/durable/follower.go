@@ -15,6 +15,7 @@ type recorded struct {
 	entity  string
 	version uint64
 	event   []byte
+	at      int64 // by the clock of its home
 }
 
 // events are those of a turn: additions to the balance, one or two.
@@ -98,13 +99,19 @@ func (f *follower) read() {
 		return
 	}
 	events, after, err := f.place.Next(a.Records)
-	gone := (*durable.GoneError)(nil)
+	if gone := (*durable.GoneError)(nil); errors.As(err, &gone) {
+		f.pass(gone.Next)
+		return
+	}
 	if err != nil {
-		w.fail("follower: %v, gone %v", err, errors.As(err, &gone))
+		w.fail("follower: %v", err)
 		return
 	}
 	all := f.r.judge.shards[f.shard].events
 	for _, e := range events {
+		if f.place.Number == 0 && e.Place.Number > 1 {
+			f.pass(e.Place.Number)
+		}
 		if e.Place.Number != f.place.Number+1 || e.Place.Number > uint64(len(all)) {
 			w.fail("invariant 7: event %d is read behind %d of %d", e.Place.Number, f.place.Number, len(all))
 			return
@@ -121,6 +128,15 @@ func (f *follower) read() {
 		f.first = 1
 		f.r.counts.Deleted++
 	}
+}
+
+// pass goes on at the oldest event that is kept. The judge has seen why those before it are gone.
+func (f *follower) pass(next uint64) {
+	if f.r.plan.journaling.Followers {
+		f.r.w.fail("invariant 7: events %d to %d were deleted before they were read", f.place.Number+1, next-1)
+	}
+	f.r.counts.Gone += int(next - 1 - f.place.Number)
+	f.place.Number = next - 1
 }
 
 func (f *follower) get(ids ...string) (durable.Response, bool) {

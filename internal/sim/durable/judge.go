@@ -20,10 +20,11 @@ type judge struct {
 	server *server
 	shards map[int]*truth
 	// applied are the commands of all shards that were committed, by commandKey.
-	applied map[string]commit
-	folded  int // commits with events alone
-	turns   map[string]turn
-	skew    time.Duration // by which clocks differ from the true time at most
+	applied    map[string]commit
+	folded     int // commits with events alone
+	turns      map[string]turn
+	skew       time.Duration   // by which clocks differ from the true time at most
+	journaling durable.Journal // how long events are kept
 }
 
 // A turn is one that is about to commit, as its home saw it.
@@ -193,7 +194,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 		}
 	}
 	for i, e := range c.GetEvents() {
-		t.events = append(t.events, recorded{id, c.GetVersion(), e})
+		t.events = append(t.events, recorded{id, c.GetVersion(), e, c.GetAt()})
 		if number := c.GetEvent() + uint64(i); number != uint64(len(t.events)) {
 			return fmt.Errorf("invariant 7: event %d of the log has number %d", len(t.events), number)
 		}
@@ -274,6 +275,11 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		return fmt.Errorf("invariant 5: %x writes records, the head is of %x", incarnation, h.GetIncarnation())
 	}
 	for _, c := range changes {
+		if len(c.Value) == 0 && c.ID[0] == 'j' {
+			if err := j.deleted(shard, j.server.record(shard, c.ID).Value); err != nil {
+				return err
+			}
+		}
 		if c.ID[0] != 'e' {
 			continue
 		}
@@ -292,6 +298,30 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 			return x.version == r.GetVersion() && (r.GetEnded() && j.gone(x) || x.is(r))
 		}) {
 			return fmt.Errorf("invariant 3: the record of %s has version %d, which was not committed so", c.ID[1:], r.GetVersion())
+		}
+	}
+	return nil
+}
+
+// deleted judges the deletion of a chunk of a journal: nothing asks for its events any more.
+func (j *judge) deleted(shard int, value []byte) error {
+	chunk, keep := &wire.DurableChunk{}, j.journaling
+	if len(value) == 0 {
+		return nil // it was deleted before
+	}
+	if err := decode(value, chunk); err != nil {
+		return err
+	}
+	all := uint64(len(j.shards[shard].events))
+	for _, e := range chunk.GetEvents() {
+		age := j.server.w.clock().Sub(time.UnixMilli(e.GetAt()))
+		switch {
+		case keep.Age == 0 && keep.Events == 0 && !keep.Followers:
+			return fmt.Errorf("invariant 7: event %d is deleted, and all are kept", e.GetNumber())
+		case keep.Age > 0 && age < keep.Age-j.skew-time.Millisecond:
+			return fmt.Errorf("invariant 7: event %d is deleted %v after its commit, and kept for %v", e.GetNumber(), age, keep.Age)
+		case keep.Events > 0 && all-e.GetNumber() < keep.Events:
+			return fmt.Errorf("invariant 7: event %d of %d is deleted, and the last %d are kept", e.GetNumber(), all, keep.Events)
 		}
 	}
 	return nil

@@ -63,6 +63,10 @@ func newPlan(r *rand.Rand) plan {
 	if p.ttl > 0 {
 		p.sweeps = time.Duration(pick(0, 50, 2000)) * time.Millisecond
 	}
+	if p.journal {
+		p.journaling.Age = time.Duration(pick(0, 0, 500, 5000)) * time.Millisecond
+		p.journaling.Events = uint64(pick(0, 0, 1, 20))
+	}
 	return p
 }
 
@@ -70,7 +74,7 @@ func newPlan(r *rand.Rand) plan {
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
 	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
-	Followed, Folded, Deleted                                                                             int
+	Followed, Folded, Deleted, Gone                                                                       int
 	Expired, Migrated, Newer, Swept                                                                       int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
 }
@@ -177,7 +181,7 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	w := &world{random: random, say: trace}
 	r := &run{routes: map[route]*home{}, plan: p, w: w, server: newServer(w, p.shards)}
 	r.judge = newJudge(r.server)
-	r.judge.skew = p.skew
+	r.judge.skew, r.judge.journaling = p.skew, p.journaling
 	if p.memory {
 		r.server.memory = newShelf(r.server)
 	}
