@@ -27,6 +27,8 @@ const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
   export [TYPE [ID]]  write entities as JSON, one a line
   import              read what export wrote, and write it to the store
   repair TYPE ID      replace the state of an entity, or drop it
+  repair TYPE -shard N
+                      replace a whole shard, or drop what cannot be decoded of it
   delete TYPE         delete a type with all its entities, for ever
 
 import, repair and delete are refused while a member of the cluster hosts the type.
@@ -42,6 +44,7 @@ type storeOptions struct {
 	kind, id              string
 	out, from             string
 	drop, replace, states bool
+	shard                 int
 	replicas, partitions  int
 }
 
@@ -80,11 +83,12 @@ var storeCommands = []storeCommand{
 		},
 	},
 	{
-		name: "repair", least: 2, most: 2, run: storeRepair,
-		about: "Replaces the state of an entity, also of one whose record cannot be decoded, or drops it.",
+		name: "repair", least: 1, most: 2, run: storeRepair,
+		about: "Replaces the state of an entity, also of one whose record cannot be decoded, or drops it. With -shard and no ID it does so with a whole shard,\nalso if its head, its log or its table cannot be decoded.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.StringVar(&o.from, "from", "", "the new state is the one line for the entity in `file`, as export writes it")
-			f.BoolVar(&o.drop, "drop", false, "drop the entity: its next call finds it fresh")
+			f.BoolVar(&o.drop, "drop", false, "drop the entity: its next call finds it fresh; of a shard: drop what cannot be decoded")
+			f.IntVar(&o.shard, "shard", 0, "`number` of a shard, to be replaced as a whole by its image in the file of -from, which is older")
 		},
 	},
 	{
@@ -160,6 +164,8 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		err = errors.New([]string{"say which type", "say which entity"}[given])
 	case c.name == "import" && o.from == "":
 		err = errors.New("say -from which file")
+	case c.name == "repair" && (o.shard != 0) == (given == 2):
+		err = errors.New("say which entity, or which -shard")
 	case c.name == "repair" && o.drop == (o.from != ""):
 		err = errors.New("give one of -from and -drop")
 	case o.timeout <= 0:
@@ -270,6 +276,9 @@ func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	}
 	if err := refuseHosted(ctx, o, o.kind, t); err != nil {
 		return err
+	}
+	if o.shard != 0 {
+		return repairShard(ctx, s, t, o, w)
 	}
 	e := storeops.Entity{ID: o.id, Ended: o.drop}
 	if o.from != "" {

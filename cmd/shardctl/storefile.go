@@ -225,7 +225,7 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read\n", len(types), shards, entities)
 	}
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%d heads, appends or records cannot be decoded (restore them from a backup; or shardctl store repair for an entity's record)", len(problems))
+		err = fmt.Errorf("%d heads, appends or records cannot be decoded (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))
 	}
 	return err
 }

@@ -20,8 +20,8 @@ var (
 	// ErrNewer: a newer program wrote them. Nothing is wrong with them: run that
 	// program, or a later one, on this node.
 	ErrNewer = errors.New("written by a newer program (run that version, or a later one, here too)")
-	// ErrCorrupt: the bytes differ from those that were written. See shardctl store.
-	ErrCorrupt = errors.New("corrupt (restore it from a backup)")
+	// ErrCorrupt: the bytes differ from those that were written.
+	ErrCorrupt = errors.New("corrupt (shardctl store verify names all damage, shardctl store repair mends it from an export)")
 )
 
 // A stored is an outer message of the data in the store.

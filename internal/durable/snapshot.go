@@ -45,6 +45,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		s.Problems = append(s.Problems, Problem{Place: "head", Err: err})
 	} else {
 		s.Epoch, s.Node = decoded.value.GetEpoch(), decoded.value.GetNode()
+		s.others(decoded.value, records)
 	}
 	tail := s.tail(log)
 	kept := make(map[string]Kept)
@@ -86,6 +87,37 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		s.Entities = append(s.Entities, kept[id])
 	}
 	return s
+}
+
+// others checks the records that are none of entities: the table's parts and the journal.
+func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
+	there, later := make(map[string]bool), false
+	for _, r := range records {
+		var err error
+		place := "journal, record " + r.Key
+		switch r.Key[0] {
+		case 't':
+			part := &wire.DurableTable{}
+			err = unseal(r.Value, part)
+			place = "table, record " + r.Key
+			there[r.Key] = true
+			later = later || part.GetGeneration() > h.GetGeneration()
+		case 'j':
+			if r.Key == journalKey {
+				err = unseal(r.Value, &wire.DurableJournal{})
+			} else {
+				err = unseal(r.Value, &wire.DurableChunk{})
+			}
+		}
+		if err != nil {
+			s.Problems = append(s.Problems, Problem{Place: place, Err: err})
+		}
+	}
+	for _, key := range tableKeys(h.GetGeneration(), h.GetParts()) {
+		if !there[key] && !later { // later: a checkpoint was written meanwhile
+			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt)})
+		}
+	}
 }
 
 // tail returns the entities as the log has them.
@@ -153,4 +185,42 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 func HeadBy(h store.Head) (epoch uint64, node string, err error) {
 	was, err := readHead(h)
 	return was.value.GetEpoch(), was.value.GetNode(), err
+}
+
+// ClaimAppend returns the append by which a claim ends everything that stands before it in a log.
+func ClaimAppend(node string, incarnation, epoch uint64) []byte {
+	return seal(&wire.DurableAppend{
+		Format: formatNow, Epoch: epoch, Incarnation: incarnation, Claim: 1,
+		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: node}}}},
+	})
+}
+
+// FreshHead returns the value of a head of a shard without a table, under an epoch that is at least
+// those of the log.
+func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byte {
+	for _, a := range log {
+		if decoded, err := readAppend(a.Data); err == nil {
+			epoch = max(epoch, decoded.GetEpoch())
+		}
+	}
+	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 0, 0).stored.Value
+}
+
+// Readable returns the appends of a log that can be decoded. The first of a log has no commits that
+// count, because its writer knew that records have them; where that one is damaged, an empty one takes
+// its place.
+func Readable(log []store.Append) (readable []store.Append) {
+	for i, a := range log {
+		decoded, err := readAppend(a.Data)
+		if err != nil {
+			continue
+		}
+		if i > 0 && len(readable) == 0 && claimOf(decoded) == nil {
+			decoded.Counter--
+			decoded.Entries = nil
+			readable = append(readable, store.Append{Position: a.Position, Data: seal(decoded)})
+		}
+		readable = append(readable, a)
+	}
+	return readable
 }

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/storeops"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// damages are ways in which a whole shard becomes unreadable.
+var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.Shard) error{
+	"append": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+		_, err := s.Shards().Append(ctx, at, store.Any, []byte("garbage"))
+		return err
+	},
+	"head": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+		head, err := s.Shards().Head(ctx, at)
+		if err != nil {
+			return err
+		}
+		head.Value = []byte("garbage")
+		_, err = s.Shards().SetHead(ctx, at, head)
+		return err
+	},
+	"table": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+		head, err := s.Shards().Head(ctx, at)
+		if err != nil {
+			return err
+		}
+		epoch, node, err := durable.HeadBy(head)
+		if err != nil {
+			return err
+		}
+		without, err := durable.RestoredHead(head.Value, node, 7, epoch+1, false) // a part is missing
+		if err != nil {
+			return err
+		}
+		without.Revision, without.Since = head.Revision, head.Since
+		fence, err := s.Shards().SetHead(ctx, at, without)
+		if err == nil {
+			_, err = s.Shards().Put(ctx, at, fence, []store.Change{{ID: "t0/0", Value: []byte("garbage")}, {ID: "t1/0", Value: []byte("garbage")}})
+		}
+		return err
+	},
+}
+
+// TestStoreRepairShard: a shard whose log, head or table is damaged is refused with the remedy, and
+// the others serve; after shardctl store repair -shard, from an export or of what is left, it serves.
+func TestStoreRepairShard(t *testing.T) {
+	for name, damage := range damages {
+		for _, how := range []string{"-from", "-drop"} {
+			t.Run(name+how, func(t *testing.T) { testRepairShard(t, damage, how) })
+		}
+	}
+}
+
+func testRepairShard(t *testing.T, damage func(context.Context, *natsstore.Store, store.Shard) error, how string) {
+	url := runJetStream(t, t.TempDir()).URL()
+	ctl := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
+	}
+	client, stop := hostVaults(t, url)
+	fillVaults(t, client)
+	key := shard.CommandID("pay-7")
+	if _, err := client.Ref("vault-7", key).Add(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	file := filepath.Join(t.TempDir(), "all.json")
+	ctl("store export -o "+file, exitOK, "", "")
+	s := openStore(t, url)
+	kind, err := storeops.TypeOf(t.Context(), s, "Vault")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Vault", id: "vault-7"})
+	if err != nil || found.shard.Type == "" {
+		t.Fatalf("vault-7: %v, %v", found, err)
+	}
+	number := fmt.Sprint(found.shard.Number)
+	ctl("store repair Vault -drop -shard "+number, exitFailed, "", "everything can be decoded")
+	if err := damage(t.Context(), s, found.shard); err != nil {
+		t.Fatal(err)
+	}
+
+	ctl("store verify", exitFailed, "shard Vault/"+number+": ", "repair")
+	client, stop = hostVaults(t, url)
+	if _, err := client.Ref("vault-7").Add(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "Vault/"+number) || !strings.Contains(err.Error(), "shardctl store repair") {
+		t.Errorf("a call to the damaged shard: %v, want the remedy", err)
+	}
+	if got, err := client.Ref(odd).Get(t.Context()); err != nil || got != 1 {
+		t.Errorf("another shard: %d, %v", got, err)
+	}
+	ctl("store repair Vault -drop -shard "+number, exitFailed, "", "type Vault is hosted by w1")
+	stop()
+
+	ctl("store repair Vault "+how+map[string]string{"-from": " " + file}[how]+" -shard "+number, exitOK, "shard Vault/"+number+": replaced", "")
+	ctl("store verify", exitOK, "40 entities can be read", "")
+	client, stop = hostVaults(t, url)
+	checkVaults(t, client)
+	if got, err := client.Ref("vault-7", key).Add(t.Context(), 0); err != nil || got != 8 {
+		t.Errorf("the command again: %d, %v, want its answer 8", got, err)
+	}
+	if got, err := client.Ref("vault-7").Add(t.Context(), 2); err != nil || got != 10 {
+		t.Errorf("after the repair: %d, %v, want 10", got, err)
+	}
+	stop()
+	client, stop = hostVaults(t, url)
+	defer stop()
+	if got, err := client.Ref("vault-7").Get(t.Context()); err != nil || got != 10 {
+		t.Errorf("after another start: %d, %v, want 10", got, err)
+	}
+}
