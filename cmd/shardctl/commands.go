@@ -17,8 +17,8 @@ var commands = []command{
 		about: "Without TYPE, lists for each type and member how many shards it has. With TYPE, lists each shard.\nEvery member visits its shards for it.",
 	},
 	{
-		name: "where", args: []argument{argType, argID}, timeout: 10 * time.Second, run: where,
-		about: "Prints the home of an entity, active or not: its shard, the member and the epoch, and why the\ncoordinator chose the member. ID is as on the wire: the string itself, or an integer in decimal.",
+		name: "where", args: []argument{argType, argID.orNone()}, timeout: 10 * time.Second, run: where,
+		about: "Prints the home of an entity, active or not: its shard, the member and the epoch, and why the\ncoordinator chose the member. ID is as on the wire: the string itself, or an integer in decimal.\nOf a singleton, which has no ID, it prints the member that runs it.",
 	},
 	{
 		name: "counters", timeout: 10 * time.Second, run: counters,
@@ -43,7 +43,9 @@ var commands = []command{
 		about: "Prints the log lines of all members from level info on, and the coordinator's decisions, in the order\nof time; lines that several members have, once. Members keep the latest 2,048 lines, and as many\ndecisions about single shards.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.follow, "f", false, "go on with the lines that follow, until interrupted")
-			f.DurationVar(&o.since, "since", 0, "print lines of the `time` before now (default all that are kept)")
+			f.StringVar(&o.at, "at", "", "print lines of the two minutes before and after a `time`: 02:14, \"2026-11-24 02:14\", or 30m before now")
+			f.StringVar(&o.begin, "since", "", "print lines from a `time` on (default all that are kept)")
+			f.StringVar(&o.until, "until", "", "print lines up to a `time`")
 			f.TextVar(&o.level, "level", slog.LevelInfo, "print lines of this `level` or above: info, warn or error")
 			f.StringVar(&o.grep, "grep", "", "print lines with this `text`, or of members whose name begins with it")
 		},

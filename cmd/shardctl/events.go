@@ -28,21 +28,22 @@ const eventsAgain = 500 * time.Millisecond
 
 // eventFilter decides which events are printed.
 type eventFilter struct {
-	after time.Time
+	when  span
 	level slog.Level
 	word  string
 }
 
 func (f eventFilter) passes(e admin.Event) bool {
-	return !e.Time.Before(f.after) && e.Level >= f.level &&
+	return f.when.has(e.Time) && e.Level >= f.level &&
 		(strings.Contains(e.Text, f.word) || strings.Contains(e.Attrs, f.word) || strings.HasPrefix(e.Node.Name, f.word))
 }
 
 // events prints the log lines of all members, and with -f goes on with those that follow.
 func events(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	f := eventFilter{level: o.level, word: o.grep}
-	if o.since > 0 {
-		f.after = time.Now().Add(-o.since)
+	var err error
+	if f.when, err = spanOf(o.at, o.begin, o.until, time.Now()); err != nil {
+		return err
 	}
 	all := c.Events()
 	for {

@@ -23,6 +23,7 @@ import (
 var answers = map[string]string{
 	"status":                       `healthy|not reachable|is down`,
 	"members":                      `n1.*up`,
+	"events -at 02:14":             ``,
 	"events -since 30m":            `member removed|downed`,
 	"events -grep n3":              `n3.*(gone|silent|nobody listens)`,
 	"events -level error":          ``,

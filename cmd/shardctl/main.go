@@ -36,7 +36,7 @@ What is going on
   counters                     list how often each member did something other than run a call directly
 
 One entity
-  where TYPE ID                print the home of an entity, and the coordinator's reason for it
+  where TYPE [ID]              print the home of an entity or a singleton, and the reason for it
   entity TYPE ID               print what is known of an entity: its home, state and log lines
   call TYPE METHOD ID [JSON]   call an entity through a gateway
   state TYPE [ID]              list the entities whose state cannot be read; print, replace or drop a state

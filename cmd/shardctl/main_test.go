@@ -116,6 +116,8 @@ func TestCluster(t *testing.T) {
 	}
 	got = shardctl(t, env, "members")
 	got.check(t, "members", exitOK, "\nSINGLETON  RUNS AT  MAY RUN AT\nChief      a        a\n", "")
+	shardctl(t, env, "where Chief").check(t, "where Chief", exitOK, "Chief runs at a\nwhy: it runs at the oldest member that hosts it and is up, of a\n", "")
+	shardctl(t, env, "where Chief -json").check(t, "where Chief", exitOK, `"name": "Chief"`, "")
 	var view jsonView
 	got = shardctl(t, env, "members -json")
 	if err := json.Unmarshal([]byte(got.stdout), &view); err != nil || len(view.Members) != 2 || view.Members[1].Name != "b" ||

@@ -24,6 +24,9 @@ type options struct {
 	withdraw  bool
 	follow    bool
 	since     time.Duration
+	at        string // of events, as momentOf reads it; so are begin and until
+	begin     string
+	until     string
 	every     time.Duration
 	level     slog.Level
 	grep      string
@@ -43,6 +46,8 @@ func (o *options) check() error {
 		return errors.New("say which -cluster")
 	case o.timeout < 0:
 		return fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
+	case o.spanErr() != nil:
+		return o.spanErr()
 	case o.since < 0:
 		return fmt.Errorf("-since is %v: want more than 0", o.since)
 	case o.every < 0 || o.every >= turnsKept:
@@ -51,6 +56,12 @@ func (o *options) check() error {
 		return fmt.Errorf("-rows is %d: want 0 or more", o.rows)
 	}
 	return nil
+}
+
+// spanErr is why the times of events make no sense.
+func (o *options) spanErr() error {
+	_, err := spanOf(o.at, o.begin, o.until, time.Now())
+	return err
 }
 
 // turnsKept is for how long members count turns after they were last asked.

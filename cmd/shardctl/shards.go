@@ -165,6 +165,9 @@ func placeOf(o *options, p admin.Place) jsonPlace {
 
 // where prints the home of an entity, and the reason for it.
 func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	if o.id == "" {
+		return whereSingleton(ctx, c, o, w)
+	}
 	p, err := c.Where(ctx, o.kind, o.id)
 	if err != nil {
 		return err
