@@ -73,6 +73,7 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
 	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command; 0s: none")
 	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVar(&o.wide, "wide", false, "print tables of any width, with incarnations; without it they have at most 80 columns, and long names\nare clipped in the middle")
 	if c.flags != nil {
 		c.flags(f, &o)
 	}

@@ -107,10 +107,11 @@ func TestCluster(t *testing.T) {
 	shardctl(t, env, "join b -through a").check(t, "join b", exitOK, "b#", "")
 	got := shardctl(t, env, "members")
 	got.check(t, "members", exitOK, "2 members, as ", "")
-	if lines := strings.Split(got.stdout, "\n"); len(lines) < 3 || !strings.HasPrefix(lines[0], "NODE  INCARNATION") ||
+	if lines := strings.Split(got.stdout, "\n"); len(lines) < 3 || !strings.HasPrefix(lines[0], "NODE  STATUS") ||
 		!strings.Contains(lines[1], "up (leader)") || !strings.HasPrefix(lines[2], "b ") || !strings.Contains(lines[2], "web") {
 		t.Errorf("members are printed as\n%s", got.stdout)
 	}
+	shardctl(t, env, "members -wide").check(t, "members -wide", exitOK, strings.TrimPrefix(a.Cluster().Self.String(), "a#"), "")
 	if _, _, err := fixture.NewChiefClient(b).Ref().Next(t.Context()); err != nil { // the singleton runs
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func members(ctx context.Context, c *admin.Client, o *options, w io.Writer) erro
 	if o.json {
 		return printJSON(w, viewOf(o.cluster, v))
 	}
-	return printView(w, v)
+	return printView(w, o, v)
 }
 
 func join(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {

@@ -13,6 +13,7 @@ type options struct {
 	cluster   string
 	timeout   time.Duration
 	json      bool
+	wide      bool
 	node      string
 	kind, id  string
 	method    string

@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // printView prints the cluster as text.
-func printView(w io.Writer, v admin.View) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tINCARNATION\tSTATUS\tAGE\tREACHABLE\tROLES\tHOSTS")
+func printView(w io.Writer, o *options, v admin.View) error {
+	header := []string{"NODE", "STATUS", "AGE", "REACHABLE", "ROLES", "HOSTS"}
+	if o.wide {
+		header = append(header, "INCARNATION")
+	}
+	t := tableOf(o, header...)
 	for _, m := range v.Members {
 		reachable := "yes"
 		if !m.Reachable {
@@ -24,31 +26,40 @@ func printView(w io.Writer, v admin.View) error {
 		if m.Address == v.Leader {
 			status += " (leader)"
 		}
-		fmt.Fprintf(t, "%s\t%016x\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Incarnation, status, age(m.Age), reachable, list(m.Roles), list(m.Hosts))
-	}
-	if len(v.Singletons) > 0 {
-		fmt.Fprintln(t)
-		if err := t.Flush(); err != nil {
-			return err
+		cells := []any{m.Name, status, age(m.Age), reachable, list(m.Roles), list(m.Hosts)}
+		if o.wide {
+			cells = append(cells, fmt.Sprintf("%016x", m.Incarnation))
 		}
-		fmt.Fprintln(t, "SINGLETON\tRUNS AT\tMAY RUN AT")
+		t.row(cells...)
 	}
-	for _, s := range v.Singletons {
-		at := s.Node.Name
-		if s.Node.IsZero() {
-			at = "nowhere: " + s.Why
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Kind, at, list(namesOf(s.Hosts)))
+	if err := t.print(w); err != nil {
+		return err
 	}
-	if err := t.Flush(); err != nil {
+	if err := printSingletons(w, o, v); err != nil {
 		return err
 	}
 	state := "all members agree"
 	if !v.Converged {
 		state = "the members do not agree yet: " + v.Why
 	}
-	_, err := fmt.Fprintf(w, "%d members, as %s sees them; %s\n%s", len(v.Members), v.Self.Name, state, pausedSince(v.Pause))
+	_, err := fmt.Fprintf(w, "%d members, as %s sees them; %s\n%s", len(v.Members), clipMiddle(v.Self.Name, 24), state, pausedSince(v.Pause))
 	return err
+}
+
+func printSingletons(w io.Writer, o *options, v admin.View) error {
+	if len(v.Singletons) == 0 {
+		return nil
+	}
+	t := tableOf(o, "SINGLETON", "RUNS AT", "MAY RUN AT")
+	for _, s := range v.Singletons {
+		at := s.Node.Name
+		if s.Node.IsZero() {
+			at = "nowhere: " + s.Why
+		}
+		t.row(s.Kind, at, list(namesOf(s.Hosts)))
+	}
+	_, err := fmt.Fprintln(w)
+	return orErr(err, t.print(w))
 }
 
 func age(n uint32) string {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/clusterview"
@@ -64,9 +63,9 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	case o.json:
 		err = printJSON(w, jsonShards{o.cluster, rows, silent})
 	case o.kind == "":
-		err = printShardSums(w, rows)
+		err = printShardSums(w, o, rows)
 	default:
-		err = printShards(w, rows)
+		err = printShards(w, o, rows)
 	}
 	if err == nil && len(silent) > 0 {
 		err = fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, clusterview.SortedKeys(silent))
@@ -106,7 +105,7 @@ func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]stri
 }
 
 // printShardSums prints one line for each type and member.
-func printShardSums(w io.Writer, rows []jsonShard) error {
+func printShardSums(w io.Writer, o *options, rows []jsonShard) error {
 	type place struct{ kind, node string }
 	type sum struct{ active, moving, entities, values, waiting int }
 	sums := map[place]*sum{}
@@ -129,22 +128,20 @@ func printShardSums(w io.Writer, rows []jsonShard) error {
 		s.waiting += int(r.Waiting)
 	}
 	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.node, b.node)) })
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TYPE\tNODE\tSHARDS\tMOVING\tENTITIES\tIN MEMORY\tWAITING")
+	t := tableOf(o, "TYPE", "NODE", "SHARDS", "MOVING", "ENTITIES", "IN MEMORY", "WAITING")
 	for _, p := range places {
 		s := sums[p]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.kind, nameOf(p.node), s.active, s.moving, s.entities, s.values, s.waiting)
+		t.row(p.kind, nameOf(p.node), s.active, s.moving, s.entities, s.values, s.waiting)
 	}
-	return t.Flush()
+	return t.print(w)
 }
 
-func printShards(w io.Writer, rows []jsonShard) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SHARD\tNODE\tSTATE\tENTITIES\tIN MEMORY\tWAITING")
+func printShards(w io.Writer, o *options, rows []jsonShard) error {
+	t := tableOf(o, "SHARD", "NODE", "STATE", "ENTITIES", "IN MEMORY", "WAITING")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%d\n", r.Shard, nameOf(r.Node), r.State, r.Entities, r.Active, r.Waiting)
+		t.row(r.Shard, nameOf(r.Node), r.State, r.Entities, r.Active, r.Waiting)
 	}
-	return t.Flush()
+	return t.print(w)
 }
 
 // nameOf is the name of a member in a table, without its incarnation: a table fits 80 columns.
@@ -210,19 +207,7 @@ func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 	if o.json {
 		return printJSON(w, rows)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "COUNT\tREASON\tAT")
-	for _, reason := range clusterview.SortedKeys(sums) {
-		var at []string
-		for _, r := range rows {
-			if n := r.Counters[reason]; n > 0 {
-				name, _, _ := strings.Cut(r.Node, "#")
-				at = append(at, fmt.Sprintf("%s=%d", name, n))
-			}
-		}
-		fmt.Fprintf(t, "%d\t%s\t%s\n", sums[reason], reason, list(at))
-	}
-	if err := t.Flush(); err != nil {
+	if err := printCounters(w, o, rows, sums); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -231,4 +216,19 @@ func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 		}
 	}
 	return nil
+}
+
+// printCounters prints a line for each reason.
+func printCounters(w io.Writer, o *options, rows []jsonCounters, sums map[string]uint64) error {
+	t := tableOf(o, "COUNT", "REASON", "AT")
+	for _, reason := range clusterview.SortedKeys(sums) {
+		var at []string
+		for _, r := range rows {
+			if n := r.Counters[reason]; n > 0 {
+				at = append(at, fmt.Sprintf("%s=%d", nameOf(r.Node), n))
+			}
+		}
+		t.row(sums[reason], reason, list(at))
+	}
+	return t.print(w)
 }

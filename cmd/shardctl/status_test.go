@@ -36,14 +36,14 @@ func TestShardTables(t *testing.T) {
 	})
 	require.Equal(t, map[string]string{"web-3#0000000000000003": "no answer"}, silent)
 	var sums, each strings.Builder
-	require.NoError(t, printShardSums(&sums, rows))
+	require.NoError(t, printShardSums(&sums, &options{}, rows))
 	require.Equal(t, strings.TrimLeft(`
 TYPE  NODE    SHARDS  MOVING  ENTITIES  IN MEMORY  WAITING
 Cart  (none)  1       0       0         0          0
 Cart  web-1   1       1       123456    12         3
 Cart  web-2   0       1       0         0          0
 `, "\n"), sums.String())
-	require.NoError(t, printShards(&each, rows))
+	require.NoError(t, printShards(&each, &options{}, rows))
 	require.Equal(t, strings.TrimLeft(`
 SHARD  NODE    STATE     ENTITIES  IN MEMORY  WAITING
 4      web-1   active    123456    12         0

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/clusterview"
@@ -50,41 +50,74 @@ func printTop(w io.Writer, o *options, top clusterview.Rates) error {
 		fmt.Fprint(w, "\x1b[H\x1b[2J") // the cursor to the top, and the screen cleared
 	}
 	fmt.Fprintf(w, "%s, %.1f s\n\n", top.Cluster, top.Seconds)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tTURNS/S\tRUNNING AT A TIME")
-	for _, n := range top.Nodes {
-		fmt.Fprintf(t, "%s\t%.1f\t%.2f\n", n.Node, n.Rate, n.Busy)
-	}
-	fmt.Fprintln(t, "\t\t\nMETHOD\tTURNS/S\tFAILED/S\tMEAN\tLONGEST")
-	for _, m := range top.Methods[:min(o.rows, len(top.Methods))] {
-		fmt.Fprintf(t, "%s.%s\t%.1f\t%.1f\t%v\t%v\n", m.Type, m.Method, m.Rate, m.Failed, short(m.Mean), short(m.Longest))
-	}
-	fmt.Fprintln(t, "\t\t\nENTITY\tTURNS/S\tBUSY\tNODE")
-	for _, e := range top.Entities[:min(o.rows, len(top.Entities))] {
-		fmt.Fprintf(t, "%s/%s\t%.1f\t%.0f%%\t%s\n", e.Type, e.ID, e.Rate, 100*e.Busy, e.Node)
-	}
-	fmt.Fprintln(t, "\t\t\nCALLER\tCALLS/S\tOF")
-	for _, c := range top.Callers[:min(o.rows, len(top.Callers))] {
-		fmt.Fprintf(t, "%s\t%.1f\t%s/%s\n", c.From, c.Rate, c.Type, c.ID)
-	}
-	shown := slices.DeleteFunc(slices.Clone(top.Running), func(r clusterview.RunningTurn) bool { return r.Seconds < longRunning })
-	if len(shown) > 0 {
-		fmt.Fprintln(t, "\t\t\nTURN THAT RUNS\tFOR\tCALLED BY")
-	}
-	for _, r := range shown[:min(o.rows, len(shown))] {
-		longer := ""
-		if r.Earlier {
-			longer = ">"
+	for _, t := range topTables(o, top) {
+		if err := t.print(w); err != nil {
+			return err
 		}
-		fmt.Fprintf(t, "%s/%s.%s\t%s%v\t%s\n", r.Type, r.ID, r.Method, longer, short(r.Seconds), r.From)
-	}
-	if err := t.Flush(); err != nil {
-		return err
+		fmt.Fprintln(w)
 	}
 	if len(top.Silent) > 0 {
 		return fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, clusterview.SortedKeys(top.Silent))
 	}
 	return nil
+}
+
+// topTables are the tables of top.
+func topTables(o *options, top clusterview.Rates) []*table {
+	nodes := tableOf(o, "NODE", "TURNS/S", "RUNNING AT A TIME")
+	for _, n := range top.Nodes {
+		nodes.row(n.Node, fmt.Sprintf("%.1f", n.Rate), fmt.Sprintf("%.2f", n.Busy))
+	}
+	types := tableOf(o, "TYPE", "TURNS/S", "FAILED/S")
+	for _, t := range typeRates(top)[:min(o.rows, len(typeRates(top)))] {
+		types.row(t.Type, fmt.Sprintf("%.1f", t.Rate), fmt.Sprintf("%.1f", t.Failed))
+	}
+	methods := tableOf(o, "METHOD", "TURNS/S", "FAILED/S", "MEAN", "LONGEST")
+	for _, m := range top.Methods[:min(o.rows, len(top.Methods))] {
+		methods.row(m.Type+"."+m.Method, fmt.Sprintf("%.1f", m.Rate), fmt.Sprintf("%.1f", m.Failed), short(m.Mean), short(m.Longest))
+	}
+	entities := tableOf(o, "ENTITY", "TURNS/S", "BUSY", "NODE")
+	for _, e := range top.Entities[:min(o.rows, len(top.Entities))] {
+		entities.row(e.Type+"/"+e.ID, fmt.Sprintf("%.1f", e.Rate), fmt.Sprintf("%.0f%%", 100*e.Busy), e.Node)
+	}
+	callers := tableOf(o, "CALLER", "CALLS/S", "OF")
+	for _, c := range top.Callers[:min(o.rows, len(top.Callers))] {
+		callers.row(c.From, fmt.Sprintf("%.1f", c.Rate), c.Type+"/"+c.ID)
+	}
+	all := []*table{nodes, types, methods, entities, callers}
+	shown := slices.DeleteFunc(slices.Clone(top.Running), func(r clusterview.RunningTurn) bool { return r.Seconds < longRunning })
+	if len(shown) == 0 {
+		return all
+	}
+	running := tableOf(o, "TURN THAT RUNS", "FOR", "CALLED BY")
+	for _, r := range shown[:min(o.rows, len(shown))] {
+		longer := ""
+		if r.Earlier {
+			longer = ">"
+		}
+		running.row(r.Type+"/"+r.ID+"."+r.Method, fmt.Sprintf("%s%v", longer, short(r.Seconds)), r.From)
+	}
+	return append(all, running)
+}
+
+// A typeRate is the sum of the rates of a type's methods.
+type typeRate struct {
+	Type         string
+	Rate, Failed float64
+}
+
+// typeRates sums the methods up by type, the busiest first.
+func typeRates(top clusterview.Rates) (types []typeRate) {
+	for _, m := range top.Methods {
+		i := slices.IndexFunc(types, func(t typeRate) bool { return t.Type == m.Type })
+		if i < 0 {
+			i, types = len(types), append(types, typeRate{Type: m.Type})
+		}
+		types[i].Rate += m.Rate
+		types[i].Failed += m.Failed
+	}
+	slices.SortFunc(types, func(a, b typeRate) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type)) })
+	return types
 }
 
 // short is a number of seconds for people.
