@@ -69,7 +69,7 @@ var commands = []command{
 	},
 	{
 		name: "doctor", timeout: 20 * time.Second, run: doctor,
-		about: "Checks the health of all members, their clocks, versions, contracts and store, and the broker's\nmax_payload, and prints what to do about faults. The exit code is 1 if there is one.",
+		about: "Checks the health of all members, their clocks, versions, contracts, rights and store, and the\nbroker's max_payload, and prints what to do about faults. The exit code is 1 if there is one.",
 	},
 	{
 		name: "call", args: []argument{argType, argMethod, argID, argJSON}, timeout: 10 * time.Second, alone: call,

@@ -44,6 +44,8 @@ func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		all = append(all, finding{"members", false, err.Error(), "check that nodes run, that they are at this broker, and the operator's permissions (shardctl permissions reader)"})
 	} else {
 		all = examine(o.cluster, v, facts, shards)
+		lines, err := c.Events().Next(ctx)
+		all = append(all, examineRights(lines, err)...)
 	}
 	bad := slices.ContainsFunc(all, func(f finding) bool { return !f.OK })
 	if o.json {
@@ -87,6 +89,26 @@ func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admi
 		}
 	}
 	return slices.Concat(all, examineHealth(answered), examineClocks(answered), examinePayload(answered), examineVersions(answered), examineContracts(answered), examineStore(answered))
+}
+
+// deniedLine is the text of a member's log line about a subject that the broker refuses to it.
+const deniedLine = "broker denied a subject"
+
+// examineRights looks for rights that the broker has refused to members, in their logs.
+func examineRights(lines []admin.Event, err error) []finding {
+	if err != nil {
+		return []finding{{"rights", false, err.Error(), "look at the log of that member for \"" + deniedLine + "\""}}
+	}
+	var found []finding
+	for _, l := range lines {
+		if l.Text == deniedLine {
+			found = append(found, finding{
+				"rights", false, fmt.Sprintf("%s at %s: %s", l.Node.Name, l.Time.Local().Format(time.DateTime), l.Attrs),
+				"grant its user the rights that shardctl permissions worker prints",
+			})
+		}
+	}
+	return fine("rights", "the broker has refused nothing to a member, as far as their logs go back", found)
 }
 
 // fine is the finding of a check that found nothing wrong.

@@ -38,17 +38,43 @@ func drain(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	for {
 		select {
 		case r := <-done:
-			return printDone(w, o, r.node, "has left", r.err)
+			return printDrained(w, o, r.node, r.err)
 		case <-look.C:
 		}
 		left, entities, ok := shardsLeft(ctx, c, m.Address)
-		if ok && left != last && !o.json {
-			if _, err := fmt.Fprintf(w, "%s still has %d shards with %d entities\n", m.Name, left, entities); err != nil {
+		if ok && left != last {
+			if err := printLeft(w, o, m.Address, left, entities); err != nil {
 				return err
 			}
 			last = left
 		}
 	}
+}
+
+// The JSON of drain, one line for each look and one for the end. Fields are added, never changed.
+type jsonDrain struct {
+	Cluster  string `json:"cluster"`
+	Node     string `json:"node"`
+	Result   string `json:"result"` // leaves, has left
+	Shards   int    `json:"shards"`
+	Entities int    `json:"entities"`
+}
+
+// printLeft prints how many shards the member still has.
+func printLeft(w io.Writer, o *options, node transport.Address, shards, entities int) error {
+	if o.json {
+		return printJSONLine(w, jsonDrain{o.cluster, node.String(), "leaves", shards, entities})
+	}
+	_, err := fmt.Fprintf(w, "%s still has %d shards with %d entities\n", node.Name, shards, entities)
+	return err
+}
+
+// printDrained prints that the member has left, or returns why not.
+func printDrained(w io.Writer, o *options, node transport.Address, err error) error {
+	if err == nil && o.json {
+		return printJSONLine(w, jsonDrain{Cluster: o.cluster, Node: node.String(), Result: "has left"})
+	}
+	return printDone(w, o, node, "has left", err)
 }
 
 // shardsLeft counts the shards of a member; ok is false if it does not answer.

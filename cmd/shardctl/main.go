@@ -26,7 +26,7 @@ const usage = `usage: shardctl COMMAND -cluster NAME [flags] [ARGUMENT ...]
 
 What is going on
   status                       report whether the cluster is healthy, and if not, why; the exit code is 1 then
-  doctor                       check clocks, versions, contracts, limits and health, with what to do about faults
+  doctor                       check clocks, versions, contracts, rights and limits, with what to do about faults
   members                      list the members, and where singletons run, as one of them sees the cluster
   shards [TYPE]                list the shards by type and member, or each shard of a type
   moves                        list the moves of shards under way, and those that ended lately

@@ -73,6 +73,8 @@ func TestCommandLine(t *testing.T) {
 		{"permissions gateway -cluster c -name php", exitOK, `subscribe: ["_INBOX.php.>"]`, ""},
 		{"permissions worker -cluster c -store s", exitOK, `"s.>"`, ""},
 		{"permissions operator -cluster c -name ann -nsc", exitOK, "nsc edit user ann", ""},
+		{"permissions reader -cluster c -name bob -json", exitOK, `"sh.c.o.bob.get.>"`, ""},
+		{"permissions reader -cluster c -name bob -json -nsc", exitUsage, "", "give one of them"},
 		{"members -cluster c -creds /nowhere", exitFailed, "", "/nowhere"},
 	} {
 		shardctl(t, nil, tt.args).check(t, tt.args, tt.code, tt.stdout, tt.stderr)

@@ -62,6 +62,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return shardctl(t, env, "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
 	expect("doctor", exitOK, "ok    clocks    within", "")
+	expect("doctor", exitOK, "ok    rights    the broker has refused nothing", "")
 	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same methods", "")
 
 	home := func() (node string) {
@@ -123,7 +124,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	require.NotEmpty(t, line.Text)
 	require.Equal(t, 1, strings.Count(expect("events -grep up", exitOK, "", "").stdout, "member up member=n2"), "a line that both have is printed once")
 
-	expect("drain "+other, exitOK, "has left", "")
+	expect("drain -json "+other, exitOK, `"result":"has left","shards":0,"entities":0}`, "")
 	expect("members", exitOK, "1 members", "")
 }
 

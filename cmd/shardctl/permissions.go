@@ -23,7 +23,7 @@ var roles = map[string]func(cluster, name, store string) rights.Rights{
 	"gateway":  func(cluster, name, _ string) rights.Rights { return rights.Gateway(cluster, name) },
 }
 
-const permissionsUsage = `usage: shardctl permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-nsc]
+const permissionsUsage = `usage: shardctl permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-nsc|-json]
 
 Prints the NATS permissions of a user, and needs no server. ROLE is one of
 
@@ -34,6 +34,15 @@ Prints the NATS permissions of a user, and needs no server. ROLE is one of
   gateway   a caller in another language, of that -name
 
 `
+
+// The JSON of permissions: lists of allowed subjects. Fields are added, never changed.
+type jsonRights struct {
+	Cluster   string   `json:"cluster"`
+	Role      string   `json:"role"`
+	Name      string   `json:"name,omitempty"`
+	Publish   []string `json:"publish"`
+	Subscribe []string `json:"subscribe"` // "subject queue" where a queue group is allowed alone
+}
 
 // runPermissions carries out shardctl permissions.
 func runPermissions(args []string, env func(string) string, stdout, stderr io.Writer) int {
@@ -54,6 +63,7 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	cluster := f.String("cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
 	name := f.String("name", "", "`name` of the client, the operator or the gateway's caller")
 	store := f.String("store", "", "`name` of the worker's store (natsstore.Config.Name); default: it has none")
+	asJSON := f.Bool("json", false, "print JSON")
 	nsc := f.Bool("nsc", false, "print the command of nsc instead of a server's configuration")
 	err := f.Parse(args)
 	role := f.Arg(0)
@@ -80,6 +90,8 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 		return errors.New("say which -name")
 	case role != "worker" && *store != "":
 		return errors.New("-store: only workers use the store")
+	case *nsc && *asJSON:
+		return errors.New("-nsc and -json: give one of them")
 	case role == "gateway" && *name == "any":
 		return errors.New("-name any: its answers may go to every inbox; name the caller")
 	}
@@ -87,6 +99,9 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 		return err
 	}
 	r := roles[role](*cluster, *name, *store)
+	if *asJSON {
+		return printJSON(stdout, jsonRights{*cluster, role, *name, r.Publish, r.Subscribe})
+	}
 	if *nsc {
 		fmt.Fprint(stdout, r.NSC(cmp.Or(*name, role)))
 		return nil

@@ -155,6 +155,7 @@ func viewOf(cluster string, v admin.View) jsonView {
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // subjects have a >
 	return e.Encode(v)
 }
 
