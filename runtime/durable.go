@@ -340,7 +340,7 @@ func (d *durableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// Before its deadline a call is told why it waits for the store: by a tenth of the time that
+// Before its deadline a call learns why it waits for the store: by a tenth of the time that
 // it has left, and by maxNotice at most.
 const (
 	noticePart = 10

@@ -14,7 +14,7 @@ import (
 // has that error's text, and those errors in it that are declared with //shard:error. Nobody
 // hears of a refused tell, which is counted as "refused" at the host.
 //
-// Next returns when the call has ended, and at the caller of a tell when it is sent. It returns the
+// Next returns when the call has ended, and at the caller of a tell once it is sent. It returns the
 // call's error. The interceptor's own result has no effect then: a call ends as its entity, or the
 // runtime, has ended it. Next is called once, on the same goroutine, with ctx or a context
 // derived from it.

@@ -94,7 +94,7 @@ func (s *hostedShard) end(e *region.Entity, forget bool) {
 	case forget:
 		s.remembered.Forget(e.ID)
 	default:
-		s.remembered.ReviveLater(e.ID)
+		s.remembered.ActivateLater(e.ID)
 	}
 	s.endTurn(e)
 }
@@ -136,7 +136,7 @@ func (s *hostedShard) restart(e *region.Entity) {
 	if !wait {
 		s.endTurn(e)
 		if s.remembered != nil {
-			s.remembered.Revive(e.ID)
+			s.remembered.ActivateAgain(e.ID)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (s *hostedShard) release(e *region.Entity) {
 		timer.Stop()
 		s.endTurn(e)
 		if s.remembered != nil {
-			s.remembered.Revive(e.ID)
+			s.remembered.ActivateAgain(e.ID)
 		}
 	}
 }

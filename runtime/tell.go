@@ -274,7 +274,7 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	}
 	info.Told = true
 	within = withOutgoing(within, info)
-	p := invoker{k} // its interceptors have seen the tell when it was made
+	p := invoker{k} // its interceptors have seen the tell already
 	ref := codegen.NewRef(p, tell.Entity, nil)
 	if err := p.Check(within, ref, body.Method); err != nil {
 		return false, err

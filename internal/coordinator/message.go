@@ -44,7 +44,7 @@ const (
 	// Active: calls run here, and no move has begun.
 	Active OwnedState = iota + 1
 	// Draining: a move has begun. No more turns start and running ones end, or will
-	// when gates have opened or the new home is ready.
+	// when barriers have opened or the new home is ready.
 	Draining
 	// Sent: the state went out with Init, and no answer has come.
 	Sent

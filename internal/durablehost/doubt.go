@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// doubtAfter is how long the store must have failed before callers that ask again are told why.
+// doubtAfter is how long the store must have failed before callers that ask again learn why.
 const doubtAfter = time.Second
 
 // errUnconfirmed is the cause where a tenure goes on, and the store fails.

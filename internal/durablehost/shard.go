@@ -325,7 +325,7 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	}
 }
 
-// patientTries is how many tenures may end in a row before waiting callers are told why.
+// patientTries is how many tenures may end in a row before waiting callers learn why.
 const patientTries = 2
 
 // First and longest pause before a shard that could not be opened is tried again.

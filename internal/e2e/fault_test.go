@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 }
 
 func testAgain(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
-	r, err := fault.Revive(ctx, f, o)
+	r, err := fault.Activate(ctx, f, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (s *Shard) Activate(ctx context.Context, id string, wake func() error) erro
 		if fresh {
 			s.Forget(id)
 		} else {
-			s.ReviveLater(id) // if it is remembered after all
+			s.ActivateLater(id) // if it is remembered after all
 		}
 		return fmt.Errorf("remember %s/%s (shard %v): %w", s.shard.ID.Kind, bounded.ID(id), s.shard.ID, err)
 	}
@@ -91,7 +91,7 @@ func (s *Shard) Activate(ctx context.Context, id string, wake func() error) erro
 		case fresh:
 			s.Forget(id)
 		default:
-			s.ReviveLater(id)
+			s.ActivateLater(id)
 		}
 	}()
 	err = wake()
@@ -119,11 +119,11 @@ func (s *Shard) ForgetRested(e *region.Entity) {
 // be made faster than the memory handles them.
 func (s *Shard) WaitForgotten() { s.kind.memory.ask(func() {}) }
 
-// Revive starts an entity again, if it is remembered.
-func (s *Shard) Revive(id string) { s.kind.start(s, []string{id}) }
+// ActivateAgain starts an entity again, if it is remembered.
+func (s *Shard) ActivateAgain(id string) { s.kind.start(s, []string{id}) }
 
-// ReviveLater is Revive after the type's back-off.
-func (s *Shard) ReviveLater(id string) {
+// ActivateLater is ActivateAgain after the type's back-off.
+func (s *Shard) ActivateLater(id string) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
 	if state := s.shard.Core.State(); s.reviving[id] != nil || state != region.Open && state != region.Draining {
@@ -137,7 +137,7 @@ func (s *Shard) ReviveLater(id string) {
 		delete(s.reviving, id)
 		s.shard.Mu.Unlock()
 		if s.kind.memory.process.Context().Err() == nil {
-			s.Revive(id)
+			s.ActivateAgain(id)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func (s *Shard) start(id string) {
 	}
 	if !s.home.MayRun() { // lost between; the table, or the lease's return, decides
 		s.home.EndTurn(e)
-		s.ReviveLater(id)
+		s.ActivateLater(id)
 		return
 	}
 	s.home.Start(e, func(err error) {
@@ -180,6 +180,6 @@ func (s *Shard) start(id string) {
 			p.Log().Error("a remembered entity's activation failed; it is tried again", "kind", s.shard.ID.Kind, "entity", bounded.ID(id),
 				"shard", s.shard.ID.String(), "after", s.kind.settings.Backoff, "err", err, "count", n)
 		}
-		s.ReviveLater(id)
+		s.ActivateLater(id)
 	})
 }

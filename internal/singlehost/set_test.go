@@ -1,10 +1,10 @@
 package singlehost
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -24,6 +24,9 @@ func (c *caller) Clients() []transport.Peer              { return nil }
 func (c *caller) GaveAway()                              {}
 func (c *caller) Ignored()                               {}
 
+func (c *caller) Log(loglevel.Level, string, ...any)               {}
+func (c *caller) LogSeldom(loglevel.Level, string, string, ...any) {}
+
 func (c *caller) Callable(kind string) Callable {
 	if kind != "Leader" {
 		return nil
@@ -39,7 +42,7 @@ func (c *caller) Found(node transport.Address, _ placement.Epoch, _ bool) {
 // over when another one is lost, and types that are no singletons are not taken for one.
 func TestCallerSurvivesALostMember(t *testing.T) {
 	c := &caller{}
-	g := NewSet(c, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, slog.New(slog.DiscardHandler))
+	g := NewSet(c, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}})
 	if g.Want("Account") {
 		t.Error("a type that is no singleton is looked for as one")
 	}

@@ -92,7 +92,7 @@ type Remembered uint32
 // The kinds of a record.
 const (
 	NotRemembered Remembered = iota // it has state, and waits for a call
-	WithState                       // it is to live again
+	WithState                       // it is to be activated again
 	WithoutState                    // that, and it has no state
 )
 

@@ -75,7 +75,7 @@ func TestEffectsAreJudged(t *testing.T) {
 		{"unknown that ran", []int64{1, 2, 3}, 2, 1, 0, 0},
 		{"more than there were", []int64{1, 2, 3}, 2, 0, 0, 1},
 	} {
-		var seen trail
+		var seen tally
 		for _, n := range test.seen {
 			seen.see(n)
 		}

@@ -16,11 +16,11 @@ type Effects struct {
 	Seen, Lost, Doubled int
 }
 
-// A trail has the sales that one observer has seen of one till. They are numbered from 1.
-type trail struct{ last, again, missed int64 }
+// A tally counts the sales that one observer has seen of one till. They are numbered from 1.
+type tally struct{ last, again, missed int64 }
 
 // see notes a sale.
-func (t *trail) see(total int64) {
+func (t *tally) see(total int64) {
 	if total <= t.last {
 		t.again++
 		return
@@ -29,9 +29,9 @@ func (t *trail) see(total int64) {
 	t.last = total
 }
 
-// judge compares the trail of a till with the sales that it has acknowledged. As many as unsure
+// judge compares the tally of a till with the sales that it has acknowledged. As many as unsure
 // may have happened besides.
-func (e *Effects) judge(t trail, total, unsure int64) {
+func (e *Effects) judge(t tally, total, unsure int64) {
 	e.Seen += int(t.last)
 	e.Lost += int(t.missed + max(total-t.last, 0))
 	e.Doubled += int(t.again + max(t.last-total-unsure, 0))
@@ -47,16 +47,16 @@ type follower struct {
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
-	mu     sync.Mutex
-	from   shard.Position
-	trails map[string]*trail
-	err    error // the last
+	mu      sync.Mutex
+	from    shard.Position
+	tallies map[string]*tally
+	err     error // the last
 }
 
 // follow begins to read from the first event on.
 func follow(caller shard.Caller) *follower {
 	ctx, stop := context.WithCancel(context.Background())
-	f := &follower{tills: workload.NewTillClient(caller), stop: stop, trails: map[string]*trail{}}
+	f := &follower{tills: workload.NewTillClient(caller), stop: stop, tallies: map[string]*tally{}}
 	f.wg.Go(func() {
 		for ctx.Err() == nil {
 			err := f.read(ctx)
@@ -90,21 +90,21 @@ func (f *follower) read(ctx context.Context) error {
 func (f *follower) see(e shard.Event[workload.Sale]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.trails[e.Entity] == nil {
-		f.trails[e.Entity] = &trail{}
+	if f.tallies[e.Entity] == nil {
+		f.tallies[e.Entity] = &tally{}
 	}
-	f.trails[e.Entity].see(e.Event.Total)
+	f.tallies[e.Entity].see(e.Event.Total)
 	f.from = e.Position
 }
 
 // of returns the sales of a till that the follower has seen.
-func (f *follower) of(till string) trail {
+func (f *follower) of(till string) tally {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t := f.trails[till]; t != nil {
+	if t := f.tallies[till]; t != nil {
 		return *t
 	}
-	return trail{}
+	return tally{}
 }
 
 // end stops reading. It may be called again.

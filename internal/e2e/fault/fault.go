@@ -23,7 +23,7 @@ const (
 	// forgotten) and Limits.Pause.
 	OnSingleton
 	// OnRemembered: a node with remembered entities that nobody calls, Times times.
-	// Revive runs it. It is judged by Limits.Recovery.
+	// Activate runs it. It is judged by Limits.Recovery.
 	OnRemembered
 	// OnEveryNode: all nodes together, Times times, while a client from outside stays.
 	// RestartAll runs it. It is judged by Limits.Recovery.

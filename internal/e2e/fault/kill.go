@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// kill: a process dies with the state of its entities. They live again elsewhere,
+// kill: a process dies with the state of its entities. They are activated again elsewhere,
 // empty; calls that ran there never run again, and the others notice nothing.
 var kill = Fault{
 	Name:   "kill",

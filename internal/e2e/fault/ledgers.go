@@ -202,7 +202,7 @@ func (l *ledgers) settleTills(ctx context.Context) {
 }
 
 // seenBy waits until an observer has seen all sales, but not for ever, and compares.
-func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx context.Context, id string) (trail, error)) (e Effects, err error) {
+func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx context.Context, id string) (tally, error)) (e Effects, err error) {
 	e.Observer = observer
 	limit := time.Now().Add(effectPatience)
 	for i := range l.all {
@@ -212,7 +212,7 @@ func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx conte
 		l.mu.Lock()
 		want := l.all[i]
 		l.mu.Unlock()
-		var t trail
+		var t tally
 		err := until(ctx, "the effects of "+ledgerName(i)+" are seen", func() bool {
 			t, err = of(ctx, ledgerName(i))
 			return err == nil && t.last >= want.sum || time.Now().After(limit)
@@ -234,11 +234,11 @@ func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *f
 	stocks := workload.NewStockClient(caller)
 	for _, o := range []struct {
 		name string
-		of   func(ctx context.Context, id string) (trail, error)
+		of   func(ctx context.Context, id string) (tally, error)
 	}{
-		{"follower during the faults", func(_ context.Context, id string) (trail, error) { return live.of(id), nil }},
-		{"follower afterwards", func(_ context.Context, id string) (trail, error) { return fresh.of(id), nil }},
-		{"tells", func(ctx context.Context, id string) (t trail, err error) {
+		{"follower during the faults", func(_ context.Context, id string) (tally, error) { return live.of(id), nil }},
+		{"follower afterwards", func(_ context.Context, id string) (tally, error) { return fresh.of(id), nil }},
+		{"tells", func(ctx context.Context, id string) (t tally, err error) {
 			t.last, t.again, t.missed, err = stocks.Ref(id, shard.Timeout(ledgerPatience)).Report(ctx)
 			return t, err
 		}},

@@ -41,7 +41,7 @@ const (
 )
 
 func (r *Run) lossAtOne(ctx context.Context) error {
-	k := keep(r.Cluster, r.Victim)
+	k := keepUp(r.Cluster, r.Victim)
 	defer func() { _ = k.end() }()
 	if err := r.spread(ctx); err != nil {
 		return err

@@ -26,7 +26,7 @@ var oneWay = Fault{
 	Within:       2 * time.Minute,
 	Limits:       cutLimits,
 	Inject: func(ctx context.Context, r *Run) error {
-		k := keep(r.Cluster, r.Victim)
+		k := keepUp(r.Cluster, r.Victim)
 		defer func() { _ = k.end() }()
 		for _, way := range []direction{arriving, leaving} {
 			if err := r.spread(ctx); err != nil {
@@ -77,7 +77,7 @@ var flipFlop = Fault{
 	Within:       5 * time.Minute,
 	Limits:       cutLimits,
 	Inject: func(ctx context.Context, r *Run) error {
-		k := keep(r.Cluster, r.Victim)
+		k := keepUp(r.Cluster, r.Victim)
 		defer func() { _ = k.end() }()
 		for range r.options.Rounds {
 			if err := r.spread(ctx); err != nil {

@@ -45,8 +45,8 @@ var partition = Fault{
 		if err := p.begin(smaller); err != nil {
 			return err
 		}
-		p.keeper = keep(r.Cluster, smaller...)
-		defer func() { _ = p.keeper.end() }()
+		p.restarter = keepUp(r.Cluster, smaller...)
+		defer func() { _ = p.restarter.end() }()
 		if err := r.Sleep(ctx, r.Length); err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func sideOf(name string) int {
 // A split is a partition under way.
 type split struct {
 	*Run
-	minority []victim // on the smaller side when it began
-	keeper   *keeper  // of the nodes of the smaller side
+	minority  []victim   // on the smaller side when it began
+	restarter *restarter // of the nodes of the smaller side
 }
 
 // begin drops all packets between the side of these nodes and the others. The
@@ -110,7 +110,7 @@ func (p *split) reunite(ctx context.Context) error {
 	if err := p.judgeStopped(p.minority, p.Length); err != nil {
 		return err
 	}
-	p.Note("%d processes of the smaller side ended before the heal and were started again", p.keeper.total())
+	p.Note("%d processes of the smaller side ended before the heal and were started again", p.restarter.total())
 	if err := p.judgeNoSecondCluster(); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (p *split) reunite(ctx context.Context) error {
 	if err := p.oneView(ctx, p.began, viewLimit); err != nil {
 		return err
 	}
-	if err := p.keeper.end(); err != nil {
+	if err := p.restarter.end(); err != nil {
 		return err
 	}
 	return p.spread(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 )
 
-// remembered: a node is killed, and its entities live again elsewhere although
+// remembered: a node is killed, and its entities are activated again elsewhere although
 // nobody calls them.
 var remembered = Fault{
 	Name:    "remember",
@@ -47,9 +47,9 @@ type AgainRound struct {
 func (a Again) Missed() (misses []string) {
 	for i, r := range a.Rounds {
 		if len(r.After) < r.Lived {
-			misses = append(misses, fmt.Sprintf("time %d: %d of %d entities live again", i+1, len(r.After), r.Lived))
+			misses = append(misses, fmt.Sprintf("time %d: %d of %d entities are activated again", i+1, len(r.After), r.Lived))
 		} else if last := r.last(); last > a.Limit {
-			misses = append(misses, fmt.Sprintf("time %d: all live again after %v, want at most %v", i+1, round(last), a.Limit))
+			misses = append(misses, fmt.Sprintf("time %d: all are activated again after %v, want at most %v", i+1, round(last), a.Limit))
 		}
 		if len(r.Doubled) > 0 {
 			misses = append(misses, fmt.Sprintf("time %d: %d entities live twice: %v", i+1, len(r.Doubled), r.Doubled[:min(3, len(r.Doubled))]))
@@ -73,12 +73,12 @@ func (a Again) Print(w io.Writer) error {
 		if len(r.After) > 0 {
 			first, middle = r.After[0], r.After[len(r.After)/2]
 		}
-		fmt.Fprintf(w, "%s %2d: %s, %d of its %d entities live again: the first after %v, half after %v, all after %v; twice: %d\n", a.Fault, i+1, r.Victim,
+		fmt.Fprintf(w, "%s %2d: %s, %d of its %d entities are activated again: the first after %v, half after %v, all after %v; twice: %d\n", a.Fault, i+1, r.Victim,
 			len(r.After), r.Lived, first.Round(time.Millisecond), middle.Round(time.Millisecond), r.last().Round(time.Millisecond), len(r.Doubled))
 		longest = append(longest, r.last())
 	}
 	slices.Sort(longest)
-	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: all live again after p50 %v, max %v\n", a.Fault, a.Nodes, a.Entities, len(a.Rounds),
+	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: all are activated again after p50 %v, max %v\n", a.Fault, a.Nodes, a.Entities, len(a.Rounds),
 		longest[len(longest)/2].Round(time.Millisecond), longest[len(longest)-1].Round(time.Millisecond))
 	for _, m := range a.Missed() {
 		fmt.Fprintln(w, "miss:", m)
@@ -89,9 +89,9 @@ func (a Again) Print(w io.Writer) error {
 // pulseID begins the ids of the entities.
 const pulseID = "pulse-"
 
-// Revive strikes nodes whose entities nobody calls, one after the other and each
+// Activate strikes nodes whose entities nobody calls, one after the other and each
 // replaced before the next. ctx bounds the run.
-func Revive(ctx context.Context, f Fault, o Options) (a Again, err error) {
+func Activate(ctx context.Context, f Fault, o Options) (a Again, err error) {
 	o = o.withDefaults(f)
 	o.Cluster.Pulses = true
 	if err := o.Validate(f); err != nil {
@@ -184,7 +184,7 @@ func homes(records []witness.Record) (at map[string]string, began map[string]int
 }
 
 // strikeRemembered makes the fault happen once and waits until all entities of the
-// victim live again, or the time is over.
+// victim are activated again, or the time is over.
 func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *cluster.Node) (r AgainRound, err error) {
 	before, err := c.Witnessed()
 	if err != nil {
@@ -204,7 +204,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
 	defer cancel()
 	var after []witness.Record
-	err = until(limit, "all live again", func() bool {
+	err = until(limit, "all are activated again", func() bool {
 		if after, err = c.Witnessed(); err != nil {
 			return true
 		}

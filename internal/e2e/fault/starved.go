@@ -82,7 +82,7 @@ func (s starvation) noteOthers() {
 // process ends, and another one is started.
 func (s starvation) end(ctx context.Context) error {
 	s.Begin() // figures count from here
-	k := keep(s.Cluster, s.node)
+	k := keepUp(s.Cluster, s.node)
 	defer func() { _ = k.end() }()
 	if !s.removal(s.node.Name(), s.since).IsZero() {
 		if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {

@@ -203,7 +203,7 @@ func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 
 // judgeStrikes looks for turns at two homes after each strike that ended with the
 // removal of the process that was struck.
-func (s *strikes) judgeStrikes(k *keeper) error {
+func (s *strikes) judgeStrikes(k *restarter) error {
 	removed := 0
 	for i, v := range s.all {
 		again := i+1 < len(s.all) && s.all[i+1].node == v.node

@@ -6,7 +6,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Pulse is remembered: it lives again by itself, and leaves word of each life.
+// A Pulse is remembered: it is activated again by itself, and leaves word of each life.
 //
 //shard:entity
 type Pulse struct {

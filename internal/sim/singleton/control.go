@@ -46,6 +46,9 @@ func (v *controlEnv) Count(e control.Event) (uint64, bool) {
 	return 1, false
 }
 
+// CountOf is Count, because no process floods another.
+func (v *controlEnv) CountOf(e control.Event, _ string) (uint64, bool) { return v.Count(e) }
+
 func (v *controlEnv) CountRefused(membership.Refusal) {}
 
 // Direct is not called, because no process has direct lanes.

@@ -142,7 +142,7 @@ func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer)
 		}
 		return len(handed.Missed()), handed.Print(stdout)
 	case fault.OnRemembered:
-		again, err := fault.Revive(ctx, f, o)
+		again, err := fault.Activate(ctx, f, o)
 		if err != nil {
 			return 0, err
 		}

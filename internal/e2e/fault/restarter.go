@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// A keeper starts nodes again that have ended, under their names, as an
+// A restarter starts nodes again that have ended, under their names, as an
 // orchestrator does.
-type keeper struct {
+type restarter struct {
 	cluster  *cluster.Cluster
 	restarts map[string]int
 	stop     chan struct{}
@@ -20,10 +20,10 @@ type keeper struct {
 	err error
 }
 
-// keep starts these nodes again as soon as they end, until the returned keeper's end is
+// keepUp starts these nodes again as soon as they end, until the returned restarter's end is
 // called.
-func keep(c *cluster.Cluster, nodes ...*cluster.Node) *keeper {
-	k := &keeper{cluster: c, stop: make(chan struct{}), restarts: make(map[string]int), now: make(map[string]*cluster.Node)}
+func keepUp(c *cluster.Cluster, nodes ...*cluster.Node) *restarter {
+	k := &restarter{cluster: c, stop: make(chan struct{}), restarts: make(map[string]int), now: make(map[string]*cluster.Node)}
 	for _, n := range nodes {
 		k.now[n.Name()] = n
 		k.wg.Go(func() { k.watch(n) })
@@ -34,7 +34,7 @@ func keep(c *cluster.Cluster, nodes ...*cluster.Node) *keeper {
 // restartAfter is how soon an ended process is started again.
 const restartAfter = 500 * time.Millisecond
 
-func (k *keeper) watch(n *cluster.Node) {
+func (k *restarter) watch(n *cluster.Node) {
 	timer := time.NewTimer(restartAfter)
 	defer timer.Stop()
 	for {
@@ -65,7 +65,7 @@ func (k *keeper) watch(n *cluster.Node) {
 
 // end stops keeping nodes, and returns an error if one could not be started. It
 // may be called twice.
-func (k *keeper) end() error {
+func (k *restarter) end() error {
 	k.mu.Lock()
 	select {
 	case <-k.stop:
@@ -78,14 +78,14 @@ func (k *keeper) end() error {
 }
 
 // node is the process that has the name now.
-func (k *keeper) node(name string) *cluster.Node {
+func (k *restarter) node(name string) *cluster.Node {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.now[name]
 }
 
 // total is how many processes were started again so far.
-func (k *keeper) total() (n int) {
+func (k *restarter) total() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, restarts := range k.restarts {
