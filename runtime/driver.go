@@ -42,9 +42,6 @@ type driver struct {
 	log      *slog.Logger
 	ctl      controlPlane
 	counters counters
-	refusals refusalCounts
-	meters   meters
-	thinned  thinned
 	lease    turnlease.Lease
 	memory   *remembering.Memory // a node's
 
@@ -90,6 +87,10 @@ type driver struct {
 	kindsMu sync.Mutex
 	kinds   atomic.Pointer[map[string]*kind] // copied on write
 	table   atomic.Pointer[placement.Table]
+
+	thinned  thinned
+	refusals refusalCounts
+	meters   meters
 }
 
 // controlPlane is the data plane's interface to the control plane. Its methods do not

@@ -33,8 +33,9 @@ type host struct {
 
 	stopped atomic.Bool  // StopHosting: the type's shards go elsewhere
 	active  atomic.Int64 // approximate number of active entities
-	tally   tally
 	resting atomic.Int64 // entities whose stop hooks the passivator is running
+
+	tally tally
 }
 
 func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
