@@ -132,6 +132,14 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 			return err
 		}
 		defer stop()
+	case "page": // it has printed its address
+		stop, err := servePage(ctx, url, cluster)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
 	case "first": // a fresh process that makes one call
 		begin := time.Now()
 		conn, err := shard.Dial(ctx, config(url, cluster, name))
@@ -145,7 +153,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, host-direct, shards, vaults-r1, vaults-r3, vaults-resting, answer or first", role)
+		return fmt.Errorf("role %q: want host, host-direct, shards, vaults-r1, vaults-r3, vaults-resting, answer, page or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/admin/dashboard"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// Viewers of the dashboard. A round is long enough for the 10 ms in which Linux counts processor time.
+const (
+	tenViewers  = 10
+	viewedRound = 15 * time.Second
+)
+
+// viewed measures a member of a cluster of three, and the process that serves the dashboard, with ten
+// viewers and with none, in turn. Two hundred calls a second go on.
+func viewed(ctx context.Context, s settings, url string) error {
+	var hosts []*child
+	for i := range 3 {
+		c, _, err := spawn(url, "host", "viewed", "host"+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.end() }()
+		hosts = append(hosts, c)
+	}
+	server, line, err := spawn(url, "page", "viewed", "page")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.end() }()
+	page := "http://" + strings.TrimSpace(line)
+	conn, err := shard.Dial(ctx, config(url, "viewed", "caller"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	calling, stop := context.WithCancel(ctx)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer stop()
+	refs := fixture.NewAccountClient(conn)
+	calls.Go(func() {
+		for i := 0; calling.Err() == nil; i++ {
+			_, _ = refs.Ref(id(i%entities)).Add(ctx, 1)
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	var served []float64 // processor time of the page's server, in µs a second
+	run := func(viewers int) func(time.Duration) (measure, error) {
+		return func(time.Duration) (measure, error) {
+			m, err := viewRound(ctx, page, viewers, hosts[0], server)
+			if viewers > 0 {
+				served = append(served, float64(m.servers.Microseconds()))
+			}
+			return m, err
+		}
+	}
+	if _, err := run(0)(0); err != nil { // every entity is there, and the memory is in use
+		return err
+	}
+	before, err := memoryOf(hosts[0], server)
+	if err != nil {
+		return err
+	}
+	if err := (group{[]contestant{{"ten viewers", run(tenViewers)}, {"none", run(0)}}, []row{
+		{title: "a member of three with ten viewers of the dashboard, processor time a second", unit: "µs", figure: cpuMicros, less: true},
+	}}).print(os.Stdout, s.rounds, 0); err != nil {
+		return err
+	}
+	fmt.Printf("| the process that serves it to them | %s | | |\n", show(served, "µs"))
+	after, err := memoryOf(hosts[0], server)
+	if err != nil {
+		return err
+	}
+	const kB = 1000
+	fmt.Printf("| memory of the member, after | %d kB | before %d kB | |\n", after[0]/kB, before[0]/kB)
+	fmt.Printf("| memory of the process that serves the dashboard | %d kB | before %d kB | |\n", after[1]/kB, before[1]/kB)
+	return nil
+}
+
+func cpuMicros(m measure) float64 { return float64(m.cpu.Microseconds()) }
+
+// memoryOf is the memory of processes, in bytes.
+func memoryOf(processes ...*child) (all []int64, err error) {
+	for _, p := range processes {
+		n, err := resident(p.cmd.Process.Pid)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// viewRound has so many viewers look at the page for a round, and measures the processor time that a
+// member and the page's server use in a second.
+func viewRound(ctx context.Context, page string, viewers int, host, server *child) (m measure, err error) {
+	looking, stop := context.WithTimeout(ctx, viewedRound)
+	defer stop()
+	var all sync.WaitGroup
+	errs := make(chan error, viewers)
+	begin := time.Now()
+	hostBefore, err := processTime(host.cmd.Process.Pid)
+	if err != nil {
+		return m, err
+	}
+	serverBefore, err := processTime(server.cmd.Process.Pid)
+	if err != nil {
+		return m, err
+	}
+	for range viewers {
+		all.Go(func() {
+			if err := look(looking, page); err != nil && looking.Err() == nil {
+				errs <- err
+				stop()
+			}
+		})
+	}
+	<-looking.Done()
+	all.Wait()
+	if len(errs) > 0 {
+		return m, <-errs
+	}
+	seconds := time.Since(begin).Seconds()
+	hostAfter, err := processTime(host.cmd.Process.Pid)
+	if err != nil {
+		return m, err
+	}
+	serverAfter, err := processTime(server.cmd.Process.Pid)
+	m.cpu = time.Duration(float64(hostAfter-hostBefore) / seconds)
+	m.servers = time.Duration(float64(serverAfter-serverBefore) / seconds)
+	return m, err
+}
+
+// look asks for what a page asks for: the cluster each second, and the map of a type's shards each
+// third one.
+func look(ctx context.Context, page string) error {
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for i := 0; ; i++ {
+		paths := []string{"/api/cluster?after=0"}
+		if i%3 == 0 {
+			paths = append(paths, "/api/shards?type=Account")
+		}
+		for _, path := range paths {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, page+path, nil)
+			if err != nil {
+				return err
+			}
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+			if err != nil {
+				return err
+			}
+			if answer.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s: %s", path, answer.Status)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// servePage serves the dashboard, and prints its address.
+func servePage(ctx context.Context, url, cluster string) (stop func(), err error) {
+	client, err := admin.Dial(ctx, admin.Options{Cluster: cluster, Transport: natstransport.New(url)})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: dashboard.Handler(client, dashboard.Options{Cluster: cluster}), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }()
+	fmt.Println(listener.Addr())
+	return func() {
+		_ = server.Close()
+		_ = client.Close()
+	}, nil
+}
