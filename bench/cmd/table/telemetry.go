@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/shardotel"
 )
 
-// A telemetryCase is what a node of the section reports. The zero value is nothing.
+// A telemetryCase says how much a node of the section reports. The zero value reports nothing.
 type telemetryCase struct {
 	name     string
 	observed bool             // the node's state, by shardotel's Observe

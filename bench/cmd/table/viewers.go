@@ -146,7 +146,7 @@ func viewRound(ctx context.Context, page string, viewers int, host, server *chil
 	return m, err
 }
 
-// look asks for what a page asks for: the cluster each second, and the map of a type's shards each
+// look asks as a page does: for the cluster each second, and for the map of a type's shards each
 // third one.
 func look(ctx context.Context, page string) error {
 	ticks := time.NewTicker(time.Second)
