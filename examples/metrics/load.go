@@ -21,12 +21,14 @@ type tally struct {
 
 // method is the part of a tally that one method has.
 type method struct {
-	Outcomes map[string]int `json:"outcomes"` // by shard.Outcome; "refused" is the entity's own error
+	Outcomes map[string]int `json:"outcomes"` // by shard.Outcome; "refused" is an error of the entity
 	Seconds  []float64      `json:"seconds"`  // how long each call took
 }
 
 // count counts a call of a method, which took so long.
-func (t *tally) count(name string, took time.Duration, err error, own bool) {
+func (t *tally) count(name string, took time.Duration, err error) {
+	var refused *shard.EntityError // of its own, also because a call that it made failed
+	own := errors.As(err, &refused) && !refused.Panic
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.Methods[name]
@@ -76,12 +78,12 @@ func one(ctx context.Context, t *tally, auctions *auction.AuctionClient, users *
 	switch i % 4 {
 	case 0, 1:
 		err := user.Deposit(ctx, 10)
-		t.count("User/Deposit", time.Since(begin), err, false)
+		t.count("User/Deposit", time.Since(begin), err)
 	case 2:
 		_, _, err := auctions.Ref(lot, within...).Highest(ctx)
-		t.count("Auction/Highest", time.Since(begin), err, false)
+		t.count("Auction/Highest", time.Since(begin), err)
 	default:
 		err := user.Bid(ctx, lot, 1<<40)
-		t.count("User/Bid", time.Since(begin), err, errors.Is(err, auction.ErrNotCovered))
+		t.count("User/Bid", time.Since(begin), err)
 	}
 }
