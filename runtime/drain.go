@@ -81,6 +81,19 @@ func (drv drain) run(ctx context.Context) {
 	}
 }
 
+// closeDirect ends direct lanes, and waits until the frames that were received have been
+// handled. Frames that the peers have sent meanwhile come again over the broker.
+func (drv drain) closeDirect(ctx context.Context) {
+	l := drv.direct.Load()
+	if l == nil {
+		return
+	}
+	l.Close()
+	for !l.Drained() && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // dismiss handles calls that arrived late, for shards whose next home has left too.
 func (drv drain) dismiss(ctx context.Context) {
 	dismissed := make(chan struct{})

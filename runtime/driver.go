@@ -171,7 +171,7 @@ func (drv *driver) open(l transport.Link) {
 	}
 	for i := range drv.cfg.Lanes {
 		ch := transport.Channel(i)
-		drv.lanes = append(drv.lanes, newLane(drv, ch, linkSource{drv, ch}))
+		drv.lanes = append(drv.lanes, newLane(drv, ch, nil))
 	}
 	drv.group.Go(func() { drv.watch.Run(drv.stop) })
 	drv.group.Go(drv.sweepPending)

@@ -81,7 +81,7 @@ func TestClientEnvelopes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			drv := newDriver(Config{Lanes: 1}.withDefaults(), transport.Peer{Address: address("a", identity.Member)},
 				knowing{members: []transport.Address{member.Address, victim.Address}})
-			l := newLane(drv, 0, linkSource{drv, 0})
+			l := newLane(drv, 0, nil)
 			l.from = drv.peers.Session(tt.from, 0)
 			const seq = 7
 			require.True(t, l.envelope(&tt.e, seq), "the lane stays")

@@ -8,6 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/direct"
+	"github.com/shardgen/shardgen/internal/direct/agree"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -19,40 +21,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A source has the messages of a lane: the broker's, or those of one direct connection. One
-// goroutine at a time receives.
-type source interface {
-	// Receive waits for the next message. Its error is transport.ErrClosed if nothing comes
-	// any more because this process ends.
-	Receive() (transport.Message, error)
-	// TryReceive is Receive without waiting: ok is false when nothing is there.
-	TryReceive() (m transport.Message, ok bool)
-	// Vouches reports whether the sender that a frame names is the one that sent it.
-	Vouches(m transport.Message, sender transport.Peer) bool
-	// Foreign is called after bytes that are no frame of their sender.
-	Foreign()
-	// Carries is called for the session of each frame.
-	Carries(p *peers.Session)
-}
-
-// linkSource is a lane of the connection to the broker.
-type linkSource struct {
-	driver *driver
-	ch     transport.Channel
-}
-
-func (s linkSource) Receive() (transport.Message, error) { return s.driver.link().Receive(s.ch) }
-func (s linkSource) TryReceive() (m transport.Message, ok bool) {
-	return s.driver.link().TryReceive(s.ch)
-}
-func (linkSource) Foreign()               {}
-func (linkSource) Carries(*peers.Session) {}
-
-func (linkSource) Vouches(m transport.Message, sender transport.Peer) bool {
-	return wire.Vouched(m, sender)
-}
-
-// lane receives one lane's messages from a source and runs the turns of remote calls, one
+// lane receives one lane's messages, from the broker or one direct connection, and runs the turns of remote calls, one
 // after another on one goroutine, as long as they are quick. Its other fields belong to the
 // goroutine that has the run token.
 type lane struct {
@@ -60,7 +29,7 @@ type lane struct {
 	peers.Batch // sessions with something to publish, answers or acknowledgements
 	driver      *driver
 	ch          transport.Channel
-	source      source
+	conn        *direct.Conn // nil: it has the broker's messages
 
 	reader wire.FrameReader
 	header wire.FrameHeader
@@ -78,29 +47,40 @@ type lane struct {
 	kind     *kind   // of the previous call, and mostly of the next one
 	spare    *inCall // a call whose turn has ended, for reuse
 
-	done chan struct{} // closed when the source has nothing more to receive
+	done chan struct{} // closed when there is nothing more to receive
 	end  func(error)   // called before done is closed; nil: nothing is to be done
 }
 
-func newLane(drv *driver, ch transport.Channel, from source) *lane {
-	l := &lane{driver: drv, ch: ch, source: from, done: make(chan struct{})}
+func newLane(drv *driver, ch transport.Channel, conn *direct.Conn) *lane {
+	l := &lane{driver: drv, ch: ch, conn: conn, done: make(chan struct{})}
 	l.Init(&drv.group, l.resume)
 	drv.watch.Mind(&l.Token)
 	return l
 }
 
-// run handles messages until the source closes or another goroutine takes over the lane.
+// run handles messages until nothing comes any more or another goroutine takes over the lane.
 func (l *lane) run() {
 	for {
 		if l.open && !l.frame() {
 			return // another goroutine has the lane now
 		}
-		m, ok := l.source.TryReceive()
+		var m transport.Message
+		var ok bool
+		if l.conn != nil {
+			m, ok = l.conn.TryReceive()
+		} else {
+			m, ok = l.driver.link().TryReceive(l.ch)
+		}
 		if !ok {
 			l.slow.Rest()
 			l.Publish()
 			var err error
-			if m, err = l.source.Receive(); err != nil {
+			if l.conn != nil {
+				m, err = l.conn.Receive()
+			} else {
+				m, err = l.driver.link().Receive(l.ch)
+			}
+			if err != nil {
 				l.stop(err)
 				return
 			}
@@ -109,7 +89,7 @@ func (l *lane) run() {
 	}
 }
 
-// stop ends a lane whose source has nothing more.
+// stop ends a lane that receives nothing more.
 func (l *lane) stop(err error) {
 	l.driver.watch.Unmind(&l.Token)
 	if l.end != nil {
@@ -148,7 +128,7 @@ func (l *lane) message(m transport.Message) {
 	h, rest, err := l.reader.Header(m.Payload)
 	switch {
 	case err != nil:
-	case !l.source.Vouches(m, h.From):
+	case !wire.Vouched(m, h.From) || l.conn != nil && h.From != l.conn.Peer():
 		err = wire.ErrForged
 	case h.From.Client && h.Count > 1 && len(m.Payload) > call.FrameBytes: // else one frame keeps the lane for long
 		err = errBatch
@@ -157,7 +137,9 @@ func (l *lane) message(m transport.Message) {
 		if n, tell := drv.addSeldomOf(frameForeign, m.From.Name); tell {
 			drv.log.Warn("foreign bytes refused", "lane", int(l.ch), "from", m.From.Name, "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
 		}
-		l.source.Foreign()
+		if l.conn != nil {
+			l.conn.Fail(agree.Forged)
+		}
 		return
 	}
 	p := drv.peers.Session(h.From, int(l.ch))
@@ -165,23 +147,37 @@ func (l *lane) message(m transport.Message) {
 		drv.counters.add(frameIgnored)
 		return
 	}
-	l.source.Carries(p)
-	p.LockReceive() // until the frame's end
+	if l.conn != nil {
+		l.carry(p)
+	}
+	p.Receiving.Lock() // until the frame's end
 	skip, dropped, ok := p.Receive(&h, l.at)
 	if dropped {
-		p.UnlockReceive()
+		p.Receiving.Unlock()
 		if p, _ = drv.data.Replace(p).(*peers.Session); p == nil {
 			return
 		}
-		p.LockReceive()
+		p.Receiving.Lock()
 		skip, _, ok = p.Receive(&h, l.at)
 	}
 	if !ok {
-		p.UnlockReceive()
+		p.Receiving.Unlock()
 		return
 	}
 	l.header, l.from, l.rest, l.seq, l.skip, l.open = h, p, rest, h.Seq, skip, true
 	l.size = len(m.Payload)
+}
+
+// carry has the lane's direct connection carry the frames of a session with its peer, which
+// may be younger than the connection.
+func (l *lane) carry(p *peers.Session) {
+	if p.Carrier() == peers.Carrier(l.conn) || l.conn.HasEnded() {
+		return
+	}
+	p.Use(l.conn)
+	if l.conn.HasEnded() {
+		p.Leave(l.conn)
+	}
 }
 
 // frame handles the rest of the frame under way. It reports whether this
@@ -212,7 +208,7 @@ func (l *lane) frame() bool {
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
 	more := p.Received(&h, l.size)
-	p.UnlockReceive()
+	p.Receiving.Unlock()
 	if more {
 		l.PublishLater(p)
 	}

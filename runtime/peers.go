@@ -83,15 +83,9 @@ func (h *peerHost) OverQuota(to transport.Peer) {
 
 // Wanted offers the peer of a session a direct connection.
 func (h *peerHost) Wanted(p *peers.Session) {
-	l := h.driver.direct.Load()
-	if l == nil {
-		return
+	if l := h.driver.direct.Load(); l != nil {
+		l.Want(p.Peer(), p.Lane())
 	}
-	if c := l.Find(p.Peer().Address, p.Lane()); c != nil {
-		directSource{h.driver, c}.Carries(p) // the session is younger than the connection
-		return
-	}
-	l.Want(p.Peer(), p.Lane())
 }
 
 // Stranger closes a lane's session with a member that says no goodbye there.

@@ -32,6 +32,8 @@ internal/singlehost internal/remembering
 internal/calling
 internal/dataplane
 internal/peers
+internal/direct
+internal/direct/agree
 internal/await internal/runner
 internal/runtoken
 internal/pending
@@ -116,7 +118,7 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
 	"github.com/cespare/xxhash/v2":      {"internal/control", "runtime", "internal/region", "internal/remember", "internal/durablehost"},
-	"google.golang.org/protobuf":        {"internal/control", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
+	"google.golang.org/protobuf":        {"internal/control", "internal/direct", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},

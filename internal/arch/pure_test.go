@@ -22,6 +22,7 @@ var pure = []string{
 	"internal/control",
 	"internal/calling",
 	"internal/dataplane",
+	"internal/direct/agree",
 	"internal/pending",
 	"internal/routing",
 	"internal/session",

@@ -100,6 +100,9 @@ func (c *Conn) Stalled() {
 	}
 }
 
+// IsHeard reports whether frames have come since the connection stalled, if it did.
+func (c *Conn) IsHeard() bool { return c.stalledAt.Load() == 0 || c.heard.Load() }
+
 // checkStall ends the connection if it has stalled and nothing came since.
 func (c *Conn) checkStall() {
 	at := c.stalledAt.Load()

@@ -87,12 +87,14 @@ func TestSendNeverBlocks(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	_, _, ofA, ofB := pair(t)
 	const count = 4000
+	tick := time.NewTicker(testTick)
+	defer tick.Stop()
 	go func() {
 		for i := range count {
 			frame := binary.BigEndian.AppendUint32(nil, uint32(i))
 			frame = append(frame, make([]byte, 10<<10)...)
 			for ofA.out.pending() > 500<<10 {
-				time.Sleep(testTick)
+				<-tick.C
 			}
 			if err := ofA.Send(frame); err != nil {
 				t.Error(err)

@@ -47,6 +47,8 @@ type Env interface {
 	// Carry begins to send and receive frames of a lane on the connection. When
 	// receiving has ended, it calls Lanes.Ended.
 	Carry(c *Conn)
+	// Wanted is called for a connection that is open when one is asked for.
+	Wanted(c *Conn)
 	// Count counts an event, and reports whether to log it.
 	Count(Event) (n uint64, tell bool)
 	// Closed is called when a connection has ended.
@@ -160,8 +162,13 @@ func (l *Lanes) Open() int {
 	return l.core.Open()
 }
 
-// Want offers a peer a connection for a lane, because there are frames for it.
+// Want offers a peer a connection for a lane, because there are frames for it. If there is one,
+// Env.Wanted is called.
 func (l *Lanes) Want(to transport.Peer, lane int) {
+	if c := l.find(to.Address, lane); c != nil {
+		l.env.Wanted(c)
+		return
+	}
 	if why := l.refuses(); why != "" {
 		l.refused(agree.Refused{Peer: to, Here: true, Reason: why})
 		return
@@ -169,8 +176,8 @@ func (l *Lanes) Want(to transport.Peer, lane int) {
 	l.step(func(now time.Time) agree.Output { return l.core.Want(now, to, lane, newNonce()) })
 }
 
-// Find returns the connection that carries a lane to or from a peer; nil if there is none.
-func (l *Lanes) Find(peer transport.Address, lane int) *Conn {
+// find returns the connection with a peer that carries a lane; nil if there is none.
+func (l *Lanes) find(peer transport.Address, lane int) *Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id, ok := l.core.Connected(peer, lane); ok {

@@ -100,6 +100,7 @@ func (p *process) Confidential() error {
 
 func (p *process) MaxPayload() int { return 1 << 20 }
 func (p *process) Carry(c *Conn)   { p.opened <- c }
+func (p *process) Wanted(*Conn)    {}
 
 func (p *process) Count(e Event) (n uint64, tell bool) { return p.counts[e].Add(1), true }
 

@@ -3,6 +3,7 @@ package peers
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,7 +13,7 @@ import (
 // A carrier is a direct connection that counts frames, and fails once it is broken.
 type carrier struct {
 	frames, stalls int
-	broken         bool
+	broken, silent bool
 }
 
 func (c *carrier) Send([]byte) error {
@@ -59,8 +60,10 @@ func TestDirectPath(t *testing.T) {
 	require.Equal(t, Carrier(third), to.Carrier(), "it replaces one that has ended")
 	to.Leave(second)
 	require.Equal(t, Carrier(third), to.Carrier())
-	(*sessionEnv)(to).Stalled()
+	third.silent = true
+	require.Eventually(t, func() bool { return to.Carrier() == nil }, 10*time.Second, time.Millisecond, "nothing is acknowledged")
 	require.Equal(t, 1, third.stalls)
+	require.Eventually(t, func() bool { return p.sent() > 6 }, 10*time.Second, time.Millisecond)
 	require.Nil(t, to.Carrier())
 }
 

@@ -25,9 +25,11 @@ type Session struct {
 	path
 	set  *Set
 	lane transport.Channel
-	// receiving is held while a frame of the peer is handled. It may be unlocked by another
-	// goroutine than locked it.
-	receiving sync.Mutex
+	// Receiving is held from Receive to Received, so that one frame of the peer is handled at
+	// a time: the broker and a direct connection may bring frames at once. Another goroutine
+	// may unlock it than locked it.
+	Receiving sync.Mutex
+	retries   uint64 // that the direct connection was left for, or that came before it
 	// Guarded by the session's lock.
 	queued bool // it waits for the pump, or for the last of the woken callers
 	timer  *time.Timer
@@ -44,13 +46,6 @@ func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
 // Lane returns the lane of the session.
 func (p *Session) Lane() int { return int(p.lane) }
 
-// LockReceive lets one frame of the peer be handled at a time: the broker and a direct
-// connection may bring frames at once. It is held from Receive to Received.
-func (p *Session) LockReceive() { p.receiving.Lock() }
-
-// UnlockReceive ends LockReceive. Another goroutine may call it.
-func (p *Session) UnlockReceive() { p.receiving.Unlock() }
-
 // Carrier returns the direct connection that carries the session's frames; nil if the broker
 // does.
 func (p *Session) Carrier() Carrier { return p.direct() }
@@ -59,8 +54,15 @@ func (p *Session) Carrier() Carrier { return p.direct() }
 // under way by the broker are sent again on it, because those that follow would overtake
 // them; the peer drops the later ones.
 func (p *Session) Use(c Carrier) {
-	if p.use(c) {
-		p.Rewind()
+	p.Lock()
+	used := p.use(c)
+	if used {
+		p.retries = p.Core.Retries()
+		p.Core.Rewind()
+	}
+	p.Unlock()
+	if used {
+		p.Flush()
 	}
 }
 
@@ -290,15 +292,23 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 			(*sent)(frame)
 		}
 	}
-	c := v.direct()
-	if c == nil {
+	direct := v.carrier.Load()
+	if direct == nil {
 		if token != 0 && v.set.cfg.Direct {
 			v.ask()
 		}
 		return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
 	}
+	return v.sendDirect(*direct, token, frame)
+}
+
+// sendDirect sends a frame over the direct connection, if that can be relied on.
+func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
 	if len(frame) > MinPayload && len(frame) > v.set.env.Link().MaxPayload() {
 		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
+	}
+	if v.stalled(c) {
+		return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
 	}
 	if c.Send(frame) == nil {
 		if token != 0 {
@@ -325,13 +335,19 @@ func (v *sessionEnv) ask() {
 	}
 }
 
-// Stalled leaves a direct connection on which nothing was acknowledged: it may be broken
-// without either side noticing. Frames that come on it later have it used again.
-func (v *sessionEnv) Stalled() {
-	c := v.direct()
-	if c != nil && v.leave(c) {
+// stalled reports whether nothing was acknowledged for call.RetryAfter, so that frames are sent
+// again. Then the connection may be broken without either side noticing, and the session
+// leaves it. Frames that come on it later have it used again.
+func (v *sessionEnv) stalled(c Carrier) bool {
+	v.Lock()
+	retries := v.Core.Retries()
+	stalled := retries != v.retries
+	v.retries = retries
+	v.Unlock()
+	if stalled && v.leave(c) {
 		c.Stalled()
 	}
+	return stalled
 }
 
 // Repack adapts frames to a smaller payload limit of the broker.

@@ -29,9 +29,6 @@ type Env interface {
 	WakeAfter(d time.Duration)
 	// Yield lets other goroutines append, without the lock.
 	Yield()
-	// Stalled is called when the peer has acknowledged nothing for call.RetryAfter, before
-	// frames are sent again.
-	Stalled()
 	// Ignored sees to a frame that is not handled, without the lock; bye: it is the goodbye of
 	// a client whose calls have all been handled.
 	Ignored(bye bool)
@@ -227,7 +224,7 @@ const leaseLook = 20 * time.Millisecond
 // armLocked has Tick called when Core wants to be.
 func (s *Session) armLocked() {
 	now := s.env.Now()
-	wake := s.tickLocked(now)
+	wake := s.Core.Tick(now)
 	if soon := now.Add(leaseLook); s.UnackedLocked(s.Core.Next()-1) > 0 && !s.env.MayAnswer() && (wake.IsZero() || wake.After(soon)) {
 		wake = soon
 	}
@@ -238,21 +235,12 @@ func (s *Session) armLocked() {
 	s.env.WakeAfter(max(wake.Sub(now), time.Millisecond))
 }
 
-// tickLocked gives Core the time, and reports to the Env that frames have to be sent again.
-func (s *Session) tickLocked(now time.Time) (wake time.Time) {
-	before := s.Core.Retries()
-	if wake = s.Core.Tick(now); s.Core.Retries() != before && !s.gone {
-		s.env.Stalled()
-	}
-	return wake
-}
-
 // Tick does the work for which WakeAfter was called.
 func (s *Session) Tick() {
 	s.mu.Lock()
 	s.wakeAt = time.Time{}
 	gone := s.gone
-	s.tickLocked(s.env.Now())
+	s.Core.Tick(s.env.Now())
 	s.mu.Unlock()
 	if !gone {
 		s.Flush()

@@ -28,7 +28,6 @@ type end struct {
 	mute    bool   // no lease: nothing may be answered
 	wakes   []time.Duration
 	token   uint64 // of the last frame
-	stalls  int
 	ignored []bool // the goodbyes among the frames that were not handled
 	got     []byte // the entities of the envelopes that arrived, in order
 }
@@ -37,7 +36,6 @@ func (v *end) Now() time.Time                 { return v.now }
 func (v *end) MayAnswer() bool                { return !v.mute }
 func (v *end) MaxPayload() int                { return 1 << 20 }
 func (v *end) WakeAfter(d time.Duration)      { v.wakes = append(v.wakes, d) }
-func (v *end) Stalled()                       { v.stalls++ }
 func (v *end) Ignored(bye bool)               { v.ignored = append(v.ignored, bye) }
 func (v *end) Repack(uint64, int, error) bool { return v.repacks }
 

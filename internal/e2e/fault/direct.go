@@ -23,7 +23,7 @@ var directCut = Fault{
 	Limits: directLimits,
 	Inject: func(ctx context.Context, r *Run) error {
 		for i := range r.options.Rounds {
-			if err := r.awaitDirect(ctx); err != nil {
+			if err := awaitDirect(ctx, r); err != nil {
 				return err
 			}
 			ends := 0
@@ -39,7 +39,7 @@ var directCut = Fault{
 			}
 			r.Note("cut %d: %d ends of connections", i+1, ends)
 		}
-		return r.awaitDirect(ctx)
+		return awaitDirect(ctx, r)
 	},
 }
 
@@ -57,7 +57,7 @@ var directBlackHole = Fault{
 	Limits:  directLimits,
 	Inject: func(ctx context.Context, r *Run) error {
 		for range r.options.Rounds {
-			if err := r.awaitDirect(ctx); err != nil {
+			if err := awaitDirect(ctx, r); err != nil {
 				return err
 			}
 			for _, p := range r.Cluster.Proxies() {
@@ -71,7 +71,7 @@ var directBlackHole = Fault{
 				return err
 			}
 		}
-		return r.awaitDirect(ctx)
+		return awaitDirect(ctx, r)
 	},
 }
 
@@ -86,7 +86,7 @@ var directFlap = Fault{
 	Within: 3 * time.Minute,
 	Limits: directLimits,
 	Inject: func(ctx context.Context, r *Run) error {
-		if err := r.awaitDirect(ctx); err != nil {
+		if err := awaitDirect(ctx, r); err != nil {
 			return err
 		}
 		ends := 0
@@ -99,21 +99,21 @@ var directFlap = Fault{
 			}
 		}
 		r.Note("%d ends of connections were closed", ends)
-		return r.awaitDirect(ctx)
+		return awaitDirect(ctx, r)
 	},
 }
 
 // awaitDirect waits until something goes over a direct lane of each node.
-func (r *Run) awaitDirect(ctx context.Context) error {
+func awaitDirect(ctx context.Context, r *Run) error {
 	for _, p := range r.Cluster.Proxies() {
-		if err := r.awaitBytes(ctx, p); err != nil {
+		if err := awaitBytes(ctx, r, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Run) awaitBytes(ctx context.Context, p *proxy.Proxy) error {
+func awaitBytes(ctx context.Context, r *Run, p *proxy.Proxy) error {
 	for before := p.Bytes(); p.Bytes() < before+10_000; {
 		if err := r.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err

@@ -92,9 +92,6 @@ func (l *link) later() {
 	}
 }
 
-// Stalled does nothing: there is one way to the peer.
-func (l *link) Stalled() {}
-
 // Now is the world's time.
 func (l *link) Now() time.Time { return l.process.w.now }
 
