@@ -222,37 +222,6 @@ func TestNothingLeavesWithoutALease(t *testing.T) {
 	require.Equal(t, "1", string(b.got))
 }
 
-// TestStalled: a session reports that nothing was acknowledged for RetryAfter before it sends
-// again, and not while the peer acknowledges, nor when it has ended.
-func TestStalled(t *testing.T) {
-	a, b := pair(t)
-	a.append("1")
-	a.Flush()
-	b.arrive(a)
-	b.AckSoon()
-	b.Flush()
-	a.arrive(b)
-	a.now = a.now.Add(2 * call.RetryAfter)
-	a.Tick()
-	require.Zero(t, a.stalls, "the peer acknowledged everything")
-
-	a.append("2")
-	a.Flush()
-	a.sent = nil // lost
-	a.now = a.now.Add(call.RetryAfter - time.Millisecond)
-	a.Tick()
-	require.Zero(t, a.stalls, "too early")
-	a.now = a.now.Add(time.Millisecond)
-	a.Tick()
-	require.Equal(t, 1, a.stalls)
-	require.NotEmpty(t, a.sent, "it is sent again at once")
-
-	a.Close(false)
-	a.now = a.now.Add(2 * call.RetryAfter)
-	a.Tick()
-	require.Equal(t, 1, a.stalls)
-}
-
 // TestWakesOnce: what arrives is acknowledged after a while, for which one timer is enough.
 func TestWakesOnce(t *testing.T) {
 	a, b := pair(t)
