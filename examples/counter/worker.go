@@ -27,6 +27,8 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	var to connection
 	to.flags(flags)
 	cluster := flags.String("cluster", defaultCluster, "`name` of the cluster")
+	listen := flags.String("listen", "", "TCP `address` for calls that do not pass the NATS server, as :7000 (default: there is none)")
+	advertise := flags.String("advertise", "", "`host` at which others reach -listen")
 	name := flags.String("name", "", "`name` of the worker, unique in its cluster (default <hostname>-<pid>)")
 	replicas := flags.Int("replicas", 0, "`number` of NATS servers that keep each counter (default: the store's)")
 	minMembers := flags.Int("min-members", 1, "`number` of workers before the first one is up: more than half of them")
@@ -70,6 +72,7 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 		Store:      s,
 		MinMembers: *minMembers,
 		LeaveDelay: *leaveDelay,
+		Direct:     shard.DirectOptions{Listen: *listen, Advertise: *advertise},
 		Logger:     slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})
 	defer func() { _ = node.Close() }()
