@@ -103,12 +103,7 @@ func (c *controlLoop) turnAway(client transport.Peer, why string) {
 }
 
 func (c *controlLoop) knows(a transport.Address) bool {
-	v := c.member.View()
-	if v == nil {
-		return false
-	}
-	_, ok := v.Member(a)
-	return ok
+	return c.member.Knows(a)
 }
 
 func (c *controlLoop) suspect(a transport.Address, server string) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
-	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/direct/agree"
 	"github.com/shardgen/shardgen/internal/identity"
@@ -260,13 +259,13 @@ func (l *lane) kindOf(name []byte) *kind {
 // goroutine still has the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
-	if from.Peer().Client && !l.driver.data.MayClientSend(from.Peer(), e) {
+	if from.Peer().Client && !wire.MayClientSend(from.Peer(), e, (*dataEnv)(l.driver)) {
 		if n, tell := l.driver.addSeldomOf(messageForbidden, from.Peer().Name); tell {
 			l.driver.log.Warn("envelope of a client refused", "from", from.Peer().Address.String(), "type", int(e.Type), "count", n)
 		}
 		if (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && identity.Of(from.Peer().Incarnation) == identity.Client {
 			e.Node = transport.Peer{} // the answer goes to the sender, and to no process that it names
-			l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeForbidden, Text: dataplane.MissingRight(from.Peer(), e)})
+			l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeForbidden, Text: wire.MissingRight(from.Peer(), e)})
 		}
 		from.Handled.Store(seq)
 		return true

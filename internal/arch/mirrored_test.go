@@ -24,6 +24,10 @@ var mirrors = []mirror{
 		"a lane reuses one reader, frame and envelope, and can be taken over in the middle of a frame; session.Session decides what is skipped, dropped and acknowledged",
 	},
 	{
+		"internal/sim/sharding.process.arrive", "runtime.lane.envelope",
+		"see the pair before; wire and dataplane decide what may come and what becomes of it",
+	},
+	{
 		"internal/sim/sharding.process.received", "runtime.lane.frame",
 		"see process.arrive; a lane also wakes callers and publishes in batches",
 	},
@@ -57,7 +61,7 @@ var mirrors = []mirror{
 	},
 }
 
-const maxMirrors = 13
+const maxMirrors = 14
 
 // standIns are the functions of simulators in place of which a driver has other code that calls
 // nothing in common with them, because one of the two keeps by hand what the other has from a

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// An Outcome is what is known of a call that has ended.
+// An Outcome reports whether a call that has ended ran.
 type Outcome uint8
 
 // The outcomes.
@@ -32,7 +32,7 @@ const (
 	TurnedAway                                       // its home keeps no session with this process
 )
 
-// A Step is what the caller does next.
+// A Step is the next step of a caller.
 type Step uint8
 
 // The steps.
@@ -42,13 +42,13 @@ const (
 	Withdraw              // the call's time is over: take it back, then Withdrawn has the outcome
 )
 
-// A Command is what the caller of a durable entity keeps of a call's attempts: the entity
+// A Command is the record of a call's attempts at the caller of a durable entity. The entity
 // carries a command out once, however often it is sent.
 type Command struct {
 	Unsure bool // an attempt may have run
 }
 
-// Answered decides what the answer to an attempt means. c is the call's command; nil for an
+// Answered interprets the answer to an attempt. c is the call's command; nil for an
 // entity that is not durable.
 func Answered(code wire.Code, c *Command) (Step, Outcome) {
 	switch code {
@@ -101,14 +101,14 @@ func (c *Command) Final(last Outcome, settled bool) Outcome {
 	return last
 }
 
-// A Local is what a caller does whose entity's shard is at its process.
+// A Local is the next step of a caller whose entity's shard is at its process.
 type Local uint8
 
 // The ways to go on.
 const (
 	Run    Local = iota // the turn has begun, on the caller's goroutine
 	Wait                // for the turn
-	Encode              // the shard is leaving, or full of what moves: send the call
+	Encode              // the shard is leaving, or does not let the call wait while it moves: send the call
 	Refuse              // NotExecuted
 )
 

@@ -1,6 +1,6 @@
-// Package calling decides what the caller of an encoded call does when an attempt has ended:
-// whether the call is sent again and after which pause, whether it must be withdrawn, and
-// what the caller is told of it, that it ran, that it did not, or that it may have.
+// Package calling has the decisions of the caller of an encoded call. When an attempt has
+// ended, the call is sent again after a pause, or is withdrawn, or ends with an outcome: it
+// ran, it did not, or it may have.
 //
 // It has no goroutine, clock, I/O or state. Package shard's invoker runs it, and so do the
 // callers of the sharding simulation, whose oracle checks each outcome against the turns

@@ -223,6 +223,16 @@ func (m *Member) Reasons() *Reasons { return m.reasons }
 // Singletons returns the singletons of the process.
 func (m *Member) Singletons() *singlehost.Set { return m.singles }
 
+// Knows reports whether a process is a member. It may be called by any goroutine.
+func (m *Member) Knows(a transport.Address) bool {
+	v := m.View()
+	if v == nil {
+		return false
+	}
+	_, ok := v.Member(a)
+	return ok
+}
+
 // Ask looks for a home of a type's shards, or for a singleton's instance. It does nothing
 // before Begin.
 func (m *Member) Ask(kind string) {

@@ -90,8 +90,6 @@ type Env interface {
 	// Renew begins a new session in place of one that the peer has dropped, and closes that
 	// one. next is nil if the peer is gone, and left is nil if it was done before.
 	Renew(s Session) (next Session, left *Left)
-	// Knows reports whether a process is a member of the cluster.
-	Knows(a transport.Address) bool
 	// Part says goodbye to a process that most likely does not exist any more.
 	Part(a transport.Address)
 	// MarkLeft notes that a process has left in order. Parted reports whether one has left, or

@@ -102,15 +102,7 @@ func (v *dataEnv) Part(transport.Address) {}
 
 // Knows reports whether a process is a member.
 func (v *dataEnv) Knows(a transport.Address) bool {
-	if !v.host {
-		return false
-	}
-	view := v.control.View()
-	if view == nil {
-		return false
-	}
-	_, ok := view.Member(a)
-	return ok
+	return v.host && v.control.Knows(a)
 }
 
 // MarkLeft notes that a process has left in order, and may still say goodbye.

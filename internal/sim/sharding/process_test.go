@@ -238,7 +238,7 @@ func (p *process) arrive(payload []byte) {
 			skip--
 			continue
 		}
-		if l.Peer().Client && !p.data.MayClientSend(l.Peer(), &e) {
+		if l.Peer().Client && !wire.MayClientSend(l.Peer(), &e, (*dataEnv)(p)) {
 			p.forbid(l, &e)
 			l.Handled.Store(seq)
 			continue
@@ -256,11 +256,11 @@ func (p *process) arrive(payload []byte) {
 	p.received(l, &h, len(payload))
 }
 
-// forbid refuses what a client sends. Only a Flush for a home that was removed meanwhile may
-// be among that.
+// forbid refuses what a client sends. Only a Flush for a home that is no member any more, or
+// that this process does not know yet, may be among that.
 func (p *process) forbid(l *link, e *wire.Envelope) {
-	if e.Type != wire.TypeFlush || !p.gone[e.Node.Address] {
-		p.w.fail("%s: %s", p.name, dataplane.MissingRight(l.Peer(), e))
+	if e.Type != wire.TypeFlush || (*dataEnv)(p).Knows(e.Node.Address) {
+		p.w.fail("%s: %s", p.name, wire.MissingRight(l.Peer(), e))
 	}
 	p.w.log("%s: a Flush of %s for %s is refused", p.name, l.Peer().Name, e.Node.Name)
 }

@@ -34,7 +34,7 @@ type actor struct {
 	singles   *singlehost.Set
 	instance  *singlehost.Instance
 	shard     shardhost.Shard
-	waiting   []func()      // what came while the process stood still
+	waiting   []func()      // inputs that arrived while the process stood still
 	wakeAt    time.Duration // of the next tick of the control plane; 0: none is planned
 	storeless bool          // the store of leases cannot be reached
 	exiting   bool          // no shard is taken any more
@@ -124,7 +124,7 @@ func (a *actor) do(what func()) {
 	}
 }
 
-// thaw goes on with what was kept.
+// thaw goes on with the inputs that were kept.
 func (a *actor) thaw() {
 	if a.over() {
 		return
@@ -227,7 +227,7 @@ var _ control.Machine = (*machine)(nil)
 // View is the latest view that the control plane was given.
 func (m *machine) View() *membership.View { return m.view }
 
-// Step brings what the control plane decides to the membership, and the news back.
+// Step brings decisions of the control plane to the membership, and the news back.
 func (m *machine) Step(_ time.Time, in membership.Input) membership.Output {
 	switch in.(type) {
 	case membership.Leave, membership.ExitReady:

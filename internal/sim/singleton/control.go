@@ -145,10 +145,10 @@ func (l *controlLink) post(to *actor, payload []byte) {
 	})
 }
 
-// State is that of a connection that always holds: what is lost is lost on its way.
+// State is that of a connection that always holds: messages get lost on their way.
 func (l *controlLink) State(transport.Channel) transport.State {
 	return transport.State{Connected: true}
 }
 
-// MaxPayload is what the broker takes.
+// MaxPayload is the broker's limit.
 func (l *controlLink) MaxPayload() int { return 1 << 20 }

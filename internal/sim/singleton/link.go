@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A link is the ordered way to another process: what is added arrives, late if the brokers do
+// A link is the ordered way to another process: an envelope arrives, late if the brokers do
 // not connect the two, unless one of them ends or parts with the other. The session that
 // ships runs in package sharding's simulation.
 type link struct {
@@ -63,7 +63,7 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 	return nil
 }
 
-// Flush does nothing: what was added is on its way.
+// Flush does nothing: envelopes are on their way already.
 func (l *link) Flush() {}
 
 // next has the first envelope arrive after d, or later.

@@ -158,7 +158,7 @@ func (r *run) settle(well func() bool) bool {
 }
 
 // handOver has the home leave when all is well: its state is not lost, unless the instance
-// dies of what began before. It reports whether all is well again.
+// dies of an earlier failure. It reports whether all is well again.
 func (r *run) handOver() bool {
 	if len(r.world.Running()) < 2 {
 		r.start()

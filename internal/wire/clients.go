@@ -1,29 +1,34 @@
-package dataplane
+package wire
 
 import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
+
+// Members are the members of the cluster, as a process knows them.
+type Members interface {
+	// Knows reports whether a process is a member.
+	Knows(a transport.Address) bool
+}
 
 // MayClientSend reports whether a process that is no member may send the envelope: calls and
 // tells of its own, which no member has forwarded and no turn has made, and what belongs to
 // them. Answers, and the steps of a shard's move, are for members.
-func (p *Plane) MayClientSend(from transport.Peer, e *wire.Envelope) bool {
+func MayClientSend(from transport.Peer, e *Envelope, of Members) bool {
 	if identity.Of(from.Incarnation) != identity.Client {
 		return false // operators have no part in the data plane
 	}
 	switch e.Type {
-	case 0, wire.TypeCancel:
+	case 0, TypeCancel:
 		return true
-	case wire.TypeCall, wire.TypeTell:
+	case TypeCall, TypeTell:
 		return e.Node.IsZero() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
-	case wire.TypeFlush:
+	case TypeFlush:
 		// It is passed on to the member that it names, with which this one may begin a session.
-		return e.Node.IsZero() || isMember(e.Node) && p.env.Knows(e.Node.Address)
-	case wire.TypeBarrier:
+		return e.Node.IsZero() || isMember(e.Node) && of.Knows(e.Node.Address)
+	case TypeBarrier:
 		return isMember(e.Via) // which may have left
 	}
 	return false
@@ -31,14 +36,14 @@ func (p *Plane) MayClientSend(from transport.Peer, e *wire.Envelope) bool {
 
 // mayClientSay reports whether a client may send calls that say this about themselves.
 func mayClientSay(info []byte) bool {
-	i, err := wire.ParseInfo(info)
+	i, err := ParseInfo(info)
 	return err == nil && i.Gateway == "" && !i.Told
 }
 
 // MissingRight says why a client may not send a call.
-func MissingRight(from transport.Peer, e *wire.Envelope) string {
+func MissingRight(from transport.Peer, e *Envelope) string {
 	what := "in the name of another process"
-	switch i, err := wire.ParseInfo(e.Info); {
+	switch i, err := ParseInfo(e.Info); {
 	case err != nil:
 		return err.Error()
 	case len(e.Chain) > 0:
