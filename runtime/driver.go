@@ -410,6 +410,13 @@ func (drv *driver) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	}
 }
 
+// addSeldomOf counts an event that a process of that name has caused. It reports whether to log it,
+// and how often the name has caused such events.
+func (drv *driver) addSeldomOf(what reason, name string) (n uint64, tell bool) {
+	drv.counters.add(what)
+	return drv.thinned.tell(what, name)
+}
+
 // laneOf is the lane of a shard: chosen by the top bits of the hash, so that a
 // split keeps a shard's lane.
 func laneOf(shard uint32, lanes int) int {

@@ -43,10 +43,3 @@ func (t *thinned) tell(what reason, name string) (n uint64, tell bool) {
 	t.counts[key] = n
 	return n, n&(n-1) == 0
 }
-
-// addSeldomOf counts an event that a process of that name has caused. It reports whether to log it,
-// and how often the name has caused such events.
-func (drv *driver) addSeldomOf(what reason, name string) (n uint64, tell bool) {
-	drv.counters.add(what)
-	return drv.thinned.tell(what, name)
-}

@@ -190,10 +190,13 @@ func (s *Set) removeLocked(a transport.Address) {
 
 // Known returns the session with a peer if there is one, and nil otherwise.
 func (s *Set) Known(a transport.Address, lane int) *Session {
-	if p := s.find(a); p != nil {
-		return p.sessions[lane]
+	s.mu.RLock()
+	p := s.peers[a]
+	s.mu.RUnlock()
+	if p == nil {
+		return nil
 	}
-	return nil
+	return p.sessions[lane]
 }
 
 // Addresses returns all processes with which this one has sessions.

@@ -298,12 +298,12 @@ const (
 // pull returns the next message, if one is there.
 func (c *channel) pull() (*nats.Msg, bool) {
 	if c.fair.n > 0 {
-		return c.gather(nil), true
+		return gather(nil, c), true
 	}
 	select {
 	case m := <-c.messages:
 		if len(c.messages) > 0 {
-			m = c.gather(m)
+			m = gather(m, c)
 		}
 		return m, m != nil
 	default:

@@ -100,7 +100,7 @@ func (q *fairQueue) take() *nats.Msg {
 
 // nameOf returns the class and name of the client or operator that has sent a message, as one word
 // of its subject; "" for members and the broker.
-func (c *channel) nameOf(m *nats.Msg) string {
+func nameOf(m *nats.Msg, c *channel) string {
 	i := len(c.subjects.prefix)
 	if m.Sub == nil || len(m.Subject) < i+2 || m.Subject[i+1] != '.' {
 		return ""
@@ -119,14 +119,14 @@ const maxGathered = 2 * queueLength
 
 // gather puts a message, and all that have arrived behind it, into their lines, and returns the one
 // whose turn it is; nil: there is none.
-func (c *channel) gather(m *nats.Msg) *nats.Msg {
+func gather(m *nats.Msg, c *channel) *nats.Msg {
 	if m != nil {
-		c.line(m)
+		lineUp(m, c)
 	}
 	for c.fair.n < maxGathered {
 		select {
 		case m = <-c.messages:
-			c.line(m)
+			lineUp(m, c)
 			continue
 		default:
 		}
@@ -138,9 +138,9 @@ func (c *channel) gather(m *nats.Msg) *nats.Msg {
 	return c.fair.take()
 }
 
-// line puts a message into its line.
-func (c *channel) line(m *nats.Msg) {
-	name := c.nameOf(m)
+// lineUp puts a message into its line.
+func lineUp(m *nats.Msg, c *channel) {
+	name := nameOf(m, c)
 	if c.fair.add(name, m) {
 		return
 	}

@@ -47,7 +47,7 @@ func FuzzSubject(f *testing.F) {
 		if status != "" {
 			m.Header = nats.Header{statusHeader: {status}}
 		}
-		if name := c.nameOf(m); name != "" && !strings.HasPrefix(subject, c.subjects.prefix+name+".") {
+		if name := nameOf(m, c); name != "" && !strings.HasPrefix(subject, c.subjects.prefix+name+".") {
 			t.Fatalf("the name of %q is %q", subject, name)
 		}
 		if msg, ok := c.parse(m); ok && msg.Kind != transport.Unreachable && !msg.From.IsZero() {

@@ -15,12 +15,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
+// A framer makes the messages of an Attacker that know how members number and place things.
+type framer struct{ liar }
+
 // seldom reports whether the i-th message is one of those that are large, which are few, or the
 // flood would be one of bytes.
-func (a liar) seldom(i uint64) bool { return i/a.kinds%200 == 0 }
+func (a framer) seldom(i uint64) bool { return i/a.kinds%200 == 0 }
 
 // replay sends a message again that was sent before.
-func (a liar) replay(uint64) error {
+func (a framer) replay(uint64) error {
 	if len(a.heard) == 0 {
 		return nil
 	}
@@ -29,13 +32,13 @@ func (a liar) replay(uint64) error {
 }
 
 // frame sends a frame with that header, whose sender is right, and body.
-func (a liar) frame(self transport.Peer, m transport.Address, h wire.FrameHeader, body []byte) error {
+func (a framer) frame(self transport.Peer, m transport.Address, h wire.FrameHeader, body []byte) error {
 	h.From = self
 	return a.publish(a.to(self, m, "0"), append(wire.AppendFrameHeader(nil, &h), body...))
 }
 
 // otherVersion is a frame of a later format, or of a sender whose name is long.
-func (a liar) otherVersion(i uint64) error {
+func (a framer) otherVersion(i uint64) error {
 	self, m, size := a.Self(i%invented), a.anyMember(), 200
 	if a.seldom(i) {
 		size = 900_000
@@ -47,7 +50,7 @@ func (a liar) otherVersion(i uint64) error {
 }
 
 // goodbye ends a session of an invented process, or another's in whose name it is.
-func (a liar) goodbye(i uint64) error {
+func (a framer) goodbye(i uint64) error {
 	self, m := a.Self(1<<34+i%invented), a.anyMember()
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Hello: 1, Flags: wire.FlagBye, Session: a.random.Uint64N(9)}
 	switch i / a.kinds % 3 {
@@ -60,7 +63,7 @@ func (a liar) goodbye(i uint64) error {
 }
 
 // extremes is a frame whose numbers are at the ends of their ranges.
-func (a liar) extremes(i uint64) error {
+func (a framer) extremes(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
 	one := func(right uint64) uint64 {
 		all := [...]uint64{right, right, right, 0, 1, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
@@ -74,7 +77,7 @@ func (a liar) extremes(i uint64) error {
 }
 
 // chained is a call of a turn of an entity, with many turns before it or one with a long id.
-func (a liar) chained(i uint64) error {
+func (a framer) chained(i uint64) error {
 	e, deep := a.ask(i, "Add", []byte{8, 1}), 1+a.random.IntN(50)
 	if a.seldom(i) {
 		deep = 20_000
@@ -89,7 +92,7 @@ func (a liar) chained(i uint64) error {
 }
 
 // ask is a call of a method, under the epoch of its shard if that is known.
-func (a liar) ask(i uint64, method string, args []byte) *wire.Envelope {
+func (a framer) ask(i uint64, method string, args []byte) *wire.Envelope {
 	id := fmt.Sprint("evil-", i%100)
 	e := &wire.Envelope{
 		Type: wire.TypeCall, ID: i, Kind: []byte("Account"), Shard: placement.ShardOf(region.Hash(id), placement.DefaultShards),
@@ -102,14 +105,14 @@ func (a liar) ask(i uint64, method string, args []byte) *wire.Envelope {
 }
 
 // future is a call under an epoch that has not begun.
-func (a liar) future(i uint64) error {
+func (a framer) future(i uint64) error {
 	e := a.ask(i, "Add", []byte{8, 1})
 	e.Epoch = [...]uint64{e.Epoch + 1, e.Epoch + 1<<32, math.MaxInt64, math.MaxUint64}[a.random.IntN(4)]
 	return a.SendFrame(i, a.anyMember(), e)
 }
 
 // empties is a frame of as many empty envelopes as fit.
-func (a liar) empties(i uint64) error {
+func (a framer) empties(i uint64) error {
 	self, m, n := a.Self(i%invented), a.anyMember(), 1000
 	if a.seldom(i) {
 		n = 900_000
@@ -121,7 +124,7 @@ func (a liar) empties(i uint64) error {
 }
 
 // unacknowledged is a call that runs and whose answer of 4 kB is never acknowledged.
-func (a liar) unacknowledged(i uint64) error {
+func (a framer) unacknowledged(i uint64) error {
 	e := a.ask(i, "Echo", append([]byte{10, 0x80, 0x20}, make([]byte, 4096)...))
 	m := a.anyMember()
 	if at, ok := a.homeOf(e.Shard); ok {
@@ -131,7 +134,7 @@ func (a liar) unacknowledged(i uint64) error {
 }
 
 // table is a forged table, a status of one, or a part of one.
-func (a liar) table() []byte {
+func (a framer) table() []byte {
 	term := placement.Term{Number: 1 << 30, Incarnation: a.members[0].Incarnation}
 	if a.random.IntN(2) == 0 {
 		return must(coordinator.Encode(coordinator.TableStatus{Version: placement.Version{Term: term, Seq: 1 << 30}}))
@@ -140,7 +143,7 @@ func (a liar) table() []byte {
 }
 
 // request is one to the gateway: a call, one that takes long, or one with deep JSON.
-func (a liar) request(i uint64) error {
+func (a framer) request(i uint64) error {
 	if a.gateway == nil {
 		return nil
 	}

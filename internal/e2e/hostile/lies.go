@@ -63,11 +63,11 @@ func (a liar) all() []lie {
 		}),
 		control(asSelf, hellos, func(i uint64) []byte { return hello(fmt.Sprint("L", i)) }),
 		control(asSelf, singleton, func(uint64) []byte { return a.junk(200) }),
-		control(asSelf, orders, func(uint64) []byte { return a.table() }), control(asMember, orders, func(uint64) []byte { return a.table() }),
+		control(asSelf, orders, func(uint64) []byte { return framer{a}.table() }), control(asMember, orders, func(uint64) []byte { return framer{a}.table() }),
 		control(asSelf, orders, func(uint64) []byte { return must(coordinator.Encode(coordinator.TableRequest{})) }),
 		control(asSelf, gossip, func(uint64) []byte { return must(message.Encode(message.Join{})) }),
 		control(asMember, hellos, func(uint64) []byte { return must(proto.Marshal(&wire.Gateway{Bye: &wire.GatewayBye{}})) }),
-		a.replay, a.otherVersion, a.goodbye, a.extremes, a.chained, a.future, a.empties, a.unacknowledged, a.request,
+		framer{a}.replay, framer{a}.otherVersion, framer{a}.goodbye, framer{a}.extremes, framer{a}.chained, framer{a}.future, framer{a}.empties, framer{a}.unacknowledged, framer{a}.request,
 	}
 }
 

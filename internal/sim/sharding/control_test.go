@@ -191,7 +191,8 @@ func (v *memberEnv) LogSeldom(l control.Level, text, _ string, args ...any) {
 	v.world.Log(l, text, args...)
 }
 
-func (v *memberEnv) Count(e control.Event) (uint64, bool)                 { return v.world.Count(e) }
+func (v *memberEnv) Count(e control.Event) (uint64, bool) { return v.world.Count(e) }
+
 func (v *memberEnv) CountOf(e control.Event, _ string) (uint64, bool)     { return v.world.Count(e) }
 func (v *memberEnv) Publish(*membership.View, []membership.Event)         {}
 func (v *memberEnv) Remember(transport.Address, []byte) error             { return nil }
