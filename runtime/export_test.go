@@ -16,6 +16,10 @@ import (
 // silent for d. It is called before types are hosted.
 func (n *Node) ForgetCommands(d time.Duration) { n.driver.limits.Silent = d }
 
+// GiveTellsUp has tells of durable entities become dead letters after d. It is called before types
+// are hosted.
+func (n *Node) GiveTellsUp(d time.Duration) { n.driver.limits.DeadAfter = d }
+
 // Expire has entities of a durable type expire after ttl. It is called before the node starts.
 func (n *Node) Expire(kind string, ttl time.Duration) {
 	(*n.driver.kinds.Load())[kind].host.desc.TTL = ttl
