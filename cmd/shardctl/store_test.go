@@ -219,7 +219,7 @@ func TestStoreRepair(t *testing.T) {
 	corrupt(t, openStore(t, url), "vault-4")
 	ctl("store verify", exitFailed, `record of entity "vault-3": corrupt`, "2 heads, appends or records cannot be decoded")
 	ctl("store list", exitOK, " 40 ", "") // two of them are not vaults of the test
-	ctl("store show Vault vault-3", exitFailed, "", "shardctl store repair replaces or drops it")
+	ctl("store show Vault vault-3", exitFailed, ", unreadable, ", "shardctl store repair replaces or drops it")
 	ctl("store export Vault -o "+file+".new", exitFailed, "", "the export lacks them")
 
 	client, stop = hostVaults(t, url)

@@ -235,6 +235,7 @@ type sought struct {
 	shard   store.Shard // of no type: it is nowhere
 	kept    durable.Kept
 	problem error // why its record cannot be decoded
+	bytes   []byte
 }
 
 // find looks for one entity in all shards.
@@ -242,7 +243,7 @@ func find(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeO
 	err = each(ctx, s, o.kind, t, func(shard store.Shard, snap durable.Snapshot) error {
 		for _, p := range snap.Problems {
 			if p.Entity == o.id && o.id != "" {
-				found = sought{shard: shard, problem: p.Err}
+				found = sought{shard: shard, problem: p.Err, bytes: p.Bytes}
 			}
 		}
 		for _, k := range snap.Entities {
@@ -270,7 +271,8 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	case found.shard.Type == "":
 		return fmt.Errorf("%s/%s is not in the store", o.kind, o.id)
 	case found.problem != nil:
-		return fmt.Errorf("%s/%s in shard %v: %w (shardctl store repair replaces or drops it)", o.kind, o.id, found.shard, found.problem)
+		_, err := fmt.Fprintf(w, "%s/%s in shard %d, unreadable, %d bytes: %x\n", o.kind, o.id, found.shard.Number, len(found.bytes), found.bytes)
+		return errors.Join(err, fmt.Errorf("%s/%s in shard %v: %w (shardctl store repair replaces or drops it)", o.kind, o.id, found.shard, found.problem))
 	case o.json:
 		return printJSON(w, lineOf(o.kind, found.shard.Number, found.kept))
 	}

@@ -35,6 +35,7 @@ type Problem struct {
 	Place  string // such as `record of entity "a"`
 	Entity string // "": it is no entity's record
 	Err    error
+	Bytes  []byte // of an entity's record
 }
 
 // Snap decodes a shard: its head, the log from the head's since, and its records. The
@@ -57,13 +58,13 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		v, err := readRecord(id, r)
 		if err != nil {
 			if tail[id] == nil { // a commit in the log replaces the record
-				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err})
+				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value})
 			}
 			continue
 		}
 		if e := tail[id]; e != nil && len(e.loose) > 0 {
 			if err := e.base(v); err != nil {
-				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err})
+				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value})
 				continue
 			}
 		}

@@ -35,7 +35,7 @@ func TestBadStoreDiskFull(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.wantRefusal("full")
+	c.wantRefusal("full", "make room")
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}

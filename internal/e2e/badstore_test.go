@@ -222,6 +222,8 @@ func TestBadStore(t *testing.T) {
 		{"stream deleted", badStoreDeleted},
 		{"slower than the deadline", badStoreSlow},
 		{"entity larger than the payload limit", badStorePayload},
+		{"corrupt append", badStoreAppend},
+		{"record of a newer format", badStoreNewer},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -274,7 +274,7 @@ func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 }
 
 func (c *conn) unanswered(lost error) error {
-	return fmt.Errorf("%w: no answer from JetStream within %v (is nats-server overloaded, or its disk full? see its log)", lost, c.timeout)
+	return fmt.Errorf("%w: no answer from JetStream within %v (see the log of nats-server: it is overloaded, or its disk is full: make room and restart it)", lost, c.timeout)
 }
 
 // ask sends a request and waits for its answer, of one message or of many. A 503, for

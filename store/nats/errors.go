@@ -82,7 +82,7 @@ func (e *apiError) cause(stream string) error {
 		}
 	}
 	// Otherwise it may have been stored before it failed.
-	return mended(store.ErrUncertain, e, "see the log of nats-server: is the disk full?")
+	return mended(store.ErrUncertain, e, "see the log of nats-server; if the disk is full, make room and restart it")
 }
 
 // unapplied is cause for requests that change nothing.
