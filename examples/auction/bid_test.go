@@ -89,8 +89,14 @@ func TestBidSurvivesAKill(t *testing.T) {
 }
 
 // TestMoneyInAStorm has users bid against each other for half a minute of random faults, and
-// then compares what is reserved with the highest bids. SHARDTEST_SEED replays a failure.
+// then compares what is reserved with the highest bids, with several seeds of the faults.
 func TestMoneyInAStorm(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { testMoneyInAStorm(t, seed) })
+	}
+}
+
+func testMoneyInAStorm(t *testing.T, seed uint64) {
 	users, articles := []string{"ann", "bob", "cleo"}, []string{"vase", "lamp"}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		auctions, people := auction.NewAuctionClient(c.Client()), auction.NewUserClient(c.Client())
@@ -128,5 +134,5 @@ func TestMoneyInAStorm(t *testing.T) {
 			}
 			return true
 		})
-	}, shardtest.Host(auction.Host), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(3))
+	}, shardtest.Host(auction.Host), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(seed))
 }
