@@ -55,7 +55,7 @@ func show(t *testing.T, members int, options dashboard.Options, host func(*shard
 	for i := range members {
 		n := shard.New(shard.Config{
 			Cluster: "shop", Name: fmt.Sprint("n", i+1), Transport: s.broker.Transport(), Logger: quiet,
-			Membership: shard.MembershipOptions{GoneAfter: 8 * time.Second}, // time to look at the evidence
+			Membership: shard.MembershipOptions{GoneAfter: 10 * time.Second, AgreedAfter: 10 * time.Second}, // time to look at the evidence
 		})
 		require.NoError(t, host(n))
 		t.Cleanup(func() { _ = n.Close() })
