@@ -176,6 +176,7 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	mine, ok := msg.State.Member(s.Config.Self)
 	if !ok {
 		s.Refuse(core.RefusedStale)
+		s.introduce(in.From, msg.Target)
 		return
 	}
 	// A member that was Up and is unknown was removed so long ago that its tombstone is
@@ -202,6 +203,16 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 		s.Broadcaster.progress.owed = true // it is told soon, and perhaps on the way already
 	default:
 		s.Send(in.From, message.Gossip{Target: message.TargetOf(in.From), State: s.Gossip})
+	}
+}
+
+// introduce sends this node's state to a member that does not know this node, if the node has not
+// been Up. The member that admitted it may have died before it told anybody, and then nobody
+// else has a reason to ask for this state: theirs has changed more often. It answers only what was
+// sent to this node alone.
+func (s *Spreader) introduce(to transport.Address, target uint32) {
+	if target != 0 && s.Self().UpNumber == 0 {
+		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})
 	}
 }
 
