@@ -165,7 +165,7 @@ var awayAllowed = map[string]int{
 // only ever lowered, but for a feature of its own: package shard had 298 before it had the caller's
 // identity, headers and interceptors, and health, and 332 before it was measured and had direct lanes.
 var maxExported = map[string]int{
-	"runtime":            340,
+	"runtime":            342,
 	"runtime/codegen":    233,
 	"runtime/membership": 87,
 	"runtime/placement":  72,

@@ -375,7 +375,7 @@ func recycle(b []byte) {
 // acknowledge would otherwise make this process keep as many answers as it likes to ask for. Nil
 // is no bound. It is safe for concurrent use.
 //
-// What happens beyond the bound is decided in three steps, so that a client that is merely slow
+// The handling beyond the bound is decided in three steps, so that a client that is merely slow
 // hears of it:
 //   - Full: its calls are refused before their turns.
 //   - Crowded: the results of turns under way are dropped, and frames with new envelopes are not

@@ -372,7 +372,7 @@ func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok b
 	return skip, true
 }
 
-// Stalled returns for how long the peer has acknowledged nothing of what was sent to it; 0 if it
+// Stalled returns for how long the peer has acknowledged none of the frames that were sent to it; 0 if it
 // owes no acknowledgement, and while the broker cannot be reached.
 func (p *Session) Stalled(now time.Time) time.Duration {
 	if p.owedAt.IsZero() {

@@ -19,7 +19,7 @@ const (
 	// silentFor is after how long without a message a client is sent one, so that the broker
 	// says whether it still listens. It has clientPatience from the first such report on.
 	silentFor = time.Minute
-	// stalledFor is for how long a client may acknowledge nothing of what is sent to it, although
+	// stalledFor is for how long a client may acknowledge none of the frames that are sent to it, although
 	// it listens.
 	stalledFor = time.Minute
 )

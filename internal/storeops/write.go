@@ -176,3 +176,60 @@ func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard,
 	_, err = s.Shards().Put(ctx, shard, fence, []store.Change{{ID: durable.EntityKey(id)}})
 	return err
 }
+
+// ReplaceShard puts an image in the place of all that a shard has, also if that cannot be decoded. An append
+// ends the log before it, so that nothing of it counts any more. One that fails leaves a shard
+// that does not open: repeat it.
+func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
+	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
+	head, err := s.Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	epoch, err := durablehost.StoreEpoch(w.placed(), 0)
+	if err != nil {
+		return err
+	}
+	if now, _, err := durable.HeadBy(head); err == nil && now >= epoch {
+		return fmt.Errorf("shard %v has epoch %d, and %d was to follow it (try again)", shard, now, epoch)
+	}
+	if image.Head == nil {
+		image.Head = durable.FreshHead(writerName, w.incarnation, epoch, nil)
+	}
+	fence := head.Revision
+	set := func(since store.Position, whole bool) error {
+		next, err := durable.RestoredHead(image.Head, writerName, w.incarnation, epoch, whole)
+		if err != nil {
+			return err
+		}
+		next.Revision, next.Since = fence, since
+		fence, err = s.SetHead(ctx, shard, next)
+		return err
+	}
+	if err := set(head.Since, false); err != nil {
+		return err
+	}
+	claimed, err := s.Append(ctx, shard, store.Any, durable.ClaimAppend(writerName, w.incarnation, epoch))
+	if err != nil {
+		return err
+	}
+	var gone []store.Change
+	for after := store.None; ; {
+		page, err := s.List(ctx, shard, after)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			gone = append(gone, store.Change{ID: r.Key})
+			after = r.Revision
+		}
+	}
+	err = errors.Join(putAll(ctx, s, shard, fence, gone), putAll(ctx, s, shard, fence, image.Records))
+	if err != nil {
+		return err
+	}
+	return set(claimed, true)
+}

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Unacknowledging is a transport of clients that acknowledge nothing of what members send to them,
+// Unacknowledging is a transport of clients that acknowledge none of the frames that members send to them,
 // and are ordinary clients otherwise.
 func Unacknowledging(t transport.Transport) transport.Transport { return unacknowledging{t} }
 
