@@ -54,15 +54,25 @@ func (v *Voters) Newcomers() []transport.Address {
 
 // Split is one side of a partition for a strategy to judge. Newcomers have no vote on this
 // side, because the other may not know them, and have one on the other, which may know that
-// the view with them has converged. So two sides never both win (ADR 0053).
+// the view with them has converged. Likewise members that are Exiting, whom the other side may still
+// know as Leaving. So two sides never both win (ADR 0053).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
-	for _, node := range v.Newcomers() {
+	for _, node := range append(v.Newcomers(), v.exiting()...) {
 		if !gossip.HasAddress(side, node) {
 			voters = gossip.WithAddress(voters, node)
 		}
 	}
 	return splitbrain.Split{Electorate: v.Electorate(voters), Side: side}
+}
+
+// exiting are the voters of the last converged view that are Exiting in the present one.
+func (v *Voters) exiting() []transport.Address {
+	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
+		r, ok := v.Gossip.Member(node)
+		return !ok || r.Status != gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
+			v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+	})
 }
 
 // settled are the Up and Leaving members of the last converged view. A node that knows none

@@ -114,3 +114,48 @@ func TestOneSideWins(t *testing.T) {
 	}
 	require.Positive(t, won)
 }
+
+// TestOneSideWinsWhileOneExits: the leader has a member of a converged view Exiting, and the network
+// is cut before all others know. Two sides of it never both hold the majority, whichever side the
+// member is on, and whoever is the oldest.
+func TestOneSideWinsWhileOneExits(t *testing.T) {
+	won := 0
+	for seed := range uint64(20_000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		n := 2 + r.IntN(6)
+		exits := r.IntN(n)
+		var nodes []transport.Address
+		for i := range n {
+			nodes = append(nodes, transport.Address{Name: fmt.Sprintf("n%02d", i), Incarnation: 1})
+		}
+		on, knows := make([]int, n), make([]bool, n)
+		var sides [2][]transport.Address
+		for i, node := range nodes {
+			on[i], knows[i] = r.IntN(2), r.IntN(2) == 0
+			sides[on[i]] = append(sides[on[i]], node)
+		}
+		var wins [2]bool
+		for i, side := range on {
+			if i == exits {
+				continue // it decides nothing any more, or has not heard of it and is about to
+			}
+			var members []gossip.Member
+			for _, node := range nodes {
+				members = append(members, gossip.Member{Address: node})
+			}
+			g := gossip.Preformed(members)
+			g.Members[exits].Status = gossip.Leaving
+			if knows[i] {
+				g.Members[exits].Status = gossip.Exiting
+			}
+			v := &Voters{Node: core.NewNode(core.Config{Self: nodes[i]}), Converged: nodes}
+			v.Gossip = g
+			if s := v.Split(sides[side]); len(s.Voters) > 0 && s.Majority() {
+				wins[side] = true
+				won++
+			}
+		}
+		require.False(t, wins[0] && wins[1], "seed %d: sides %v, %v exits, known to %v", seed, on, nodes[exits], knows)
+	}
+	require.Positive(t, won)
+}

@@ -48,6 +48,8 @@ func TestFoundSeeds(t *testing.T) {
 		{6769, "nobody knew a weakly-up member when the side that had admitted it was gone"},
 		{3009, "fenced on a proof of death from before the member came back"},
 		{3004377, "the silence that one observer reported counted as time without a subscription, which another reported"},
+		{7002127, "a joiner whose member died at once was never asked for its state, because the others' had changed more often"},
+		{7005129, "one side did not count a member that it alone knew to be Exiting, and the other did"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v\n%s", c.seed, c.was, r.Err, Replay(c.seed))
