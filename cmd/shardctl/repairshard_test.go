@@ -51,13 +51,17 @@ var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.
 	},
 }
 
-// TestStoreRepairShard: a shard whose log, head or table is damaged is refused with the remedy, and
+// TestStoreRepairShard: a shard whose log, head, table or journal is damaged is refused with the remedy, and
 // the others serve; after shardctl store repair -shard, from an export or of what is left, it serves.
 func TestStoreRepairShard(t *testing.T) {
 	for name, damage := range damages {
 		for _, how := range []string{"-from", "-drop"} {
 			t.Run(name+how, func(t *testing.T) { testRepairShard(t, damage, how) })
 		}
+	}
+	for _, how := range []string{"-from", "-drop"} {
+		t.Run("journal"+how, func(t *testing.T) { testRepairJournal(t, how, false) })
+		t.Run("journal in records"+how, func(t *testing.T) { testRepairJournal(t, how, true) })
 	}
 }
 
@@ -117,5 +121,76 @@ func testRepairShard(t *testing.T, damage func(context.Context, *natsstore.Store
 	defer stop()
 	if got, err := client.Ref("vault-7").Get(t.Context()); err != nil || got != 10 {
 		t.Errorf("after another start: %d, %v, want 10", got, err)
+	}
+}
+
+// testRepairJournal has a shard whose journal's index is damaged. From an export the journal comes back, and
+// a follower goes on. What is left has the events that are still in the log, and lacks those that are in
+// records alone; balances are kept.
+func testRepairJournal(t *testing.T, how string, inRecords bool) {
+	url := runJetStream(t, t.TempDir()).URL()
+	ctl := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
+	}
+	_, accounts, stop := hostBoth(t, url)
+	for i := range 7 { // a snapshot comes after 5 events
+		if _, err := accounts.Ref("a").Enter(t.Context(), int64(i+1), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := map[string]int64{}
+	at := followEntries(t, accounts, "", 3, before)
+	stop()
+	file := filepath.Join(t.TempDir(), "all.json")
+	ctl("store export Account -o "+file, exitOK, "", "")
+	s := openStore(t, url)
+	kind, err := storeops.TypeOf(t.Context(), s, "Account")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Account", id: "a"})
+	if err != nil || found.shard.Type == "" {
+		t.Fatalf("a: %v, %v", found, err)
+	}
+	number := fmt.Sprint(found.shard.Number)
+	if inRecords { // an image has nothing in the log
+		ctl("store repair Account -from "+file+" -shard "+number, exitOK, "replaced", "")
+	}
+	head, err := s.Shards().Head(t.Context(), found.shard)
+	if err == nil {
+		_, err = s.Shards().Put(t.Context(), found.shard, head.Revision, []store.Change{{ID: "j", Value: []byte("garbage")}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprint("Account/", found.shard.Number)
+	ctl("store verify", exitFailed, "shard "+name+": journal, record j: ", "repair")
+	_, accounts, stop = hostBoth(t, url)
+	if _, err := accounts.Ref("a").Enter(t.Context(), 1, ""); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "shardctl store repair") {
+		t.Errorf("a call to the damaged shard: %v, want the remedy", err)
+	}
+	stop()
+
+	ctl("store repair Account "+how+map[string]string{"-from": " " + file}[how]+" -shard "+number, exitOK, "shard "+name+": replaced", "")
+	ctl("store verify", exitOK, "1 entities can be read", "")
+	_, accounts, stop = hostBoth(t, url)
+	defer stop()
+	if got, err := accounts.Ref("a").Enter(t.Context(), 100, ""); err != nil || got != 28+100 {
+		t.Errorf("after the repair: %d, %v, want 128", got, err)
+	}
+	sums, want := map[string]int64{}, int64(128)
+	switch {
+	case how == "-from":
+		followEntries(t, accounts, at, 5, sums)
+		want -= 1 + 2 + 3 // which were read before
+	case inRecords:
+		followEntries(t, accounts, "", 1, sums)
+		want = 100
+	default:
+		followEntries(t, accounts, "", 8, sums)
+	}
+	if sums["a"] != want {
+		t.Errorf("a follower gets %d, want %d", sums["a"], want)
 	}
 }
