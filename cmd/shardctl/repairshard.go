@@ -13,7 +13,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// repairShard replaces all that a shard has by its image in an export, or by the part that can be decoded.
+// repairShard replaces all that a shard has by its image in an export, or by its readable parts.
 func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, w io.Writer) error {
 	if first, end := storeops.ShardsOf(t); o.shard < first || o.shard >= end {
 		return fmt.Errorf("%s has no shard %d: want %d to %d", o.kind, o.shard, first, end-1)
@@ -39,7 +39,7 @@ func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o 
 	return err
 }
 
-// dropDamage returns the image of the part that can be decoded, and prints the rest.
+// dropDamage returns the image of a shard without its damaged parts, and prints those.
 func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io.Writer) (storeops.Image, error) {
 	image, lacks, err := storeops.Salvage(ctx, s, shard)
 	switch {

@@ -22,6 +22,7 @@ import (
 const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
 
   list                list the types in the store, with their shards, entities and sizes
+  list TYPE           list the largest entities of a type, with their sizes
   verify [TYPE]       read all heads, logs and records, and say what cannot be decoded
   show TYPE ID        print an entity
   export [TYPE [ID]]  write entities as JSON, one a line
@@ -30,8 +31,10 @@ const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
   repair TYPE -shard N
                       replace a whole shard, or drop what cannot be decoded of it
   delete TYPE         delete a type with all its entities, for ever
+  clear CLUSTER       delete a cluster's remembered ids, leases or coordinator's terms
 
-import, repair and delete are refused while a member of the cluster hosts the type.
+import, repair and delete are refused while a member of the cluster hosts the type,
+and clear while any process of the cluster runs.
 shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 `
 
@@ -46,19 +49,29 @@ type storeOptions struct {
 	drop, replace, states bool
 	shard                 int
 	replicas, partitions  int
+	most                  int // entities that list prints
+	remembered            bool
+	leases, terms         bool
 }
 
 // A storeCommand is a command of shardctl store.
 type storeCommand struct {
 	name, about string
-	least, most int // arguments
+	least, most int    // arguments
+	argument    string // the name of the first; empty: TYPE
 	creates     bool
 	flags       func(*flag.FlagSet, *storeOptions)
 	run         func(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error
 }
 
 var storeCommands = []storeCommand{
-	{name: "list", run: storeList, about: "Lists the types in the store. Nodes may run meanwhile."},
+	{
+		name: "list", most: 1, run: storeList,
+		about: "Lists the types in the store, or the largest entities of one type with the bytes of their states and of the events that follow them.\nNodes may run meanwhile.",
+		flags: func(f *flag.FlagSet, o *storeOptions) {
+			f.IntVar(&o.most, "n", 20, "largest `number` of entities of a type to list")
+		},
+	},
 	{
 		name: "verify", most: 1, run: storeVerify,
 		about: "Reads all heads, logs and records, of one type or of all, and prints what cannot be decoded.\nThe exit code is 1 if there is any. Nodes may run meanwhile.",
@@ -94,6 +107,15 @@ var storeCommands = []storeCommand{
 	{
 		name: "delete", least: 1, most: 1, run: storeDelete,
 		about: "Deletes a type with all its entities, permanently.",
+	},
+	{
+		name: "clear", least: 1, most: 1, argument: "CLUSTER", run: storeClear,
+		about: "Deletes what the runtime itself keeps for a cluster: the ids of remembered entities, leases, terms of the coordinator.\nRefused while a process of the cluster runs, and -terms also while the store has a durable type of the cluster.",
+		flags: func(f *flag.FlagSet, o *storeOptions) {
+			f.BoolVar(&o.remembered, "remembered", false, "delete the ids of remembered entities: none is activated again without a call")
+			f.BoolVar(&o.leases, "leases", false, "delete the leases of singletons and of downing; their tokens then begin with 1 again")
+			f.BoolVar(&o.terms, "terms", false, "delete the record of the coordinator's terms, which then begin with 1 again")
+		},
 	},
 }
 
@@ -154,20 +176,24 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stderr, "usage: shardctl store %s [flags]%s\n\n%s\n\n", c.name, []string{"", " TYPE", " TYPE ID"}[c.most], c.about)
+		fmt.Fprintf(stderr, "usage: shardctl store %s [flags]%s\n\n%s\n\n", c.name, []string{"", " " + cmp.Or(c.argument, "TYPE"), " TYPE ID"}[c.most], c.about)
 		f.SetOutput(stderr)
 		f.PrintDefaults()
 	case err != nil:
 	case f.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case given < c.least:
-		err = errors.New([]string{"say which type", "say which entity"}[given])
+		err = errors.New([]string{"say which " + strings.ToLower(cmp.Or(c.argument, "TYPE")), "say which entity"}[given])
 	case c.name == "import" && o.from == "":
 		err = errors.New("say -from which file")
 	case c.name == "repair" && (o.shard != 0) == (given == 2):
 		err = errors.New("say which entity, or which -shard")
 	case c.name == "repair" && o.drop == (o.from != ""):
 		err = errors.New("give one of -from and -drop")
+	case c.name == "list" && o.most < 1:
+		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
+	case c.name == "clear" && !o.remembered && !o.leases && !o.terms:
+		err = errors.New("say what: -remembered, -leases, -terms")
 	case o.timeout <= 0:
 		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	default:
@@ -206,19 +232,24 @@ func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsst
 	return types[i : i+1], nil
 }
 
-// refuseHosted fails if a member of the type's cluster hosts it.
-func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
+// membersOf returns a cluster's members; none if no process of it answers.
+func membersOf(ctx context.Context, o *storeOptions, cluster string) (v admin.View, err error) {
 	c, err := admin.Dial(ctx, admin.Options{
-		Cluster: t.Cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
+		Cluster: cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
 	})
 	if err != nil {
-		return err
+		return v, err
 	}
 	defer func() { _ = c.Close() }() // everything was answered
-	v, err := c.Members(ctx)
-	if errors.Is(err, admin.ErrNoCluster) {
-		return nil
+	if v, err = c.Members(ctx); errors.Is(err, admin.ErrNoCluster) {
+		err = nil
 	}
+	return v, err
+}
+
+// refuseHosted fails if a member of the type's cluster hosts it.
+func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
+	v, err := membersOf(ctx, o, t.Cluster)
 	if err != nil {
 		return fmt.Errorf("type %s: is it hosted? %w (stop these processes)", kind, err)
 	}

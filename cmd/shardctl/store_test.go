@@ -118,7 +118,11 @@ func TestStoreCommandLine(t *testing.T) {
 		{"store export -h", exitOK, "", "Writes entities as JSON"},
 		{"store show", exitUsage, "", "say which type (shardctl store show -h)"},
 		{"store show Vault", exitUsage, "", "say which entity"},
-		{"store list x", exitUsage, "", `unexpected argument "x"`},
+		{"store list x y", exitUsage, "", `unexpected argument "y"`},
+		{"store list x -n 0", exitUsage, "", "-n is 0: want 1 or more"},
+		{"store clear", exitUsage, "", "say which cluster"},
+		{"store clear -h", exitOK, "", "usage: shardctl store clear [flags] CLUSTER"},
+		{"store clear bank", exitUsage, "", "say what: -remembered, -leases, -terms"},
 		{"store import", exitUsage, "", "say -from which file"},
 		{"store repair Vault a", exitUsage, "", "give one of -from and -drop"},
 		{"store repair Vault a -drop -from f", exitUsage, "", "give one of -from and -drop"},
@@ -143,6 +147,9 @@ func TestStoreExportImport(t *testing.T) {
 	}
 	ctl("store list", exitOK, "Vault  bank     64      40 ", "")
 	ctl("store list -json", exitOK, `"entities": 40`, "")
+	ctl("store list Vault", exitOK, "20 of 40 entities, which have ", "")
+	ctl("store list Vault -n 40", exitOK, `"a/b \xff"  `, "")
+	ctl("store list Safe", exitFailed, "", "type Safe is not in the store")
 	ctl("store verify", exitOK, "1 types, 64 shards, 40 entities can be read", "")
 	ctl("store verify Safe", exitFailed, "", "type Safe is not in the store shardgen, which has Vault")
 	ctl("store show Vault vault-3", exitOK, "Vault/vault-3 in shard ", "")

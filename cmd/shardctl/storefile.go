@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -139,50 +138,6 @@ func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost
 		}
 	}
 	return nil
-}
-
-// A storedType is a type as list prints it.
-type storedType struct {
-	Type     string `json:"type"`
-	Cluster  string `json:"cluster"`
-	Shards   uint32 `json:"shards"`
-	Entities int    `json:"entities"`
-	Bytes    uint64 `json:"bytes"` // of the streams, in one copy
-	Replicas int    `json:"replicas"`
-	Problems int    `json:"problems"`
-}
-
-func storeList(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
-	types, err := typesOf(ctx, s, o)
-	if err != nil {
-		return err
-	}
-	all := make([]storedType, 0, len(types))
-	for _, found := range types {
-		t, err := storeops.TypeOf(ctx, s, found.Name)
-		if err != nil {
-			return err
-		}
-		row := storedType{Type: found.Name, Cluster: t.Cluster, Shards: t.Shards, Bytes: found.Bytes, Replicas: found.Replicas}
-		err = each(ctx, s, found.Name, t, func(_ store.Shard, snap durable.Snapshot) error {
-			row.Entities += len(snap.Entities)
-			row.Problems += len(snap.Problems)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		all = append(all, row)
-	}
-	if o.json {
-		return printJSON(w, all)
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TYPE\tCLUSTER\tSHARDS\tENTITIES\tBYTES\tREPLICAS\tUNREADABLE")
-	for _, r := range all {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", r.Type, r.Cluster, r.Shards, r.Entities, r.Bytes, r.Replicas, r.Problems)
-	}
-	return table.Flush()
 }
 
 // A storeProblem is a problem as verify prints it.

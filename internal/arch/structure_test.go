@@ -183,7 +183,7 @@ var maxLater = map[string]int{
 	"store":             86,
 	"store/conformance": 12,
 	"store/memory":      60,
-	"store/nats":        18,
+	"store/nats":        19,
 	"shardtest":         70,
 }
 

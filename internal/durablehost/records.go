@@ -67,10 +67,13 @@ func (t Type) differs(kind string, want Type) error {
 	return nil
 }
 
+// TermsKey is the key of the record of the terms of a cluster's coordinators.
+func TermsKey(cluster string) string { return "terms/" + cluster }
+
 // NextTerm returns the term of a coordinator that takes over: above all before it, over full
 // restarts too, and at least the given one. It tries once.
 func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (uint32, error) {
-	key := "terms/" + cluster
+	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, err
@@ -93,7 +96,7 @@ func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32
 
 // LastTerm returns the highest term that the store's record has; 0: there is none.
 func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error) {
-	found, err := s.Get(ctx, "terms/"+cluster)
+	found, err := s.Get(ctx, TermsKey(cluster))
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
 	} else if err != nil {
@@ -105,7 +108,7 @@ func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error
 
 // RaiseTerm has later terms be above one that was met.
 func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) error {
-	key := "terms/" + cluster
+	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err

@@ -107,6 +107,27 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 	return nil
 }
 
+// DropLeases deletes the leases whose names begin with a prefix that ends with a slash, and returns
+// their number. Tokens of their names begin with 1 again, and a holder has lost its lease. It needs the
+// permissions of [Open] alone. It fails with ErrUnavailable and ErrBadKey.
+func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error) {
+	const op = "drop leases"
+	if err := store.CheckPrefix(prefix); err != nil {
+		return 0, fail(op, prefix, err)
+	}
+	stream := keysStream(s.streams.cfg.Name)
+	var done struct {
+		Purged int `json:"purged"`
+	}
+	err = s.streams.call(ctx, "STREAM.PURGE."+stream, struct {
+		Filter string `json:"filter"`
+	}{leaseSubject(s.streams.cfg.Name, prefix) + ">"}, &done)
+	if err != nil {
+		err = readError(err, stream)
+	}
+	return done.Purged, fail(op, prefix, err)
+}
+
 // Last returns the position of the last append of a shard's log, as the stream's leader has
 // it: Start if the log is empty. Another append may have been added meanwhile.
 func (s *Store) Last(ctx context.Context, shard store.Shard) (store.Position, error) {
