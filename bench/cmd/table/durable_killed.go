@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// durableKilled is durableMany with an end by SIGKILL, of the node and then of the server, behind as many
+// commits to each shard as fit in a tail. The callers are in another process.
+func durableKilled(ctx context.Context, s settings, _ string) error {
+	folder, err := os.MkdirTemp("", "shardgen-table-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	server, err := natsproc.Run("-js", "-sd", folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Kill() }()
+	host, _, err := spawn(server.URL(), "vaults-r1", "vaults", "n1")
+	if err != nil {
+		return err
+	}
+	conn, err := shard.Dial(ctx, config(server.URL(), "vaults", "caller"))
+	if err != nil {
+		return errors.Join(err, host.end())
+	}
+	err = addToAll(ctx, vaultRefs(conn, s.entities))
+	if err == nil {
+		err = fillAll(ctx, vault.NewVaultClient(conn))
+	}
+	err = errors.Join(err, host.cmd.Process.Kill(), conn.Close())
+	_ = host.end() // it says that it was killed
+	if err != nil {
+		return err
+	}
+	tail, appends, err := tails(ctx, server.URL())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("| %d durable entities, the node is killed: in logs, behind checkpoints | %.1f MiB in %d appends | | |\n", s.entities, float64(tail)/(1<<20), appends)
+	if err := errors.Join(server.Kill(), server.Start()); err != nil {
+		return err
+	}
+	begin := time.Now()
+	again, stop, err := vaultNode(ctx, server.URL(), "vaults", "n2", 1)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	client := vault.NewVaultClient(again)
+	if _, err := client.Ref(id(1)).Get(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("| first answer, from the node's start | %.2f s | | ≤ 1 s |\n", time.Since(begin).Seconds())
+	errs := make(chan error, vaultShards)
+	for n := range uint32(vaultShards) {
+		go func() {
+			_, err := client.Ref(inShard(n, 1)[0]).Get(ctx)
+			errs <- err
+		}()
+	}
+	for range vaultShards {
+		err = errors.Join(err, <-errs)
+	}
+	fmt.Printf("| until all shards have answered, from the node's start | %.2f s | | |\n", time.Since(begin).Seconds())
+	return err
+}
+
+// fillAll makes as many commits in each shard as are fewer than begin a checkpoint.
+func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
+	var wg sync.WaitGroup
+	errs := make(chan error, vaultShards)
+	for n := range uint32(vaultShards) {
+		var refs []vault.VaultRef
+		for _, id := range inShard(n, 16) {
+			refs = append(refs, client.Ref(id))
+		}
+		wg.Go(func() { errs <- fill(ctx, refs) })
+	}
+	wg.Wait()
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// tails is what the shards have in their logs and not in records.
+func tails(ctx context.Context, url string) (bytes, appends int, err error) {
+	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "vaults", NoCreate: true})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.Close()
+	for n := range vaultShards {
+		at := store.Shard{Type: "Vault", Number: vaultShards + n}
+		head, err := s.Shards().Head(ctx, at)
+		if err != nil {
+			return 0, 0, err
+		}
+		last, err := s.Last(ctx, at)
+		if err != nil {
+			return 0, 0, err
+		}
+		log, err := s.Shards().Read(ctx, at, head.Since, last)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, a := range log {
+			bytes += len(a.Data)
+		}
+		appends += len(log)
+	}
+	return bytes, appends, nil
+}
