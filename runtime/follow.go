@@ -254,7 +254,7 @@ func (f *following) position() Position {
 	return Position(positionFormat + f.kind + "." + base64.RawURLEncoding.EncodeToString(b))
 }
 
-// take sets the follower to a position.
+// take sets the follower to a position. One that is refused changes nothing.
 func (f *following) take(p Position) error {
 	bad := fmt.Errorf("events of %s: %w: %q", f.kind, ErrPosition, clip(string(p)))
 	text, ok := strings.CutPrefix(string(p), positionFormat+f.kind+".")
@@ -274,11 +274,13 @@ func (f *following) take(p Position) error {
 	if next() != uint64(len(f.Places)) {
 		return bad
 	}
-	for i := range f.Places {
-		f.Places[i] = durable.Place{Chunk: next(), Number: next()}
+	places := make([]durable.Place, len(f.Places))
+	for i := range places {
+		places[i] = durable.Place{Chunk: next(), Number: next()}
 	}
 	if !ok || len(b) > 0 {
 		return bad
 	}
+	f.Places = places
 	return nil
 }

@@ -1,10 +1,12 @@
 package durablehost
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
 )
 
 // FuzzKept reads any bytes as the id of a command, which comes with a call, and as the tells and
@@ -31,6 +33,25 @@ func FuzzKept(f *testing.F) {
 			if err != nil || again.Code != r.Code || again.Text != r.Text || len(again.Payload) != len(r.Payload) || len(r.Payload) > 0 && !reflect.DeepEqual(again, r) {
 				t.Fatalf("got %+v, %v, want %+v", again, err, r)
 			}
+		}
+	})
+}
+
+// FuzzRecords reads any bytes as a named follower's record.
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte(`{"format":1,"places":[{"Chunk":1,"Number":2}]}`))
+	f.Add([]byte(`{"format":2}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := readFollowed(store.Record{Key: "f", Value: b, Revision: 1})
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := readFollowed(store.Record{Value: again}); err != nil || !reflect.DeepEqual(back, got) {
+			t.Fatalf("got %+v, %v, want %+v", back, err, got)
 		}
 	})
 }

@@ -68,6 +68,11 @@ func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, e
 	if err != nil {
 		return page{}, err
 	}
+	return readPage(stream, got)
+}
+
+// readPage reads the messages of an answer, whose last one says how it ended.
+func readPage(stream string, got []*nats.Msg) (page, error) {
 	end := got[len(got)-1]
 	switch status := end.Header.Get("Status"); status {
 	case "204", "404":

@@ -1,0 +1,97 @@
+package durable
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// sum appends the check of b, so that what lies behind it is fuzzed too.
+func sum(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(append(slices.Clone(b), checkTag), crc32.Checksum(b, castagnoli))
+}
+
+// FuzzStored reads any bytes as each thing that a shard keeps in the store, with their own check
+// and with a right one. What is accepted is the same after it was written and read again.
+func FuzzStored(f *testing.F) {
+	for _, m := range samples() {
+		b := seal(m)
+		f.Add(b)
+		f.Add(b[:len(b)-checkSize])
+	}
+	f.Add([]byte("GET / HTTP/1.1"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, b := range [][]byte{b, sum(b)} {
+			for _, m := range []stored{
+				&wire.DurableAppend{}, &wire.DurableHead{}, &wire.DurableRecord{}, &wire.DurableTable{}, &wire.DurableJournal{}, &wire.DurableChunk{},
+			} {
+				if unseal(b, m) != nil {
+					continue
+				}
+				again := proto.Clone(m).(stored)
+				proto.Reset(again)
+				if err := unseal(seal(m), again); err != nil || !proto.Equal(m, again) {
+					t.Fatalf("got %v, %v, want %v", again, err, m)
+				}
+			}
+			readStored(t, b)
+		}
+	})
+}
+
+// readStored gives bytes to all that reads the store.
+func readStored(t *testing.T, b []byte) {
+	t.Helper()
+	r := store.Record{Key: entityKey("e"), Value: b, Revision: 1}
+	if v, err := readRecord("e", r); err == nil && v.number == 0 {
+		t.Fatal("a record of version 0 is accepted")
+	}
+	if h, err := readHead(store.Head{Revision: 1, Value: b}); err == nil {
+		_ = h.beyond(Config{Epoch: 1})
+	}
+	if a, err := readAppend(b); err == nil {
+		_ = claimOf(a)
+	}
+	_ = Readable([]store.Append{{Position: 1, Data: b}, {Position: 2, Data: b}})
+	_, _ = Expired(time.Unix(1, 0), r)
+	if keys, err := (Place{}).Keys(r); err == nil && len(keys) > 3 {
+		t.Fatalf("%d records of a journal are asked for", len(keys))
+	}
+	index := store.Record{Key: journalKey, Value: seal(&wire.DurableJournal{Format: 1, First: 1, Last: 2, Number: 9}), Revision: 1}
+	for _, records := range [][]store.Record{{r}, {index, r}, {index, r, r}} {
+		_, _, _ = (Place{1, 3}).Next(records)
+	}
+}
+
+// FuzzFinished reads any bytes as the numbers of a source's stuck commands.
+func FuzzFinished(f *testing.F) {
+	f.Add([]byte(NumbersOf([]uint64{1, 3, 1 << 40})), uint64(5), uint64(3))
+	f.Fuzz(func(t *testing.T, b []byte, below, number uint64) {
+		all, err := Numbers(b).Slice()
+		if err != nil {
+			return
+		}
+		if again, err := NumbersOf(all).Slice(); err != nil || !slices.Equal(all, again) || !slices.IsSorted(all) {
+			t.Fatalf("got %v, %v, want %v", again, err, all)
+		}
+		if canonical := []byte(NumbersOf(all)); len(canonical) > len(b) || len(canonical) == len(b) && !bytes.Equal(canonical, b) {
+			t.Fatalf("%x is %v, which are %x", b, all, canonical)
+		}
+		stuck := slices.DeleteFunc(slices.Clone(all), func(n uint64) bool { return n >= below })
+		this, other := finished{below, stuck}, finished{below: number}
+		both, _ := this.join(other)
+		for _, n := range append(all, number, below, this.floor()) {
+			if want := this.has(n) || other.has(n); both.has(n) != want {
+				t.Fatalf("%d of %+v and %+v is finished: %v, want %v", n, this, other, !want, want)
+			}
+		}
+	})
+}
