@@ -87,7 +87,11 @@ func TestEachRightIsNamed(t *testing.T) {
 			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), rightOf(right)) {
 				t.Fatalf("after %v: %v, want an error with %q", time.Since(begin), err, rightOf(right))
 			}
-			t.Logf("after %v: %v", time.Since(begin), err)
+			took := time.Since(begin)
+			t.Logf("after %v: %v", took, err)
+			if took > promptly {
+				t.Errorf("it took %v, want at most %v", took, promptly)
+			}
 		})
 	}
 	for role, f := range try {

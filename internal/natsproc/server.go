@@ -159,6 +159,9 @@ func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 // Resume ends a Pause.
 func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
 
+// Reload has the server read its configuration again. It does so a moment later.
+func (s *Server) Reload() error { return s.signal(syscall.SIGHUP) }
+
 func (s *Server) signal(sig os.Signal) error {
 	if s.cmd == nil {
 		return errors.New("signal nats-server: it is not running")

@@ -190,9 +190,16 @@ func (c *channel) asyncError(s *session, sub *nats.Subscription, err error) {
 		if n := c.denied.Add(1); powerOfTwo(n) {
 			c.log.Error("broker denied a subject", "cause", bounded.Error(deny(err, c.role)), "count", n)
 		}
-		// A subscription that is refused is an error of Open, of Serve, or of the next session.
-		if subject, publish := deniedSubject(err); publish && c.session.Load() != nil {
+		subject, publish := deniedSubject(err)
+		switch {
+		case c.session.Load() == nil: // an error of Open
+		case publish:
 			c.tellDenied(c.subjects.addressee(subject), err)
+		case subject != "" && c.session.Load() == s && !slices.Contains(c.subjects.serve, subject): // else one of Serve, or of confirm
+			// Its right was taken away. Nothing is heard there any more, so the session ends, and the
+			// next ones fail with the refusal until the right is back.
+			s.wire.drop()
+			c.tellDenied(transport.Address{}, err)
 		}
 	default:
 		if n := c.faults.Add(1); powerOfTwo(n) {
