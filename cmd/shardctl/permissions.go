@@ -16,28 +16,37 @@ import (
 
 // roles are the kinds of users, by name, with their rights.
 var roles = map[string]func(cluster, name, store string) rights.Rights{
-	"worker":   func(cluster, _, store string) rights.Rights { return rights.Worker(cluster, store) },
-	"client":   func(cluster, name, _ string) rights.Rights { return rights.Client(cluster, name) },
+	"worker": func(cluster, _, store string) rights.Rights { return rights.Worker(cluster, store) },
+	"client": func(cluster, name, store string) rights.Rights {
+		if store == "" {
+			return rights.Client(cluster, name)
+		}
+		return rights.Follower(cluster, name, store)
+	},
+	"store":    func(_, _, store string) rights.Rights { return rights.Store(store) },
 	"operator": func(cluster, name, _ string) rights.Rights { return rights.Operator(cluster, name) },
 	"reader":   func(cluster, name, _ string) rights.Rights { return rights.Reader(cluster, name) },
 	"gateway":  func(cluster, name, _ string) rights.Rights { return rights.Gateway(cluster, name) },
 }
 
-const permissionsUsage = `usage: shardctl permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-nsc|-json]
+const permissionsUsage = `usage: shardctl permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-nsc|-json]
 
 Prints the NATS permissions of a user, and needs no server. ROLE is one of
 
-  worker    a member; -store adds the rights to that store
-  client    a process that only calls, whose Config.Name is -name
+  worker    a member; -store adds the rights to that store, -no-create leaves out that to
+            create streams (natsstore.Config.NoCreate)
+  client    a process that only calls, whose Config.Name is -name; -store adds the rights to
+            follow events of that store
   operator  shardctl -name NAME, with all commands
   reader    shardctl -name NAME, with the commands that change nothing
   gateway   a caller in another language, of that -name
+  store     shardctl store, for that -store; it has no -cluster
 
 `
 
 // The JSON of permissions: lists of allowed subjects. Fields are added, never changed.
 type jsonRights struct {
-	Cluster   string   `json:"cluster"`
+	Cluster   string   `json:"cluster"` // "" for the store
 	Role      string   `json:"role"`
 	Name      string   `json:"name,omitempty"`
 	Publish   []string `json:"publish"`
@@ -62,7 +71,8 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	f.SetOutput(io.Discard) // runPermissions prints the error
 	cluster := f.String("cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
 	name := f.String("name", "", "`name` of the client, the operator or the gateway's caller")
-	store := f.String("store", "", "`name` of the worker's store (natsstore.Config.Name); default: it has none")
+	store := f.String("store", "", "`name` of the store (natsstore.Config.Name); default: it uses none")
+	noCreate := f.Bool("no-create", false, "the streams of the worker's store are made by somebody else")
 	asJSON := f.Bool("json", false, "print JSON")
 	nsc := f.Bool("nsc", false, "print the command of nsc instead of a server's configuration")
 	err := f.Parse(args)
@@ -82,23 +92,38 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 		return fmt.Errorf("say for which role: %s", strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
 	case f.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case role == "store" && *store == "":
+		return errors.New("say which -store")
+	case role == "store" && *name != "":
+		return errors.New("-name: the store knows no names")
+	case role == "store":
+		*cluster = "" // SHARD_CLUSTER may have set it
 	case *cluster == "":
 		return errors.New("say which -cluster")
 	case role == "worker" && *name != "":
 		return errors.New("-name: a worker has all names")
 	case role != "worker" && *name == "":
 		return errors.New("say which -name")
-	case role != "worker" && *store != "":
-		return errors.New("-store: only workers use the store")
+	case role != "worker" && role != "client" && *store != "":
+		return errors.New("-store: only workers, and clients that follow events, use the store")
+	}
+	switch {
+	case *noCreate && (role != "worker" || *store == ""):
+		return errors.New("-no-create: it is for a worker with a -store")
+	case *store == "sh":
+		return errors.New("-store sh: its subjects would be those of the clusters")
 	case *nsc && *asJSON:
 		return errors.New("-nsc and -json: give one of them")
 	case role == "gateway" && *name == "any":
 		return errors.New("-name any: its answers may go to every inbox; name the caller")
 	}
-	if err := errors.Join(transport.CheckName("cluster", *cluster), checkOptional("user", *name), checkOptional("store", *store)); err != nil {
+	if err := errors.Join(checkOptional("cluster", *cluster), checkOptional("user", *name), checkOptional("store", *store)); err != nil {
 		return err
 	}
 	r := roles[role](*cluster, *name, *store)
+	if *noCreate {
+		r = rights.WorkerNoCreate(*cluster, *store)
+	}
 	if *asJSON {
 		return printJSON(stdout, jsonRights{*cluster, role, *name, r.Publish, r.Subscribe})
 	}

@@ -15,6 +15,16 @@ type Rights struct{ Publish, Subscribe []string }
 // Worker are the rights of a member of the cluster. With store, the name of its store
 // (natsstore.Config.Name), it may also read and write that; empty: it has none.
 func Worker(cluster, store string) Rights {
+	r := WorkerNoCreate(cluster, store)
+	if store != "" {
+		r.Publish = append(r.Publish, js("STREAM.CREATE.*")...)
+	}
+	return r
+}
+
+// WorkerNoCreate are those of a member whose store has natsstore.Config.NoCreate: somebody else
+// has made the streams.
+func WorkerNoCreate(cluster, store string) Rights {
 	of := names(cluster)
 	r := Rights{
 		Publish:   of("m.>", "r.c.>", "r.o.>"),
@@ -24,12 +34,35 @@ func Worker(cluster, store string) Rights {
 	if store == "" {
 		return r
 	}
-	r.Publish = append(r.Publish, store+".>")
-	for _, verb := range []string{"DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*", "STREAM.PURGE.*", "STREAM.CREATE.*"} {
-		r.Publish = append(r.Publish, "$JS.API."+verb)
-	}
+	r.Publish = append(append(r.Publish, store+".>"), js("DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*", "STREAM.PURGE.*")...)
 	r.Subscribe = append(r.Subscribe, "_INBOX.>")
 	return r
+}
+
+// Store are the rights of shardctl store: to read, write, create and delete a store's streams.
+func Store(store string) Rights {
+	return Rights{
+		Publish: append([]string{store + ".>"}, js(
+			"DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*", "STREAM.PURGE.*", "STREAM.CREATE.*", "STREAM.LIST", "STREAM.DELETE.*")...),
+		Subscribe: []string{"_INBOX.>"},
+	}
+}
+
+// Follower are the rights of a client that follows events of a store. It writes the small records,
+// for the positions of named followers are there.
+func Follower(cluster, name, store string) Rights {
+	r := Client(cluster, name)
+	r.Publish = append(append(r.Publish, store+".k.>"), js("DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*")...)
+	r.Subscribe = append(r.Subscribe, "_INBOX.>")
+	return r
+}
+
+// js are subjects of JetStream's interface.
+func js(verbs ...string) []string {
+	for i := range verbs {
+		verbs[i] = "$JS.API." + verbs[i]
+	}
+	return verbs
 }
 
 // Client are the rights of a process that only calls (shard.Dial), with that Config.Name.

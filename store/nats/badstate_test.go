@@ -83,6 +83,10 @@ func TestBadConfig(t *testing.T) {
 			t.Errorf("got %v, want it to name %s", err, word)
 		}
 	}
+	_, err = natsstore.Open(t.Context(), "nats://127.0.0.1:1", natsstore.Config{Name: "sh"})
+	if err == nil || !strings.Contains(err.Error(), "subjects of clusters") {
+		t.Errorf("Name sh: got %v, want it refused", err)
+	}
 }
 
 func TestJetStreamDisabled(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 
 // Config says where and how a store lies. The zero value works.
 type Config struct {
-	// Name begins the names of streams and subjects: 1 to 32 of A-Z a-z 0-9 _ -.
+	// Name begins the names of streams and subjects: 1 to 32 of A-Z a-z 0-9 _ -, and not
+	// "sh", below which the subjects of clusters lie.
 	// Clusters that share servers have different ones. Default "shardgen".
 	Name string
 	// Replicas is on how many servers each stream that is created has its copy: 1 to
@@ -61,6 +62,9 @@ func (c Config) validate() error {
 	var errs []error
 	if c.Name == "" || len(c.Name) > maxName || escape(c.Name, plainName) != c.Name {
 		errs = append(errs, fmt.Errorf("config: Name is %q: want 1 to %d of A-Z a-z 0-9 _ -", c.Name, maxName))
+	}
+	if c.Name == "sh" { // its streams would keep what members send, and hide that nobody listens
+		errs = append(errs, errors.New(`config: Name is "sh": want another one, because the subjects of clusters begin with it`))
 	}
 	if c.Replicas < 1 || c.Replicas > maxReplicas {
 		errs = append(errs, fmt.Errorf("config: Replicas is %d: want 1 to %d", c.Replicas, maxReplicas))
