@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 )
 
@@ -17,6 +19,16 @@ func TestMain(m *testing.M) {
 		code := node.Main(ctx, os.Args[2:], os.Stdin, os.Stdout)
 		stop()
 		os.Exit(code)
+	}
+	if len(os.Args) == 4 && os.Args[1] == hostile.Command {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err := hostile.Worker(ctx, os.Args[2:], os.Stdin, os.Stdout)
+		stop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
