@@ -42,6 +42,24 @@ func TestReadJSONIsStrict(t *testing.T) {
 	}
 }
 
+// TestNamesInTwoCases: a field that a nested struct has in two cases is read as encoding/json reads
+// it, which takes the last. The names of arguments are exact.
+func TestNamesInTwoCases(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"v":{"Number":1,"number":2}}`: 2,
+		`{"v":{"number":2,"Number":1}}`: 1,
+	} {
+		var v strictInner
+		if err := ReadJSON([]byte(text), JSONField{"v", &v}); err != nil || v.Number != want {
+			t.Errorf("%s: %d, %v, want %d", text, v.Number, err, want)
+		}
+	}
+	var v strictInner
+	if err := ReadJSON([]byte(`{"v":{},"V":{}}`), JSONField{"v", &v}); err == nil || !strings.Contains(err.Error(), `unknown name "V"`) {
+		t.Errorf("an argument in two cases: %v, want it refused", err)
+	}
+}
+
 // TestRawForm: what a body is taken for when its type is not given.
 func TestRawForm(t *testing.T) {
 	for body, want := range map[string]bool{
