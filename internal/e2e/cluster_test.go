@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/transport"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -18,6 +19,8 @@ type testCluster struct {
 	t   *testing.T
 	url string
 	log *logBuffer
+
+	transport transport.Transport // nil: by the URL
 }
 
 func newCluster(t *testing.T, url string) *testCluster {
@@ -32,8 +35,12 @@ func newCluster(t *testing.T, url string) *testCluster {
 }
 
 func (c *testCluster) config(name string) shard.Config {
+	over := c.transport
+	if over == nil {
+		over = natstransport.New(c.url)
+	}
 	return shard.Config{
-		Cluster: "e2e", Name: name, Transport: natstransport.New(c.url), JoinTimeout: 10 * time.Second,
+		Cluster: "e2e", Name: name, Transport: over, JoinTimeout: 10 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(c.log, nil)),
 	}
 }
