@@ -23,7 +23,7 @@ import (
 const promptly = 5 * time.Second
 
 // TestRevokedRightIsNamed takes each right that is needed away from a process that runs, by a
-// reload of the server. What needs it fails soon, with an error that names the right.
+// reload of the server. Each use of it fails soon, with an error that names the right.
 func TestRevokedRightIsNamed(t *testing.T) {
 	worker, web := rights.Worker("e2e", "bank"), rights.Client("e2e", "web")
 	ann, php := rights.Operator("e2e", "ann"), rights.Gateway("e2e", "php")
@@ -81,7 +81,7 @@ func TestRevokedRightIsNamed(t *testing.T) {
 	}
 }
 
-// user returns what a connected process of a role does again and again, and needs the right for.
+// user returns a use of the right by a connected process of a role.
 func user(t *testing.T, role, right, user string, url func(string) string) func(context.Context) error {
 	t.Helper()
 	switch {
@@ -110,7 +110,7 @@ func user(t *testing.T, role, right, user string, url func(string) string) func(
 			return err
 		}
 	}
-	// A program in another language has a connection for each call here: what it is told is its library's.
+	// A program in another language has a connection for each call here: the error is its library's.
 	return func(ctx context.Context) error { return beCaller(ctx, url(user)) }
 }
 

@@ -15,7 +15,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// storeUses are what users of a store do with it, by role.
+// storeUses are the uses of a store, by role.
 func storeUses(url func(user string) string) map[string]func(ctx context.Context, user string) error {
 	shard := store.Shard{Type: "T", Number: 1}
 	open := func(ctx context.Context, user string, noCreate bool) (*natsstore.Store, error) {
@@ -67,8 +67,8 @@ func storeUses(url func(user string) string) map[string]func(ctx context.Context
 	}
 }
 
-// TestLeastPrivilegeOfStore: each user of a store does what it must with the rights that shardctl
-// permissions prints. Without one of them it is told which, and a follower can write no entity.
+// TestLeastPrivilegeOfStore: the rights that shardctl permissions prints are enough for each user of a
+// store. Without one of them an error names it, and a follower can write no entity.
 func TestLeastPrivilegeOfStore(t *testing.T) {
 	roles := map[string]rights.Rights{
 		"store": rights.Store("bank"), "nocreate": rights.WorkerNoCreate("e2e", "bank"), "follower": rights.Follower("e2e", "mail", "bank"),
