@@ -82,7 +82,7 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	ctx = context.WithoutCancel(ctx) // others wait for it, too
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	next := &snapshot{}
+	next := newSnapshot()
 	if last != nil {
 		*next = *last
 	}

@@ -270,3 +270,17 @@ func TestPageIsWhole(t *testing.T) {
 		require.NotContains(t, string(text), "innerHTML", name)
 	}
 }
+
+// TestFirstQuestionFails: the page gets lists, if empty ones, before the members have answered once.
+func TestFirstQuestionFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		err := errors.New("nobody answers")
+		f.failed.Store(&err)
+		b, err := json.Marshal(newCollector(f, "shop").look(t.Context()))
+		require.NoError(t, err)
+		for _, list := range []string{"members", "types", "singletons", "moves", "events"} {
+			require.NotContains(t, string(b), fmt.Sprintf(`"%s":null`, list))
+		}
+	})
+}

@@ -32,6 +32,14 @@ type snapshot struct {
 	maps        map[string]shardMap
 }
 
+// newSnapshot has empty lists: the page filters them, and null has no filter. A question that fails
+// leaves its list as it was.
+func newSnapshot() *snapshot {
+	return &snapshot{
+		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{},
+	}
+}
+
 // A memberRow is a row of the members' table.
 type memberRow struct {
 	Name        string   `json:"name"`
