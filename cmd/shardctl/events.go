@@ -98,17 +98,14 @@ func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	if err != nil {
 		return err
 	}
-	lately, err := c.Events().Next(ctx)
-	if err != nil {
-		return err
-	}
+	lately, silent := c.Events().Next(ctx) // those of the members that answer come with an error, too
 	lately = slices.DeleteFunc(lately, func(e admin.Event) bool {
 		return time.Since(e.Time) > o.since || !slices.Contains(ended, strings.TrimPrefix(e.Text, coordinatorSays))
 	})
 	if o.json {
 		j := movesOf(o.cluster, at.String(), all, lately)
 		j.Pause = pauseOf(v)
-		return printJSON(w, j)
+		return orErr(printJSON(w, j), silent)
 	}
 	fmt.Fprintf(w, "%s%d moves under way, as the coordinator at %s knows\n", pausedSince(v.Pause), len(all), at.Name)
 	for _, m := range all {
@@ -118,7 +115,7 @@ func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	for _, e := range lately {
 		fmt.Fprintf(w, "%s %s %s\n", e.Time.Local().Format("15:04:05.000"), strings.TrimPrefix(e.Text, coordinatorSays), e.Attrs)
 	}
-	return nil
+	return silent
 }
 
 // coordinatorSays begins the text of the coordinator's decisions.

@@ -1,114 +1,160 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"log/slog"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
-	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// answers are what the commands of docs/guide/finding.md must print, by command.
-var answers = map[string]string{
-	"status":                       `healthy|not reachable|is down`,
-	"members":                      `n1.*up`,
-	"events -at 02:14":             ``,
-	"events -since 30m":            `member removed|downed`,
-	"events -grep n3":              `n3.*(gone|silent|nobody listens)`,
-	"events -level error":          ``,
-	"events -grep told":            `told to request a home.*by=night`,
-	"where Account ann":            `n[12]`,
-	"entity Account ann -state":    `"Balance":\d+|a turn is under way`,
-	"entity Account stuck":         `it runs Hold for .*called by client web`,
-	"shards Account":               `256|active`,
-	"moves":                        ``,
-	"moves -since 1h":              `.`,
-	"top":                          `Account\.Add`,
-	"top -rows 3":                  `Account/ann`,
-	"top -json":                    `"from": ?"client web"`,
-	"top -every 1s":                `Account/stuck\.Hold`,
-	"counters":                     `frames sent`,
-	"doctor":                       `clocks`,
-	"state Account":                ``,
-	"store list":                   ``,
-	"members -json":                `"coordinator"`,
-	"permissions reader -name bob": `sh\.shop\.o\.bob\.get`,
+// handoffTimeout is how long a move of the test waits for the turn that hangs.
+const handoffTimeout = 2 * time.Second
+
+// A question is one that an operator has at some time of a fault.
+type question struct {
+	at   string // while this lasts
+	want string // what the command must print, to stdout or stderr
 }
 
-// TestFindingOut asks the questions of the page on a cluster under load, which has a turn that hangs and
-// has just lost a member.
+// The faults, in the order in which they begin. All but the first last until the test ends.
+const (
+	aMoveWaits   = "a shard moves, and the turn of its entity hangs"
+	aMemberHangs = "a member stands still, calls wait for a type without hosts, one entity is overloaded, and a turn hangs"
+)
+
+// questions are those of docs/guide/finding.md, by command.
+var questions = map[string]question{
+	"moves":                        {aMoveWaits, `(?m)^Account/\d+ n1→n2 for .*(PlaceShards).*:`},
+	"status":                       {aMemberHangs, `NOT healthy(?s:.*)wrong: n3#\w+ is not reachable: .*silent(?s:.*)wrong: Fine: no member hosts it, so calls of it wait: 1`},
+	"members":                      {aMemberHangs, `n3 +up .*no: .*silent(?s:.*)Chief +n1`},
+	"events -at 02:14":             {aMemberHangs, `pinned Account(?s:.*)move resumed(?s:.*)member unreachable member=n3`},
+	"events -since 30m":            {aMemberHangs, `member.*unreachable|unreachable.*member`},
+	"events -grep n3":              {aMemberHangs, `n3.*silent`},
+	"events -level error":          {aMemberHangs, `(?i)panic`},
+	"events -grep told":            {aMemberHangs, `told to request a home.*by=night`},
+	"where Account ann":            {aMemberHangs, `is at n1 under epoch .*\nwhy: .*(PlaceShards)`},
+	"entity Account ann -state":    {aMemberHangs, `"Balance":\d+|a turn is under way`},
+	"entity Account stuck":         {aMemberHangs, `it runs Hold for .*called by client web`},
+	"shards Account":               {aMemberHangs, `active(?s:.*)not all members have answered: \[n3#`},
+	"shards Invoice":               {aMemberHangs, `no member hosts the type Fine, so calls of it wait; those of members: 1`},
+	"moves -since 1h":              {aMemberHangs, `move resumed .*Account.*`},
+	"top":                          {aMemberHangs, `Account\.Add`},
+	"top -rows 3":                  {aMemberHangs, `Account/ann`},
+	"top -json":                    {aMemberHangs, `"from": ?"client web",\s*"type": "Account",\s*"id": "ann"`},
+	"top -every 1s":                {aMemberHangs, `Account/stuck\.Hold`},
+	"counters":                     {aMemberHangs, `frames sent(?s:.*)n3#\w+ does not answer`},
+	"doctor":                       {aMemberHangs, `WRONG cluster +n3#\w+ is not reachable(?s:.*)WRONG answers +n3`},
+	"state Account":                {aMemberHangs, `no call has found|n3#`},
+	"store list":                   {aMemberHangs, `Vault +shop +64 +1 `},
+	"members -json":                {aMemberHangs, `"singletons": (?s:.*)"name": "Chief",\s*"node": "n1#`},
+	"permissions reader -name bob": {aMemberHangs, `sh\.shop\.o\.bob\.get`},
+}
+
+// rowsOfFinding are the questions and the commands of the page.
+func rowsOfFinding(t *testing.T) [][]string {
+	page, err := os.ReadFile("../../docs/guide/finding.md")
+	require.NoError(t, err)
+	return regexp.MustCompile("(?m)^\\| (.*\\?) \\| `shardctl (.*?)`").FindAllStringSubmatch(string(page), -1)
+}
+
+// TestFindingOut asks the questions of the page while the faults last that they are about.
 func TestFindingOut(t *testing.T) {
 	t.Parallel()
+	rows := rowsOfFinding(t)
+	require.GreaterOrEqual(t, len(rows), 20)
+	for _, row := range rows {
+		require.Contains(t, slices.Collect(maps.Keys(questions)), row[2], "%s: it is not tested", row[1])
+	}
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	env := map[string]string{"NATS_URL": server.URL(), "SHARD_CLUSTER": "shop"}
 	probe := &fixture.Probe{Entered: make(chan string, 1), Release: make(chan struct{})}
 	var nodes []*shard.Node
-	for i := range 3 {
+	for _, name := range []string{"n1", "n2"} {
 		store, err := natsstore.Open(t.Context(), server.URL(), natsstore.Config{})
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
-		n := shard.New(shard.Config{Cluster: "shop", Name: fmt.Sprint("n", i+1), Transport: natstransport.New(server.URL()), Store: store, Logger: quiet})
+		n := shard.New(memberConfig(server.URL(), name, store))
 		t.Cleanup(func() { _ = n.Close() })
-		require.NoError(t, fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} }))
+		require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+		require.NoError(t, hostAll(n, probe))
 		require.NoError(t, n.Start(t.Context()))
 		nodes = append(nodes, n)
 	}
-	conn, err := shard.Dial(t.Context(), shard.Config{Cluster: "shop", Name: "web", Transport: natstransport.New(server.URL()), Logger: quiet})
+	conn, err := shard.Dial(t.Context(), shard.Config{Cluster: "shop", Name: "web", Transport: transportOf(env), Logger: quietLog})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	accounts := fixture.NewAccountClient(conn)
-	env := map[string]string{"NATS_URL": server.URL(), "SHARD_CLUSTER": "shop"}
-	for _, id := range []string{"ann", "stuck"} {
-		o := shardctl(t, env, "pin Account "+id+" n1")
-		o.check(t, "pin", exitOK, "is to live at n1", "")
-	}
 	_, err = accounts.Ref("ann", shard.Timeout(time.Minute)).Add(t.Context(), 1)
 	require.NoError(t, err)
-	calling := make(chan struct{}, 2)
-	go func() {
-		defer func() { calling <- struct{}{} }()
-		_ = accounts.Ref("stuck", shard.Timeout(time.Hour)).Hold(t.Context()) // until the test ends
-	}()
-	go func() {
-		defer func() { calling <- struct{}{} }()
+	_, err = vault.NewVaultClient(conn).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
+	require.NoError(t, err)
+	at := time.Now()
+	for _, id := range []string{"ann", "stuck", "wild"} {
+		shardctl(t, env, "pin Account "+id+" n1 -name night").check(t, "pin", exitOK, "is to live at n1", "")
+		require.Eventually(t, func() bool {
+			p, err := nodes[0].Locate(t.Context(), "Account", id)
+			return err == nil && p.Node == "n1"
+		}, time.Minute, 20*time.Millisecond)
+	}
+	third := startMember(t, server.URL(), "n3") // the logs of the others have what came before
+	_ = accounts.Ref("wild").Panic(t.Context(), "a turn that panics")
+	var calling sync.WaitGroup
+	t.Cleanup(calling.Wait)
+	calling.Go(func() { _ = accounts.Ref("stuck", shard.Timeout(time.Hour)).Hold(t.Context()) })
+	calling.Go(func() {
 		for t.Context().Err() == nil {
 			_, _ = accounts.Ref("ann").Add(t.Context(), 1)
 		}
-	}()
-	t.Cleanup(func() {
-		<-calling
-		<-calling
 	})
 	<-probe.Entered
-	require.NoError(t, nodes[2].Close()) // as a kill
-	require.Eventually(t, func() bool { return len(nodes[0].Cluster().Members) == 2 }, time.Minute, 50*time.Millisecond)
-
-	shardctl(t, env, "pin Account ann n1 -name night").check(t, "pin", exitOK, "is to live at n1", "")
-	page, err := os.ReadFile("../../docs/guide/finding.md")
-	require.NoError(t, err)
-	rows := regexp.MustCompile("(?m)^\\| (.*\\?) \\| `shardctl (.*?)`").FindAllStringSubmatch(string(page), -1)
-	require.GreaterOrEqual(t, len(rows), 20)
-	for _, row := range rows {
-		question, command := row[1], row[2]
-		want, known := answers[command]
-		require.True(t, known, "%q is not tested", command)
-		o := shardctl(t, env, command)
-		if command != "status" && command != "doctor" {
-			require.Equal(t, exitOK, o.code, "%s: %s%s", command, o.stdout, o.stderr)
+	ask := func(when string) {
+		var asking sync.WaitGroup
+		asked := map[string]outcome{}
+		var mu sync.Mutex
+		for _, row := range rows {
+			if questions[row[2]].at != when {
+				continue
+			}
+			asking.Go(func() {
+				o := shardctl(t, env, strings.NewReplacer("02:14", at.Format("15:04"), "Invoice", "Fine").Replace(row[2])) // no member hosts Fine
+				mu.Lock()
+				defer mu.Unlock()
+				asked[row[2]] = o
+			})
 		}
-		require.NotEqual(t, exitUsage, o.code, "%s: %s", command, o.stderr)
-		require.Regexp(t, want, o.stdout, "%s (%s)", question, command)
-		t.Logf("%s\n$ shardctl %s\n%s", question, command, strings.TrimSpace(o.stdout))
+		asking.Wait()
+		for command, o := range asked { //arch:order-free each is checked alone
+			assert.NotEqual(t, exitUsage, o.code, "%s: %s", command, o.stderr)
+			assert.Regexp(t, questions[command].want, o.stdout+o.stderr, command)
+			t.Logf("$ shardctl %s\n%s%s", command, o.stdout[:min(len(o.stdout), 1000)], o.stderr)
+		}
 	}
+	shardctl(t, env, "pin Account stuck n2").check(t, "pin", exitOK, "is to live at n2", "")
+	require.Eventually(t, func() bool { return strings.Contains(shardctl(t, env, "moves").stdout, "n1→n2") }, time.Minute, 50*time.Millisecond, "the move begins")
+	ask(aMoveWaits)
+	require.Eventually(t, func() bool { return strings.Contains(shardctl(t, env, "moves").stdout, "move resumed") }, time.Minute, 50*time.Millisecond, "the move is given up")
+
+	calling.Go(func() {
+		_, _ = fixture.NewFineClient(nodes[0]).Ref("x", shard.Timeout(time.Hour)).Echo(t.Context(), nil)
+	})
+	stop(t, third)
+	shardctl(t, env, "where Account ann").check(t, "a member that hangs unnoticed does not hide the others", exitOK, "is at n1", "")
+	noticed := func(n *shard.Node) bool {
+		return slices.ContainsFunc(n.Cluster().Members, func(m shard.Member) bool { return !m.Reachable })
+	}
+	require.Eventually(t, func() bool { return noticed(nodes[0]) && noticed(nodes[1]) }, time.Minute, 50*time.Millisecond)
+	ask(aMemberHangs)
 }

@@ -28,6 +28,8 @@ type (
 		Cluster string            `json:"cluster"`
 		Shards  []jsonShard       `json:"shards"`
 		Silent  map[string]string `json:"silent,omitempty"` // why a member did not answer
+		// Unhosted is the number of calls of members that wait for a type that no member hosts.
+		Unhosted map[string]int `json:"unhosted,omitempty"`
 	}
 	jsonPlace struct {
 		Type  string `json:"type"`
@@ -55,22 +57,36 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	if err != nil {
 		return err
 	}
-	rows, silent := shardRows(all)
-	if len(rows) == 0 && o.kind != "" && len(silent) == 0 {
-		return fmt.Errorf("cluster %s: no member hosts or calls the type %s (shardctl shards lists the types)", o.cluster, o.kind)
+	v, err := c.Members(ctx)
+	if err != nil {
+		return err
 	}
+	rows, silent := shardRows(all)
+	unhosted := clusterview.Unhosted(v, all)
 	switch {
 	case o.json:
-		err = printJSON(w, jsonShards{o.cluster, rows, silent})
+		err = printJSON(w, jsonShards{o.cluster, rows, silent, unhosted})
+	case o.kind != "" && (unhosted[o.kind] > 0 || len(rows) == 0 && !hosted(v, o.kind)):
+		return fmt.Errorf("cluster %s: no member hosts the type %s, so calls of it wait; those of members: %d (start a member that hosts it; shardctl shards lists the types)", o.cluster, o.kind, unhosted[o.kind])
 	case o.kind == "":
 		err = printShardSums(w, o, rows)
 	default:
 		err = printShards(w, o, rows)
 	}
+	for _, kind := range clusterview.SortedKeys(unhosted) {
+		if err == nil && !o.json && o.kind == "" {
+			_, err = fmt.Fprintf(w, "%s: no member hosts it, so calls of it wait: %d (start a member that hosts it)\n", kind, unhosted[kind])
+		}
+	}
 	if err == nil && len(silent) > 0 {
 		err = fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, clusterview.SortedKeys(silent))
 	}
 	return err
+}
+
+// hosted reports whether a member hosts a type.
+func hosted(v admin.View, kind string) bool {
+	return slices.ContainsFunc(v.Members, func(m admin.Member) bool { return slices.Contains(m.Hosts, kind) })
 }
 
 // shardRows are the shards of all answers, ordered by type and number, and why members did not

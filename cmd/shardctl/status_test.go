@@ -70,7 +70,7 @@ func TestQuestions(t *testing.T) {
 
 	shardctl(t, env, "status").check(t, "status", exitOK, "shop is healthy: 1 members, 1 types, 256 shards\n", "")
 	shardctl(t, env, "shards").check(t, "shards", exitOK, "Account  a     256     0       1         1          0\n", "")
-	shardctl(t, env, "shards Nobody").check(t, "shards Nobody", exitFailed, "", "no member hosts or calls the type Nobody")
+	shardctl(t, env, "shards Nobody").check(t, "shards Nobody", exitFailed, "", "no member hosts the type Nobody")
 	var listed jsonShards
 	require.NoError(t, json.Unmarshal([]byte(shardctl(t, env, "shards Account -json").stdout), &listed))
 	require.Len(t, listed.Shards, 256)

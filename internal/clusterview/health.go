@@ -48,12 +48,34 @@ func Judge(cluster string, v admin.View, all []admin.NodeShards) Health {
 			wrong("singleton %s runs nowhere: %s", s.Kind, s.Why)
 		}
 	}
-	h.judgeShards(all, wrong, note)
+	h.judgeShards(Unhosted(v, all), all, wrong, note)
 	h.Healthy = len(h.Wrong) == 0
 	return h
 }
 
-func (h *Health) judgeShards(all []admin.NodeShards, wrong, note func(string, ...any)) {
+// Unhosted returns the types that no member hosts, although calls of members wait for one, with the
+// number of these calls. Those of clients are known to the clients alone.
+func Unhosted(v admin.View, all []admin.NodeShards) map[string]int {
+	waiting := map[string]int{}
+	for _, n := range all {
+		for _, t := range n.Types {
+			if t.Waiting > 0 {
+				waiting[t.Kind] += int(t.Waiting)
+			}
+		}
+	}
+	for _, m := range v.Members {
+		for _, kind := range m.Hosts {
+			delete(waiting, kind)
+		}
+	}
+	for _, s := range v.Singletons {
+		delete(waiting, s.Kind)
+	}
+	return waiting
+}
+
+func (h *Health) judgeShards(unhosted map[string]int, all []admin.NodeShards, wrong, note func(string, ...any)) {
 	size, homeless, waiting := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, n := range all {
 		if n.Err != nil {
@@ -72,8 +94,14 @@ func (h *Health) judgeShards(all []admin.NodeShards, wrong, note func(string, ..
 		}
 	}
 	h.Types = len(size)
+	for _, kind := range SortedKeys(unhosted) {
+		wrong("%s: no member hosts it, so calls of it wait: %d (start a member that hosts it)", kind, unhosted[kind])
+	}
 	for _, kind := range SortedKeys(size) {
 		h.Shards += size[kind]
+		if unhosted[kind] > 0 {
+			continue
+		}
 		if n := homeless[kind]; n > 0 {
 			wrong("%s: %d of %d shards have no home (shardctl where %s ID says why)", kind, n, size[kind], kind)
 		}

@@ -21,7 +21,7 @@ var (
 // itself is a note.
 func TestJudge(t *testing.T) {
 	up := []admin.Member{
-		{Address: web1, Status: membership.Up, Reachable: true},
+		{Address: web1, Status: membership.Up, Reachable: true, Hosts: []string{"Cart"}},
 		{Address: web2, Status: membership.Up, Reachable: true},
 	}
 	held := func(state string, waiting uint32) admin.Type {
@@ -47,6 +47,10 @@ func TestJudge(t *testing.T) {
 		"paused":     {view: func(v *admin.View) { v.Pause = admin.Pause{By: "ann", At: time.Unix(0, 0)} }, note: "rebalancing is paused by ann since 1970-01-01T00:00:00Z (shardctl resume ends that)"},
 		"moves":      {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{held("draining", 2)}}}, note: "shards on the move: 1"},
 		"calls wait": {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Waiting: 3}}}}, note: "Cart: calls that wait for a home, or for a shard to open: 3"},
+		"unhosted": {
+			all:   []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Bill", Waiting: 3}}}, {Node: web2, Types: []admin.Type{{Kind: "Bill", Waiting: 1}}}},
+			wrong: "Bill: no member hosts it, so calls of it wait: 4 (start a member that hosts it)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := admin.View{Converged: true, Members: append([]admin.Member{}, up...)}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -294,6 +295,24 @@ func (c *questions) Facts(ctx context.Context) ([]NodeFact, error) {
 	return all, err
 }
 
+// Eavesdropped reports whether anybody listens to the messages between processes who is no process of
+// the cluster, such as nats sub 'sh.>'. The broker then does not report that nobody listens for a
+// process that has ended, so that it is noticed by its silence alone, which takes longer. It sends a
+// question to a process that does not exist.
+func (c *questions) Eavesdropped(ctx context.Context) (bool, error) {
+	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
+	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
+	defer cancel()
+	_, err := c.ask(ctx, to, operator.Request{Command: operator.Members})
+	switch {
+	case errors.Is(err, errNobody):
+		return false, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return true, nil
+	}
+	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
+}
+
 // Moves returns the moves of shards under way, in the order of their begin, and the member that runs
 // the coordinator, which knows them. It fails with ErrNoMember if no member knows a coordinator.
 func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error) {
@@ -321,17 +340,27 @@ func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error
 	return fail(errors.New("the coordinator moves (try again)"))
 }
 
+// maxHosts is how many members are asked about a home if the first does not answer: it may have
+// stopped a moment ago, unnoticed.
+const maxHosts = 2
+
 // askHost asks a member that hosts the type about the home of an entity.
 func (c *questions) askHost(ctx context.Context, r operator.Request) (Place, error) {
 	at, err := hosts(ctx, c, r.Entity.Kind)
 	if err != nil {
 		return Place{}, err
 	}
-	a, err := c.ask(ctx, recipient{to: at[0], what: at[0].String()}, r)
-	if err != nil {
-		return Place{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	for i, node := range at {
+		a, askErr := c.ask(ctx, recipient{to: node, what: node.String()}, r)
+		if askErr == nil {
+			return a.Where, nil
+		}
+		err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
+		if errors.Is(askErr, ErrRefused) || ctx.Err() != nil || i+1 == maxHosts {
+			break // another would refuse it, too
+		}
 	}
-	return a.Where, nil
+	return Place{}, err
 }
 
 // An answered is the answer of one member, or why there is none.
