@@ -46,6 +46,7 @@ func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		all = examine(o.cluster, v, facts, shards)
 		lines, err := c.Events().Next(ctx)
 		all = append(all, examineRights(lines, err)...)
+		all = append(all, examineInterest(c.Eavesdropped(ctx)))
 	}
 	bad := slices.ContainsFunc(all, func(f finding) bool { return !f.OK })
 	if o.json {
@@ -89,6 +90,20 @@ func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admi
 		}
 	}
 	return slices.Concat(all, examineHealth(answered), examineClocks(answered), examinePayload(answered), examineVersions(answered), examineContracts(answered), examineStore(answered))
+}
+
+// examineInterest judges whether anybody else listens to the cluster's messages.
+func examineInterest(eavesdropped bool, err error) finding {
+	switch {
+	case err != nil:
+		return finding{"interest", false, err.Error(), "check the operator's permissions (shardctl permissions reader)"}
+	case eavesdropped:
+		return finding{
+			"interest", false, "somebody listens to all messages of the cluster, and hides it when a process ends",
+			"end subscriptions such as nats sub 'sh.>', which nats server report connections --subscriptions finds, and imports or exports of sh.>",
+		}
+	}
+	return finding{"interest", true, "the broker reports it when nobody listens for a process", ""}
 }
 
 // deniedLine is the text of a member's log line about a subject that the broker refuses to it.

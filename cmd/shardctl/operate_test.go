@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/clusterview"
@@ -64,6 +65,16 @@ func TestOperatorsQuestions(t *testing.T) {
 	expect("doctor", exitOK, "ok    clocks    within", "")
 	expect("doctor", exitOK, "ok    rights    the broker has refused nothing", "")
 	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same methods", "")
+
+	expect("doctor", exitOK, "ok    interest  the broker reports it", "")
+	spy, err := nats.Connect(env["NATS_URL"])
+	require.NoError(t, err)
+	_, err = spy.SubscribeSync("sh.>")
+	require.NoError(t, err)
+	require.NoError(t, spy.Flush())
+	expect("doctor", exitFailed, "WRONG interest  somebody listens", "")
+	spy.Close()
+	require.Eventually(t, func() bool { return shardctl(t, env, "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
 
 	home := func() (node string) {
 		at, err := nodes[0].Locate(t.Context(), "Account", "ann")
