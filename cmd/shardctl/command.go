@@ -67,16 +67,7 @@ func (c command) main(ctx context.Context, args []string, env func(string) strin
 // parse reads the flags, which may stand before and after the node.
 func (c command) parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
 	var o options
-	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	f.SetOutput(io.Discard) // main prints the error
-	o.connection.flags(f, env)
-	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
-	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command; 0s: none")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.wide, "wide", false, "print tables of any width, with incarnations; without it they have at most 80 columns, and long names\nare clipped in the middle")
-	if c.flags != nil {
-		c.flags(f, &o)
-	}
+	f := c.flagSet(&o, env)
 	err := f.Parse(args)
 	rest := f.Args()
 	for _, arg := range c.args {
@@ -98,6 +89,21 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 		err = cmp.Or(c.missing(&o), o.check(), o.complete(), transport.CheckName("cluster", o.cluster))
 	}
 	return &o, err
+}
+
+// flagSet has the flags of the command, which set o.
+func (c command) flagSet(o *options, env func(string) string) *flag.FlagSet {
+	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	f.SetOutput(io.Discard) // main prints the error
+	o.connection.flags(f, env)
+	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
+	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command; 0s: none")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVar(&o.wide, "wide", false, "print tables of any width, with incarnations; without it they have at most 80 columns, and long names\nare clipped in the middle")
+	if c.flags != nil {
+		c.flags(f, o)
+	}
+	return f
 }
 
 // usage is the list of arguments.

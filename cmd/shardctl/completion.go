@@ -1,31 +1,138 @@
 package main
 
 import (
+	"context"
+	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// completions are the scripts that complete the names of commands, by shell. %s is the list of them.
+// completeCommand is the command that the scripts run. It is given the words of a command line up to
+// the one that is typed, and prints candidates, one a line.
+const completeCommand = "__complete"
+
+// completions are the scripts by shell.
 var completions = map[string]string{
-	"bash": "complete -W %q shardctl\n",
-	"zsh":  "#compdef shardctl\ncompadd -- ${=:-%q}\n",
-	"fish": "complete -c shardctl -n __fish_use_subcommand -f -a %q\n",
+	"bash": `_shardctl() {
+  COMPREPLY=($(compgen -W "$(shardctl __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
 }
+complete -o default -F _shardctl shardctl
+`,
+	"zsh": `#compdef shardctl
+_shardctl() { compadd -- ${(f)"$(shardctl __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"} }
+compdef _shardctl shardctl
+`,
+	"fish": "complete -c shardctl -f -a '(shardctl __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n",
+}
+
+// completeTimeout bounds the questions for the names of members and types: a shell waits for them.
+const completeTimeout = 2 * time.Second
 
 // runCompletion prints the script for a shell.
 func runCompletion(args []string, stdout, stderr io.Writer) int {
 	if len(args) != 1 || completions[args[0]] == "" {
-		fmt.Fprintln(stderr, "usage: shardctl completion bash|zsh|fish\n\nPrints a script that completes the names of commands: source <(shardctl completion bash)")
+		fmt.Fprintln(stderr, "usage: shardctl completion bash|zsh|fish\n\nPrints a script that completes commands, flags, and the names of members and types: source <(shardctl completion bash)")
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
 			return exitOK
 		}
 		return exitUsage
 	}
-	names := []string{"store", "permissions", "completion", "help"}
-	for _, c := range commands {
-		names = append(names, c.name)
-	}
-	fmt.Fprintf(stdout, completions[args[0]], strings.Join(names, " "))
+	fmt.Fprint(stdout, completions[args[0]])
 	return exitOK
+}
+
+// runComplete prints the candidates for the last word.
+func runComplete(ctx context.Context, words []string, env func(string) string, stdout io.Writer) int {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	typed := words[len(words)-1]
+	for _, candidate := range candidates(ctx, words[:len(words)-1], typed, env) {
+		if strings.HasPrefix(candidate, typed) {
+			fmt.Fprintln(stdout, candidate)
+		}
+	}
+	return exitOK
+}
+
+// candidates are the words that may follow others.
+func candidates(ctx context.Context, before []string, typed string, env func(string) string) (all []string) {
+	if len(before) == 0 {
+		all = []string{"store", "permissions", "completion", "help"}
+		for _, c := range commands {
+			all = append(all, c.name)
+		}
+		return all
+	}
+	switch before[0] {
+	case "store":
+		if len(before) == 1 {
+			for _, c := range storeCommands {
+				all = append(all, c.name)
+			}
+		}
+		return all
+	case "completion":
+		return []string{"bash", "fish", "zsh"}
+	case "permissions":
+		return []string{"client", "gateway", "operator", "reader", "worker"}
+	}
+	i := slices.IndexFunc(commands, func(c command) bool { return c.name == before[0] })
+	if i < 0 {
+		return nil
+	}
+	return commands[i].candidates(ctx, before[1:], typed, env)
+}
+
+// candidates are flags of the command, or values of the argument that comes next.
+func (c command) candidates(ctx context.Context, before []string, typed string, env func(string) string) (all []string) {
+	var o options
+	f := c.flagSet(&o, env)
+	if strings.HasPrefix(typed, "-") {
+		f.VisitAll(func(f *flag.Flag) { all = append(all, "-"+f.Name) })
+		return all
+	}
+	given := 0
+	for f.Parse(before) == nil && f.NArg() > 0 {
+		before = f.Args()[1:]
+		given++
+	}
+	// A flag without its value does not parse: the value is typed.
+	if f.Parse(before) != nil || given >= len(c.args) || o.complete() != nil || o.cluster == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	client, err := admin.Dial(ctx, admin.Options{
+		Cluster: o.cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
+	})
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = client.Close() }() // it only asked
+	v, err := client.Members(ctx)
+	if err != nil {
+		return nil
+	}
+	switch c.args[given].name {
+	case argNode.name:
+		for _, m := range v.Members {
+			all = append(all, m.Name)
+		}
+	case argType.name:
+		for _, m := range v.Members {
+			all = append(all, m.Hosts...)
+		}
+		for _, s := range v.Singletons {
+			all = append(all, s.Kind)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

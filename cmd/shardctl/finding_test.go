@@ -26,7 +26,7 @@ const handoffTimeout = 2 * time.Second
 // A question is one that an operator has at some time of a fault.
 type question struct {
 	at   string // while this lasts
-	want string // what the command must print, to stdout or stderr
+	want string // must be printed, to stdout or stderr
 }
 
 // The faults, in the order in which they begin. All but the first last until the test ends.
@@ -109,7 +109,7 @@ func TestFindingOut(t *testing.T) {
 			return err == nil && p.Node == "n1"
 		}, time.Minute, 20*time.Millisecond)
 	}
-	third := startMember(t, server.URL(), "n3") // the logs of the others have what came before
+	third := startMember(t, server.URL(), "n3") // n1 and n2 have logged the pins
 	_ = accounts.Ref("wild").Panic(t.Context(), "a turn that panics")
 	var calling sync.WaitGroup
 	t.Cleanup(calling.Wait)

@@ -85,6 +85,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return runPermissions(args[1:], env, stdout, stderr)
 	case "completion":
 		return runCompletion(args[1:], stdout, stderr)
+	case completeCommand:
+		return runComplete(ctx, args[1:], env, stdout)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 		return exitOK

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -176,7 +177,40 @@ func TestTop(t *testing.T) {
 // TestCompletion: the scripts name the commands.
 func TestCompletion(t *testing.T) {
 	for shell := range completions {
-		shardctl(t, nil, "completion "+shell).check(t, shell, exitOK, "doctor", "")
+		shardctl(t, nil, "completion "+shell).check(t, shell, exitOK, "shardctl "+completeCommand, "")
 	}
 	shardctl(t, nil, "completion tcsh").check(t, "tcsh", exitUsage, "", "bash|zsh|fish")
+}
+
+// TestComplete: the shells' scripts get commands, flags, and the names of members and types.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	env, _, _ := accounts(t)
+	for _, tt := range []struct {
+		words []string
+		want  string
+	}{
+		{nil, "store\npermissions\ncompletion\nhelp\nstatus\n"},
+		{[]string{"do"}, "doctor\ndown\n"},
+		{[]string{"store", "ver"}, "verify\n"},
+		{[]string{"completion", ""}, "bash\nfish\nzsh\n"},
+		{[]string{"permissions", "re"}, "reader\n"},
+		{[]string{"pin", "-wi"}, "-wide\n-withdraw\n"},
+		{[]string{"shards", ""}, "Account\n"},
+		{[]string{"pin", "-wide", "Account", "ann", ""}, "n1\nn2\n"},
+		{[]string{"drain", "-timeout", "5s", "n2"}, "n2\n"},
+		{[]string{"drain", "-timeout", ""}, ""},
+		{[]string{"entity", "Account", ""}, ""},
+		{[]string{"status", ""}, ""},
+		{[]string{"dance", ""}, ""},
+	} {
+		var out bytes.Buffer
+		code := run(t.Context(), append([]string{completeCommand}, tt.words...), func(key string) string { return env[key] }, &out, io.Discard)
+		require.Equal(t, exitOK, code)
+		if len(tt.words) == 0 {
+			require.True(t, strings.HasPrefix(out.String(), tt.want), out.String())
+			continue
+		}
+		require.Equal(t, tt.want, out.String(), "%q", tt.words)
+	}
 }

@@ -295,8 +295,8 @@ func (c *questions) Facts(ctx context.Context) ([]NodeFact, error) {
 	return all, err
 }
 
-// Eavesdropped reports whether anybody listens to the messages between processes who is no process of
-// the cluster, such as nats sub 'sh.>'. The broker then does not report that nobody listens for a
+// Eavesdropped reports whether a stranger to the cluster listens to the messages between its processes,
+// such as nats sub 'sh.>'. The broker then does not report that nobody listens for a
 // process that has ended, so that it is noticed by its silence alone, which takes longer. It sends a
 // question to a process that does not exist.
 func (c *questions) Eavesdropped(ctx context.Context) (bool, error) {
