@@ -25,6 +25,13 @@ var commands = []command{
 		about: "Lists the counters of all members, by reason, without those that are 0. They count from the start\nof each process.",
 	},
 	{
+		name: "stats", timeout: time.Minute, run: stats,
+		about: "Counts the turns of all members for some seconds and prints their rates by member and by type, and then\nthe counters. With -json it prints the rates alone, by method.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted; less than 15s")
+		},
+	},
+	{
 		name: "entity", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entity,
 		about: "Prints what is known of an entity: its home and the reason for it, the turn that it runs and the calls\nthat wait for it, its shard, and the lines about it in the logs of the members.",
 		flags: func(f *flag.FlagSet, o *options) {

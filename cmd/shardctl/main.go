@@ -32,6 +32,7 @@ What is going on
   moves                        list the moves of shards under way, and those that ended lately
   events                       print what happened lately, from the logs of all members; -f goes on
   top                          print the busiest methods, entities and callers; -f goes on
+  stats                        print the load by member and type, and the counters
   dashboard                    serve a page that shows all of this live
   counters                     list how often each member did something other than run a call directly
 

@@ -67,6 +67,8 @@ func TestOperatorsQuestions(t *testing.T) {
 	expect("doctor", exitOK, "ok    rights    the broker has refused nothing", "")
 	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same methods", "")
 
+	require.Regexp(t, `(?s)NODE .*n1 .*TYPE +TURNS/S +FAILED/S +MEAN.*COUNT +REASON`, expect("stats -every 100ms", exitOK, "", "").stdout)
+	expect("stats -every 100ms -json", exitOK, `"methods":`, "")
 	expect("doctor", exitOK, "ok    interest  the broker reports it", "")
 	spy, err := nats.Connect(env["NATS_URL"])
 	require.NoError(t, err)

@@ -68,9 +68,9 @@ func topTables(o *options, top clusterview.Rates) []*table {
 	for _, n := range top.Nodes {
 		nodes.row(n.Node, fmt.Sprintf("%.1f", n.Rate), fmt.Sprintf("%.2f", n.Busy))
 	}
-	types := tableOf(o, "TYPE", "TURNS/S", "FAILED/S")
+	types := tableOf(o, "TYPE", "TURNS/S", "FAILED/S", "MEAN")
 	for _, t := range typeRates(top)[:min(o.rows, len(typeRates(top)))] {
-		types.row(t.Type, fmt.Sprintf("%.1f", t.Rate), fmt.Sprintf("%.1f", t.Failed))
+		types.row(t.Type, fmt.Sprintf("%.1f", t.Rate), fmt.Sprintf("%.1f", t.Failed), short(t.Mean))
 	}
 	methods := tableOf(o, "METHOD", "TURNS/S", "FAILED/S", "MEAN", "LONGEST")
 	for _, m := range top.Methods[:min(o.rows, len(top.Methods))] {
@@ -104,6 +104,7 @@ func topTables(o *options, top clusterview.Rates) []*table {
 type typeRate struct {
 	Type         string
 	Rate, Failed float64
+	Mean         float64 // seconds of a turn
 }
 
 // typeRates sums the methods up by type, the busiest first.
@@ -112,6 +113,9 @@ func typeRates(top clusterview.Rates) (types []typeRate) {
 		i := slices.IndexFunc(types, func(t typeRate) bool { return t.Type == m.Type })
 		if i < 0 {
 			i, types = len(types), append(types, typeRate{Type: m.Type})
+		}
+		if sum := types[i].Rate + m.Rate; sum > 0 {
+			types[i].Mean += (m.Mean - types[i].Mean) * m.Rate / sum
 		}
 		types[i].Rate += m.Rate
 		types[i].Failed += m.Failed
