@@ -14,7 +14,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// outcome is what a command line came to.
+// outcome is the result of a command line.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -27,7 +27,7 @@ func shardctl(t *testing.T, env map[string]string, args string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// check compares an outcome with what it must hold.
+// check compares an outcome with the texts that it must hold.
 func (o outcome) check(t *testing.T, args string, code int, stdout, stderr string) {
 	t.Helper()
 	if o.code != code || !strings.Contains(o.stdout, stdout) || !strings.Contains(o.stderr, stderr) {
