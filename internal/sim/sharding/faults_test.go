@@ -239,9 +239,11 @@ func (w *world) heal() {
 // to go on: strikes take no account of members that ended themselves a moment ago.
 const minorityEnds = 3 * time.Second
 
-// beginLast begins a host if none is left.
+// beginLast begins a host if none is left, and none is beginning: a second one of the same name
+// would wait for the end of the first.
 func (w *world) beginLast() {
-	if !slices.ContainsFunc(w.procs, (*process).healthy) {
-		w.begin("last", true)
+	const name = "last"
+	if !slices.ContainsFunc(w.procs, func(p *process) bool { return p.healthy() || p.alive && p.name == name }) {
+		w.begin(name, true)
 	}
 }
