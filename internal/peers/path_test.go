@@ -2,6 +2,7 @@ package peers
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,59 +11,59 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A carrier is a direct connection that counts frames, and fails once it is broken.
+// A carrier is a direct connection that counts frames, and fails once it is broken. A session's
+// timer may use it too.
 type carrier struct {
-	frames, stalls int
-	broken, silent bool
+	frames, stalls atomic.Int64
+	broken         atomic.Bool
 }
 
 func (c *carrier) Send([]byte) error {
-	if c.broken {
+	if c.broken.Load() {
 		return errors.New("broken")
 	}
-	c.frames++
+	c.frames.Add(1)
 	return nil
 }
 
-func (c *carrier) HasEnded() bool { return c.broken }
-func (c *carrier) Stalled()       { c.stalls++ }
+func (c *carrier) HasEnded() bool { return c.broken.Load() }
+func (c *carrier) Stalled()       { c.stalls.Add(1) }
 
 func TestDirectPath(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)
 	to.Post(tell())
 	require.Equal(t, 1, p.sent())
-	require.Equal(t, []*Session{to}, p.wanted, "traffic asks for a connection")
+	require.Equal(t, []*Session{to}, p.asked(), "traffic asks for a connection")
 	to.Post(tell())
-	require.Len(t, p.wanted, 1, "and seldom")
+	require.Len(t, p.asked(), 1, "and seldom")
 
 	first, second := &carrier{}, &carrier{}
 	to.Use(first)
-	require.Equal(t, 2, first.frames, "frames under way go again before later ones")
+	require.EqualValues(t, 2, first.frames.Load(), "frames under way go again before later ones")
 	require.Equal(t, 2, p.sent())
 	to.Post(tell())
-	require.Equal(t, 3, first.frames)
+	require.EqualValues(t, 3, first.frames.Load())
 	require.Equal(t, 2, p.sent())
 	to.Use(second)
-	require.Zero(t, second.frames, "there is one connection at a time")
+	require.Zero(t, second.frames.Load(), "there is one connection at a time")
 	to.Leave(second)
 	require.Equal(t, Carrier(first), to.Carrier())
 
-	first.broken = true
+	first.broken.Store(true)
 	to.Post(tell())
 	require.Equal(t, 2+4, p.sent(), "the frame and all that may be lost go by the broker")
 	require.Nil(t, to.Carrier())
 	to.Use(second)
-	require.Equal(t, 4, second.frames)
-	second.broken = true
+	require.EqualValues(t, 4, second.frames.Load())
+	second.broken.Store(true)
 	third := &carrier{}
 	to.Use(third)
 	require.Equal(t, Carrier(third), to.Carrier(), "it replaces one that has ended")
 	to.Leave(second)
 	require.Equal(t, Carrier(third), to.Carrier())
-	third.silent = true
 	require.Eventually(t, func() bool { return to.Carrier() == nil }, 10*time.Second, time.Millisecond, "nothing is acknowledged")
-	require.Equal(t, 1, third.stalls)
+	require.EqualValues(t, 1, third.stalls.Load())
 	require.Eventually(t, func() bool { return p.sent() > 6 }, 10*time.Second, time.Millisecond)
 	require.Nil(t, to.Carrier())
 }
@@ -77,8 +78,8 @@ func TestDirectFramesMayHaveArrived(t *testing.T) {
 			c := &carrier{}
 			to.Use(c)
 			to.Post(tell())
-			require.Equal(t, 1, c.frames)
-			c.broken = true
+			require.EqualValues(t, 1, c.frames.Load())
+			c.broken.Store(true)
 			to.Leave(c)
 		} else {
 			to.Post(tell())
@@ -101,7 +102,8 @@ func TestDirectFramesMayHaveArrived(t *testing.T) {
 func TestDirectFrameThatFails(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)
-	c := &carrier{broken: true}
+	c := &carrier{}
+	c.broken.Store(true)
 	to.carrier.Store(new(Carrier(c)))
 	p.fails = transport.ErrDisconnected
 	to.Post(tell())

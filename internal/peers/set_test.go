@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,8 +24,8 @@ type process struct {
 	strangers []*Session
 	over      []*call.Oversize
 	turned    []transport.Peer
-	wanted    []*Session
-	fails     error // of Send
+	wanted    []*Session // guarded by mu
+	fails     error      // of Send
 }
 
 func (p *process) Send(transport.Channel, transport.Peer, uint64, []byte) error {
@@ -45,6 +46,13 @@ func (p *process) sent() int {
 	return p.frames
 }
 
+// asked are the sessions for which direct connections were wanted.
+func (p *process) asked() []*Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.wanted)
+}
+
 // env is a process as a Set uses it.
 type env struct{ *process }
 
@@ -62,8 +70,13 @@ func (e env) OverQuota(p transport.Peer) {
 	defer e.mu.Unlock()
 	e.turned = append(e.turned, p)
 }
+
+func (e env) Wanted(p *Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wanted = append(e.wanted, p)
+}
 func (e env) Oversize(_ *Session, o *call.Oversize) { e.over = append(e.over, o) }
-func (e env) Wanted(p *Session)                     { e.wanted = append(e.wanted, p) }
 func (e env) Stranger(p *Session)                   { e.strangers = append(e.strangers, p) }
 
 // newSet is a Set of two lanes, with its process and the table of calls that it looks at.
