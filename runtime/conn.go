@@ -258,4 +258,4 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 
 // Counters returns the counters of this connection; see [Node.Counters].
-func (c *Conn) Counters() map[string]uint64 { return c.driver.counters.snapshot() }
+func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }

@@ -42,8 +42,6 @@ const (
 	stateLost                       // entities whose state did not encode when their node left
 	hookAbandoned                   // stop hooks that did not return in time
 	leftUnacked                     // messages that a peer had not acknowledged when this node left
-	frameSent                       // frames published, each with many envelopes under load
-	frameDirect                     // of these, on direct connections
 	directOpened                    // direct connections that were opened
 	directRefused                   // direct connections that were refused or not made
 	directStranger                  // connections to the port of direct lanes that showed no announced key and nonce
@@ -72,8 +70,8 @@ var reasonNames = [directEnded]string{
 	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
 	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",
-	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", leftUnacked: "not acknowledged", frameSent: "frames sent",
-	frameDirect: "frames sent directly", directOpened: "direct lane opened", directRefused: "direct lane refused",
+	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", leftUnacked: "not acknowledged",
+	directOpened: "direct lane opened", directRefused: "direct lane refused",
 	directStranger: "direct lane stranger",
 	messageNewer:   "newer message", messageForbidden: "forbidden message",
 	clientOverQuota: "client over quota", clientExpired: "client expired", answerDropped: "answer dropped", limitTooLow: "broker limit too low",

@@ -410,6 +410,13 @@ func (drv *driver) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	}
 }
 
+// Counters returns the counters by the names of their reasons.
+func (drv *driver) Counters() map[string]uint64 {
+	m := drv.counters.snapshot()
+	m["frames sent"], m["frames sent directly"] = drv.peers.Frames()
+	return m
+}
+
 // addSeldomOf counts an event that a process of that name has caused. It reports whether to log it,
 // and how often the name has caused such events.
 func (drv *driver) addSeldomOf(what reason, name string) (n uint64, tell bool) {

@@ -482,7 +482,7 @@ func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
 // take the direct way, by reason: "buffered", "forwarded", "retried",
 // "refused", "expired", "tell lost", "shards moved" and so on. They count from
 // New and only grow.
-func (n *Node) Counters() map[string]uint64 { return n.driver.counters.snapshot() }
+func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 
 // tickClock advances the coarse clock, and every second starts a round of the
 // passivators without waiting for them.

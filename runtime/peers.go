@@ -48,8 +48,6 @@ func (h *peerHost) Closed() bool { return h.driver.closed() }
 
 // peerReasons maps the events of package peers to the counters of this process.
 var peerReasons = [...]reason{
-	peers.FrameSent:     frameSent,
-	peers.FrameDirect:   frameDirect,
 	peers.FrameIgnored:  frameIgnored,
 	peers.NoPeer:        dropNoPeer,
 	peers.LimitTooLow:   limitTooLow,

@@ -287,7 +287,7 @@ func (v *sessionEnv) Now() time.Time { return time.Now() }
 // Send sends a frame over the direct connection, or publishes it on the lane.
 func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	if token != 0 {
-		v.set.env.Count(FrameSent)
+		v.set.frames.Add(1)
 		if sent := v.set.sent.Load(); sent != nil {
 			(*sent)(frame)
 		}
@@ -312,7 +312,7 @@ func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
 	}
 	if c.Send(frame) == nil {
 		if token != 0 {
-			v.set.env.Count(FrameDirect)
+			v.set.direct.Add(1)
 		}
 		return nil
 	}

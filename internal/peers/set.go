@@ -20,9 +20,7 @@ type Event uint8
 
 // The events.
 const (
-	FrameSent     Event = iota // a frame went to the broker, or to a direct connection
-	FrameDirect                // of these, to a direct connection
-	FrameIgnored               // a frame was out of order, repeated or from an unknown process
+	FrameIgnored  Event = iota // a frame was out of order, repeated or from an unknown process
 	NoPeer                     // an envelope was for a peer that is gone
 	LimitTooLow                // the broker's limit is below MinPayload
 	Expired                    // sessions with a client ended that had never been used, where nobody listens, or nothing is acknowledged
@@ -81,6 +79,8 @@ type Set struct {
 	begun   atomic.Uint64 // sessions between members and clients that this process has begun
 	patient atomic.Int64  // clientPatience; tests change it
 	sent    atomic.Pointer[func(frame []byte)]
+	frames  atomic.Uint64 // that were sent
+	direct  atomic.Uint64 // of these, on direct connections
 
 	mu    sync.RWMutex // guards the fields below
 	peers map[transport.Address]*peer
@@ -115,6 +115,10 @@ func (s *Set) SetSent(f func(frame []byte)) {
 	}
 	s.sent.Store(&f)
 }
+
+// Frames returns how many frames with envelopes were sent, and how many of these on direct
+// connections.
+func (s *Set) Frames() (sent, direct uint64) { return s.frames.Load(), s.direct.Load() }
 
 // RunPump publishes the sessions that are given to the lane's pump, until ctx ends.
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
