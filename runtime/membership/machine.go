@@ -79,7 +79,7 @@ func New(config core.Config) (*Machine, error) {
 	m.agreement = downing.Agreement{Node: n, Voters: &m.voters}
 	m.unreachable = downing.Unreachables{Node: n, Agreement: &m.agreement}
 	m.majority = downing.Majority{
-		Node: n, Echo: &m.echo, Voters: &m.voters, Execution: &m.execution, Indirect: &m.indirect,
+		Node: n, Echo: &m.echo, Beats: &m.beats, Voters: &m.voters, Execution: &m.execution, Indirect: &m.indirect,
 		Exposure: &m.exposure, Agreement: &m.agreement, Unreachable: &m.unreachable,
 	}
 	m.company = downing.Company{Node: n, Peers: &m.peers, Beats: &m.beats, Voters: &m.voters, Execution: &m.execution, Majority: &m.majority}

@@ -16,6 +16,7 @@ import (
 type Majority struct {
 	*core.Node
 	Echo        *detector.Echo
+	Beats       *detector.Heartbeats
 	Voters      *lease.Voters
 	Execution   *Execution
 	Indirect    *Indirect
@@ -113,6 +114,9 @@ func (d *Majority) downByMajority() {
 	d.Indirect.since = time.Time{}
 	if d.Small() && d.Indirect.unsettled(side, indirectlyConnected) {
 		return // a large cluster's batch settles as well
+	}
+	if !d.Small() && d.Now.Sub(d.Beats.HalfHeard) > d.Config.LeaseMajority {
+		return // of a side that seems to win, some are silent for all here, and no watcher says so yet
 	}
 	if !d.Execution.acts(side) {
 		return // the acting member is reachable

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -225,12 +226,21 @@ func (r *run) settled() bool {
 	case !first:
 		r.start(r.plan.config.Seeds[0])
 	case len(nodes) < want:
-		r.start(name(r.random.IntN(100)))
+		r.start(freeName(nodes, r.random.IntN(100)))
 	}
 	if r.plan.config.Downing == membership.DowningByHand {
 		r.downDead(nodes)
 	}
 	return sim.Agreed(r.world.Running())
+}
+
+// freeName returns the first name from i on that no process has: the second process of a name would
+// wait for as long as the first one lives.
+func freeName(nodes []*sim.Node, i int) string {
+	for slices.ContainsFunc(nodes, func(n *sim.Node) bool { return n.Address.Name == name(i) }) {
+		i++
+	}
+	return name(i)
 }
 
 // makeRoom stops a process without the role of which there are too few.

@@ -49,6 +49,7 @@ func TestFoundSeeds(t *testing.T) {
 		{3009, "fenced on a proof of death from before the member came back"},
 		{3004377, "the silence that one observer reported counted as time without a subscription, which another reported"},
 		{7002127, "a joiner whose member died at once was never asked for its state, because the others' had changed more often"},
+		{7008985, "the smaller side of a large cluster counted members that it could not hear, of which no watcher said so yet, and downed two"},
 		{7005129, "one side did not count a member that it alone knew to be Exiting, and the other did"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
