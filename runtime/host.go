@@ -58,7 +58,7 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	cfg := &shardhost.Config{
 		Kind: k.name, Self: drv.self.Address, CallTimeout: drv.cfg.CallTimeout, HandoffTimeout: drv.cfg.HandoffTimeout,
 		Drops: settings.handoff.DropState, Settles: !desc.Singleton,
-		Watch: &h.tally,
+		Clock: &drv.clock, Watch: &h.tally,
 	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {
@@ -70,16 +70,9 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	}
 	if desc.Singleton {
 		h.instance = singlehost.NewInstance(&h.shards[0].Shard, (*singletonHome)(&h.shards[0]))
+		cfg.Keeps = h.instance.KeepLocked
 	}
 	return h, nil
-}
-
-// shard returns the shard with that number, or nil if the kind has no such shard.
-func (h *host) shard(n uint32) *hostedShard {
-	if n < h.kind.shards || n-h.kind.shards >= uint32(len(h.shards)) {
-		return nil
-	}
-	return &h.shards[n-h.kind.shards]
 }
 
 // eachShard calls f for the shards on one lane or, with -1, on all.

@@ -25,9 +25,8 @@ type hostedShard struct {
 	remembered *remembering.Shard // nil where entities are not remembered
 
 	// Guarded by Mu.
-	failures  map[string]failureRecord       // of entities that were restarted, by id
-	resting   map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
-	turnEnded chan struct{}                  // closed when turns end; nil: no goroutine waits
+	failures map[string]failureRecord       // of entities that were restarted, by id
+	resting  map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
 
 	durable *durableShard // of a durable type; else nil
 
@@ -144,10 +143,9 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	s.Mu.Lock()
 	idle := s.Core.Idle(^uint32(0), s.Core.Entities())
 	if s.Core.WatchRunning() > len(idle) {
-		if s.turnEnded == nil {
-			s.turnEnded = make(chan struct{})
-		}
-		ended = s.turnEnded
+		end := make(chan struct{})
+		s.OnTurnEndLocked(func() { close(end) })
+		ended = end
 	}
 	s.Mu.Unlock()
 	for _, e := range idle {

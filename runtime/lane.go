@@ -297,7 +297,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	if k == nil || k.host == nil {
 		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeUnknownKind})
 	}
-	sh := k.host.shard(e.Shard)
+	sh := k.hosted(e.Shard)
 	if sh == nil || len(e.Entity) == 0 || len(e.Entity) > maxIDBytes {
 		return l.refuse(e, seq, shardhost.Refusal{
 			Code: wire.CodeUnknownKind,

@@ -196,10 +196,10 @@ func (n *Node) hosted() []*host {
 
 func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
 	k := (*n.driver.kinds.Load())[id.Kind]
-	if k == nil || k.host == nil {
+	if k == nil {
 		return nil
 	}
-	return k.host.shard(id.Shard)
+	return k.hosted(id.Shard)
 }
 
 // inventory returns the node's registration with a coordinator.

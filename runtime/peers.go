@@ -34,14 +34,9 @@ func (h *peerHost) init(drv *driver) {
 	h.Init(h, peers.Config{
 		Self: drv.self, Lanes: drv.cfg.Lanes, Window: drv.cfg.Window, MaxBuffered: drv.cfg.MaxBuffered,
 		AnswerBytes: drv.cfg.AnswerBytes, Calls: &drv.pending.Coalescer, Direct: drv.cfg.Direct.enabled(),
+		Link: drv.link, MayAnswer: drv.lease.MayAnswer,
 	})
 }
-
-// Link is the connection to the broker.
-func (h *peerHost) Link() transport.Link { return h.driver.link() }
-
-// MayAnswer reports whether this node's lease lets answers leave.
-func (h *peerHost) MayAnswer() bool { return h.driver.lease.MayAnswer() }
 
 // Closed reports whether this process is ending.
 func (h *peerHost) Closed() bool { return h.driver.closed() }
@@ -62,7 +57,7 @@ func (h *peerHost) Count(e peers.Event) {
 		return
 	}
 	if n, tell := h.driver.counters.addSeldom(limitTooLow); tell {
-		h.driver.log.Error("the broker takes too little: raise its max_payload", "max_payload", h.Link().MaxPayload(), "least", minPayload, "count", n)
+		h.driver.log.Error("the broker takes too little: raise its max_payload", "max_payload", h.driver.link().MaxPayload(), "least", minPayload, "count", n)
 	}
 }
 
@@ -188,10 +183,10 @@ func (v *dataEnv) EachRoute(lane int, f func(*routing.Route)) {
 // Shard returns a shard of a type that this process hosts.
 func (v *dataEnv) Shard(kind []byte, shard uint32) (dataplane.Shard, bool) {
 	k := (*v.kinds.Load())[string(kind)]
-	if k == nil || k.host == nil {
+	if k == nil {
 		return nil, false
 	}
-	s := k.host.shard(shard)
+	s := k.hosted(shard)
 	return s, s != nil
 }
 

@@ -57,6 +57,15 @@ func (k *kind) route(shard uint32) *route {
 	return &k.routes[shard-k.shards]
 }
 
+// hosted returns the shard with that number at this process, or nil if the kind is not hosted here or
+// has no such shard.
+func (k *kind) hosted(shard uint32) *hostedShard {
+	if k.host == nil || shard < k.shards || shard-k.shards >= uint32(len(k.host.shards)) {
+		return nil
+	}
+	return &k.host.shards[shard-k.shards]
+}
+
 // routeOf returns the route of an entity, by the hash of its reference.
 func (k *kind) routeOf(hash uint64) *route {
 	return &k.routes[placement.ShardOf(hash, k.shards)-k.shards]
@@ -192,7 +201,7 @@ func (v *routeEnv) Local() (routing.Local, bool) {
 	if v.kind.host == nil {
 		return nil, false
 	}
-	return v.kind.host.shard(v.shard), true
+	return v.kind.hosted(v.shard), true
 }
 
 // Ask requests a home from the coordinator.

@@ -30,9 +30,6 @@ func (v *shardEnv) shard() *hostedShard { return (*hostedShard)(v) }
 // Now returns the time.
 func (v *shardEnv) Now() time.Time { return time.Now() }
 
-// Ticks returns the coarse clock, by which entities are passivated.
-func (v *shardEnv) Ticks() uint32 { return v.host.driver.clock.Load() }
-
 // Elapsed returns the time of the lease's clock.
 func (v *shardEnv) Elapsed() int64 { return v.host.driver.lease.Now() }
 
@@ -78,11 +75,6 @@ func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { inbound(&c.Call)
 // Lead activates a singleton's instance.
 func (v *shardEnv) Lead(e *region.Entity) { v.host.instance.Lead(e) }
 
-// Keeps reports whether the turn is the last one of a singleton's instance.
-func (v *shardEnv) Keeps(e *region.Entity) bool {
-	return v.host.instance != nil && v.host.instance.KeepLocked(e)
-}
-
 // Release ends all back-offs.
 func (v *shardEnv) Release() { v.shard().releaseAll() }
 
@@ -125,15 +117,6 @@ func (v *shardEnv) Changed(opened bool) {
 	}
 	if d := v.durable; d != nil {
 		d.placedLocked(opened)
-	}
-	v.TurnEnded() // with the hooks of a move, or when the shard was lost
-}
-
-// TurnEnded wakes the goroutine that stops the shard.
-func (v *shardEnv) TurnEnded() {
-	if v.turnEnded != nil {
-		close(v.turnEnded)
-		v.turnEnded = nil
 	}
 }
 

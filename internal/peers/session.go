@@ -253,7 +253,7 @@ func (p *Session) Silence(now time.Time) time.Duration {
 // answers those that no longer fit. It reports false if that does not help: the payload fits
 // again, or the limit is too low even for small messages.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
-	limit := p.set.env.Link().MaxPayload()
+	limit := p.set.cfg.Link().MaxPayload()
 	if token == 0 || size <= limit {
 		return false
 	}
@@ -297,18 +297,18 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 		if token != 0 && v.set.cfg.Direct {
 			v.ask()
 		}
-		return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
+		return v.set.cfg.Link().Send(v.lane, v.Peer(), token, frame)
 	}
 	return v.sendDirect(*direct, token, frame)
 }
 
 // sendDirect sends a frame over the direct connection, if that can be relied on.
 func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
-	if len(frame) > MinPayload && len(frame) > v.set.env.Link().MaxPayload() {
+	if len(frame) > MinPayload && len(frame) > v.set.cfg.Link().MaxPayload() {
 		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
 	}
 	if v.stalled(c) {
-		return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
+		return v.set.cfg.Link().Send(v.lane, v.Peer(), token, frame)
 	}
 	if c.Send(frame) == nil {
 		if token != 0 {
@@ -318,7 +318,7 @@ func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
 	}
 	v.leave(c)
 	if token == 0 {
-		return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
+		return v.set.cfg.Link().Send(v.lane, v.Peer(), token, frame)
 	}
 	// The frame counts as sent, for it may have arrived. It goes again with all others that
 	// the connection may have lost.
@@ -356,10 +356,10 @@ func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 }
 
 // MayAnswer reports whether this node's lease lets answers leave.
-func (v *sessionEnv) MayAnswer() bool { return v.set.env.MayAnswer() }
+func (v *sessionEnv) MayAnswer() bool { return v.set.cfg.MayAnswer() }
 
 // MaxPayload returns the broker's limit, at least MinPayload.
-func (v *sessionEnv) MaxPayload() int { return max(v.set.env.Link().MaxPayload(), MinPayload) }
+func (v *sessionEnv) MaxPayload() int { return max(v.set.cfg.Link().MaxPayload(), MinPayload) }
 
 // WakeAfter sets the timer.
 func (v *sessionEnv) WakeAfter(d time.Duration) {

@@ -29,10 +29,6 @@ const (
 
 // An Env is the process of a Set. Its methods must not block.
 type Env interface {
-	// Link returns the connection to the broker.
-	Link() transport.Link
-	// MayAnswer reports whether answers may leave.
-	MayAnswer() bool
 	// Closed reports whether the process is ending.
 	Closed() bool
 	Count(Event)
@@ -62,6 +58,10 @@ type Config struct {
 	Calls *pending.Coalescer
 	// Direct is set if sessions may have direct connections.
 	Direct bool
+	// Link returns the connection to the broker. It must not block.
+	Link func() transport.Link
+	// MayAnswer reports whether the process's lease lets answers leave. It must not block.
+	MayAnswer func() bool
 }
 
 // clientPatience is how long a client may be absent before its sessions are dropped.
@@ -382,7 +382,7 @@ func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane
 // configLocked returns the configuration of a new session.
 func (s *Set) configLocked(to transport.Peer) call.Config {
 	c := call.Config{
-		Self: s.cfg.Self, MaxPayload: s.env.Link().MaxPayload(),
+		Self: s.cfg.Self, MaxPayload: s.cfg.Link().MaxPayload(),
 		Window: s.cfg.Window, MaxBuffered: s.cfg.MaxBuffered,
 	}
 	if to.Client || s.cfg.Self.Client {

@@ -56,9 +56,7 @@ func (p *process) asked() []*Session {
 // env is a process as a Set uses it.
 type env struct{ *process }
 
-func (e env) Link() transport.Link { return e.process }
-func (e env) MayAnswer() bool      { return true }
-func (e env) Closed() bool         { return false }
+func (e env) Closed() bool { return false }
 func (e env) Count(what Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,6 +85,7 @@ func newSet() (*Set, *process, *pending.Table) {
 	s.Init(env{p}, Config{
 		Self: transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, Lanes: 2,
 		Window: 1 << 20, MaxBuffered: 1 << 20, AnswerBytes: 4 << 20, Calls: &calls.Coalescer, Direct: true,
+		Link: func() transport.Link { return p }, MayAnswer: func() bool { return true },
 	})
 	return s, p, calls
 }

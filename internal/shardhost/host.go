@@ -33,8 +33,6 @@ type Host interface {
 // A Clock is a process's time. All of its methods may be called with Mu held.
 type Clock interface {
 	Now() time.Time
-	// Ticks is the coarse clock that region.Shard takes as now.
-	Ticks() uint32
 	// Elapsed is the time since the process's base in nanoseconds, as Call.Deadline has it.
 	Elapsed() int64
 	// After calls f once, after d, without a lock, unless the process has ended by then.
@@ -65,8 +63,6 @@ type Turns interface {
 	Grant(c *Call, e *region.Entity)
 	// Lead has the first turn after the shard has opened run, which has begun.
 	Lead(e *region.Entity)
-	// Keeps reports whether the host keeps the turn that ends. Mu is held.
-	Keeps(e *region.Entity) bool
 	// Release ends the turns that hold entities back after a failure, for the shard moves.
 	Release()
 	// Drained has HandOff called soon, and not from here.
@@ -76,10 +72,8 @@ type Turns interface {
 	// calls done, with an error if the state of the shard must not leave.
 	StopEntities(entities []*region.Entity, done func(error))
 	// Changed is called with Mu held after each change of the shard but a turn's end;
-	// opened: it runs here under a new epoch. TurnEnded is called with Mu held after a
-	// turn's end.
+	// opened: it runs here under a new epoch.
 	Changed(opened bool)
-	TurnEnded()
 
 	// Answer brings a reply to the call's sender, if it is no tell.
 	Answer(c *Call, e *wire.Envelope)

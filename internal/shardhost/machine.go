@@ -24,6 +24,7 @@ type machine struct {
 	departed []transport.Address // by the old home's word, when it gave the shard to this process
 
 	departing departing
+	onTurnEnd []func() // of those who wait for the end of a turn
 }
 
 // later has the work to be done after Mu is released, in order.
@@ -46,7 +47,7 @@ func (s *machine) Deliver(c *Call, at time.Time, current func() bool) (*region.E
 		s.Mu.Unlock()
 		return nil, region.Moved
 	}
-	e, v := s.Core.Deliver(&c.Call, s.host.Ticks(), at)
+	e, v := s.Core.Deliver(&c.Call, s.cfg.Clock.Load(), at)
 	var after later
 	switch {
 	case v == region.Queued:
@@ -64,7 +65,7 @@ func (s *machine) Deliver(c *Call, at time.Time, current func() bool) (*region.E
 func (s *machine) Begin(entity string) *region.Entity {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return s.Core.Begin(entity, s.host.Ticks())
+	return s.Core.Begin(entity, s.cfg.Clock.Load())
 }
 
 // Entered reports whether a turn of the entity has begun outside the lock, and ends one that
@@ -111,12 +112,12 @@ func (s *machine) LeaveTurn(e *region.Entity, now uint32) {
 // EndTurn gives the entity to the next call, after Entity.Leave has refused.
 func (s *machine) EndTurn(e *region.Entity) {
 	s.Mu.Lock()
-	if s.host.Keeps(e) {
+	if s.cfg.Keeps != nil && s.cfg.Keeps(e) {
 		s.Mu.Unlock()
 		return
 	}
-	next, drained := s.Core.End(e, s.host.Ticks())
-	s.host.TurnEnded()
+	next, drained := s.Core.End(e, s.cfg.Clock.Load())
+	s.turnEndedLocked()
 	s.Mu.Unlock()
 	if next != nil {
 		s.start(region.Start{Entity: e, Call: next})
@@ -124,6 +125,17 @@ func (s *machine) EndTurn(e *region.Entity) {
 	if drained {
 		s.host.Drained()
 	}
+}
+
+// OnTurnEndLocked has f called once, with Mu held, when the next turn ends or the shard changes. f
+// must not block.
+func (s *machine) OnTurnEndLocked(f func()) { s.onTurnEnd = append(s.onTurnEnd, f) }
+
+func (s *machine) turnEndedLocked() {
+	for _, f := range s.onTurnEnd {
+		f()
+	}
+	s.onTurnEnd = nil
 }
 
 // Holds reports whether calls wait here for more than a turn.
@@ -139,12 +151,13 @@ func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Has
 func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Lock()
 	held := s.holdsLocked()
-	fx := f(s.host.Ticks(), s.host.Now())
+	fx := f(s.cfg.Clock.Load(), s.host.Now())
 	after := s.applyLocked(fx)
 	if s.cfg.Watch != nil {
 		s.departing.follow(s.cfg.Watch, s.Core, s.host.Now)
 	}
 	s.host.Changed(fx.Opened)
+	s.turnEndedLocked() // with the hooks of a move, or when the shard was lost
 	settled := held && !s.holdsLocked()
 	s.Mu.Unlock()
 	after.run()

@@ -1,6 +1,7 @@
 package shardhost
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
@@ -22,6 +23,11 @@ type Config struct {
 	// Settles: a table names the shard's home, so that it need not be known here forever.
 	Settles bool
 	Watch   Watch // nil: nobody watches
+	// Clock is the coarse clock that region.Shard takes as now.
+	Clock *atomic.Uint32
+	// Keeps reports whether the host keeps the turn that ends; nil: it keeps none. It is called
+	// with Mu held.
+	Keeps func(*region.Entity) bool
 }
 
 // An outlet is how a shard reaches its process: its callers, and its peers in a move. It

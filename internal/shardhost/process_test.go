@@ -99,9 +99,8 @@ func (s *script) envelope(e *wire.Envelope) string {
 	return text
 }
 
-// Now, Ticks, Elapsed and After are the process's time.
+// Now, Elapsed and After are the process's time.
 func (s *script) Now() time.Time { return s.now }
-func (s *script) Ticks() uint32  { return 0 }
 func (s *script) Elapsed() int64 { return int64(s.now.Sub(time.Unix(1_000_000, 0))) }
 func (s *script) After(d time.Duration, f func()) {
 	s.timers = append(s.timers, timer{s.now.Add(d), f})
@@ -136,11 +135,9 @@ func (s *script) Grant(c *Call, e *region.Entity) {
 	s.say("%s is granted its turn", s.nameOf(c))
 }
 func (s *script) Lead(e *region.Entity)                { s.turn(e); s.say("%s leads", e.ID) }
-func (s *script) Keeps(*region.Entity) bool            { return s.keeps }
 func (s *script) Release()                             { s.say("release") }
 func (s *script) Drained()                             { s.say("drained") }
 func (s *script) Changed(opened bool)                  { s.changed++ }
-func (s *script) TurnEnded()                           {}
 func (s *script) Why(_ *Call, v region.Verdict) string { return "why " + v.String() }
 
 func (s *script) StopEntities(entities []*region.Entity, done func(error)) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,9 +104,10 @@ type driven struct {
 func newScript(t *testing.T) *script {
 	s := &script{
 		t: t, now: time.Unix(1_000_000, 0), shard: new(Shard),
-		cfg:   Config{Kind: []byte("K"), Self: node("a"), CallTimeout: 5 * time.Second, HandoffTimeout: 10 * time.Second},
+		cfg:   Config{Kind: []byte("K"), Self: node("a"), CallTimeout: 5 * time.Second, HandoffTimeout: 10 * time.Second, Clock: new(atomic.Uint32)},
 		calls: map[string]*driven{}, turns: map[string]*region.Entity{}, sessions: map[string]*session{},
 	}
+	s.cfg.Keeps = func(*region.Entity) bool { return s.keeps }
 	s.begin(region.Handoff{}, "")
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/pending"
@@ -53,6 +54,7 @@ func newHosted(p *process, id placement.ShardID) *hosted {
 	s.Init(id, s, &shardhost.Config{
 		Kind: []byte(id.Kind), Self: p.self.Address, CallTimeout: callTimeout, HandoffTimeout: drainBound,
 		Drops: p.w.plan.handoff.DropState, Settles: true,
+		Clock: new(atomic.Uint32), // it stands still: no entity is passivated because it is idle
 	}, p.w.plan.limits())
 	return s
 }
@@ -142,9 +144,6 @@ func (s *hosted) Enqueue(e *wire.Envelope) {
 // Now is the world's time.
 func (s *hosted) Now() time.Time { return s.process.w.now }
 
-// Ticks stands still: no entity goes to rest for idleness.
-func (s *hosted) Ticks() uint32 { return 0 }
-
 // Elapsed is the time since the world began.
 func (s *hosted) Elapsed() int64 { return int64(s.process.w.now.Sub(epochStart)) }
 
@@ -190,9 +189,6 @@ func (s *hosted) Grant(c *shardhost.Call, e *region.Entity) {
 
 // Lead is for singletons.
 func (s *hosted) Lead(e *region.Entity) { s.process.w.fail("%s leads", e.ID) }
-
-// Keeps is for singletons.
-func (s *hosted) Keeps(*region.Entity) bool { return false }
 
 // Release has nothing to release: nothing fails.
 func (s *hosted) Release() {}
@@ -385,7 +381,7 @@ func (s *hosted) rest(e *region.Entity) {
 	}
 }
 
-// wake brings an entity to life.
+// wake activates an entity.
 func (s *hosted) wake(e *region.Entity) *value {
 	v := &value{}
 	if e.State != nil {

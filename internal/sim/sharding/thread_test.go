@@ -216,7 +216,7 @@ func (s *hosted) turn(e *region.Entity, c *inCall) {
 func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time, done func(ran bool)) {
 	w, p := s.process.w, s.process
 	end := func(ran bool) {
-		s.LeaveTurn(e, s.Ticks())
+		s.LeaveTurn(e, 0)
 		done(ran)
 	}
 	switch {

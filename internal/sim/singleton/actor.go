@@ -2,6 +2,7 @@ package singleton
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
@@ -60,6 +61,7 @@ func newActor(r *run, n *sim.Node) *actor {
 	a.machine.actor = a
 	a.shard.Init(placement.ShardID{Kind: kindName, Shard: 1}, (*home)(a), &shardhost.Config{
 		Kind: []byte(kindName), Self: n.Address, CallTimeout: 5 * time.Second, HandoffTimeout: handoffTimeout,
+		Clock: new(atomic.Uint32), Keeps: func(e *region.Entity) bool { return a.instance.KeepLocked(e) },
 	}, region.Limits{Mailbox: 1000, Waiting: 1000, Lead: codegen.SingletonID})
 	a.instance = singlehost.NewInstance(&a.shard, (*home)(a))
 	a.control = control.New(control.Config{

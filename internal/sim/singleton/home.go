@@ -190,9 +190,6 @@ func (h *home) Progress()                                { h.actor().onLoop(func
 // Lead activates the instance.
 func (h *home) Lead(e *region.Entity) { h.instance.Lead(e) }
 
-// Keeps reports whether the turn is the last one of the instance.
-func (h *home) Keeps(e *region.Entity) bool { return h.instance.KeepLocked(e) }
-
 // Drained ends the instance after a while, for hooks take time.
 func (h *home) Drained() { h.After(h.run.milliseconds(0, 300), h.instance.HandOff) }
 
@@ -212,7 +209,6 @@ func (h *home) Exiting() bool { return h.exiting }
 
 func (h *home) Release()                            {}
 func (h *home) Changed(bool)                        {}
-func (h *home) TurnEnded()                          {}
 func (h *home) Remembered() shardhost.RememberedIDs { return shardhost.RememberedIDs{} }
 func (h *home) Arrived(shardhost.RememberedIDs)     {}
 func (h *home) BarrierTimedOut(region.Shut)         { h.never("a barrier times out") }
