@@ -89,8 +89,9 @@ func (drv drain) closeDirect(ctx context.Context) {
 		return
 	}
 	l.Close()
-	for !l.Drained() && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
+	select {
+	case <-l.Drained():
+	case <-ctx.Done():
 	}
 }
 

@@ -88,7 +88,8 @@ type Lanes struct {
 	conns   map[uint64]*Conn
 	ticking bool
 	stopped bool
-	refusal string // that was logged last
+	drained chan struct{} // closed when stopped and without connections
+	refusal string        // that was logged last
 }
 
 // New returns Lanes that listen, if they are to. Start begins to accept connections.
@@ -97,7 +98,7 @@ func New(cfg Config, env Env) (*Lanes, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lanes{env: env, cfg: cfg, id: id, greeting: make(chan struct{}, maxGreeting), conns: map[uint64]*Conn{}}
+	l := &Lanes{env: env, cfg: cfg, id: id, greeting: make(chan struct{}, maxGreeting), conns: map[uint64]*Conn{}, drained: make(chan struct{})}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	address := ""
 	if cfg.Listen != "" {
@@ -223,6 +224,7 @@ func (l *Lanes) Ended(c *Conn) {
 	c.Fail(agree.Broken) // unless there was a reason before
 	l.mu.Lock()
 	delete(l.conns, c.id)
+	l.noteDrainedLocked()
 	l.core.Ended(time.Now(), c.id, c.Why())
 	l.mu.Unlock()
 	l.env.Closed(c.peer, c.lane, c.Why())
@@ -244,14 +246,24 @@ func (l *Lanes) Close() {
 	for _, c := range l.conns {
 		c.Fail(agree.Over)
 	}
+	l.noteDrainedLocked()
 }
 
-// Drained reports whether all connections have ended and nothing is received from them any
-// more.
-func (l *Lanes) Drained() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.conns) == 0
+// Drained returns a channel that is closed when Close has been called, all connections have
+// ended and nothing is received from them any more.
+func (l *Lanes) Drained() <-chan struct{} { return l.drained }
+
+// noteDrainedLocked closes drained when it is time. A connection that was made while Close ran
+// fails at once, and nothing of it is received.
+func (l *Lanes) noteDrainedLocked() {
+	if !l.stopped || len(l.conns) > 0 {
+		return
+	}
+	select {
+	case <-l.drained:
+	default:
+		close(l.drained)
+	}
 }
 
 // step gives the machine an input, and does the work that results.
