@@ -27,6 +27,8 @@ func TestClientEnvelopes(t *testing.T) {
 		return transport.Address{Name: name, Incarnation: identity.Mark(c, 1)}
 	}
 	member := transport.Peer{Address: address("b", identity.Member)}
+	removed := transport.Peer{Address: address("r", identity.Member)}
+	left := transport.Peer{Address: address("l", identity.Member)}
 	stranger := transport.Peer{Address: address("z", identity.Member)}
 	client := transport.Peer{Address: address("c", identity.Client), Client: true}
 	victim := transport.Peer{Address: address("v", identity.Client), Client: true}
@@ -57,6 +59,8 @@ func TestClientEnvelopes(t *testing.T) {
 		{"a cancellation", client, wire.Envelope{Type: wire.TypeCancel, ID: 1}, true},
 		{"a Flush", client, wire.Envelope{Type: wire.TypeFlush}, true},
 		{"a Flush for a member", client, wire.Envelope{Type: wire.TypeFlush, Node: member}, true},
+		{"a Flush for a member that was removed", client, wire.Envelope{Type: wire.TypeFlush, Node: removed}, true},
+		{"a Flush for a member that has left", client, wire.Envelope{Type: wire.TypeFlush, Node: left}, true},
 		{"a Flush for no member", client, wire.Envelope{Type: wire.TypeFlush, Node: stranger}, false},
 		{"a Flush for a client", client, wire.Envelope{Type: wire.TypeFlush, Node: victim}, false},
 		{"a Flush for a member that listens as a client", client, wire.Envelope{Type: wire.TypeFlush, Node: transport.Peer{Address: member.Address, Client: true}}, false},
@@ -81,11 +85,17 @@ func TestClientEnvelopes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			drv := newDriver(Config{Lanes: 1}.withDefaults(), transport.Peer{Address: address("a", identity.Member)},
 				knowing{members: []transport.Address{member.Address, victim.Address}})
+			_, first := drv.peers.Remove(removed.Address, -1, false)
+			require.True(t, first)
+			drv.peers.MarkLeft(left.Address)
 			l := newLane(drv, 0, nil)
 			l.from = drv.peers.Session(tt.from, 0)
 			const seq = 7
 			require.True(t, l.envelope(&tt.e, seq), "the lane stays")
 			require.EqualValues(t, seq, l.from.Handled.Load(), "what follows is not held up")
+			for _, gone := range []transport.Peer{removed, stranger} {
+				require.Nil(t, drv.peers.Known(gone.Address, 0), "no session begins with %s", gone.Name)
+			}
 			handled := uint64(0)
 			for r, n := range drv.counters.snapshot() {
 				if r != messageForbidden.String() && r != callRefused.String() {

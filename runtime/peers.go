@@ -199,8 +199,8 @@ func (v *dataEnv) EachShard(lane int, f func(dataplane.Shard)) {
 	}
 }
 
-// Knows reports whether a process is a member.
-func (v *dataEnv) Knows(a transport.Address) bool { return v.ctl.knows(a) }
+// Knows reports whether a process is a member, or was one until it left or was removed.
+func (v *dataEnv) Knows(a transport.Address) bool { return v.ctl.knows(a) || v.Parted(a) }
 
 // MarkLeft notes that a member has left in order.
 func (v *dataEnv) MarkLeft(a transport.Address) { v.peers.MarkLeft(a) }

@@ -9,7 +9,7 @@ import (
 
 // Members are the members of the cluster, as a process knows them.
 type Members interface {
-	// Knows reports whether a process is a member.
+	// Knows reports whether a process is a member, or was one until it left or was removed.
 	Knows(a transport.Address) bool
 }
 
@@ -26,7 +26,8 @@ func MayClientSend(from transport.Peer, e *Envelope, of Members) bool {
 	case TypeCall, TypeTell:
 		return e.Node.IsZero() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
 	case TypeFlush:
-		// It is passed on to the member that it names, with which this one may begin a session.
+		// It is passed on to the member that it names, with which this one may begin a session. The
+		// member may have been removed while the Flush was on its way.
 		return e.Node.IsZero() || isMember(e.Node) && of.Knows(e.Node.Address)
 	case TypeBarrier:
 		return isMember(e.Via) // which may have left

@@ -100,9 +100,9 @@ func (v *dataEnv) Renew(s dataplane.Session) (next dataplane.Session, left *data
 // Part does nothing: the goodbye gets lost.
 func (v *dataEnv) Part(transport.Address) {}
 
-// Knows reports whether a process is a member.
+// Knows reports whether a process is a member, or was one until it left or was removed.
 func (v *dataEnv) Knows(a transport.Address) bool {
-	return v.host && v.control.Knows(a)
+	return v.host && (v.control.Knows(a) || v.Parted(a))
 }
 
 // MarkLeft notes that a process has left in order, and may still say goodbye.

@@ -256,8 +256,8 @@ func (p *process) arrive(payload []byte) {
 	p.received(l, &h, len(payload))
 }
 
-// forbid refuses what a client sends. Only a Flush for a home that is no member any more, or
-// that this process does not know yet, may be among that.
+// forbid refuses what a client sends. Only a Flush for a home that this process does not know yet may
+// be among that.
 func (p *process) forbid(l *link, e *wire.Envelope) {
 	if e.Type != wire.TypeFlush || (*dataEnv)(p).Knows(e.Node.Address) {
 		p.w.fail("%s: %s", p.name, wire.MissingRight(l.Peer(), e))
