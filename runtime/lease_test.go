@@ -78,7 +78,7 @@ func (st *stand) take(id string) *region.Entity {
 	return st.shard.Core.Take(id, 1)
 }
 
-// lose ends the lease while an entity is brought to life.
+// lose ends the lease while an entity is activated.
 func (st *stand) lose() { st.driver.lease.End(turnlease.Over) }
 
 // TestNoTurnWhenTheLeaseEndsInOnActivate: a hook that took long may have outlived the

@@ -16,9 +16,9 @@ type hostEmitter struct{ *emitter }
 // host emits the host function and the description of the kind.
 func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
-		e.comment("%s lets n be the home of the cluster's %s. It must be called before n starts. The factory makes an instance without state; it is called each time that the instance comes to life here.", n.Host(), n.Name)
+		e.comment("%s lets n host the cluster's %s. It must be called before n starts. The factory makes an instance without state; it is called for each activation of the instance at this node.", n.Host(), n.Name)
 	} else {
-		e.comment("%s lets n keep %s entities alive. It must be called before n starts. The factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
+		e.comment("%s lets n host %s entities. It must be called before n starts. The factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
 	}
 	e.file.Func().Id(n.Host()).Params(
 		jen.Id("n").Op("*").Add(shard("Node")),

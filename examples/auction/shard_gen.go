@@ -116,9 +116,8 @@ func (AuctionExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(auctionKind(), id)
 }
 
-// HostAuction lets n keep Auction entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostAuction lets n host Auction entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostAuction(n *shard.Node, factory func() *Auction, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: auctionKind(),
@@ -378,8 +377,8 @@ func (UserExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(userKind(), id)
 }
 
-// HostUser lets n keep User entities alive. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// HostUser lets n host User entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostUser(n *shard.Node, factory func() *User, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: userKind(),

@@ -97,9 +97,8 @@ func (OrderExtractor) Shard(id OrderID) (uint32, error) {
 	return codegen.EntityShard(orderKind(), string(id))
 }
 
-// HostOrder lets n keep Order entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostOrder lets n host Order entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: orderKind(),
@@ -288,9 +287,8 @@ func (StockExtractor) Shard(id SKU) (uint32, error) {
 	return codegen.EntityShard(stockKind(), string(id))
 }
 
-// HostStock lets n keep Stock entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostStock lets n host Stock entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),

@@ -136,9 +136,8 @@ func (FolderExtractor) Shard(id FolderID) (uint32, error) {
 	return codegen.EntityShard(folderKind(), string(id))
 }
 
-// HostFolder lets n keep Folder entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostFolder lets n host Folder entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostFolder(n *shard.Node, factory func() *Folder, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: folderKind(),

@@ -37,6 +37,7 @@ var retired = []struct {
 	{regexp.MustCompile(`(?i)'s affair\b`), "controlled by"},
 	{regexp.MustCompile(`(?i)\bto even (them|it|things) out\b`), "for rebalancing"},
 	{regexp.MustCompile(`(?i)\blives? again\b`), "is activated again"},
+	{regexp.MustCompile(`(?i)\bto life\b`), "activated"},
 }
 
 // held reports whether the comments and the string literals of a file are held against the

@@ -60,9 +60,9 @@ func TestExactlyOnceInOrder(t *testing.T) {
 	})
 }
 
-// TestCrashLeftovers: what counts as not executed when the other end dies was
+// TestCrashUnacknowledged: what counts as not executed when the other end dies was
 // not handled by it.
-func TestCrashLeftovers(t *testing.T) {
+func TestCrashUnacknowledged(t *testing.T) {
 	eachSeed(t, 60, func(p *pair) {
 		p.faults(time.Second)
 		p.traffic(time.Second)
@@ -76,8 +76,8 @@ func TestCrashLeftovers(t *testing.T) {
 	})
 }
 
-// TestByeLeftovers: a goodbye tells for certain what was not handled.
-func TestByeLeftovers(t *testing.T) {
+// TestByeUnacknowledged: a goodbye tells for certain what was not handled.
+func TestByeUnacknowledged(t *testing.T) {
 	certain := 0
 	eachSeed(t, 60, func(p *pair) {
 		p.faults(time.Second)

@@ -87,7 +87,7 @@ func TestSweep(t *testing.T) {
 		if got := records(t, s); got != n {
 			t.Errorf("%d records before the second walk, want %d", got, n)
 		}
-		set(t, tenure, "a1", "2") // lives again, and does not expire
+		set(t, tenure, "a1", "2") // is activated again, and does not expire
 		time.Sleep(time.Hour)
 		if got := records(t, s); got != n/3+1 {
 			t.Errorf("%d records are left, want %d", got, n/3+1)

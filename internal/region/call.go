@@ -184,7 +184,7 @@ type Start struct {
 // Effects are the driver's duties, in this order, before it releases the shard's lock.
 // They only append to queues and wake goroutines.
 type Effects struct {
-	Lead    *Entity // a turn of the driver's own has begun: bring the entity to life
+	Lead    *Entity // a turn of the driver's own has begun: activate the entity
 	Start   []Start // run these turns
 	Forward []*Call // send these to Successor, in order; tell local callers to look again
 	Flushed []Flush // then send each of these to its FlushTo

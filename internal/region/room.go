@@ -141,7 +141,7 @@ type Limits struct {
 	// Budget bounds the sizes of all that waits in the shards that share it.
 	Budget *Budget
 	// Lead is the entity whose first turn after the shard has opened is the
-	// driver's own, so that it is brought to life before any call; empty: none.
+	// driver's own, so that it is activated before any call; empty: none.
 	Lead string
 	// Handoff is how the shard moves.
 	Handoff Handoff

@@ -151,7 +151,7 @@ func TestBookRandom(t *testing.T) {
 			}
 			for id := range must {
 				if !s.started[id] {
-					t.Fatalf("seed %d: %s was safe and does not live again", seed, id)
+					t.Fatalf("seed %d: %s was safe and is not activated again", seed, id)
 				}
 			}
 			// Requests of a home that crashed may come late, writes too: they name a

@@ -197,7 +197,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 	m.ask(func() {
 		if r := m.recorder[id.Kind]; r != nil {
-			ids, known = r.book.IDs(id)
+			ids, known = r.machine.IDs(id)
 			return
 		}
 		ids, known = m.machine.IDs(id)
@@ -209,7 +209,7 @@ func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 func (m *Memory) has(id placement.ShardID, entity string) (has bool) {
 	m.ask(func() {
 		if r := m.recorder[id.Kind]; r != nil {
-			has = r.book.Has(id, entity)
+			has = r.machine.Has(id, entity)
 			return
 		}
 		has = m.machine.Has(id, entity)
@@ -234,7 +234,7 @@ func (m *Memory) Flush(ctx context.Context) {
 		idle := true
 		m.ask(func() {
 			for _, r := range m.recorder {
-				idle = idle && r.book.Idle()
+				idle = idle && r.machine.Idle()
 			}
 		})
 		if idle {

@@ -16,10 +16,10 @@ import (
 // A recorder remembers one type's entities in a store. It posts answers to the memory's
 // loop; the requests run on other goroutines.
 type recorder struct {
-	memory *Memory
-	store  store.Store
-	book   *remember.StoreMachine
-	slots  chan struct{} // bounds the requests under way
+	memory  *Memory
+	store   store.Store
+	machine *remember.StoreMachine
+	slots   chan struct{} // bounds the requests under way
 }
 
 // storeRequests bounds a type's concurrent requests to its store.
@@ -28,7 +28,7 @@ const storeRequests = 16
 func newRecorder(m *Memory, s Settings) *recorder {
 	return &recorder{
 		memory: m, store: s.Store, slots: make(chan struct{}, storeRequests),
-		book: remember.NewStoreMachine(remember.Kind{Max: s.MaxPerShard}),
+		machine: remember.NewStoreMachine(remember.Kind{Max: s.MaxPerShard}),
 	}
 }
 
@@ -39,7 +39,7 @@ func (r *recorder) prefix(id placement.ShardID) string {
 }
 
 func (r *recorder) step(in remember.Input) {
-	out := r.book.Step(time.Now(), in)
+	out := r.machine.Step(time.Now(), in)
 	r.memory.due(out.WakeAt)
 	for _, l := range out.Load {
 		r.request(func(ctx context.Context) remember.Input { return r.load(ctx, l) })
@@ -62,7 +62,7 @@ func (r *recorder) step(in remember.Input) {
 	r.memory.finish(out.Done, out.Recalled, out.Start)
 }
 
-// request asks the store and brings the answer to the book.
+// request asks the store and brings the answer to the machine.
 func (r *recorder) request(do func(context.Context) remember.Input) {
 	p := r.memory.process
 	p.Go(func() {

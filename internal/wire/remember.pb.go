@@ -22,7 +22,7 @@ const (
 )
 
 // RememberMessage is what members tell each other about the entities that are to
-// live again when their home is lost.
+// be activated again when their home is lost.
 type RememberMessage struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Format uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`

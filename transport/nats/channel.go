@@ -23,7 +23,7 @@ const (
 	// queueLength is how many received messages wait for Receive. Beyond it
 	// nats.go drops; the credit of the layers above keeps far below it.
 	queueLength = 64 << 10
-	// maxPast is how many ended sessions can still have messages in the queue
+	// maxPast is how many ended connections can still have messages in the queue
 	// that are told apart.
 	maxPast = 2
 	// maxKnown bounds the servers that are tried beside the configured ones.
@@ -31,25 +31,25 @@ const (
 )
 
 // A channel is one order of messages: a queue that outlives connections, and
-// the session that feeds it now.
+// the connection that feeds it now.
 type channel struct {
 	id       transport.Channel
-	options  nats.Options // shared by all sessions; never changed
+	options  nats.Options // shared by all connections; never changed
 	subjects subjects
 	routes   routes
 	client   bool
 	role     string   // arguments of shardctl permissions for this process
-	probes   []string // published to by the first session
+	probes   []string // published to by the first connection
 	log      *slog.Logger
 	outage   *outage // of all channels of the link
 	onState  func(transport.Channel, transport.State)
 
-	messages chan *nats.Msg
-	fair     fairQueue     // those that were taken from messages; the receiver's
-	quit     chan struct{} // closed by Close
-	dry      chan struct{} // closed by a finished Drain
-	serving  chan struct{} // holds a token while a Serve is under way
-	session  atomic.Pointer[session]
+	messages   chan *nats.Msg
+	fair       fairQueue     // those that were taken from messages; the receiver's
+	quit       chan struct{} // closed by Close
+	dry        chan struct{} // closed by a finished Drain
+	serving    chan struct{} // holds a token while a Serve is under way
+	connection atomic.Pointer[connection]
 
 	foreign atomic.Uint64 // subjects that no link writes
 	denied  atomic.Uint64 // errors of the server about sent messages
@@ -59,12 +59,12 @@ type channel struct {
 	mu       sync.Mutex // guards the fields below; never held while sending
 	closed   bool
 	interest interest
-	past     []*session // ended, latest first
-	dropped  uint64     // by sessions past, because the queue was full
-	known    []string   // servers that the cluster told of
+	past     []*connection // ended, latest first
+	dropped  uint64        // by connections past, because the queue was full
+	known    []string      // servers that the cluster told of
 }
 
-// interest has the changeable part of a channel's subscriptions. It outlives sessions.
+// interest has the changeable part of a channel's subscriptions. It outlives connections.
 type interest struct {
 	drained bool // none at all
 	serves  bool // Anycast too
@@ -81,20 +81,20 @@ func (c *channel) isClosed() bool {
 	}
 }
 
-// adopt makes s the channel's session, unless it came too late: the channel was
+// adopt makes s the channel's connection, unless it came too late: the channel was
 // closed, or its interest changed while s subscribed.
-func (c *channel) adopt(s *session, subscribed interest) bool {
+func (c *channel) adopt(s *connection, subscribed interest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.interest != subscribed {
 		return false
 	}
-	c.session.Store(s)
+	c.connection.Store(s)
 	return true
 }
 
-// retire keeps the still needed part of an ended session.
-func (c *channel) retire(s *session) {
+// retire keeps the still needed part of an ended connection.
+func (c *channel) retire(s *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropped += s.countDropped()
@@ -152,7 +152,7 @@ func (c *channel) tellDenied(to transport.Address, err error) {
 }
 
 func (c *channel) state() transport.State {
-	s := c.session.Load()
+	s := c.connection.Load()
 	if s == nil || c.isClosed() {
 		return transport.State{}
 	}
@@ -164,7 +164,7 @@ func (c *channel) state() transport.State {
 
 // serverOf tells which instance sent m.
 func (c *channel) serverOf(m *nats.Msg) string {
-	if s := c.session.Load(); s.replies == m.Sub {
+	if s := c.connection.Load(); s.replies == m.Sub {
 		return s.server
 	}
 	c.mu.Lock()
@@ -178,7 +178,7 @@ func (c *channel) serverOf(m *nats.Msg) string {
 }
 
 // asyncError handles the errors that nats.go and the server report.
-func (c *channel) asyncError(s *session, sub *nats.Subscription, err error) {
+func (c *channel) asyncError(s *connection, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
 		s.countDropped() // nats.go forgets it when the connection ends
@@ -192,11 +192,11 @@ func (c *channel) asyncError(s *session, sub *nats.Subscription, err error) {
 		}
 		subject, publish := deniedSubject(err)
 		switch {
-		case c.session.Load() == nil: // an error of Open
+		case c.connection.Load() == nil: // an error of Open
 		case publish:
 			c.tellDenied(c.subjects.addressee(subject), err)
-		case subject != "" && c.session.Load() == s && !slices.Contains(c.subjects.serve, subject): // else one of Serve, or of confirm
-			// Its right was taken away. Nothing is heard there any more, so the session ends, and the
+		case subject != "" && c.connection.Load() == s && !slices.Contains(c.subjects.serve, subject): // else one of Serve, or of confirm
+			// Its right was taken away. Nothing is heard there any more, so the connection ends, and the
 			// next ones fail with the refusal until the right is back.
 			s.wire.drop()
 			c.tellDenied(transport.Address{}, err)
@@ -212,8 +212,8 @@ func (c *channel) countDropped() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.dropped + c.fair.dropped.Load()
-	// A session is past before the next one is stored, and counted there.
-	if s := c.session.Load(); s != nil && (len(c.past) == 0 || c.past[0] != s) {
+	// A connection is past before the next one is stored, and counted there.
+	if s := c.connection.Load(); s != nil && (len(c.past) == 0 || c.past[0] != s) {
 		n += s.countDropped()
 	}
 	return n
@@ -227,7 +227,7 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	if c.isClosed() {
 		return transport.ErrClosed
 	}
-	s := c.session.Load()
+	s := c.connection.Load()
 	err := s.nc.PublishRequest(subject, reply, payload)
 	if err == nil {
 		return nil
@@ -258,7 +258,7 @@ func (c *channel) broken(ctx context.Context, err error) error {
 func (c *channel) drain(ctx context.Context) error {
 	c.mu.Lock()
 	c.interest.drained = true
-	closed, s := c.closed, c.session.Load()
+	closed, s := c.closed, c.connection.Load()
 	c.mu.Unlock()
 	if closed {
 		return transport.ErrClosed
@@ -281,7 +281,7 @@ func (c *channel) close(timeout time.Duration) {
 	close(c.quit)
 	c.mu.Lock()
 	c.closed = true
-	s := c.session.Load()
+	s := c.connection.Load()
 	c.mu.Unlock()
 	if s == nil {
 		return // never opened
@@ -403,21 +403,21 @@ func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool)
 	return msg, ok
 }
 
-// wish notes the subscriptions of later sessions and returns the present one, which must
+// wish notes the subscriptions of later connections and returns the present one, which must
 // be informed, because adopt takes none that does not know them.
-func (c *channel) wish(serves bool) (*session, error) {
+func (c *channel) wish(serves bool) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, transport.ErrClosed
 	}
 	c.interest.serves = serves
-	return c.session.Load(), nil
+	return c.connection.Load(), nil
 }
 
 // connect makes one attempt: it dials, subscribes and returns when the server has
 // confirmed that.
-func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
+func (c *channel) connect(ctx context.Context, in interest) (*connection, error) {
 	s, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -429,10 +429,10 @@ func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
 }
 
 // dial makes one attempt at a connection. It subscribes to nothing yet.
-func (c *channel) dial(ctx context.Context) (*session, error) {
+func (c *channel) dial(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
 	defer cancel()
-	s := &session{over: make(chan struct{})}
+	s := &connection{over: make(chan struct{})}
 	o := c.options
 	o.PingInterval = 0 // run pings by itself, and does not close a socket for want of an answer
 	o.Servers = c.servers()
@@ -468,8 +468,8 @@ func (c *channel) dial(ctx context.Context) (*session, error) {
 }
 
 // confirm subscribes, and returns when the server has confirmed that. If it fails, the
-// session has ended.
-func (c *channel) confirm(ctx context.Context, s *session, in interest) error {
+// connection has ended.
+func (c *channel) confirm(ctx context.Context, s *connection, in interest) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, s.wire.drop)() // nats.go's writes know no context
@@ -481,8 +481,8 @@ func (c *channel) confirm(ctx context.Context, s *session, in interest) error {
 	return nil
 }
 
-func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err error) {
-	first := c.session.Load() == nil
+func (c *channel) subscribe(ctx context.Context, s *connection, in interest) (err error) {
+	first := c.connection.Load() == nil
 	for _, subject := range c.probes { // before the subscriptions, whose refusal is the last error then
 		if err := s.nc.Publish(subject, nil); err != nil {
 			return err
@@ -526,8 +526,8 @@ func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err e
 	return nil
 }
 
-// listen lets a subscription of the session feed the channel.
-func (c *channel) listen(s *session, subject, queue string) (*nats.Subscription, error) {
+// listen lets a subscription of the connection feed the channel.
+func (c *channel) listen(s *connection, subject, queue string) (*nats.Subscription, error) {
 	sub, err := s.nc.ChanQueueSubscribe(subject, queue, c.messages)
 	if err != nil {
 		return nil, err

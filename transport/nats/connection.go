@@ -16,16 +16,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// confirmTimeout bounds the round trip that confirms a session's subscriptions.
+// confirmTimeout bounds the round trip that confirms a connection's subscriptions.
 const confirmTimeout = 5 * time.Second
 
 // dialExtra bounds the steps after the dial: TLS and the greetings.
 const dialExtra = 5 * time.Second
 
-// A session is one connection of a channel from its connect to its end. It has
-// its own nats.Conn, so a publish on an ended session fails and cannot slip
+// A connection is one of a channel to a server, from its connect to its end. It has
+// its own nats.Conn, so a publish on an ended connection fails and cannot slip
 // onto the next one.
-type session struct {
+type connection struct {
 	nc      *nats.Conn
 	wire    *wire
 	server  string // the instance behind it
@@ -47,7 +47,7 @@ type session struct {
 
 // forget removes a subscription that is about to end, but keeps its count of dropped
 // messages.
-func (s *session) forget(sub *nats.Subscription) {
+func (s *connection) forget(sub *nats.Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d, err := sub.Dropped(); err == nil {
@@ -56,14 +56,14 @@ func (s *session) forget(sub *nats.Subscription) {
 	s.subs = slices.DeleteFunc(s.subs, func(o *nats.Subscription) bool { return o == sub })
 }
 
-// end closes the session and waits until it feeds the channel nothing more.
-func (s *session) end() {
+// end closes the connection and waits until it feeds the channel nothing more.
+func (s *connection) end() {
 	s.nc.Close()
 	<-s.over
 }
 
 // confidential returns nil if the connection has TLS, or does not leave this host.
-func (s *session) confidential() error {
+func (s *connection) confidential() error {
 	_, err := s.nc.TLSConnectionState()
 	if err == nil || errors.Is(err, nats.ErrDisconnected) {
 		return err
@@ -80,8 +80,8 @@ func (s *session) confidential() error {
 	return fmt.Errorf("%s %s without TLS", to.Network(), to)
 }
 
-// isOver reports whether the session has ended.
-func (s *session) isOver() bool {
+// isOver reports whether the connection has ended.
+func (s *connection) isOver() bool {
 	select {
 	case <-s.over:
 		return true
@@ -92,7 +92,7 @@ func (s *session) isOver() bool {
 
 // drain asks the server to end the subscriptions. A flush that succeeds after it
 // means that everything routed to them is in the queue.
-func (s *session) drain() {
+func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)
 	s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *session) drain() {
 
 // countDropped returns how many messages found the queue full. nats.go forgets
 // the count when the connection ends; then the last one seen stands.
-func (s *session) countDropped() uint64 {
+func (s *connection) countDropped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.forgotten
@@ -116,10 +116,10 @@ func (s *session) countDropped() uint64 {
 	return s.dropped
 }
 
-// flush waits for a round trip to the server. It fails when the session ends.
-func (s *session) flush(ctx context.Context) error {
+// flush waits for a round trip to the server. It fails when the connection ends.
+func (s *connection) flush(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
-		// nats.go insists on a deadline. A dead server ends the session, and the
+		// nats.go insists on a deadline. A dead server ends the connection, and the
 		// flush with it, long before this one.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Hour)
@@ -129,9 +129,9 @@ func (s *session) flush(ctx context.Context) error {
 }
 
 // settle returns nil when the server's subscriptions are as requested: it answered a
-// flush, or the session has ended, so that the next one requests them anew. Otherwise it
+// flush, or the connection has ended, so that the next one requests them anew. Otherwise it
 // fails with ctx.
-func (s *session) settle(ctx context.Context) error {
+func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil
 	}
@@ -186,7 +186,7 @@ func explain(err error) error {
 
 // endServing ends the subscriptions for Anycast but keeps the messages that the server has
 // routed to them.
-func (s *session) endServing() {
+func (s *connection) endServing() {
 	for _, sub := range s.serving {
 		s.forget(sub)
 		_ = sub.Drain() // fails only where nothing is left to drain

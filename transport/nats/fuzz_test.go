@@ -29,7 +29,7 @@ func FuzzSubject(f *testing.F) {
 			self = transport.Address{Name: "web", Incarnation: identity.Mark(identity.Client, 1)}
 		}
 		c := &channel{subjects: newSubjects("c", self, 0), client: client, log: slog.New(slog.DiscardHandler)}
-		c.session.Store(&session{})
+		c.connection.Store(&connection{})
 		if from, token, ok := parseUnreachable(subject); ok {
 			again, n, ok := parseUnreachable(fmt.Sprintf("%s.%x.%x", from.Name, from.Incarnation, token))
 			if !ok || again != from || n != token {

@@ -77,9 +77,9 @@ func (l *link) Anycast(token uint64, payload []byte) error {
 // MaxPayload returns the least of the limits that the servers behind the channels set now: a server may
 // be told another limit while it runs.
 func (l *link) MaxPayload() int {
-	least := l.channels[0].session.Load().nc.MaxPayload()
+	least := l.channels[0].connection.Load().nc.MaxPayload()
 	for _, c := range l.channels[1:] {
-		least = min(least, c.session.Load().nc.MaxPayload())
+		least = min(least, c.connection.Load().nc.MaxPayload())
 	}
 	return int(least)
 }
@@ -103,7 +103,7 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 }
 
 // Confidential looks at the connection of Control, which may be to another server than before.
-func (l *link) Confidential() error { return l.channels[0].session.Load().confidential() }
+func (l *link) Confidential() error { return l.channels[0].connection.Load().confidential() }
 
 // Flush waits for a round trip to the server.
 func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
@@ -114,7 +114,7 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	if c.isClosed() {
 		return fmt.Errorf("flush: %w", transport.ErrClosed)
 	}
-	if err := c.session.Load().flush(ctx); err != nil {
+	if err := c.connection.Load().flush(ctx); err != nil {
 		return fmt.Errorf("flush: channel %s: %w", c.subjects.channel, c.broken(ctx, err))
 	}
 	return nil
@@ -141,7 +141,7 @@ func (l *link) Drain(ctx context.Context) error {
 func (l *link) Close() error {
 	l.closing.Do(func() {
 		l.outage.close()
-		l.cancel() // first, so that nobody takes the end of a session for a break
+		l.cancel() // first, so that nobody takes the end of a connection for a break
 		var wg sync.WaitGroup
 		for _, c := range l.channels {
 			wg.Go(func() { c.close(l.closeTimeout) })

@@ -45,7 +45,7 @@ func (c *channel) serve(ctx context.Context, on bool) error {
 	return err
 }
 
-func (c *channel) beginServing(ctx context.Context, s *session) error {
+func (c *channel) beginServing(ctx context.Context, s *connection) error {
 	if s.serving == nil {
 		for _, subject := range c.subjects.serve {
 			sub, err := c.listen(s, subject, anyQueue)
@@ -69,9 +69,9 @@ func (c *channel) beginServing(ctx context.Context, s *session) error {
 	return nil
 }
 
-// renounce gives serving up. Otherwise each session to come would be refused.
-func (c *channel) renounce(s *session, cause error) error {
-	_, _ = c.wish(false) // a closed channel has no sessions to come
+// renounce gives serving up. Otherwise each connection to come would be refused.
+func (c *channel) renounce(s *connection, cause error) error {
+	_, _ = c.wish(false) // a closed channel has no connections to come
 	s.endServing()
 	return explain(deny(cause, c.role))
 }

@@ -67,8 +67,8 @@ func TestErrorsInALoopAreThinned(t *testing.T) {
 	}, nats.Options{})
 	defer l.cancel()
 	c := l.channels[0]
-	s := &session{}
-	c.session.Store(s)
+	s := &connection{}
+	c.connection.Store(s)
 	for range 1000 {
 		c.asyncError(s, &nats.Subscription{Subject: "x"}, nats.ErrSlowConsumer)
 		c.asyncError(s, nil, nats.ErrPermissionViolation)

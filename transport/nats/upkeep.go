@@ -12,24 +12,24 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An upkeep keeps a channel connected: it makes the channel's sessions, watches the
+// An upkeep keeps a channel connected: it makes the channel's connections, watches the
 // present one, and makes the next when that has ended or is stale.
 type upkeep struct {
 	*channel
-	held holder // sockets of stale sessions
+	held holder // sockets of stale connections
 }
 
-// run replaces sessions as they end, until ctx does. It alone calls OnState
-// after Open has, and stores a new session only after it told the end of the old.
+// run replaces connections as they end, until ctx does. It alone calls OnState
+// after Open has, and stores a new connection only after it told the end of the old.
 //
-// A session whose server does not answer is ended too, but its socket is held
-// until the next session listens: where packets are lost, connections stand still
+// A connection whose server does not answer is ended too, but its socket is held
+// until the next connection listens: where packets are lost, connections stand still
 // for seconds, and a server that sees no socket tells the others that nobody
 // listens for this node, which they take for the proof that its process is dead.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
-		s := u.session.Load()
+		s := u.connection.Load()
 		next := u.watch(ctx, s)
 		if s.stale {
 			if u.isControl() { // others take its subjects for proof
@@ -62,7 +62,7 @@ func (u *upkeep) run(ctx context.Context) {
 // watch returns when s has ended, when ctx ends, or when s is stale: its server
 // has not answered for so long, or not until another connection stood. That one
 // is spare; it subscribes to nothing yet.
-func (u *upkeep) watch(ctx context.Context, s *session) (spare *session) {
+func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
 		case <-s.over:
@@ -87,18 +87,18 @@ func (u *upkeep) watch(ctx context.Context, s *session) (spare *session) {
 }
 
 // ping waits for the server's answer. If it is a PingInterval late, another connection is
-// made; when that stands, or MaxPingsOut intervals are over, the session is stale. On a
+// made; when that stands, or MaxPingsOut intervals are over, the connection is stale. On a
 // lane an answer waits behind other messages, so a lane that receives anything is given
 // the whole time. Intervals are counted and not timed, so that a process that was stopped
 // for long reads the messages of that time before it judges.
-func (u *upkeep) ping(ctx context.Context, s *session) (spare *session) {
+func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel() // first
 	answer := make(chan error, 1)
 	wg.Go(func() { answer <- s.flush(ctx) })
-	spares := make(chan *session, 1)
+	spares := make(chan *connection, 1)
 	late := time.NewTicker(u.options.PingInterval)
 	defer late.Stop()
 	read, dials := s.wire.reads.Load(), false
@@ -133,7 +133,7 @@ func (u *upkeep) ping(ctx context.Context, s *session) (spare *session) {
 }
 
 // taken returns the connection that stood at the same moment, if one did.
-func taken(spares <-chan *session) *session {
+func taken(spares <-chan *connection) *connection {
 	select {
 	case spare := <-spares:
 		return spare
@@ -151,7 +151,7 @@ const (
 )
 
 // dialAny dials until a connection stands. It returns nil when ctx ends.
-func (u *upkeep) dialAny(ctx context.Context) (first *session) {
+func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	n := 1
 	if u.isControl() {
 		n = atOnce
@@ -160,7 +160,7 @@ func (u *upkeep) dialAny(ctx context.Context) (first *session) {
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	stood := make(chan *session, n)
+	stood := make(chan *connection, n)
 	for i := range n {
 		wg.Go(func() { stood <- u.dialAgain(ctx, time.Duration(i)*dialApart) })
 	}
@@ -180,7 +180,7 @@ func (u *upkeep) dialAny(ctx context.Context) (first *session) {
 
 // dialAgain dials after a while, until a connection stands. It returns nil when
 // ctx ends.
-func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *session {
+func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection {
 	select {
 	case <-time.After(after):
 	case <-ctx.Done():
@@ -200,7 +200,7 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *session {
 // reopen connects until it succeeds; nil means that the channel was closed.
 // The first attempt is made at once, with the spare connection if there is one,
 // but for a server that throws us out again and again.
-func (u *upkeep) reopen(ctx context.Context, spare *session, patient bool) *session {
+func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {
 			return nil
@@ -208,7 +208,7 @@ func (u *upkeep) reopen(ctx context.Context, spare *session, patient bool) *sess
 		u.mu.Lock()
 		in := u.interest
 		u.mu.Unlock()
-		var s *session
+		var s *connection
 		var err error
 		if spare != nil {
 			s, spare = spare, nil
@@ -234,14 +234,14 @@ func (u *upkeep) reopen(ctx context.Context, spare *session, patient bool) *sess
 	}
 }
 
-// open makes the first session. It retries until ctx ends, unless the attempt can never
+// open makes the first connection. It retries until ctx ends, unless the attempt can never
 // succeed.
 func (u *upkeep) open(ctx context.Context) error {
 	var last error
 	for {
 		s, err := u.connect(ctx, interest{})
 		if err == nil {
-			u.session.Store(s)
+			u.connection.Store(s)
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {

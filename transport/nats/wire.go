@@ -83,9 +83,9 @@ func (w *wire) SetWriteDeadline(t time.Time) error {
 
 const (
 	// holdFor is how long a held wire stays open at most while there is no next
-	// session.
+	// connection.
 	holdFor = 30 * time.Second
-	// spreadFor is how long it stays open when the next session is at another
+	// spreadFor is how long it stays open when the next connection is at another
 	// server: the old one has to learn of the new subscriptions first, by a
 	// connection between servers that may be slow too.
 	spreadFor = 10 * time.Second
@@ -98,7 +98,7 @@ type heldWire struct {
 	*wire
 	server string
 	timer  *time.Timer
-	spread bool // the next session was adopted, at another server
+	spread bool // the next connection was adopted, at another server
 }
 
 func (h *heldWire) drop() {
@@ -106,12 +106,12 @@ func (h *heldWire) drop() {
 	h.wire.drop()
 }
 
-// A holder holds the wires of a channel's ended sessions. It belongs to the
+// A holder holds the wires of a channel's ended connections. It belongs to the
 // channel's run.
 type holder struct{ wires []*heldWire }
 
-// hold keeps the session's wire open. Calls that end the session come after it.
-func (h *holder) hold(s *session) {
+// hold keeps the connection's wire open. Calls that end the connection come after it.
+func (h *holder) hold(s *connection) {
 	s.wire.hold()
 	if len(h.wires) == maxHeld {
 		h.wires[0].drop()
@@ -120,9 +120,9 @@ func (h *holder) hold(s *session) {
 	h.wires = append(h.wires, &heldWire{wire: s.wire, server: s.server, timer: time.AfterFunc(holdFor, s.wire.drop)})
 }
 
-// adopted closes the wires to the server of the new session, which has confirmed
+// adopted closes the wires to the server of the new connection, which has confirmed
 // its subscriptions. The others stay until it must have told its peers.
-func (h *holder) adopted(next *session) {
+func (h *holder) adopted(next *connection) {
 	kept := h.wires[:0]
 	for _, w := range h.wires {
 		switch {

@@ -109,9 +109,8 @@ func (AccountExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(accountKind(), id)
 }
 
-// HostAccount lets n keep Account entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostAccount lets n host Account entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostAccount(n *shard.Node, factory func() *Account, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: accountKind(),

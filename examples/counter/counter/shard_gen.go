@@ -93,9 +93,8 @@ func (CounterExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(counterKind(), id)
 }
 
-// HostCounter lets n keep Counter entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostCounter lets n host Counter entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: counterKind(),

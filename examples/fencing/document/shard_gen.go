@@ -111,7 +111,7 @@ func (DocumentExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(documentKind(), id)
 }
 
-// HostDocument lets n keep Document entities alive. It must be called before n
+// HostDocument lets n host Document entities. It must be called before n
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostDocument(n *shard.Node, factory func() *Document, opts ...shard.HostOption) error {

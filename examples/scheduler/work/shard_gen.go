@@ -99,9 +99,9 @@ func (t SchedulerTell) HandOut(ctx context.Context) error {
 	return t.ref.Tell(ctx, "HandOut", nil)
 }
 
-// HostScheduler lets n be the home of the cluster's Scheduler. It must be
-// called before n starts. The factory makes an instance without state; it is
-// called each time that the instance comes to life here.
+// HostScheduler lets n host the cluster's Scheduler. It must be called before n
+// starts. The factory makes an instance without state; it is called for each
+// activation of the instance at this node.
 func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: schedulerKind(),
@@ -293,9 +293,8 @@ func (WorkerExtractor) Shard(id WorkerID) (uint32, error) {
 	return codegen.EntityShard(workerKind(), string(id))
 }
 
-// HostWorker lets n keep Worker entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostWorker lets n host Worker entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: workerKind(),

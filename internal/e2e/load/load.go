@@ -49,7 +49,7 @@ type pair struct {
 	load   *Load
 	sender string
 	entity string
-	way    way
+	path   path
 	pauses *pauses
 	fates  []Fate // of sequence numbers 1, 2, … ; read after Stop
 
@@ -86,8 +86,8 @@ func Start(o Options, callers ...shard.Caller) *Load {
 	return l
 }
 
-func (l *Load) add(sender string, entity int, w way, p *pauses) {
-	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityName(entity), way: w, pauses: p})
+func (l *Load) add(sender string, entity int, w path, p *pauses) {
+	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityName(entity), path: w, pauses: p})
 }
 
 // start spreads the first ticks of the pairs over one tick; one half of the pairs
@@ -225,7 +225,7 @@ func (p *pair) untilAnswered() {
 func (p *pair) burst(calls int) {
 	first := uint64(len(p.fates)) + 1
 	begin := time.Now()
-	fates, node, err := p.way.burst(context.Background(), p.sender, first, calls)
+	fates, node, err := p.path.burst(context.Background(), p.sender, first, calls)
 	p.pauses.answered(begin, time.Now(), node, err)
 	p.failing = err != nil
 	p.fates = append(p.fates, fates...)

@@ -24,7 +24,7 @@ func TestPauseEndsWithTheFault(t *testing.T) {
 		begin := time.Now()
 		l := &Load{stop: make(chan struct{})}
 		pauses := newPauses("x")
-		p := &pair{load: l, way: downUntil{begin.Add(time.Second)}, pauses: pauses}
+		p := &pair{load: l, path: downUntil{begin.Add(time.Second)}, pauses: pauses}
 		go p.run(begin, 3*time.Second, 0)
 		<-time.After(8 * time.Second) // the bubble's
 		close(l.stop)

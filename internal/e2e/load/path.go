@@ -7,8 +7,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A way is how a sender's calls get to one entity.
-type way interface {
+// A path is how a sender's calls get to one entity.
+type path interface {
 	// burst makes calls numbered from first, of which only the last is answered.
 	// It returns the fate of each, where the entity (or its relay) lives, and an
 	// error if any call failed.

@@ -99,9 +99,8 @@ func (ClerkExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(clerkKind(), id)
 }
 
-// HostClerk lets n keep Clerk entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostClerk lets n host Clerk entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: clerkKind(),
@@ -209,9 +208,9 @@ func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node st
 	return decodeLeaderBeatReply(r.ref.Ask(ctx, "Beat", args, err))
 }
 
-// HostLeader lets n be the home of the cluster's Leader. It must be called
-// before n starts. The factory makes an instance without state; it is called
-// each time that the instance comes to life here.
+// HostLeader lets n host the cluster's Leader. It must be called before n
+// starts. The factory makes an instance without state; it is called for each
+// activation of the instance at this node.
 func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: leaderKind(),
@@ -385,9 +384,8 @@ func (LedgerExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(ledgerKind(), id)
 }
 
-// HostLedger lets n keep Ledger entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostLedger lets n host Ledger entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: ledgerKind(),
@@ -605,9 +603,8 @@ func (PoisonExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(poisonKind(), id)
 }
 
-// HostPoison lets n keep Poison entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostPoison lets n host Poison entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: poisonKind(),
@@ -726,9 +723,8 @@ func (PulseExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(pulseKind(), id)
 }
 
-// HostPulse lets n keep Pulse entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostPulse lets n host Pulse entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: pulseKind(),
@@ -857,9 +853,8 @@ func (RelayExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(relayKind(), id)
 }
 
-// HostRelay lets n keep Relay entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostRelay lets n host Relay entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: relayKind(),
@@ -1003,8 +998,8 @@ func (TillExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(tillKind(), id)
 }
 
-// HostTill lets n keep Till entities alive. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// HostTill lets n host Till entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: tillKind(),
@@ -1243,9 +1238,8 @@ func (StockExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(stockKind(), id)
 }
 
-// HostStock lets n keep Stock entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostStock lets n host Stock entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
@@ -1468,9 +1462,8 @@ func (TallyExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(tallyKind(), id)
 }
 
-// HostTally lets n keep Tally entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostTally lets n host Tally entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: tallyKind(),
@@ -1655,9 +1648,9 @@ func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node
 	return decodeTreasurerBeatReply(r.ref.Ask(ctx, "Beat", args, err))
 }
 
-// HostTreasurer lets n be the home of the cluster's Treasurer. It must be
-// called before n starts. The factory makes an instance without state; it is
-// called each time that the instance comes to life here.
+// HostTreasurer lets n host the cluster's Treasurer. It must be called before n
+// starts. The factory makes an instance without state; it is called for each
+// activation of the instance at this node.
 func HostTreasurer(n *shard.Node, factory func() *Treasurer, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: treasurerKind(),

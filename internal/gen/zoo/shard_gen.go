@@ -94,8 +94,8 @@ func (CageExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(cageKind(), id)
 }
 
-// HostCage lets n keep Cage entities alive. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// HostCage lets n host Cage entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostCage(n *shard.Node, factory func() *Cage, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: cageKind(),
@@ -832,8 +832,8 @@ func (ZooExtractor) Shard(id Count) (uint32, error) {
 	return codegen.EntityShard(zooKind(), codegen.FormatUintID(id))
 }
 
-// HostZoo lets n keep Zoo entities alive. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// HostZoo lets n host Zoo entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: zooKind(),

@@ -214,7 +214,7 @@ func TestExpiredIsFollowedOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSweepIsLate: what a sweep was told of a record may be overtaken: the entity lives again, and its
+// TestSweepIsLate: what a sweep was told of a record may be overtaken: the entity is active again, and its
 // new record is written before the answer comes. It stays.
 func TestSweepIsLate(t *testing.T) {
 	d := newDesk(t, 1)

@@ -682,7 +682,7 @@ type Record struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entity        []byte                 `protobuf:"bytes,1,opt,name=entity,proto3" json:"entity,omitempty"`
 	State         []byte                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	Remembered    uint32                 `protobuf:"varint,3,opt,name=remembered,proto3" json:"remembered,omitempty"` // 1: it is to live again by itself; 2: that, and it has no state
+	Remembered    uint32                 `protobuf:"varint,3,opt,name=remembered,proto3" json:"remembered,omitempty"` // 1: it is to be activated again without a call; 2: that, and it has no state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

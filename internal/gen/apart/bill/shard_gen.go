@@ -13,8 +13,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI6
 
-// HostBill lets n keep Bill entities alive. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// HostBill lets n host Bill entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostBill(n *shard.Node, factory func() *Bill, opts ...shard.HostOption) error {
 	host := billapi.DescribeBill()
 	host.New = codegen.Factory(factory)

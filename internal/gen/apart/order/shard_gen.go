@@ -13,9 +13,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI6
 
-// HostOrder lets n keep Order entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostOrder lets n host Order entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) error {
 	host := orderapi.DescribeOrder()
 	host.New = codegen.Factory(factory)

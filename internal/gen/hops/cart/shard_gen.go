@@ -97,8 +97,8 @@ func (CartExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(cartKind(), id)
 }
 
-// HostCart lets n keep Cart entities alive. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// HostCart lets n host Cart entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostCart(n *shard.Node, factory func() *Cart, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: cartKind(),

@@ -97,8 +97,8 @@ func (ShopExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(shopKind(), id)
 }
 
-// HostShop lets n keep Shop entities alive. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// HostShop lets n host Shop entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostShop(n *shard.Node, factory func() *Shop, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: shopKind(),

@@ -98,9 +98,8 @@ func (StockExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(stockKind(), id)
 }
 
-// HostStock lets n keep Stock entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostStock lets n host Stock entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),

@@ -211,9 +211,8 @@ func (DepotExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(depotKind(), id)
 }
 
-// HostDepot lets n keep Depot entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostDepot lets n host Depot entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: depotKind(),
@@ -504,9 +503,8 @@ func (ParcelExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(parcelKind(), id)
 }
 
-// HostParcel lets n keep Parcel entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostParcel lets n host Parcel entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
 func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: parcelKind(),
@@ -776,9 +774,8 @@ func (StockExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(stockKind(), id)
 }
 
-// HostStock lets n keep Stock entities alive. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// HostStock lets n host Stock entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),

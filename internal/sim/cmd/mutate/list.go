@@ -225,14 +225,14 @@ var listed = []listedMutant{
 		file:   "internal/call/session.go",
 		before: "f.first == first && sending > f.bounced && sending <= f.sends",
 		after:  "f.first == first && sending <= f.sends",
-		run:    "TestCrashLeftovers",
+		run:    "TestCrashUnacknowledged",
 	},
 	{
 		number: 28, breaks: "calls that ran count as not executed after a goodbye",
 		file:   "internal/call/frames.go",
 		before: "NotExecuted: bye && seq > q.handledTo || f.neverArrived()",
 		after:  "NotExecuted: bye && seq > q.acked || f.neverArrived()",
-		run:    "TestByeLeftovers",
+		run:    "TestByeUnacknowledged",
 	},
 	{
 		number: 29, breaks: "an envelope is changed in a frame that is being published",
