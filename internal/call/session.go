@@ -421,7 +421,6 @@ func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
 			p.ackNow, p.nackedAt = true, now // any frame says the number
 		}
 		return h.Session == p.handshake.number
-	case h.Session != 0 && h.Session == p.handshake.number:
 	case p.cfg.Self.Client:
 		belongs, ask := p.handshake.answer(h)
 		p.ackNow = p.ackNow || ask
