@@ -63,3 +63,41 @@ func TestSecurityPage(t *testing.T) {
 		require.Contains(t, stderr.String(), denied)
 	}
 }
+
+// TestSecurityPageNamesTests: each line of the table of what was tried names a test, and each test that it names is there.
+func TestSecurityPageNamesTests(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(page), "| who | tries |")
+	require.True(t, found)
+	named, rows := regexp.MustCompile("`(Test\\w+)`"), 0
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		rows++
+		tests := named.FindAllStringSubmatch(line, -1)
+		require.NotEmpty(t, tests, line)
+		for _, test := range tests {
+			require.True(t, declared(t, test[1], ".", "../peers", "../control", "../region", "../../cmd/shardctl"), "%s: no %s", line, test[1])
+		}
+	}
+	require.Greater(t, rows, 20)
+}
+
+// declared reports whether a test is in one of the folders.
+func declared(t *testing.T, test string, folders ...string) bool {
+	t.Helper()
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if strings.Contains(string(source), "\nfunc "+test+"(t *testing.T)") {
+				return true
+			}
+		}
+	}
+	return false
+}
