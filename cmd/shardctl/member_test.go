@@ -22,6 +22,9 @@ import (
 const memberVar = "SHARDCTL_TEST_MEMBER"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(commandVar) != "" {
+		main()
+	}
 	if os.Getenv(memberVar) == "" {
 		os.Exit(m.Run())
 	}

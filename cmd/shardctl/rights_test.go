@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/e2e/hostile"
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/rights"
+	shard "github.com/shardgen/shardgen/runtime"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// commandVar has TestMain be shardctl: tests start this very program.
+const commandVar = "SHARDCTL_TEST_COMMAND"
+
+// runProcess runs shardctl as a process of its own.
+func runProcess(t *testing.T, url string, args ...string) outcome {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), commandVar+"=1", "NATS_URL="+url)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	release, err := childproc.Start(cmd, nil)
+	require.NoError(t, err)
+	defer release()
+	_ = cmd.Wait() // the code says it
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// printed are the rights that shardctl permissions prints.
+func printed(t *testing.T, args string) rights.Rights {
+	t.Helper()
+	o := runProcess(t, "", append([]string{"permissions", "-json"}, strings.Fields(args)...)...)
+	require.Equal(t, exitOK, o.code, o.stderr)
+	var r jsonRights
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+	return rights.Rights{Publish: r.Publish, Subscribe: r.Subscribe}
+}
+
+// withoutOne returns users that lack one of the rights each, by that right.
+func withoutOne(all rights.Rights) map[string]rights.Rights {
+	users := map[string]rights.Rights{}
+	without := func(list []string, right string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == right })
+	}
+	for _, right := range all.Publish {
+		users["publish "+right] = rights.Rights{Publish: without(all.Publish, right), Subscribe: all.Subscribe}
+	}
+	for _, right := range all.Subscribe {
+		users["subscribe "+right] = rights.Rights{Publish: all.Publish, Subscribe: without(all.Subscribe, right)}
+	}
+	return users
+}
+
+// TestProcessesUnderPrintedRights: shardctl store and shardctl call, as processes, do what they are for with the rights
+// that shardctl permissions prints for their roles, and without one of those that they need an error names it.
+func TestProcessesUnderPrintedRights(t *testing.T) {
+	t.Parallel()
+	store, caller := printed(t, "store -store shardgen"), printed(t, "gateway -cluster bank -name php")
+	users, names := map[string]rights.Rights{"worker": printed(t, "worker -cluster bank -store shardgen"), "store": store, "php": caller}, map[string]string{}
+	lacking := func(role string, all rights.Rights) {
+		for i, right := range slices.Sorted(maps.Keys(withoutOne(all))) {
+			names[role+right] = fmt.Sprint(role, i)
+			users[names[role+right]] = withoutOne(all)[right]
+		}
+	}
+	lacking("store", store)
+	lacking("php", caller)
+	server, err := hostile.Guard(t.TempDir(), users)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Kill()) })
+	fillGuarded(t, server)
+
+	// Which rights each command needs, of those of its role.
+	reads := []string{
+		"publish $JS.API.DIRECT.GET.*", "publish $JS.API.STREAM.INFO.*", "publish $JS.API.STREAM.LIST", "publish $JS.API.STREAM.MSG.GET.*", "subscribe _INBOX.>",
+	}
+	const ofStore = "shardctl permissions store -store shardgen"
+	for _, tt := range []struct {
+		role, args, prints string
+		needs              []string
+		remedy             string
+	}{
+		{"store", "store list", "Vault", reads, ofStore},
+		{"store", "store list Vault", "ann", reads, ofStore},
+		{"store", "store show Vault ann", "ann", reads, ofStore},
+		{"store", "store export Vault", `"id":"ann"`, reads, ofStore},
+		{"php", "call -cluster bank -name php Account Add ann {\"n\":1}", `"balance"`, []string{"publish sh.bank.g.php.>", "subscribe _INBOX.php.>"}, "shardctl permissions gateway -cluster bank -name php"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			args := strings.Fields(tt.args)
+			runProcess(t, hostile.URL(server, tt.role), args...).check(t, tt.args, exitOK, tt.prints, "")
+			for key, user := range names {
+				right, ok := strings.CutPrefix(key, tt.role)
+				if !ok {
+					continue
+				}
+				began := time.Now()
+				o := runProcess(t, hostile.URL(server, user), args...)
+				t.Logf("without %s: code %d after %v: %s", right, o.code, time.Since(began), o.stderr)
+				if !slices.Contains(tt.needs, right) {
+					require.Equal(t, exitOK, o.code, "without %s: %s", right, o.stderr)
+					continue
+				}
+				require.Equal(t, exitFailed, o.code, "without %s", right)
+				_, subject, _ := strings.Cut(right, " ")
+				require.Contains(t, o.stderr, strings.TrimRight(subject, ">*"))
+				require.Contains(t, o.stderr, tt.remedy)
+			}
+		})
+	}
+}
+
+// fillGuarded has one member store an entity, and another one serve the gateway.
+func fillGuarded(t *testing.T, server *natsproc.Server) {
+	t.Helper()
+	url := hostile.URL(server, "worker")
+	backend, err := natsstore.Open(t.Context(), url, natsstore.Config{Partitions: 1})
+	require.NoError(t, err)
+	t.Cleanup(backend.Close)
+	member := func(config shard.Config) *shard.Node {
+		config.Cluster, config.Transport, config.Logger = "bank", natstransport.New(url), quietLog
+		n := shard.New(config)
+		t.Cleanup(func() { _ = n.Close() })
+		return n
+	}
+	n := member(shard.Config{Name: "w1", Store: backend})
+	require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+	require.NoError(t, n.Start(t.Context()))
+	_, err = vault.NewVaultClient(n).Ref("ann").Add(t.Context(), 5)
+	require.NoError(t, err)
+	g := member(shard.Config{Name: "w2", Store: backend, Gateway: true})
+	require.NoError(t, fixture.HostAccount(g, func() *fixture.Account { return &fixture.Account{} }))
+	require.NoError(t, g.Start(t.Context()))
+	_, err = fixture.NewAccountClient(g).Ref("ann").Add(t.Context(), 5)
+	require.NoError(t, err)
+}
