@@ -109,11 +109,11 @@ func (v *directEnv) Count(e direct.Event) (n uint64, tell bool) {
 	return v.counters.addSeldom(directCounts[e])
 }
 
-// Closed counts a connection that has ended.
+// Closed counts a connection that has ended. Clients can make and spoil as many as they like, so most of theirs are not logged.
 func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
-	v.counters.add(directEnded + reason(why))
-	if why.IsFault() {
-		v.log.Info("direct lane ended; calls go on over the broker", "peer", peer.Address.String(), "lane", lane, "why", why.String())
+	n, tell := (*driver)(v).addSeldomOf(directEnded+reason(why), peer.Name)
+	if why.IsFault() && (tell || !peer.Client) {
+		v.log.Info("direct lane ended; calls go on over the broker", "peer", peer.Address.String(), "lane", lane, "why", why.String(), "count", n)
 	}
 }
 

@@ -88,8 +88,8 @@ type Lanes struct {
 	conns   map[uint64]*Conn
 	ticking bool
 	stopped bool
-	drained chan struct{} // closed when stopped and without connections
-	refusal string        // that was logged last
+	drained chan struct{}   // closed when stopped and without connections
+	told    map[string]bool // the reasons of refusals that were logged, at most maxTold
 }
 
 // New returns Lanes that listen, if they are to. Start begins to accept connections.
@@ -98,7 +98,10 @@ func New(cfg Config, env Env) (*Lanes, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lanes{env: env, cfg: cfg, id: id, greeting: make(chan struct{}, maxGreeting), conns: map[uint64]*Conn{}, drained: make(chan struct{})}
+	l := &Lanes{
+		env: env, cfg: cfg, id: id, greeting: make(chan struct{}, maxGreeting), conns: map[uint64]*Conn{},
+		drained: make(chan struct{}), told: map[string]bool{},
+	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	address := ""
 	if cfg.Listen != "" {
@@ -310,15 +313,20 @@ func (l *Lanes) perform(out *agree.Output) {
 	}
 }
 
-// refused counts an offer that was refused, and logs a reason once.
+// maxTold bounds the reasons that are logged for being new. Those of peers may be any text.
+const maxTold = 16
+
+// refused counts an offer that was refused. It logs each reason once, and few of the further refusals: whoever may
+// offer can be refused as often as it likes, and for reasons in turn.
 func (l *Lanes) refused(r agree.Refused) {
-	l.env.Count(Refused)
+	n, tell := l.env.Count(Refused)
 	l.mu.Lock()
-	known := l.refusal == r.Reason
-	l.refusal = r.Reason
+	if !l.told[r.Reason] && len(l.told) < maxTold {
+		l.told[r.Reason], tell = true, true
+	}
 	l.mu.Unlock()
-	if !known {
-		l.env.Log("direct lane refused; calls go on over the broker", "peer", r.Peer.Address.String(), "here", r.Here, "why", r.Reason)
+	if tell {
+		l.env.Log("direct lane refused; calls go on over the broker", "peer", r.Peer.Address.String(), "here", r.Here, "why", r.Reason, "count", n)
 	}
 }
 
