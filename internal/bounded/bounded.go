@@ -1,4 +1,5 @@
-// Package bounded limits the length of untrusted bytes in log lines and errors.
+// Package bounded limits the length of untrusted bytes in log lines and errors, and gives back the memory of maps
+// that strangers had grow.
 package bounded
 
 import (

@@ -12,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -39,6 +40,8 @@ type gateway struct {
 	lost    []*wire.GatewayNode  // the latest members that were downed
 	at      time.Time            // of the next status; zero: nobody is served and nothing expires
 	met     quota                // of new clients
+
+	mostClients, mostAsked int // for bounded.Refit
 }
 
 type servedClient struct {
@@ -349,6 +352,8 @@ func (g *gateway) expire(now time.Time) {
 			of.asked--
 		}
 	}
+	g.asked = bounded.Refit(g.asked, &g.mostAsked)
+	g.clients = bounded.Refit(g.clients, &g.mostClients)
 	for name, of := range g.callers { //arch:order-free each is removed by itself
 		if of.clients == 0 && of.asked == 0 && now.Sub(of.seen) > gatewayForget {
 			delete(g.callers, name)

@@ -88,6 +88,7 @@ func (m *Member) Tick() {
 	m.follower.tick(now)
 	m.seeds.tick(now, m.env.Log)
 	m.singles.Tick(now)
+	m.reasons.Expire(now)
 	m.reports.resend(now)
 	m.gateway.tick(now)
 	m.leaving.check()

@@ -14,10 +14,15 @@ const reasonLife = 3 * time.Second
 type Reasons struct {
 	mu   sync.Mutex
 	kind map[string]reasonSaid
+
+	expired time.Time // when Expire last looked
 }
 
-// maxReasons bounds the kinds of which a reason is kept.
-const maxReasons = 4096
+const (
+	// maxReasons bounds the kinds of which a reason is kept, and keptReasons those of which one is kept that is over.
+	maxReasons  = 4096
+	keptReasons = 64
+)
 
 type reasonSaid struct {
 	text        string
@@ -37,6 +42,24 @@ func (r *Reasons) Note(kind, text string, now time.Time) {
 	}
 	said.last = now
 	r.kind[kind] = said
+}
+
+// Expire forgets the reasons that are over, if there are many: clients may ask for kinds of any name. It is to be called
+// every few seconds.
+func (r *Reasons) Expire(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.kind) <= keptReasons || now.Sub(r.expired) < reasonLife {
+		return
+	}
+	r.expired = now
+	left := map[string]reasonSaid{}  // a map keeps the memory of its largest size
+	for kind, said := range r.kind { //arch:order-free each is kept by itself
+		if now.Sub(said.last) <= reasonLife {
+			left[kind] = said
+		}
+	}
+	r.kind = left
 }
 
 // Clear forgets them all.

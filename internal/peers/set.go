@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
@@ -84,6 +85,7 @@ type Set struct {
 
 	mu    sync.RWMutex // guards the fields below
 	peers map[transport.Address]*peer
+	most  int // peers, for bounded.Refit
 	named map[string]*name
 	gone  removed
 	left  map[transport.Address]bool // left in order, and may still say goodbye
@@ -407,6 +409,9 @@ func (s *Set) SweepClients(now time.Time) {
 			p.probe(now)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peers = bounded.Refit(s.peers, &s.most)
 }
 
 func (s *Set) clients() (all []*peer) {

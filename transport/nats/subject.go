@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
@@ -240,12 +241,26 @@ func parseToken(s string) (token uint64, ok bool) {
 // a hostile one has as many incarnations as it likes.
 const maxRoutes = 1024
 
+// routesFor is how long routes are cached, so that those to clients that are gone are not kept.
+const routesFor = time.Minute
+
 // routes caches the subjects of peers. It is safe for concurrent use.
 type routes struct {
 	subjects *subjects
 
 	mu     sync.RWMutex
 	byPeer map[transport.Peer]route
+	began  time.Time // when byPeer was last empty
+}
+
+// expire forgets all routes once in routesFor. Those that are used are made anew.
+func (r *routes) expire(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.began) < routesFor {
+		return
+	}
+	r.byPeer, r.began = map[transport.Peer]route{}, now
 }
 
 // route returns the subjects of a peer.

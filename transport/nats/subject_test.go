@@ -4,6 +4,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
@@ -152,4 +155,28 @@ func TestParseUnreachable(t *testing.T) {
 			t.Errorf("parseUnreachable(%q) = %v, %d, want not ok", bad, from, token)
 		}
 	}
+}
+
+// TestRoutesExpire: routes to processes that are gone are not kept, and those that are used are the same ones.
+func TestRoutesExpire(t *testing.T) {
+	s := newSubjects("c", transport.Address{Name: "n", Incarnation: 1}, transport.Control)
+	r, now := routes{subjects: &s, byPeer: map[transport.Peer]route{}}, time.Now()
+	r.expire(now)
+	peer := func(i uint64) transport.Peer {
+		return transport.Peer{Address: transport.Address{Name: "web", Incarnation: identity.Mark(identity.Client, i)}, Client: true}
+	}
+	first, err := r.route(peer(0))
+	require.NoError(t, err)
+	for i := range uint64(2 * maxRoutes) {
+		_, err := r.route(peer(i))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(r.byPeer), maxRoutes)
+	}
+	r.expire(now.Add(routesFor / 2))
+	require.NotEmpty(t, r.byPeer)
+	r.expire(now.Add(routesFor))
+	require.Empty(t, r.byPeer)
+	again, err := r.route(peer(0))
+	require.NoError(t, err)
+	require.Equal(t, first, again)
 }

@@ -80,6 +80,7 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 			return nil
 		case <-t.C:
 		}
+		u.routes.expire(time.Now())
 		if spare = u.ping(ctx, s); s.stale {
 			return spare
 		}

@@ -1,0 +1,25 @@
+package control
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestReasonsExpire: the reasons of many kinds are kept while they are said, and those of few for good.
+func TestReasonsExpire(t *testing.T) {
+	now := time.Now()
+	var r Reasons
+	r.Note("Cart", "nobody hosts it", now)
+	r.Expire(now.Add(time.Hour))
+	require.Equal(t, "nobody hosts it", r.Said("Cart", now.Add(time.Hour)))
+	for i := range 1000 {
+		r.Note(fmt.Sprint("invented-", i), "nobody hosts it", now)
+	}
+	r.Note("Cart", "nobody hosts it", now.Add(2*reasonLife))
+	r.Expire(now.Add(2 * reasonLife))
+	require.Len(t, r.kind, 1)
+	require.NotEmpty(t, r.Lately("Cart", now.Add(2*reasonLife)))
+}
