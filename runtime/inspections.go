@@ -148,6 +148,11 @@ func (i inspections) facts() *operator.Fact {
 		Ready: health.Ready, Reasons: health.Reasons, Goroutines: runtime.NumGoroutine(),
 		Store: n.cfg.Store != nil, Gateway: n.cfg.Gateway,
 	}
+	if s, ok := n.cfg.Store.(interface {
+		Layout() (name string, replicas int)
+	}); ok { // it is on JetStream
+		f.StoreName, f.StoreReplicas = s.Layout()
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		f.Program, f.Release = strings.TrimSpace(info.Path+" "+info.Main.Version), info.Main.Version
 		for _, m := range info.Deps {
@@ -162,6 +167,7 @@ func (i inspections) facts() *operator.Fact {
 	for _, h := range n.hosted() {
 		f.Contracts = append(f.Contracts, operator.Contract{
 			Kind: h.desc.Name, Shards: uint32(h.desc.Shards), Methods: slices.Sorted(maps.Keys(h.desc.Dispatch)),
+			Hash: h.desc.Contract,
 		})
 	}
 	slices.SortFunc(f.Contracts, func(a, b operator.Contract) int { return strings.Compare(a.Kind, b.Kind) })

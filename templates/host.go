@@ -169,6 +169,9 @@ func (e hostEmitter) kind(n *model.Entity) {
 	if n.Version > 1 {
 		list = append(list, field("StateVersion", jen.Lit(n.Version)))
 	}
+	if n.Contract != "" {
+		list = append(list, field("Contract", jen.Lit(n.Contract)))
+	}
 	if n.TTL > 0 {
 		list = append(list, field("TTL", jen.Lit(int(n.TTL/time.Minute)).Op("*").Qual("time", "Minute")))
 	}

@@ -147,6 +147,7 @@ func auctionKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "573cbae6aef841c4",
 	}
 }
 
@@ -410,6 +411,7 @@ func userKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "aebb73c3988760b5",
 	}
 }
 

@@ -125,6 +125,7 @@ func orderKind() codegen.Kind {
 		Methods:  []string{"Add"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "ca7c325ae76557af",
 	}
 }
 
@@ -317,6 +318,7 @@ func stockKind() codegen.Kind {
 		Methods:  []string{"Reserve", "Restock"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "59bd64a22763a44b",
 	}
 }
 

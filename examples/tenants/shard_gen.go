@@ -167,6 +167,7 @@ func folderKind() codegen.Kind {
 		JSON:     folderJSON,
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "b0f4faa9160b2709",
 	}
 }
 

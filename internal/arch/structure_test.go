@@ -164,9 +164,10 @@ var awayAllowed = map[string]int{
 // maxExported bounds the exported names of the public packages from runtime down. It is
 // only ever lowered, but for a feature of its own: package shard had 298 before it had the caller's
 // identity, headers and interceptors, and health, and 332 before it was measured and had direct lanes.
+// Package codegen had 233 before members reported hashes of contracts.
 var maxExported = map[string]int{
 	"runtime":            342,
-	"runtime/codegen":    233,
+	"runtime/codegen":    234,
 	"runtime/membership": 87,
 	"runtime/placement":  72,
 }
@@ -176,14 +177,15 @@ var maxExported = map[string]int{
 // later are not among them; maxLater bounds each.
 const maxPublic = 592
 
-// maxLater bounds the exported names of public packages that came later.
+// maxLater bounds the exported names of public packages that came later. Package natsstore had 19
+// before members reported how their store lies.
 var maxLater = map[string]int{
 	"runtime/health":    2,
 	"runtime/measure":   36,
 	"store":             86,
 	"store/conformance": 12,
 	"store/memory":      60,
-	"store/nats":        19,
+	"store/nats":        20,
 	"shardtest":         70,
 }
 

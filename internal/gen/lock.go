@@ -51,6 +51,11 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	}
 	if pkg != nil {
 		orderByNumber(pkg)
+		for _, p := range slices.Concat([]*model.Package{pkg}, pkg.Clients) {
+			for _, e := range p.Entities {
+				e.Contract = contract.Digest(next, e.Kind)
+			}
+		}
 	}
 	if written := contract.Format(next); string(written) != string(contract.UnixLines(content)) {
 		return []change{{path, written}}, nil

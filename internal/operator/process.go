@@ -25,6 +25,10 @@ type Fact struct {
 	Goroutines int
 	Store      bool // it has one
 	Gateway    bool // it serves one
+	// StoreName begins the names of the store's streams; "": the store is none on JetStream, or the
+	// member is older and does not say.
+	StoreName     string
+	StoreReplicas int // with which the store creates streams; 0: as StoreName
 }
 
 // A Contract is a type as a member's program has it.
@@ -32,6 +36,9 @@ type Contract struct {
 	Kind    string
 	Shards  uint32
 	Methods []string // sorted
+	// Hash is of the whole contract, as the generated code has it; "": the member or its generated code
+	// is older and does not say.
+	Hash string
 }
 
 func (a *Answer) linesToWire(to *wire.AdminAnswer) {
@@ -128,9 +135,10 @@ func (f *Fact) toWire() *wire.AdminFacts {
 		Time: uint64(f.Time.UnixNano()), Started: uint64(f.Started.UnixNano()), Release: f.Release, Program: f.Program, Go: f.Go,
 		MaxPayload: uint64(f.MaxPayload), Server: f.Server, Ready: f.Ready, Reasons: f.Reasons, Heap: f.Heap,
 		Goroutines: uint32(f.Goroutines), Store: f.Store, Gateway: f.Gateway,
+		StoreName: f.StoreName, StoreReplicas: uint32(f.StoreReplicas),
 	}
 	for _, c := range f.Contracts {
-		w.Contracts = append(w.Contracts, &wire.AdminContract{Kind: c.Kind, Shards: c.Shards, Methods: c.Methods})
+		w.Contracts = append(w.Contracts, &wire.AdminContract{Kind: c.Kind, Shards: c.Shards, Methods: c.Methods, Hash: c.Hash})
 	}
 	return w
 }
@@ -143,9 +151,10 @@ func factsFromWire(w *wire.AdminFacts) *Fact {
 		Time: fromNanos(w.GetTime()), Started: fromNanos(w.GetStarted()), Release: w.GetRelease(), Program: w.GetProgram(), Go: w.GetGo(),
 		MaxPayload: int(w.GetMaxPayload()), Server: w.GetServer(), Ready: w.GetReady(), Reasons: w.GetReasons(), Heap: w.GetHeap(),
 		Goroutines: int(w.GetGoroutines()), Store: w.GetStore(), Gateway: w.GetGateway(),
+		StoreName: w.GetStoreName(), StoreReplicas: int(w.GetStoreReplicas()),
 	}
 	for _, c := range w.GetContracts() {
-		f.Contracts = append(f.Contracts, Contract{c.GetKind(), c.GetShards(), c.GetMethods()})
+		f.Contracts = append(f.Contracts, Contract{c.GetKind(), c.GetShards(), c.GetMethods(), c.GetHash()})
 	}
 	return f
 }

@@ -83,6 +83,14 @@ func Reader(cluster, name string) Rights {
 	return Rights{Publish: of("o." + name + ".get.>"), Subscribe: of("r.o." + name + ".>")}
 }
 
+// Doctor adds to the rights of an operator, of a reader or of one who commands, with that name, those to
+// ask JetStream for the limits of the account and for the state of its streams. It reads no messages.
+func Doctor(r Rights, name string) Rights {
+	r.Publish = append(r.Publish, js("INFO", "STREAM.LIST")...)
+	r.Subscribe = append(r.Subscribe, "_INBOX."+name+".>")
+	return r
+}
+
 // Gateway are the rights of a caller in another language, with that name.
 func Gateway(cluster, name string) Rights {
 	return Rights{Publish: names(cluster)("g." + name + ".>"), Subscribe: []string{"_INBOX." + name + ".>"}}

@@ -719,6 +719,8 @@ type AdminEntity struct {
 	Bytes         uint64                 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`      // size of the encoded state; 0: it has none, or is not idle
 	Turn          *AdminRunning          `protobuf:"bytes,9,opt,name=turn,proto3" json:"turn,omitempty"`         // under way; none: it is idle
 	Mailbox       uint32                 `protobuf:"varint,10,opt,name=mailbox,proto3" json:"mailbox,omitempty"` // calls that wait for its turn
+	Errors        []*AdminError          `protobuf:"bytes,11,rep,name=errors,proto3" json:"errors,omitempty"`    // its last ones at the node, the latest first
+	Stored        bool                   `protobuf:"varint,12,opt,name=stored,proto3" json:"stored,omitempty"`   // it is at rest, and its state was read from the store
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +825,81 @@ func (x *AdminEntity) GetMailbox() uint32 {
 	return 0
 }
 
+func (x *AdminEntity) GetErrors() []*AdminError {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *AdminEntity) GetStored() bool {
+	if x != nil {
+		return x.Stored
+	}
+	return false
+}
+
+// AdminError is a call of an entity that failed. It has neither arguments nor the text of the error.
+type AdminError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Method        string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	Outcome       string                 `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Nanos         uint64                 `protobuf:"varint,3,opt,name=nanos,proto3" json:"nanos,omitempty"` // since it failed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminError) Reset() {
+	*x = AdminError{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminError) ProtoMessage() {}
+
+func (x *AdminError) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminError.ProtoReflect.Descriptor instead.
+func (*AdminError) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AdminError) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *AdminError) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *AdminError) GetNanos() uint64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
 type AdminMember struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *AdminNode             `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -838,7 +915,7 @@ type AdminMember struct {
 
 func (x *AdminMember) Reset() {
 	*x = AdminMember{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +927,7 @@ func (x *AdminMember) String() string {
 func (*AdminMember) ProtoMessage() {}
 
 func (x *AdminMember) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +940,7 @@ func (x *AdminMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMember.ProtoReflect.Descriptor instead.
 func (*AdminMember) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdminMember) GetNode() *AdminNode {
@@ -929,7 +1006,7 @@ type AdminType struct {
 
 func (x *AdminType) Reset() {
 	*x = AdminType{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1018,7 @@ func (x *AdminType) String() string {
 func (*AdminType) ProtoMessage() {}
 
 func (x *AdminType) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1031,7 @@ func (x *AdminType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminType.ProtoReflect.Descriptor instead.
 func (*AdminType) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AdminType) GetKind() string {
@@ -1006,7 +1083,7 @@ type AdminShard struct {
 
 func (x *AdminShard) Reset() {
 	*x = AdminShard{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1095,7 @@ func (x *AdminShard) String() string {
 func (*AdminShard) ProtoMessage() {}
 
 func (x *AdminShard) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1108,7 @@ func (x *AdminShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminShard.ProtoReflect.Descriptor instead.
 func (*AdminShard) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdminShard) GetShard() uint32 {
@@ -1083,7 +1160,7 @@ type AdminPlace struct {
 
 func (x *AdminPlace) Reset() {
 	*x = AdminPlace{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1172,7 @@ func (x *AdminPlace) String() string {
 func (*AdminPlace) ProtoMessage() {}
 
 func (x *AdminPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1185,7 @@ func (x *AdminPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminPlace.ProtoReflect.Descriptor instead.
 func (*AdminPlace) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdminPlace) GetShard() uint32 {
@@ -1160,7 +1237,7 @@ type AdminLine struct {
 
 func (x *AdminLine) Reset() {
 	*x = AdminLine{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1249,7 @@ func (x *AdminLine) String() string {
 func (*AdminLine) ProtoMessage() {}
 
 func (x *AdminLine) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1262,7 @@ func (x *AdminLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLine.ProtoReflect.Descriptor instead.
 func (*AdminLine) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdminLine) GetSeq() uint64 {
@@ -1240,7 +1317,7 @@ type AdminMove struct {
 
 func (x *AdminMove) Reset() {
 	*x = AdminMove{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1329,7 @@ func (x *AdminMove) String() string {
 func (*AdminMove) ProtoMessage() {}
 
 func (x *AdminMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1342,7 @@ func (x *AdminMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMove.ProtoReflect.Descriptor instead.
 func (*AdminMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdminMove) GetKind() string {
@@ -1332,13 +1409,14 @@ type AdminTurns struct {
 	Entities      []*AdminBusy           `protobuf:"bytes,3,rep,name=entities,proto3" json:"entities,omitempty"`
 	Callers       []*AdminCaller         `protobuf:"bytes,4,rep,name=callers,proto3" json:"callers,omitempty"`
 	Running       []*AdminRunning        `protobuf:"bytes,5,rep,name=running,proto3" json:"running,omitempty"`
+	Types         []*AdminLatency        `protobuf:"bytes,6,rep,name=types,proto3" json:"types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminTurns) Reset() {
 	*x = AdminTurns{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1428,7 @@ func (x *AdminTurns) String() string {
 func (*AdminTurns) ProtoMessage() {}
 
 func (x *AdminTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1441,7 @@ func (x *AdminTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminTurns.ProtoReflect.Descriptor instead.
 func (*AdminTurns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdminTurns) GetNanos() uint64 {
@@ -1401,6 +1479,74 @@ func (x *AdminTurns) GetRunning() []*AdminRunning {
 	return nil
 }
 
+func (x *AdminTurns) GetTypes() []*AdminLatency {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+// AdminLatency is a histogram of the turns of a type that have ended.
+type AdminLatency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Buckets       []uint32               `protobuf:"varint,2,rep,packed,name=buckets,proto3" json:"buckets,omitempty"` // numbers of those that are not empty, as internal/turnwatch has them
+	Turns         []uint64               `protobuf:"varint,3,rep,packed,name=turns,proto3" json:"turns,omitempty"`     // in each of these
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminLatency) Reset() {
+	*x = AdminLatency{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminLatency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminLatency) ProtoMessage() {}
+
+func (x *AdminLatency) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminLatency.ProtoReflect.Descriptor instead.
+func (*AdminLatency) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AdminLatency) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminLatency) GetBuckets() []uint32 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *AdminLatency) GetTurns() []uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
+}
+
 type AdminMethod struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1415,7 +1561,7 @@ type AdminMethod struct {
 
 func (x *AdminMethod) Reset() {
 	*x = AdminMethod{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1573,7 @@ func (x *AdminMethod) String() string {
 func (*AdminMethod) ProtoMessage() {}
 
 func (x *AdminMethod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1586,7 @@ func (x *AdminMethod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMethod.ProtoReflect.Descriptor instead.
 func (*AdminMethod) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdminMethod) GetKind() string {
@@ -1498,7 +1644,7 @@ type AdminBusy struct {
 
 func (x *AdminBusy) Reset() {
 	*x = AdminBusy{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1656,7 @@ func (x *AdminBusy) String() string {
 func (*AdminBusy) ProtoMessage() {}
 
 func (x *AdminBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1669,7 @@ func (x *AdminBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminBusy.ProtoReflect.Descriptor instead.
 func (*AdminBusy) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdminBusy) GetKind() string {
@@ -1574,7 +1720,7 @@ type AdminCaller struct {
 
 func (x *AdminCaller) Reset() {
 	*x = AdminCaller{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1732,7 @@ func (x *AdminCaller) String() string {
 func (*AdminCaller) ProtoMessage() {}
 
 func (x *AdminCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1745,7 @@ func (x *AdminCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminCaller.ProtoReflect.Descriptor instead.
 func (*AdminCaller) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdminCaller) GetFrom() string {
@@ -1652,7 +1798,7 @@ type AdminRunning struct {
 
 func (x *AdminRunning) Reset() {
 	*x = AdminRunning{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1810,7 @@ func (x *AdminRunning) String() string {
 func (*AdminRunning) ProtoMessage() {}
 
 func (x *AdminRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1823,7 @@ func (x *AdminRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRunning.ProtoReflect.Descriptor instead.
 func (*AdminRunning) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdminRunning) GetKind() string {
@@ -1737,15 +1883,17 @@ type AdminFacts struct {
 	Contracts     []*AdminContract       `protobuf:"bytes,10,rep,name=contracts,proto3" json:"contracts,omitempty"`
 	Heap          uint64                 `protobuf:"varint,11,opt,name=heap,proto3" json:"heap,omitempty"` // bytes
 	Goroutines    uint32                 `protobuf:"varint,12,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
-	Store         bool                   `protobuf:"varint,13,opt,name=store,proto3" json:"store,omitempty"`     // it has one
-	Gateway       bool                   `protobuf:"varint,14,opt,name=gateway,proto3" json:"gateway,omitempty"` // it serves one
+	Store         bool                   `protobuf:"varint,13,opt,name=store,proto3" json:"store,omitempty"`                                      // it has one
+	Gateway       bool                   `protobuf:"varint,14,opt,name=gateway,proto3" json:"gateway,omitempty"`                                  // it serves one
+	StoreName     string                 `protobuf:"bytes,15,opt,name=store_name,json=storeName,proto3" json:"store_name,omitempty"`              // with which the names of the store's streams begin; none: it does not say
+	StoreReplicas uint32                 `protobuf:"varint,16,opt,name=store_replicas,json=storeReplicas,proto3" json:"store_replicas,omitempty"` // that it creates streams with; 0: it does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminFacts) Reset() {
 	*x = AdminFacts{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1905,7 @@ func (x *AdminFacts) String() string {
 func (*AdminFacts) ProtoMessage() {}
 
 func (x *AdminFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1918,7 @@ func (x *AdminFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFacts.ProtoReflect.Descriptor instead.
 func (*AdminFacts) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AdminFacts) GetTime() uint64 {
@@ -1871,19 +2019,34 @@ func (x *AdminFacts) GetGateway() bool {
 	return false
 }
 
+func (x *AdminFacts) GetStoreName() string {
+	if x != nil {
+		return x.StoreName
+	}
+	return ""
+}
+
+func (x *AdminFacts) GetStoreReplicas() uint32 {
+	if x != nil {
+		return x.StoreReplicas
+	}
+	return 0
+}
+
 // AdminContract is a type as a member's program has it.
 type AdminContract struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Shards        uint32                 `protobuf:"varint,2,opt,name=shards,proto3" json:"shards,omitempty"`
 	Methods       []string               `protobuf:"bytes,3,rep,name=methods,proto3" json:"methods,omitempty"` // sorted
+	Hash          string                 `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`       // of the whole contract; none: the member or its generated code is older
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2058,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2071,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -1930,6 +2093,13 @@ func (x *AdminContract) GetMethods() []string {
 		return x.Methods
 	}
 	return nil
+}
+
+func (x *AdminContract) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
 }
 
 var File_shardgen_wire_admin_proto protoreflect.FileDescriptor
@@ -1992,7 +2162,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12.\n" +
-	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xa3\x02\n" +
+	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xee\x02\n" +
 	"\vAdminEntity\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12,\n" +
@@ -2004,8 +2174,15 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05bytes\x18\b \x01(\x04R\x05bytes\x12/\n" +
 	"\x04turn\x18\t \x01(\v2\x1b.shardgen.wire.AdminRunningR\x04turn\x12\x18\n" +
 	"\amailbox\x18\n" +
-	" \x01(\rR\amailboxB\b\n" +
-	"\x06_state\"\xcf\x01\n" +
+	" \x01(\rR\amailbox\x121\n" +
+	"\x06errors\x18\v \x03(\v2\x19.shardgen.wire.AdminErrorR\x06errors\x12\x16\n" +
+	"\x06stored\x18\f \x01(\bR\x06storedB\b\n" +
+	"\x06_state\"T\n" +
+	"\n" +
+	"AdminError\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
+	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x14\n" +
+	"\x05nanos\x18\x03 \x01(\x04R\x05nanos\"\xcf\x01\n" +
 	"\vAdminMember\x12,\n" +
 	"\x04node\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x10\n" +
@@ -2048,14 +2225,19 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05epoch\x18\x05 \x01(\tR\x05epoch\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12\x14\n" +
-	"\x05nanos\x18\b \x01(\x04R\x05nanos\"\xfb\x01\n" +
+	"\x05nanos\x18\b \x01(\x04R\x05nanos\"\xae\x02\n" +
 	"\n" +
 	"AdminTurns\x12\x14\n" +
 	"\x05nanos\x18\x01 \x01(\x04R\x05nanos\x124\n" +
 	"\amethods\x18\x02 \x03(\v2\x1a.shardgen.wire.AdminMethodR\amethods\x124\n" +
 	"\bentities\x18\x03 \x03(\v2\x18.shardgen.wire.AdminBusyR\bentities\x124\n" +
 	"\acallers\x18\x04 \x03(\v2\x1a.shardgen.wire.AdminCallerR\acallers\x125\n" +
-	"\arunning\x18\x05 \x03(\v2\x1b.shardgen.wire.AdminRunningR\arunning\"\x95\x01\n" +
+	"\arunning\x18\x05 \x03(\v2\x1b.shardgen.wire.AdminRunningR\arunning\x121\n" +
+	"\x05types\x18\x06 \x03(\v2\x1b.shardgen.wire.AdminLatencyR\x05types\"R\n" +
+	"\fAdminLatency\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\abuckets\x18\x02 \x03(\rR\abuckets\x12\x14\n" +
+	"\x05turns\x18\x03 \x03(\x04R\x05turns\"\x95\x01\n" +
 	"\vAdminMethod\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x14\n" +
@@ -2081,7 +2263,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
 	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\x12\x18\n" +
-	"\aearlier\x18\x06 \x01(\bR\aearlier\"\x87\x03\n" +
+	"\aearlier\x18\x06 \x01(\bR\aearlier\"\xcd\x03\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
@@ -2101,11 +2283,15 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"goroutines\x18\f \x01(\rR\n" +
 	"goroutines\x12\x14\n" +
 	"\x05store\x18\r \x01(\bR\x05store\x12\x18\n" +
-	"\agateway\x18\x0e \x01(\bR\agateway\"U\n" +
+	"\agateway\x18\x0e \x01(\bR\agateway\x12\x1d\n" +
+	"\n" +
+	"store_name\x18\x0f \x01(\tR\tstoreName\x12%\n" +
+	"\x0estore_replicas\x18\x10 \x01(\rR\rstoreReplicas\"i\n" +
 	"\rAdminContract\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
-	"\amethods\x18\x03 \x03(\tR\amethods*\xb4\x04\n" +
+	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\xb4\x04\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2142,7 +2328,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -2153,20 +2339,22 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminPause)(nil),     // 6: shardgen.wire.AdminPause
 	(*AdminSingleton)(nil), // 7: shardgen.wire.AdminSingleton
 	(*AdminEntity)(nil),    // 8: shardgen.wire.AdminEntity
-	(*AdminMember)(nil),    // 9: shardgen.wire.AdminMember
-	(*AdminType)(nil),      // 10: shardgen.wire.AdminType
-	(*AdminShard)(nil),     // 11: shardgen.wire.AdminShard
-	(*AdminPlace)(nil),     // 12: shardgen.wire.AdminPlace
-	(*AdminLine)(nil),      // 13: shardgen.wire.AdminLine
-	(*AdminMove)(nil),      // 14: shardgen.wire.AdminMove
-	(*AdminTurns)(nil),     // 15: shardgen.wire.AdminTurns
-	(*AdminMethod)(nil),    // 16: shardgen.wire.AdminMethod
-	(*AdminBusy)(nil),      // 17: shardgen.wire.AdminBusy
-	(*AdminCaller)(nil),    // 18: shardgen.wire.AdminCaller
-	(*AdminRunning)(nil),   // 19: shardgen.wire.AdminRunning
-	(*AdminFacts)(nil),     // 20: shardgen.wire.AdminFacts
-	(*AdminContract)(nil),  // 21: shardgen.wire.AdminContract
-	nil,                    // 22: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminError)(nil),     // 9: shardgen.wire.AdminError
+	(*AdminMember)(nil),    // 10: shardgen.wire.AdminMember
+	(*AdminType)(nil),      // 11: shardgen.wire.AdminType
+	(*AdminShard)(nil),     // 12: shardgen.wire.AdminShard
+	(*AdminPlace)(nil),     // 13: shardgen.wire.AdminPlace
+	(*AdminLine)(nil),      // 14: shardgen.wire.AdminLine
+	(*AdminMove)(nil),      // 15: shardgen.wire.AdminMove
+	(*AdminTurns)(nil),     // 16: shardgen.wire.AdminTurns
+	(*AdminLatency)(nil),   // 17: shardgen.wire.AdminLatency
+	(*AdminMethod)(nil),    // 18: shardgen.wire.AdminMethod
+	(*AdminBusy)(nil),      // 19: shardgen.wire.AdminBusy
+	(*AdminCaller)(nil),    // 20: shardgen.wire.AdminCaller
+	(*AdminRunning)(nil),   // 21: shardgen.wire.AdminRunning
+	(*AdminFacts)(nil),     // 22: shardgen.wire.AdminFacts
+	(*AdminContract)(nil),  // 23: shardgen.wire.AdminContract
+	nil,                    // 24: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -2176,38 +2364,40 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	8,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
 	5,  // 5: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
 	8,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
-	10, // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
-	12, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	22, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
-	13, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
-	14, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
-	15, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
-	20, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
+	11, // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
+	13, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
+	24, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	14, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
+	15, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
+	16, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
+	22, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
 	4,  // 14: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
 	4,  // 15: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
 	4,  // 16: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	9,  // 17: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	10, // 17: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
 	7,  // 18: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
 	4,  // 19: shardgen.wire.AdminView.coordinator:type_name -> shardgen.wire.AdminNode
 	6,  // 20: shardgen.wire.AdminView.pause:type_name -> shardgen.wire.AdminPause
 	4,  // 21: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
 	4,  // 22: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
 	4,  // 23: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	19, // 24: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
-	4,  // 25: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	11, // 26: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
-	4,  // 27: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
-	4,  // 28: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
-	16, // 29: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
-	17, // 30: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
-	18, // 31: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
-	19, // 32: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	21, // 33: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	21, // 24: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
+	9,  // 25: shardgen.wire.AdminEntity.errors:type_name -> shardgen.wire.AdminError
+	4,  // 26: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	12, // 27: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	4,  // 28: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
+	4,  // 29: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
+	18, // 30: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	19, // 31: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	20, // 32: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	21, // 33: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	17, // 34: shardgen.wire.AdminTurns.types:type_name -> shardgen.wire.AdminLatency
+	23, // 35: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2222,7 +2412,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -34,6 +34,9 @@ type Kind struct {
 	// StateVersion is that of the state of a durable kind: 0 is 1. Entities of a later one
 	// have a method MigrateState(from int) error.
 	StateVersion int
+	// Contract is a hash of the whole contract of the kind as shard.lock has it, by which operators
+	// learn that two programs differ; "": its code is of an older generator.
+	Contract string
 	// TTL is after how long without a commit an entity of a durable kind expires; 0: never.
 	TTL time.Duration
 }

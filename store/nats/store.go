@@ -53,6 +53,12 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 // Shards implements [store.Backend].
 func (s *Store) Shards() store.Shards { return s.shards }
 
+// Layout returns Config.Name, with which the names of the store's streams begin, and Config.Replicas,
+// both with their defaults. Streams that somebody else has created may have other replicas.
+func (s *Store) Layout() (name string, replicas int) {
+	return s.streams.cfg.Name, s.streams.cfg.Replicas
+}
+
 // Close ends the connection. Calls under way end: reads with ErrUnavailable, writes
 // with ErrUncertain. It may be called twice.
 func (s *Store) Close() { s.streams.close() }

@@ -141,6 +141,7 @@ func accountKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "cb377c3ed4558f02",
 	}
 }
 

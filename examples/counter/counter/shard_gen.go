@@ -124,6 +124,7 @@ func counterKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "18f8c0d1004ec06d",
 	}
 }
 

@@ -126,6 +126,7 @@ func accountKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "e76990385cb3d867",
 	}
 }
 

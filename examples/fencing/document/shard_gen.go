@@ -143,6 +143,7 @@ func documentKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "2144db2288352398",
 	}
 }
 

@@ -130,6 +130,7 @@ func schedulerKind() codegen.Kind {
 		Methods:   []string{"HandOut", "Status"},
 		Errors:    ShardErrors,
 		Stateful:  true,
+		Contract:  "d095ed5486f86dc4",
 	}
 }
 
@@ -322,6 +323,7 @@ func workerKind() codegen.Kind {
 		Methods:  []string{"Do", "Done"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "e26234ff4f946fbf",
 	}
 }
 

@@ -123,6 +123,7 @@ func clerkKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Serve"},
 		Errors:   ShardErrors,
+		Contract: "0509f1126720efa3",
 	}
 }
 
@@ -238,6 +239,7 @@ func leaderKind() codegen.Kind {
 		Methods:   []string{"Beat"},
 		Errors:    ShardErrors,
 		Stateful:  true,
+		Contract:  "4ae8712827738e22",
 	}
 }
 
@@ -413,6 +415,7 @@ func ledgerKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "b0e34b77a2a50a5a",
 	}
 }
 
@@ -629,6 +632,7 @@ func poisonKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Loop", "Panic", "Where"},
 		Errors:   ShardErrors,
+		Contract: "2de603d6e9072239",
 	}
 }
 
@@ -748,6 +752,7 @@ func pulseKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Beat"},
 		Errors:   ShardErrors,
+		Contract: "73b4e754012a68a4",
 	}
 }
 
@@ -877,6 +882,7 @@ func relayKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Burst"},
 		Errors:   ShardErrors,
+		Contract: "0db58c8fac1a2f7d",
 	}
 }
 
@@ -1031,6 +1037,7 @@ func tillKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "b4a8dc868316a91b",
 	}
 }
 
@@ -1269,6 +1276,7 @@ func stockKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
+		Contract: "82f671aa33f081f7",
 	}
 }
 
@@ -1491,6 +1499,7 @@ func tallyKind() codegen.Kind {
 		Methods:  []string{"Apply", "Report"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "b4feb0b3ec426d4d",
 	}
 }
 
@@ -1679,6 +1688,7 @@ func treasurerKind() codegen.Kind {
 		Errors:    ShardErrors,
 		Stateful:  true,
 		Durable:   true,
+		Contract:  "6c4487b181300e0b",
 	}
 }
 

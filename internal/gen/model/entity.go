@@ -99,6 +99,7 @@ type Entity struct {
 	TTL       time.Duration // after which a durable one expires that commits nothing; 0: never
 	TellAll   bool          // methods with results have a one-way form, too
 	Hash      *Hash         // nil: XXH64
+	Contract  string        // a hash of its contract
 	ID        ID
 	Methods   []*Method // in the order of their positions
 	// Addressed are the messages that name their entity.

@@ -118,6 +118,7 @@ func cageKind() codegen.Kind {
 		Methods:  []string{"EchoOneofs"},
 		JSON:     cageJSON,
 		Errors:   ShardErrors,
+		Contract: "a83bf65bed6b9b28",
 	}
 }
 
@@ -879,6 +880,7 @@ func zooKind() codegen.Kind {
 		Methods:  []string{"EchoBare", "EchoCode", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOneofs", "EchoOptional", "EchoOthers", "EchoPage", "EchoPromoted", "EchoScalars", "EchoShapes", "EchoTexts", "EchoTree", "Fail", "Keep", "Kept", "Plain", "Rest"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "1fe3b51be8099d3e",
 	}
 }
 

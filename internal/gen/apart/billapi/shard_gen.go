@@ -131,6 +131,7 @@ func billKind() codegen.Kind {
 		Methods:  []string{"Charge", "Check", "Repeat"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "ab3a703cd6b62a74",
 	}
 }
 

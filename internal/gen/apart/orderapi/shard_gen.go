@@ -138,6 +138,7 @@ func orderKind() codegen.Kind {
 		Methods:  []string{"Place", "Show"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "8be396acd3aa67dc",
 	}
 }
 

@@ -120,6 +120,7 @@ func cartKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Put"},
 		Errors:   ShardErrors,
+		Contract: "e99c6c93bbfd901b",
 	}
 }
 

@@ -120,6 +120,7 @@ func shopKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Sell"},
 		Errors:   ShardErrors,
+		Contract: "96d256df6c0ef1a5",
 	}
 }
 

@@ -121,6 +121,7 @@ func stockKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Take"},
 		Errors:   ShardErrors,
+		Contract: "16a25cdb522f8b5d",
 	}
 }
 

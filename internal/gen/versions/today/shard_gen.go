@@ -244,6 +244,7 @@ func depotKind() codegen.Kind {
 		Methods:  []string{"Add", "Discard", "Fail", "Forget", "Get", "Rest", "Set"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "83593ebb0d453c54",
 	}
 }
 
@@ -531,6 +532,7 @@ func parcelKind() codegen.Kind {
 		Methods:  []string{"Get", "Set"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "24703b30dc1e693e",
 	}
 }
 
@@ -805,6 +807,7 @@ func stockKind() codegen.Kind {
 		Methods:  []string{"New", "Orders", "Reserve", "Restock"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "e3b43124124fc259",
 	}
 }
 

@@ -196,6 +196,7 @@ func depotKind() codegen.Kind {
 		Methods:  []string{"Add", "Discard", "Fail", "Forget", "Rest"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "47c123fc5410cfa1",
 	}
 }
 
@@ -437,6 +438,7 @@ func parcelKind() codegen.Kind {
 		Methods:  []string{"Get", "Set"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "a9b3ba6996248e1a",
 	}
 }
 
@@ -707,6 +709,7 @@ func stockKind() codegen.Kind {
 		Methods:  []string{"Old", "Orders", "Reserve", "Restock"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Contract: "7b4976462177b9f1",
 	}
 }
 

@@ -1,0 +1,79 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// digestLen is how many bytes of the hash are kept: programs of one type that differ are told apart, and
+// nobody gains by a collision.
+const digestLen = 8
+
+// Digest is a hash of all that callers and hosts of an entity type must agree on, in hexadecimal: its
+// lines of [Format] without retired ones, those of the structs that it reaches, and the errors and
+// enums of its package. It is "" for a type that the contract does not have.
+func Digest(c *Contract, kind string) string {
+	k := c.kind(kind)
+	if k == nil {
+		return ""
+	}
+	part := &Contract{Kinds: []*Kind{k}, Errors: c.Errors, Enums: c.Enums, Messages: reached(c, k)}
+	h := sha256.New()
+	for line := range strings.Lines(string(Format(part))) {
+		if !strings.HasSuffix(line, " "+retiredWord+"\n") && !strings.HasPrefix(line, "#") {
+			fmt.Fprint(h, line)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:digestLen])
+}
+
+// reached are the messages that values of a kind's fields may hold.
+func reached(c *Contract, k *Kind) (found []*Message) {
+	fields := slices.Concat(k.State, k.Events)
+	for _, m := range k.Methods {
+		if !m.Retired {
+			fields = slices.Concat(fields, m.Args, m.Results)
+		}
+	}
+	for _, e := range c.Errors {
+		if !e.Retired {
+			fields = append(fields, &Field{Type: e.Type})
+		}
+	}
+	for len(fields) > 0 {
+		f := fields[0]
+		fields = fields[1:]
+		for _, m := range c.Messages {
+			if !f.Retired && mentions(f.Type, m.Name) && !slices.Contains(found, m) {
+				found = append(found, m)
+				fields = append(fields, m.Fields...)
+				fields = append(fields, &Field{Type: m.Is})
+			}
+		}
+	}
+	return found
+}
+
+// mentions reports whether a type in the notation of typeName has a part of that name.
+func mentions(typ, name string) bool {
+	for from := 0; ; {
+		i := strings.Index(typ[from:], name)
+		if i < 0 {
+			return false
+		}
+		begin := from + i
+		end := begin + len(name)
+		if (begin == 0 || !partOfName(typ[begin-1])) && (end == len(typ) || !partOfName(typ[end])) {
+			return true
+		}
+		from = begin + 1
+	}
+}
+
+// partOfName reports whether a byte may stand in the name of a type with its import path.
+func partOfName(c byte) bool {
+	return c == '_' || c == '.' || c == '/' || c == '-' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
