@@ -86,7 +86,7 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	case len(rest) > 0:
 		err = fmt.Errorf("unexpected argument %q", rest[0])
 	default:
-		err = cmp.Or(c.missing(&o), o.check(), o.complete(), transport.CheckName("cluster", o.cluster))
+		err = cmp.Or(c.missing(&o), o.check(), o.complete(), transport.CheckName("cluster", o.cluster), checkOptional("store", o.store))
 	}
 	return &o, err
 }

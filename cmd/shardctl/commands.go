@@ -76,7 +76,10 @@ var commands = []command{
 	},
 	{
 		name: "doctor", timeout: 20 * time.Second, run: doctor,
-		about: "Checks the health of all members, their clocks, versions, contracts, rights and store, and the\nbroker's max_payload, and prints what to do about faults. The exit code is 1 if there is one.",
+		about: "Checks the health of all members, their clocks, versions, contracts, rights and store, the broker's\nmax_payload, and JetStream: the account's limits, and for each stream of the store its leader, its\nreplicas and its size. It prints what to do about faults. The exit code is 1 if there is one. JetStream\nis asked with the operator's own rights (shardctl permissions reader -store).",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.StringVar(&o.store, "store", "", "`name` of the store whose streams are checked (default as the members have it)")
+		},
 	},
 	{
 		name: "call", args: []argument{argType, argMethod, argID, argJSON}, timeout: 10 * time.Second, alone: call,

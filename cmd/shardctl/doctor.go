@@ -19,6 +19,19 @@ type finding struct {
 	OK    bool   `json:"ok"`
 	Text  string `json:"text"`
 	Do    string `json:"do,omitempty"` // how to mend it
+	// Skipped: the check could not be made, and nothing is known to be wrong.
+	Skipped bool `json:"skipped,omitempty"`
+}
+
+// good is the finding that nothing is wrong.
+func good(check, text string) finding { return finding{Check: check, OK: true, Text: text} }
+
+// wrong is the finding of a fault; do is how to mend it.
+func wrong(check, text, do string) finding { return finding{Check: check, Text: text, Do: do} }
+
+// skipped is the finding that a check could not be made; do is the remedy, and may be "".
+func skipped(check, text, do string) finding {
+	return finding{Check: check, OK: true, Text: text, Do: do, Skipped: true}
 }
 
 // Bounds beyond which doctor complains.
@@ -41,12 +54,13 @@ func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		shards, err = c.Shards(ctx, "")
 	}
 	if err != nil {
-		all = append(all, finding{"members", false, err.Error(), "check that nodes run, that they are at this broker, and the operator's permissions (shardctl permissions reader)"})
+		all = append(all, wrong("members", err.Error(), "check that nodes run, that they are at this broker, and the operator's permissions (shardctl permissions reader)"))
 	} else {
 		all = examine(o.cluster, v, facts, shards)
 		lines, err := c.Events().Next(ctx)
 		all = append(all, examineRights(lines, err)...)
 		all = append(all, examineInterest(c.Eavesdropped(ctx)))
+		all = append(all, examineJetStream(ctx, o, answering(facts))...)
 	}
 	bad := slices.ContainsFunc(all, func(f finding) bool { return !f.OK })
 	if o.json {
@@ -64,7 +78,10 @@ func printFindings(w io.Writer, all []finding) error {
 	var b strings.Builder
 	for _, f := range all {
 		mark := "ok   "
-		if !f.OK {
+		switch {
+		case f.Skipped:
+			mark = "-    "
+		case !f.OK:
 			mark = "WRONG"
 		}
 		fmt.Fprintf(&b, "%s %-9s %s\n", mark, f.Check, f.Text)
@@ -79,31 +96,36 @@ func printFindings(w io.Writer, all []finding) error {
 // examine judges the answers of the members.
 func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admin.NodeShards) []finding {
 	h := clusterview.Judge(cluster, v, shards)
-	all := []finding{{"cluster", h.Healthy, fmt.Sprintf("%d members, %d types, %d shards", h.Members, h.Types, h.Shards), ""}}
-	for _, wrong := range h.Wrong {
-		all = append(all, finding{"cluster", false, wrong, "shardctl status, and shardctl events -since 10m for what came before"})
+	all := []finding{{Check: "cluster", OK: h.Healthy, Text: fmt.Sprintf("%d members, %d types, %d shards", h.Members, h.Types, h.Shards)}}
+	for _, what := range h.Wrong {
+		all = append(all, wrong("cluster", what, "shardctl status, and shardctl events -since 10m for what came before"))
 	}
-	answered := slices.DeleteFunc(slices.Clone(facts), func(f admin.NodeFact) bool { return f.Err != nil })
+	answered := answering(facts)
 	for _, f := range facts {
 		if f.Err != nil {
-			all = append(all, finding{"answers", false, fmt.Sprintf("%v: %v", f.Node, f.Err), "look at its log, and at the broker's for denied permissions"})
+			all = append(all, wrong("answers", fmt.Sprintf("%v: %v", f.Node, f.Err), "look at its log, and at the broker's for denied permissions"))
 		}
 	}
 	return slices.Concat(all, examineHealth(answered), examineClocks(answered), examinePayload(answered), examineVersions(answered), examineContracts(answered), examineStore(answered))
+}
+
+// answering are the facts of members that have answered.
+func answering(facts []admin.NodeFact) []admin.NodeFact {
+	return slices.DeleteFunc(slices.Clone(facts), func(f admin.NodeFact) bool { return f.Err != nil })
 }
 
 // examineInterest judges whether anybody else listens to the cluster's messages.
 func examineInterest(eavesdropped bool, err error) finding {
 	switch {
 	case err != nil:
-		return finding{"interest", false, err.Error(), "check the operator's permissions (shardctl permissions reader)"}
+		return wrong("interest", err.Error(), "check the operator's permissions (shardctl permissions reader)")
 	case eavesdropped:
-		return finding{
-			"interest", false, "somebody listens to all messages of the cluster, and hides it when a process ends",
+		return wrong(
+			"interest", "somebody listens to all messages of the cluster, and hides it when a process ends",
 			"end subscriptions such as nats sub 'sh.>', which nats server report connections --subscriptions finds, and imports or exports of sh.>",
-		}
+		)
 	}
-	return finding{"interest", true, "the broker reports it when nobody listens for a process", ""}
+	return good("interest", "the broker reports it when nobody listens for a process")
 }
 
 // deniedLine is the text of a member's log line about a subject that the broker refuses to it.
@@ -112,15 +134,15 @@ const deniedLine = "broker denied a subject"
 // examineRights looks for rights that the broker has refused to members, in their logs.
 func examineRights(lines []admin.Event, err error) []finding {
 	if err != nil {
-		return []finding{{"rights", false, err.Error(), "look at the log of that member for \"" + deniedLine + "\""}}
+		return []finding{wrong("rights", err.Error(), "look at the log of that member for \""+deniedLine+"\"")}
 	}
 	var found []finding
 	for _, l := range lines {
 		if l.Text == deniedLine {
-			found = append(found, finding{
-				"rights", false, fmt.Sprintf("%s at %s: %s", l.Node.Name, l.Time.Local().Format(time.DateTime), l.Attrs),
+			found = append(found, wrong(
+				"rights", fmt.Sprintf("%s at %s: %s", l.Node.Name, l.Time.Local().Format(time.DateTime), l.Attrs),
 				"grant its user the rights that shardctl permissions worker prints",
-			})
+			))
 		}
 	}
 	return fine("rights", "the broker has refused nothing to a member, as far as their logs go back", found)
@@ -131,13 +153,13 @@ func fine(check, text string, found []finding) []finding {
 	if len(found) > 0 {
 		return found
 	}
-	return []finding{{check, true, text, ""}}
+	return []finding{good(check, text)}
 }
 
 func examineHealth(facts []admin.NodeFact) (found []finding) {
 	for _, f := range facts {
 		if !f.Ready {
-			found = append(found, finding{"ready", false, fmt.Sprintf("%s: %s", f.Node.Name, strings.Join(f.Reasons, "; ")), "shardctl events -grep " + f.Node.Name})
+			found = append(found, wrong("ready", fmt.Sprintf("%s: %s", f.Node.Name, strings.Join(f.Reasons, "; ")), "shardctl events -grep "+f.Node.Name))
 		}
 	}
 	return fine("ready", fmt.Sprintf("all %d members that answer are ready", len(facts)), found)
@@ -151,10 +173,10 @@ func examineClocks(facts []admin.NodeFact) (found []finding) {
 		skew := max(f.Asked.Sub(f.Time), f.Time.Sub(f.Answered), 0)
 		worst = max(worst, skew)
 		if skew > clockSkew {
-			found = append(found, finding{
-				"clocks", false, fmt.Sprintf("%s's clock and this computer's differ by at least %v", f.Node.Name, skew.Round(time.Millisecond)),
+			found = append(found, wrong(
+				"clocks", fmt.Sprintf("%s's clock and this computer's differ by at least %v", f.Node.Name, skew.Round(time.Millisecond)),
 				"synchronize the clocks: ttl of durable entities, keys of commands and log lines go by them",
-			})
+			))
 		}
 	}
 	return fine("clocks", fmt.Sprintf("within %v of this computer's", max(worst, time.Millisecond).Round(time.Millisecond)), found)
@@ -167,10 +189,10 @@ func examinePayload(facts []admin.NodeFact) (found []finding) {
 			least = f.MaxPayload
 		}
 		if f.MaxPayload < payloadMin {
-			found = append(found, finding{
-				"payload", false, fmt.Sprintf("%s is connected to %s, which takes %d bytes", f.Node.Name, cmp.Or(f.Server, "a server"), f.MaxPayload),
+			found = append(found, wrong(
+				"payload", fmt.Sprintf("%s is connected to %s, which takes %d bytes", f.Node.Name, cmp.Or(f.Server, "a server"), f.MaxPayload),
 				"set max_payload to 1MB or more at every server: calls, states and batches are bounded by it",
-			})
+			))
 		}
 	}
 	return fine("payload", fmt.Sprintf("max_payload is %d bytes or more", least), found)
@@ -183,41 +205,12 @@ func examineVersions(facts []admin.NodeFact) (found []finding) {
 		at[key] = append(at[key], f.Node.Name)
 	}
 	if len(at) == 1 {
-		return []finding{{"versions", true, clusterview.SortedKeys(at)[0], ""}}
+		return []finding{good("versions", clusterview.SortedKeys(at)[0])}
 	}
 	for _, key := range clusterview.SortedKeys(at) {
-		found = append(found, finding{"versions", true, fmt.Sprintf("%s: %s", key, strings.Join(at[key], ", ")), ""})
+		found = append(found, good("versions", fmt.Sprintf("%s: %s", key, strings.Join(at[key], ", "))))
 	}
 	return found
-}
-
-// examineContracts looks for methods that some hosts of a type have and others do not.
-func examineContracts(facts []admin.NodeFact) (found []finding) {
-	methods := map[string]map[string][]string{} // nodes by type and method
-	hosts := map[string][]string{}
-	for _, f := range facts {
-		for _, c := range f.Contracts {
-			hosts[c.Kind] = append(hosts[c.Kind], f.Node.Name)
-			if methods[c.Kind] == nil {
-				methods[c.Kind] = map[string][]string{}
-			}
-			for _, m := range c.Methods {
-				methods[c.Kind][m] = append(methods[c.Kind][m], f.Node.Name)
-			}
-		}
-	}
-	for _, kind := range clusterview.SortedKeys(methods) {
-		for _, m := range clusterview.SortedKeys(methods[kind]) {
-			if has := methods[kind][m]; len(has) < len(hosts[kind]) {
-				missing := slices.DeleteFunc(slices.Clone(hosts[kind]), func(n string) bool { return slices.Contains(has, n) })
-				found = append(found, finding{
-					"contracts", false, fmt.Sprintf("%s.%s is unknown at %s", kind, m, strings.Join(missing, ", ")),
-					"finish the rollout: until then a call of it may fail with ErrNoMethod",
-				})
-			}
-		}
-	}
-	return fine("contracts", fmt.Sprintf("all hosts of %d types have the same methods", len(hosts)), found)
 }
 
 func examineStore(facts []admin.NodeFact) (found []finding) {
@@ -231,9 +224,9 @@ func examineStore(facts []admin.NodeFact) (found []finding) {
 	}
 	switch {
 	case len(with) > 0 && len(without) > 0:
-		return []finding{{"store", false, strings.Join(without, ", ") + " have no store, and others do", "set Config.Store to the same store at all members"}}
+		return []finding{wrong("store", strings.Join(without, ", ")+" have no store, and others do", "set Config.Store to the same store at all members")}
 	case len(with) > 0:
-		return []finding{{"store", true, "all members have one (shardctl store verify checks its records)", ""}}
+		return []finding{good("store", "all members have one (shardctl store verify checks its records)")}
 	}
-	return []finding{{"store", true, "no member has one: durable types cannot be hosted", ""}}
+	return []finding{good("store", "no member has one: durable types cannot be hosted")}
 }

@@ -65,7 +65,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	require.Eventually(t, func() bool { return shardctl(t, env, "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
 	expect("doctor", exitOK, "ok    clocks    within", "")
 	expect("doctor", exitOK, "ok    rights    the broker has refused nothing", "")
-	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same methods", "")
+	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same contracts", "")
 
 	require.Regexp(t, `(?s)NODE .*n1 .*TYPE +TURNS/S +FAILED/S +MEAN.*COUNT +REASON`, expect("stats -every 100ms", exitOK, "", "").stdout)
 	expect("stats -every 100ms -json", exitOK, `"methods":`, "")

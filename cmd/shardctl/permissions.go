@@ -23,10 +23,22 @@ var roles = map[string]func(cluster, name, store string) rights.Rights{
 		}
 		return rights.Follower(cluster, name, store)
 	},
-	"store":    func(_, _, store string) rights.Rights { return rights.Store(store) },
-	"operator": func(cluster, name, _ string) rights.Rights { return rights.Operator(cluster, name) },
-	"reader":   func(cluster, name, _ string) rights.Rights { return rights.Reader(cluster, name) },
-	"gateway":  func(cluster, name, _ string) rights.Rights { return rights.Gateway(cluster, name) },
+	"store": func(_, _, store string) rights.Rights { return rights.Store(store) },
+	"operator": func(cluster, name, store string) rights.Rights {
+		return withDoctor(rights.Operator(cluster, name), name, store)
+	},
+	"reader": func(cluster, name, store string) rights.Rights {
+		return withDoctor(rights.Reader(cluster, name), name, store)
+	},
+	"gateway": func(cluster, name, _ string) rights.Rights { return rights.Gateway(cluster, name) },
+}
+
+// withDoctor adds the rights with which shardctl doctor checks JetStream, where there is a store.
+func withDoctor(r rights.Rights, name, store string) rights.Rights {
+	if store == "" {
+		return r
+	}
+	return rights.Doctor(r, name)
 }
 
 const permissionsUsage = `usage: shardctl permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-nsc|-json]
@@ -38,7 +50,8 @@ Prints the NATS permissions of a user, and needs no server. ROLE is one of
   client    a process that only calls, whose Config.Name is -name; -store adds the rights to
             follow events of that store
   operator  shardctl -name NAME, with all commands
-  reader    shardctl -name NAME, with the commands that change nothing
+  reader    shardctl -name NAME, with the commands that change nothing; -store adds to this role
+            and to operator the rights with which doctor checks JetStream
   gateway   a caller in another language, of that -name
   store     shardctl store, for that -store; it has no -cluster
 
@@ -104,8 +117,8 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 		return errors.New("-name: a worker has all names")
 	case role != "worker" && *name == "":
 		return errors.New("say which -name")
-	case role != "worker" && role != "client" && *store != "":
-		return errors.New("-store: only workers, and clients that follow events, use the store")
+	case role == "gateway" && *store != "":
+		return errors.New("-store: callers of a gateway do not use the store")
 	}
 	switch {
 	case *noCreate && (role != "worker" || *store == ""):
