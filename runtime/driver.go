@@ -17,6 +17,7 @@ import (
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/failures"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -62,12 +63,13 @@ type driver struct {
 	leaving atomic.Bool // this node gives its shards away, to leave the cluster
 	exiting atomic.Bool // this node has nothing left to give away: it accepts no more calls
 
-	pending pending.Table
-	held    atomic.Int64   // calls held in routes
-	budget  *region.Budget // bytes of calls that wait, in routes and hosted shards
-	clock   atomic.Uint32
-	turns   atomic.Pointer[turnwatch.Watch] // nil: no operator looks
-	swept   atomic.Int64                    // when pending was last swept, in nanoseconds after the lease's base
+	pending  pending.Table
+	held     atomic.Int64   // calls held in routes
+	budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
+	clock    atomic.Uint32
+	turns    atomic.Pointer[turnwatch.Watch] // nil: no operator looks
+	failures failures.Log                    // of calls of entities here, for operators
+	swept    atomic.Int64                    // when pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -110,21 +109,12 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	t.yieldLane()
 	ctx, cancel := d.patience(t)
 	defer cancel()
-	loaded, err := tenure.Load(ctx, e.ID)
+	loaded, err := loadState(ctx, &s.host.desc, tenure, e.ID)
 	if err != nil {
 		return nil, err
 	}
 	if loaded.Found {
-		if loaded.State, err = migrated(&s.host.desc, e.ID, &loaded); err != nil {
-			tenure.Rest(e.ID)
-			return nil, fmt.Errorf("%w: %w", errActivate, err)
-		}
-		e.State, e.Why = slices.Concat([]byte{}, loaded.State), codegen.Recovered
-		if e.State, err = foldEvents(&s.host.desc, e.ID, e.State, loaded.Since); err != nil {
-			tenure.Rest(e.ID)
-			e.State = nil
-			return nil, fmt.Errorf("%w: the events that follow its state: %w", errActivate, err)
-		}
+		e.State, e.Why = loaded.State, codegen.Recovered
 	}
 	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID), expires: loaded.Expires}
 	a.Driver = a

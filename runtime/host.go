@@ -231,7 +231,7 @@ func (h *host) logPanic(entity, method string, r any) {
 }
 
 func (h *host) panicFailure(id, method, text string) *failure {
-	return &failure{method, &EntityError{Kind: h.desc.Name, ID: id, Method: method, Text: text, Panic: true}}
+	return &failure{method: method, err: &EntityError{Kind: h.desc.Name, ID: id, Method: method, Text: text, Panic: true}, panics: true}
 }
 
 // failureOf returns a method's error for the supervisor, or nil if the method did not
@@ -243,7 +243,7 @@ func (h *host) failureOf(id, method string, err error) *failure {
 	case *codegen.ArgumentsError, *codegen.ResultsError:
 		return nil
 	}
-	return &failure{method, err}
+	return &failure{method: method, err: err}
 }
 
 func (h *host) notRun(id, method string, err error) error {

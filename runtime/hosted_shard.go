@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/failures"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -233,7 +234,7 @@ func (s *hostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 		return nil, nil
 	}
 	if err := s.activate(t, t.entity); err != nil {
-		return &failure{method, fmt.Errorf("%w: %w", ErrActivation, err)},
+		return &failure{method: method, err: fmt.Errorf("%w: %w", ErrActivation, err)},
 			s.host.notRun(t.entity.ID, method, fmt.Errorf("%w: %w (the log of the entity's node has more)", ErrActivation, err))
 	}
 	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
@@ -470,6 +471,9 @@ func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	e, after := t.entity, t.flags.Load()
 	if w := s.driver().turns.Load(); w != nil {
 		w.End(e, failed != nil, time.Now())
+	}
+	if failed != nil {
+		s.driver().failures.Note(failures.Entity{Kind: s.ID.Kind, ID: e.ID}, failed.note(time.Now()))
 	}
 	forget, rest := after&forgetAfter != 0, after&restAfter != 0
 	d := ActionResume

@@ -1,11 +1,13 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/failures"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/turnwatch"
@@ -29,6 +31,9 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	}
 	if r.Entity.ID != "" {
 		one, err := p.one(h, r)
+		if err == nil && one.Node == p.node.driver.self.Address {
+			one.Errors = p.errorsOf(one.Kind, one.ID)
+		}
 		return []operator.Entity{one}, err
 	}
 	for _, id := range h.unreadable.all() {
@@ -43,6 +48,15 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 		}
 	}
 	return found, nil
+}
+
+// errorsOf are the last failed calls of an entity at this node.
+func (p repairs) errorsOf(kind, id string) (list []operator.Failure) {
+	now := time.Now()
+	for _, f := range p.node.driver.failures.Of(failures.Entity{Kind: kind, ID: id}, now) {
+		list = append(list, operator.Failure{Method: f.Method, Outcome: f.Outcome, Ago: now.Sub(f.At)})
+	}
+	return list
 }
 
 // hostOf returns the host of a type that has shards, and state if that is asked for.
@@ -104,7 +118,11 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	if h.desc.DecodeState == nil {
 		return at, nil
 	}
-	err = showState(s, e, &at)
+	if e.Value == nil && s.durable != nil {
+		p.showStored(s, e, &at)
+	} else {
+		err = showState(s, e, &at)
+	}
 	if at.Bytes = uint64(len(at.State)); r.Command == operator.Inspect {
 		at.State, at.JSON = nil, ""
 	}
@@ -151,10 +169,31 @@ func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error
 	return nil
 }
 
+// showStored returns the state of a durable entity at rest, whose turn the caller has, from the store. A
+// state that cannot be read has a reason.
+func (p repairs) showStored(s *hostedShard, e *region.Entity, to *operator.Entity) {
+	ctx, cancel := context.WithTimeout(p.node.driver.ctx, explainTimeout)
+	defer cancel()
+	state, err := storedState(ctx, s.durable, e.ID)
+	value := s.host.desc.New()
+	if err == nil && state != nil {
+		_, err = s.host.decodeState(value, state)
+	}
+	switch {
+	case err != nil:
+		to.Why = err.Error()
+	case state != nil:
+		to.State, to.Stored, to.JSON = state, true, stateJSON(value)
+	}
+}
+
 // setState replaces the state of an entity whose turn the caller has.
 func setState(s *hostedShard, e *region.Entity, state []byte) error {
 	if e.Value != nil {
 		return errors.New("it is active, so its state can be read (call it to change it)")
+	}
+	if s.durable != nil {
+		return errors.New("it is durable, and its state is in the store (shardctl store repair replaces or drops one that cannot be read)")
 	}
 	if !s.mayRun() {
 		return errors.New("its shard may have moved to another node (try again)")

@@ -305,7 +305,7 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 // notActivated is the answer to a call whose entity could not be activated.
 func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, err error) answer {
 	drv := s.driver()
-	r.failed = &failure{string(c.Method), fmt.Errorf("%w: %w", ErrActivation, err)}
+	r.failed = &failure{method: string(c.Method), err: fmt.Errorf("%w: %w", ErrActivation, err)}
 	if n, tell := drv.seldom.tell("activation failed", s.ID.Kind, ""); tell {
 		drv.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
 	}

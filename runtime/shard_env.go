@@ -322,7 +322,7 @@ func (v *rememberedHome) Start(e *region.Entity, ended func(error)) {
 		ended(err)
 		var failed *failure
 		if err != nil {
-			failed = &failure{"OnActivate", fmt.Errorf("%w: %w", ErrActivation, err)}
+			failed = &failure{method: "OnActivate", err: fmt.Errorf("%w: %w", ErrActivation, err)}
 		}
 		t.end()
 		v.shard().endTurnOf(t, failed)

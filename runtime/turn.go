@@ -58,12 +58,6 @@ func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 // end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
-// failure is the error of a method or an activation, for the supervisor.
-type failure struct {
-	method string
-	err    error
-}
-
 // encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
 type encodedTurn struct {
 	turn   turn

@@ -37,7 +37,7 @@ const completeTimeout = 2 * time.Second
 // runCompletion prints the script for a shell.
 func runCompletion(args []string, stdout, stderr io.Writer) int {
 	if len(args) != 1 || completions[args[0]] == "" {
-		fmt.Fprintln(stderr, "usage: shardctl completion bash|zsh|fish\n\nPrints a script that completes commands, flags, and the names of members and types: source <(shardctl completion bash)")
+		fmt.Fprintln(stderr, "usage: shardctl completion bash|zsh|fish\n\nPrints a script that completes commands, flags, and the names of members, types and methods: source <(shardctl completion bash)")
 		if len(args) == 1 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
 			return exitOK
 		}
@@ -100,6 +100,9 @@ func (c command) candidates(ctx context.Context, before []string, typed string, 
 	}
 	given := 0
 	for f.Parse(before) == nil && f.NArg() > 0 {
+		if given < len(c.args) {
+			*c.args[given].to(&o) = f.Arg(0)
+		}
 		before = f.Args()[1:]
 		given++
 	}
@@ -125,6 +128,8 @@ func (c command) candidates(ctx context.Context, before []string, typed string, 
 		for _, m := range v.Members {
 			all = append(all, m.Name)
 		}
+	case argMethod.name:
+		all = methodsOf(ctx, client, o.kind)
 	case argType.name:
 		for _, m := range v.Members {
 			all = append(all, m.Hosts...)
@@ -135,4 +140,20 @@ func (c command) candidates(ctx context.Context, before []string, typed string, 
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// methodsOf are the methods of a type, as the members that host it have them.
+func methodsOf(ctx context.Context, client *admin.Client, kind string) (all []string) {
+	facts, err := client.Facts(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, f := range facts {
+		for _, c := range f.Contracts {
+			if c.Kind == kind {
+				all = append(all, c.Methods...)
+			}
+		}
+	}
+	return all
 }

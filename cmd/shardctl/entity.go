@@ -25,6 +25,15 @@ type jsonEntity struct {
 	Turn       *jsonTurn       `json:"turn,omitempty"` // under way
 	Mailbox    uint32          `json:"mailbox"`        // calls that wait for its turn
 	Bytes      uint64          `json:"bytes"`          // of its encoded state, if it is idle
+	Stored     bool            `json:"stored"`         // it is durable and at rest, and the store has the state
+	Errors     []jsonFailure   `json:"errors"`         // the latest first
+}
+
+// A jsonFailure is a failed call.
+type jsonFailure struct {
+	Method  string  `json:"method"`
+	Outcome string  `json:"outcome"`
+	Ago     float64 `json:"seconds_ago"`
 }
 
 // A jsonTurn is a turn that has not ended.
@@ -37,13 +46,16 @@ type jsonTurn struct {
 
 // describe takes an entity as its member knows it, without its state.
 func (e *jsonEntity) describe(s admin.Entity) {
-	e.Active, e.Unreadable, e.Mailbox, e.Bytes = s.Active, s.Why, s.Mailbox, s.Bytes
+	e.Active, e.Unreadable, e.Mailbox, e.Bytes, e.Stored = s.Active, s.Why, s.Mailbox, s.Bytes, s.Stored
+	for _, f := range s.Errors {
+		e.Errors = append(e.Errors, jsonFailure{f.Method, f.Outcome, f.Ago.Seconds()})
+	}
 	switch {
 	case s.Turn != nil:
 		e.Turn = &jsonTurn{s.Turn.Method, s.Turn.From, s.Turn.For.Seconds(), s.Turn.Earlier}
 		e.NoState = "a turn is under way (try again)"
 	case s.Why == "" && s.Bytes == 0 && !s.Active:
-		e.NoState = "it is idle and has none in memory (of a durable entity: shardctl store show)"
+		e.NoState = "it is at rest and has none"
 	case s.Why != "":
 		e.NoState = "it cannot be read (shardctl state prints the encoded bytes)"
 	}
@@ -70,7 +82,7 @@ func entity(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	if err != nil {
 		return err
 	}
-	e := jsonEntity{jsonPlace: placeOf(o, p), Lines: []jsonEvent{}}
+	e := jsonEntity{jsonPlace: placeOf(o, p), Lines: []jsonEvent{}, Errors: []jsonFailure{}}
 	if s, err := c.Inspect(ctx, o.kind, o.id); err != nil {
 		e.NoState = err.Error()
 	} else {
@@ -115,6 +127,8 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 		fmt.Fprintf(&b, "it runs %s for %s%v, called by %s; calls that wait for it: %d\n", e.Turn.Method, longer, short(e.Turn.Seconds), e.Turn.From, e.Mailbox)
 	case e.Active:
 		b.WriteString("it is active and idle\n")
+	case e.Stored:
+		b.WriteString("it is at rest, in the store\n")
 	default:
 		b.WriteString("it is not active\n")
 	}
@@ -130,6 +144,9 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 	}
 	if s := e.InShard; s != nil {
 		fmt.Fprintf(&b, "its shard is %s, with %d entities, %d of them active; calls that wait for it: %d\n", s.State, s.Entities, s.Active, s.Waiting)
+	}
+	for _, f := range e.Errors {
+		fmt.Fprintf(&b, "%s failed %v ago; %s\n", f.Method, short(f.Ago), f.Outcome)
 	}
 	for _, l := range e.Lines {
 		node, _, _ := strings.Cut(l.Node, "#")

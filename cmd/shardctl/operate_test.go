@@ -203,6 +203,11 @@ func TestComplete(t *testing.T) {
 		{[]string{"drain", "-timeout", "5s", "n2"}, "n2\n"},
 		{[]string{"drain", "-timeout", ""}, ""},
 		{[]string{"entity", "Account", ""}, ""},
+		{[]string{"call", "Acc"}, "Account\n"},
+		{[]string{"call", "Account", "E"}, "Echo\nEnd\nExit\n"},
+		{[]string{"call", "-timeout", "5s", "Account", "-name", "bob", "Add"}, "Add\n"},
+		{[]string{"call", "Nothing", ""}, ""},
+		{[]string{"call", "Account", "Add", ""}, ""},
 		{[]string{"status", ""}, ""},
 		{[]string{"dance", ""}, ""},
 	} {

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/rights"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // TestStateIsForOperators: with the rights that shardctl permissions prints, a reader learns all of an
@@ -80,4 +85,117 @@ func TestEntityThatRuns(t *testing.T) {
 	for range 3 {
 		require.NoError(t, <-ended)
 	}
+}
+
+// TestLastErrors: entity prints the last failed calls of an entity, without arguments and texts of errors,
+// and none of an entity that had none.
+func TestLastErrors(t *testing.T) {
+	t.Parallel()
+	env, nodes, client := accounts(t)
+	_, err := client.Ref("fine").Add(t.Context(), 1)
+	require.NoError(t, err)
+	shardctl(t, env, "entity Account fine -json").check(t, "an entity without errors", exitOK, `"errors": []`, "")
+	require.Error(t, client.Ref("ann").Fail(t.Context()))
+	require.Error(t, client.Ref("ann").Panic(t.Context(), "hidden"))
+	for _, n := range nodes { // one of them is its home: a local call
+		require.Error(t, fixture.NewAccountClient(n).Ref("ann").Fail(t.Context()))
+	}
+	var e jsonEntity
+	o := shardctl(t, env, "entity Account ann -json")
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &e), o.stderr)
+	require.Len(t, e.Errors, 4)
+	got := map[string]string{}
+	for i, f := range e.Errors {
+		got[f.Method] = f.Outcome
+		require.Positive(t, f.Ago)
+		if i > 0 {
+			require.GreaterOrEqual(t, f.Ago, e.Errors[i-1].Ago, "the latest first")
+		}
+	}
+	require.Equal(t, map[string]string{
+		"Fail": "executed: it returned an error", "Panic": "executed: it panicked",
+	}, got)
+	text, err := json.Marshal(e.Errors)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "hidden")
+	o = shardctl(t, env, "entity Account ann")
+	require.Regexp(t, `(?m)^Panic failed \d[^ ]* ago; executed: it panicked$`, o.stdout)
+	require.Regexp(t, `(?m)^Fail failed \d[^ ]* ago; executed: it returned an error$`, o.stdout)
+}
+
+// A safe has a state with a secret.
+type safe struct {
+	Total int64  `shard:"state"`
+	PIN   string `shard:"state,secret"`
+}
+
+// safes is the durable type of safes, as generated code has it; its state is JSON in a field.
+func safes() codegen.Host {
+	return codegen.Host{
+		Kind: codegen.Kind{
+			Name: "Safe", Package: "example.com/safe", Shards: 64, HashName: "xxh64", Methods: []string{"Close"}, Stateful: true, Durable: true,
+		},
+		New: func() any { return &safe{} },
+		Dispatch: map[string]codegen.Method{"Close": func(_ context.Context, entity any, _, out []byte) ([]byte, error) {
+			*entity.(*safe) = safe{7, "4321"}
+			return out, nil
+		}},
+		AppendState: func(b []byte, entity any) ([]byte, error) {
+			content, err := json.Marshal(entity)
+			return codegen.AppendBytes(b, 1, content), err
+		},
+		DecodeState: func(entity any, b []byte) (bool, error) {
+			d := codegen.NewDecoder(b)
+			var content []byte
+			for d.Next() {
+				codegen.ReadBytes(&d, &content)
+			}
+			return false, json.Unmarshal(content, entity)
+		},
+		StateFields: func(num int) (bool, codegen.Fields) { return num == 1, nil },
+	}
+}
+
+// TestDurableAtRest: the state of a durable entity that nobody has called since its member started comes
+// from the store, for operators, and without secrets. Readers learn its size.
+func TestDurableAtRest(t *testing.T) {
+	t.Parallel()
+	server, err := hostile.Guard(t.TempDir(), map[string]rights.Rights{
+		"worker": rights.Worker("shop", "shardgen"), "ann": rights.Operator("shop", "ann"), "bob": rights.Reader("shop", "bob"),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Kill()) })
+	start := func(id string) *shard.Node {
+		url := hostile.URL(server, "worker")
+		store, err := natsstore.Open(t.Context(), url, natsstore.Config{})
+		require.NoError(t, err)
+		t.Cleanup(store.Close)
+		n := shard.New(shard.Config{Cluster: "shop", Name: "n1", Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store})
+		t.Cleanup(func() { _ = n.Close() })
+		require.NoError(t, n.Host(safes()))
+		require.NoError(t, n.Start(t.Context()))
+		ref := codegen.NewRef(n.ShardInvoker(safes().Kind), id, nil, shard.Timeout(time.Minute))
+		_, err = ref.Begin(t.Context(), "Close")
+		require.NoError(t, ref.Run(t.Context(), "Close", nil, err)) // the type's shards have homes
+		return n
+	}
+	require.NoError(t, start("s1").Shutdown(t.Context()))
+	start("another")
+
+	env := func(user string) map[string]string {
+		return map[string]string{"NATS_URL": hostile.URL(server, user), "SHARD_CLUSTER": "shop", "SHARD_OPERATOR": user}
+	}
+	require.Eventually(t, func() bool { return shardctl(t, env("bob"), "entity Safe s1").code == exitOK }, time.Minute, 50*time.Millisecond)
+	o := shardctl(t, env("bob"), "entity Safe s1")
+	require.Regexp(t, `it is at rest, in the store\nits state has [1-9]\d* bytes`, o.stdout)
+	o = shardctl(t, env("bob"), "entity Safe s1 -state")
+	o.check(t, "a reader who asks for the state", exitOK, "shardctl permissions operator -cluster shop -name bob", "")
+	require.NotContains(t, o.stdout, "Total")
+	o = shardctl(t, env("ann"), "entity Safe s1 -state")
+	o.check(t, "an operator", exitOK, `state: {"Total":7,"PIN":"(secret)"}`, "")
+	require.NotContains(t, o.stdout, "4321")
+	o.check(t, "it is still at rest", exitOK, "it is at rest, in the store\n", "")
+	shardctl(t, env("bob"), "events -grep told").check(t, "the look is logged", exitOK, "told to show a state by=ann kind=Safe entity=s1", "")
+	shardctl(t, env("bob"), "entity Safe nobody").check(t, "an entity without state", exitOK, "no state: it is at rest and has none", "")
+	shardctl(t, env("ann"), "state Safe s1 -drop").check(t, "a state in the store is not set here", exitFailed, "", "shardctl store repair replaces or drops")
 }

@@ -73,7 +73,7 @@ transport
 store
 internal/invariant
 internal/eventlog
-internal/bounded internal/identity internal/rights internal/turnwatch
+internal/bounded internal/failures internal/identity internal/rights internal/turnwatch
 internal/loop internal/turnlease internal/tasks internal/loglevel
 internal/transcript
 internal/arch

@@ -24,7 +24,7 @@ func FuzzDecode(f *testing.F) {
 		{a: &Answer{Types: []Type{{Kind: "stock", Shards: 4, Homeless: []uint32{5}, Held: []Shard{{4, "active", 2, 1, 0}}}}, Where: Home{Node: "a", Since: time.Unix(7, 8)}, Counters: map[string]uint64{"x": 1}}},
 		{r: &Request{Command: PauseRebalancing}},
 		{r: &Request{Command: Inspect, Entity: Entity{Kind: "stock", ID: "tea"}}},
-		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, Bytes: 4, Mailbox: 3, Turn: &turnwatch.Running{Turn: turnwatch.Turn{Entity: tea, Method: "Take", From: "b"}, For: 5, Earlier: true}}}}},
+		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, Bytes: 4, Mailbox: 3, Stored: true, Errors: []Failure{{"Take", "panicked", 9}}, Turn: &turnwatch.Running{Turn: turnwatch.Turn{Entity: tea, Method: "Take", From: "b"}, For: 5, Earlier: true}}}}},
 		{a: &Answer{Result: "rebalancing is paused", View: View{Pause: Pause{"ann", time.Unix(5, 6)}}}},
 		{r: &Request{Command: Place, Entity: Entity{Kind: "stock", ID: "tea"}, After: 9, Home: "a"}},
 		{a: &Answer{Lines: []eventlog.Line{{Seq: 3, Time: time.Unix(1, 2), Level: 4, Text: "up", Attrs: "a=b"}}, Last: 9, Moves: []Move{{"stock", 5, node, node, "1.1", "leaves", "moving", time.Second}}}},

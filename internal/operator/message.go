@@ -176,6 +176,18 @@ type Entity struct {
 	// Turn is under way; nil: it is idle. The state of an entity with a turn is not shown.
 	Turn    *turnwatch.Running
 	Mailbox uint32 // calls that wait for its turn
+	// Errors are its last failed calls at Node, the latest first. They are kept for an hour, five of each
+	// entity and of 1,024 entities of a node.
+	Errors []Failure
+	// Stored: it is durable and at rest, and its state was read from the store.
+	Stored bool
+}
+
+// A Failure is a failed call of an entity. It has neither arguments nor the text of the error.
+type Failure struct {
+	Method  string
+	Outcome string        // for people
+	Ago     time.Duration // since it failed
 }
 
 // A View is the cluster as one process sees it.
@@ -340,12 +352,16 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 
 func (e Entity) isZero() bool {
 	return e.Kind == "" && e.ID == "" && e.Node.IsZero() && !e.Active && e.State == nil && e.Why == "" && e.JSON == "" &&
-		e.Bytes == 0 && e.Turn == nil && e.Mailbox == 0
+		e.Bytes == 0 && e.Turn == nil && e.Mailbox == 0 && len(e.Errors) == 0 && !e.Stored
 }
 
 func (e Entity) toWire() *wire.AdminEntity {
 	w := &wire.AdminEntity{
 		Kind: e.Kind, Id: e.ID, Node: toWire(e.Node), Active: e.Active, State: e.State, Why: e.Why, Json: e.JSON, Bytes: e.Bytes, Mailbox: e.Mailbox,
+		Stored: e.Stored,
+	}
+	for _, f := range e.Errors {
+		w.Errors = append(w.Errors, &wire.AdminError{Method: f.Method, Outcome: f.Outcome, Nanos: uint64(f.Ago)})
 	}
 	if e.Turn != nil {
 		w.Turn = turnToWire(*e.Turn)
@@ -359,7 +375,10 @@ func entityFromWire(w *wire.AdminEntity) Entity {
 	}
 	e := Entity{
 		Kind: w.GetKind(), ID: w.GetId(), Node: fromWire(w.GetNode()), Active: w.GetActive(), State: w.State, Why: w.GetWhy(), JSON: w.GetJson(),
-		Bytes: w.GetBytes(), Mailbox: w.GetMailbox(),
+		Bytes: w.GetBytes(), Mailbox: w.GetMailbox(), Stored: w.GetStored(),
+	}
+	for _, f := range w.GetErrors() {
+		e.Errors = append(e.Errors, Failure{f.GetMethod(), f.GetOutcome(), time.Duration(f.GetNanos())})
 	}
 	if w.GetTurn() != nil {
 		t := turnFromWire(w.GetTurn())

@@ -156,7 +156,7 @@ func (h *handler) showState(ctx context.Context, story *entityStory) {
 	case e.Why != "":
 		story.NoState = "it cannot be read: " + e.Why
 	case e.JSON == "":
-		story.NoState = "it has none in memory, or no form in JSON"
+		story.NoState = "it has none, or no form in JSON"
 	default:
 		var indented bytes.Buffer
 		if err := json.Indent(&indented, []byte(e.JSON), "", "  "); err != nil {
@@ -169,7 +169,10 @@ func (h *handler) showState(ctx context.Context, story *entityStory) {
 
 // describe takes an entity as its member knows it, without its state.
 func (s *entityStory) describe(e admin.Entity, err error) {
-	s.Active, s.Mailbox, s.Bytes = e.Active, e.Mailbox, e.Bytes
+	s.Active, s.Mailbox, s.Bytes, s.Stored, s.Errors = e.Active, e.Mailbox, e.Bytes, e.Stored, []failureRow{}
+	for _, f := range e.Errors {
+		s.Errors = append(s.Errors, failureRow{f.Method, f.Outcome, f.Ago.Seconds()})
+	}
 	switch {
 	case err != nil:
 		s.NoState = err.Error()

@@ -123,7 +123,16 @@ type entityStory struct {
 	Runs    *clusterview.RunningTurn `json:"runs,omitempty"`
 	State   string                   `json:"state,omitempty"`    // indented JSON
 	NoState string                   `json:"no_state,omitempty"` // why it is not shown
+	Stored  bool                     `json:"stored"`             // it is durable and at rest
+	Errors  []failureRow             `json:"errors"`             // its last failed calls, the latest first
 	Events  []eventRow               `json:"events"`
+}
+
+// A failureRow is a failed call of an entity.
+type failureRow struct {
+	Method  string  `json:"method"`
+	Outcome string  `json:"outcome"`
+	Ago     float64 `json:"seconds_ago"`
 }
 
 // eventsAfter returns the events behind a number.

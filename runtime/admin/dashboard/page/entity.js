@@ -52,7 +52,8 @@ export function entity({ get }) {
       ...running.map((r) => ['Runs', `${r.method} for ${r.earlier ? 'more than ' : ''}${duration(r.seconds)}, called by ${r.from}`]),
       ...(story.mailbox ? [['Waits', `${story.mailbox} calls wait for its turn`]] : []),
       ...callers.map((c) => ['Called by', `${c.from}, ${rate(c.rate)} times a second`]),
-      ['State', story.no_state || (story.state === undefined ? 'is not shown here' : story.active ? 'in memory' : 'passivated')],
+      ...(story.errors ?? []).map((f) => ['Failed', `${f.method}, ${duration(f.seconds_ago)} ago; ${f.outcome}`]),
+      ['State', story.no_state || (story.state === undefined ? 'is not shown here' : story.active ? 'in memory' : story.stored ? 'in the store' : 'passivated')],
     ];
     const next = [el('h2', {}, `${story.type}/${story.id}`),
       el('dl', {}, ...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))];

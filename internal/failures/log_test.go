@@ -1,0 +1,56 @@
+package failures
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var start = time.Unix(1_700_000_000, 0)
+
+func at(after time.Duration) time.Time { return start.Add(after) }
+
+func methods(found []Failure) (all []string) {
+	for _, f := range found {
+		all = append(all, f.Method)
+	}
+	return all
+}
+
+// TestLastFailures: an entity has its last failures, the latest first, until they expire.
+func TestLastFailures(t *testing.T) {
+	var l Log
+	ann, bob := Entity{"User", "ann"}, Entity{"User", "bob"}
+	require.Empty(t, l.Of(ann, start))
+	for i := range Each + 2 {
+		l.Note(ann, Failure{fmt.Sprint("m", i), "failed", at(time.Duration(i) * time.Minute)})
+	}
+	l.Note(bob, Failure{"b", "failed", at(8 * time.Minute)})
+	require.Equal(t, []string{"m6", "m5", "m4", "m3", "m2"}, methods(l.Of(ann, at(8*time.Minute))))
+	require.Equal(t, []string{"b"}, methods(l.Of(bob, at(8*time.Minute))))
+	require.Equal(t, []string{"m6", "m5"}, methods(l.Of(ann, at(Lasts+4*time.Minute))), "the others have expired")
+	require.Empty(t, l.Of(ann, at(Lasts+6*time.Minute)))
+	require.Len(t, l.of, 1, "an entity whose failures have expired has no place")
+	l.Note(ann, Failure{"new", "failed", at(Lasts + 8*time.Minute)})
+	require.Equal(t, []string{"new"}, methods(l.Of(ann, at(Lasts+8*time.Minute))))
+	require.Len(t, l.of, 1)
+	require.Equal(t, 1, l.order.Len())
+}
+
+// TestBoundedFailures: the entity with the oldest last failure gives its place away.
+func TestBoundedFailures(t *testing.T) {
+	var l Log
+	old := Entity{"User", "old"}
+	l.Note(old, Failure{"first", "failed", start})
+	for i := range Entities - 1 {
+		l.Note(Entity{"User", fmt.Sprint(i)}, Failure{"m", "failed", at(time.Second)})
+	}
+	l.Note(old, Failure{"second", "failed", at(2 * time.Second)})
+	l.Note(Entity{"User", "one more"}, Failure{"m", "failed", at(3 * time.Second)})
+	require.Len(t, l.of, Entities)
+	require.Equal(t, Entities, l.order.Len())
+	require.Equal(t, []string{"second", "first"}, methods(l.Of(old, at(4*time.Second))))
+	require.Empty(t, l.Of(Entity{"User", "0"}, at(4*time.Second)))
+}

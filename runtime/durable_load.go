@@ -1,0 +1,49 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// loadState reads an entity that is not active, in a turn of it, and brings its state up to this
+// program's version and its events. If err is nil, the tenure's Rest is to be called when the state is no
+// longer used.
+func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
+	loaded, err := tenure.Load(ctx, id)
+	if err != nil || !loaded.Found {
+		return loaded, err
+	}
+	if loaded.State, err = migrated(h, id, &loaded); err == nil {
+		if loaded.State, err = foldEvents(h, id, slices.Concat([]byte{}, loaded.State), loaded.Since); err != nil {
+			err = fmt.Errorf("the events that follow its state: %w", err)
+		}
+	}
+	if err != nil {
+		tenure.Rest(id)
+		return loaded, fmt.Errorf("%w: %w", errActivate, err)
+	}
+	return loaded, nil
+}
+
+// storedState returns the state of a durable entity that is not active, in a turn of it; nil: it has
+// none.
+func storedState(ctx context.Context, d *durableShard, id string) ([]byte, error) {
+	tenure, err := d.Tenure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := loadState(ctx, &d.hosted.host.desc, tenure, id)
+	if err != nil {
+		return nil, err
+	}
+	tenure.Rest(id)
+	if !loaded.Found {
+		return nil, nil
+	}
+	return loaded.State, nil
+}

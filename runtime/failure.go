@@ -1,0 +1,45 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/failures"
+)
+
+// failure is the error of a method or an activation, for the supervisor.
+type failure struct {
+	method string
+	err    error
+	panics bool // the method panicked, or ended its goroutine
+}
+
+// note describes the failure for operators: by its kind, and not by the text of the error, which may
+// hold arguments and state.
+func (f *failure) note(now time.Time) failures.Failure {
+	return failures.Failure{Method: strings.Clone(f.method), Outcome: f.outcome(), At: now}
+}
+
+// outcome tells whether the call ran, and how it failed.
+func (f *failure) outcome() string {
+	var entity *EntityError
+	var call *CallError
+	switch {
+	case errors.Is(f.err, ErrActivation):
+		return "not executed: the entity could not be activated"
+	case f.panics:
+		return "executed: it panicked"
+	case errors.As(f.err, &call):
+		return fmt.Sprintf("executed: its call of %s.%s failed", call.Kind, call.Method)
+	case errors.As(f.err, &entity):
+		return fmt.Sprintf("executed: its call of %s.%s returned an error", entity.Kind, entity.Method)
+	case errors.Is(f.err, context.DeadlineExceeded):
+		return "executed: its deadline passed"
+	case errors.Is(f.err, context.Canceled):
+		return "executed: its context was canceled"
+	}
+	return "executed: it returned an error"
+}

@@ -1,0 +1,36 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestOutcomesForOperators: operators learn how a call failed, and nothing that its error says.
+func TestOutcomesForOperators(t *testing.T) {
+	nested := &CallError{Kind: "User", ID: "secret", Method: "Charge", Outcome: Unknown, Err: context.DeadlineExceeded}
+	returned := &EntityError{Kind: "User", ID: "secret", Method: "Charge", Text: "secret", Panic: true}
+	for _, tt := range []struct {
+		failure failure
+		want    string
+	}{
+		{failure{err: errors.New("secret")}, "executed: it returned an error"},
+		{failure{err: fmt.Errorf("%w: secret", ErrActivation)}, "not executed: the entity could not be activated"},
+		{failure{err: returned, panics: true}, "executed: it panicked"},
+		{failure{err: returned}, "executed: its call of User.Charge returned an error"},
+		{failure{err: fmt.Errorf("secret: %w", nested)}, "executed: its call of User.Charge failed"},
+		{failure{err: fmt.Errorf("secret: %w", context.DeadlineExceeded)}, "executed: its deadline passed"},
+		{failure{err: context.Canceled}, "executed: its context was canceled"},
+	} {
+		tt.failure.method = "Bid"
+		now := time.Unix(1, 0)
+		f := tt.failure.note(now)
+		require.Equal(t, tt.want, f.Outcome)
+		require.Equal(t, "Bid", f.Method)
+		require.Equal(t, now, f.At)
+	}
+}
