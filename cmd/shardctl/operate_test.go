@@ -67,8 +67,13 @@ func TestOperatorsQuestions(t *testing.T) {
 	expect("doctor", exitOK, "ok    rights    the broker has refused nothing", "")
 	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same contracts", "")
 
-	require.Regexp(t, `(?s)NODE .*n1 .*TYPE +TURNS/S +FAILED/S +MEAN.*COUNT +REASON`, expect("stats -every 100ms", exitOK, "", "").stdout)
-	expect("stats -every 100ms -json", exitOK, `"methods":`, "")
+	require.Regexp(t, `(?s)NODE .*n1 .*TYPE +TURNS/S +FAILED/S +MEAN +P99.*COUNT +REASON`, expect("stats -every 100ms", exitOK, "", "").stdout)
+	var load jsonStats
+	require.NoError(t, json.Unmarshal([]byte(expect("stats -every 100ms -json", exitOK, `"methods":`, "").stdout), &load))
+	require.Len(t, load.Counters, 2)
+	require.True(t, strings.HasPrefix(load.Counters[0].Node, "n1#"), load.Counters[0].Node)
+	require.Positive(t, len(load.Counters[0].Counters)+len(load.Counters[1].Counters), "a call has counted at its home")
+	require.Equal(t, "shop", load.Cluster)
 	expect("doctor", exitOK, "ok    interest  the broker reports it", "")
 	spy, err := nats.Connect(env["NATS_URL"])
 	require.NoError(t, err)
@@ -172,6 +177,10 @@ func TestTop(t *testing.T) {
 	require.InDelta(t, 3, top.Entities[0].Rate/top.Entities[1].Rate, 1)
 	require.Equal(t, "client web", top.Callers[0].From)
 	require.InDelta(t, top.Methods[0].Rate, top.Entities[0].Rate+top.Entities[1].Rate, 1)
+	require.Len(t, top.Types, 1)
+	require.InDelta(t, top.Methods[0].Rate, top.Types[0].Rate, 1e-9)
+	require.Positive(t, top.Types[0].P99)
+	require.LessOrEqual(t, top.Types[0].P99, top.Types[0].Longest*9/8+1e-7)
 	shardctl(t, env, "top -every 100ms").check(t, "top", exitOK, "client web", "")
 	shardctl(t, env, "top -every 15s").check(t, "top", exitUsage, "", "less than 15s")
 }

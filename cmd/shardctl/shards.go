@@ -205,8 +205,24 @@ func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 	if err != nil {
 		return err
 	}
-	var rows []jsonCounters
-	sums := map[string]uint64{}
+	rows, sums := counterRows(all)
+	if o.json {
+		return printJSON(w, rows)
+	}
+	if err := printCounters(w, o, rows, sums); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Error != "" {
+			return fmt.Errorf("cluster %s: %s does not answer: %s", o.cluster, r.Node, r.Error)
+		}
+	}
+	return nil
+}
+
+// counterRows are the counters of each member without those that are 0, and their sums.
+func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string]uint64) {
+	rows, sums = []jsonCounters{}, map[string]uint64{}
 	for _, n := range all {
 		row := jsonCounters{Node: n.Node.String(), Counters: map[string]uint64{}}
 		if n.Err != nil {
@@ -220,18 +236,7 @@ func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 		}
 		rows = append(rows, row)
 	}
-	if o.json {
-		return printJSON(w, rows)
-	}
-	if err := printCounters(w, o, rows, sums); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if r.Error != "" {
-			return fmt.Errorf("cluster %s: %s does not answer: %s", o.cluster, r.Node, r.Error)
-		}
-	}
-	return nil
+	return rows, sums
 }
 
 // printCounters prints a line for each reason.

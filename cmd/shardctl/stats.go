@@ -10,6 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
+// The JSON of stats. Fields are added, never changed.
+type jsonStats struct {
+	clusterview.Rates
+	Counters []jsonCounters `json:"counters"`
+}
+
 // stats prints the load of some seconds by member and type, and the counters.
 func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	before, err := c.Turns(ctx) // the members begin to count
@@ -27,7 +33,12 @@ func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	}
 	rates := clusterview.RatesBetween(o.cluster, before, after)
 	if o.json {
-		return printJSON(w, rates) // the counters have a command of their own
+		all, err := c.Counters(ctx)
+		if err != nil {
+			return err
+		}
+		rows, _ := counterRows(all)
+		return printJSON(w, jsonStats{rates, rows})
 	}
 	fmt.Fprintf(w, "%s, %.1f s\n\n", rates.Cluster, rates.Seconds)
 	o.rows = max(len(rates.Methods), len(rates.Nodes)) // all of them

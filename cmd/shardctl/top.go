@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -68,9 +67,13 @@ func topTables(o *options, top clusterview.Rates) []*table {
 	for _, n := range top.Nodes {
 		nodes.row(n.Node, fmt.Sprintf("%.1f", n.Rate), fmt.Sprintf("%.2f", n.Busy))
 	}
-	types := tableOf(o, "TYPE", "TURNS/S", "FAILED/S", "MEAN")
-	for _, t := range typeRates(top)[:min(o.rows, len(typeRates(top)))] {
-		types.row(t.Type, fmt.Sprintf("%.1f", t.Rate), fmt.Sprintf("%.1f", t.Failed), short(t.Mean))
+	types := tableOf(o, "TYPE", "TURNS/S", "FAILED/S", "MEAN", "P99")
+	for _, t := range top.Types[:min(o.rows, len(top.Types))] {
+		p99 := "-" // its members are older
+		if t.P99 > 0 {
+			p99 = fmt.Sprint(short(t.P99))
+		}
+		types.row(t.Type, fmt.Sprintf("%.1f", t.Rate), fmt.Sprintf("%.1f", t.Failed), short(t.Mean), p99)
 	}
 	methods := tableOf(o, "METHOD", "TURNS/S", "FAILED/S", "MEAN", "LONGEST")
 	for _, m := range top.Methods[:min(o.rows, len(top.Methods))] {
@@ -98,30 +101,6 @@ func topTables(o *options, top clusterview.Rates) []*table {
 		running.row(r.Type+"/"+r.ID+"."+r.Method, fmt.Sprintf("%s%v", longer, short(r.Seconds)), r.From)
 	}
 	return append(all, running)
-}
-
-// A typeRate is the sum of the rates of a type's methods.
-type typeRate struct {
-	Type         string
-	Rate, Failed float64
-	Mean         float64 // seconds of a turn
-}
-
-// typeRates sums the methods up by type, the busiest first.
-func typeRates(top clusterview.Rates) (types []typeRate) {
-	for _, m := range top.Methods {
-		i := slices.IndexFunc(types, func(t typeRate) bool { return t.Type == m.Type })
-		if i < 0 {
-			i, types = len(types), append(types, typeRate{Type: m.Type})
-		}
-		if sum := types[i].Rate + m.Rate; sum > 0 {
-			types[i].Mean += (m.Mean - types[i].Mean) * m.Rate / sum
-		}
-		types[i].Rate += m.Rate
-		types[i].Failed += m.Failed
-	}
-	slices.SortFunc(types, func(a, b typeRate) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type)) })
-	return types
 }
 
 // short is a number of seconds for people.

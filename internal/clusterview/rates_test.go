@@ -21,6 +21,7 @@ func TestRates(t *testing.T) {
 			Methods:  []admin.MethodTurns{{Kind: "User", Method: "Bid", Turns: turns, Failed: turns / 10, Busy: time.Duration(turns) * time.Millisecond, Longest: 5 * time.Millisecond}},
 			Entities: []admin.BusyEntity{{Entity: ann, Turns: turns, Busy: time.Duration(turns) * time.Millisecond}},
 			Callers:  []admin.BusyCaller{{From: "client web", To: ann, Calls: turns}},
+			Types: []turnwatch.Latency{{Kind: "User", Buckets: []turnwatch.Bucket{{Number: 10, Turns: turns}, {Number: 100, Turns: turns / 50}}}},
 			Running:  []admin.RunningTurn{{Turn: turnwatch.Turn{Entity: ann, Method: "Bid", From: "client web"}, For: time.Second}},
 		}
 	}
@@ -31,6 +32,11 @@ func TestRates(t *testing.T) {
 	require.InDelta(t, 0.001, r.Methods[0].Mean, 1e-9)
 	r.Methods[0].Mean = 0
 	require.Equal(t, MethodRate{"User", "Bid", 150, 15, 0, 0.005, 300}, r.Methods[0])
+	require.Len(t, r.Types, 1)
+	require.InDelta(t, 0.001, r.Types[0].Mean, 1e-9)
+	r.Types[0].Mean = 0
+	slowest := turnwatch.Quantile([]turnwatch.Bucket{{Number: 100, Turns: 1}}, 1).Seconds()
+	require.Equal(t, []TypeRate{{"User", 150, 15, 0, slowest, 0.005}}, r.Types, "of 306 turns between the answers, 6 are slow")
 	require.Equal(t, []EntityRate{{"User", "ann", "web-1", 100, 0.1}, {"User", "ann", "web-2", 50, 0.05}}, r.Entities)
 	require.Equal(t, []CallerRate{{"client web", "User", "ann", 100}, {"client web", "User", "ann", 50}}, r.Callers)
 	require.Equal(t, []NodeRate{{"web-1", 100, 0.1}, {"web-2", 50, 0.05}}, r.Nodes)

@@ -85,6 +85,13 @@ func turnsToWire(r *turnwatch.Report) *wire.AdminTurns {
 	for _, c := range r.Callers {
 		w.Callers = append(w.Callers, &wire.AdminCaller{From: c.From, Kind: c.To.Kind, Id: c.To.ID, Calls: c.Calls, Over: c.Over})
 	}
+	for _, l := range r.Types {
+		t := &wire.AdminLatency{Kind: l.Kind}
+		for _, b := range l.Buckets {
+			t.Buckets, t.Turns = append(t.Buckets, b.Number), append(t.Turns, b.Turns)
+		}
+		w.Types = append(w.Types, t)
+	}
 	for _, t := range r.Running {
 		w.Running = append(w.Running, turnToWire(t))
 	}
@@ -111,6 +118,13 @@ func turnsFromWire(w *wire.AdminTurns) *turnwatch.Report {
 		r.Callers = append(r.Callers, turnwatch.Caller{
 			From: c.GetFrom(), To: turnwatch.Entity{Kind: c.GetKind(), ID: c.GetId()}, Calls: c.GetCalls(), Over: c.GetOver(),
 		})
+	}
+	for _, t := range w.GetTypes() {
+		l := turnwatch.Latency{Kind: t.GetKind()}
+		for i := range min(len(t.GetBuckets()), len(t.GetTurns())) {
+			l.Buckets = append(l.Buckets, turnwatch.Bucket{Number: t.GetBuckets()[i], Turns: t.GetTurns()[i]})
+		}
+		r.Types = append(r.Types, l)
 	}
 	for _, t := range w.GetRunning() {
 		r.Running = append(r.Running, turnFromWire(t))

@@ -2,6 +2,7 @@ package turnwatch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ const (
 	Lasts = 15 * time.Second
 	// Methods is how many methods are told apart; the turns of further ones are counted as "…".
 	Methods = 1000
+	// Types is how many types have a histogram; the turns of further ones are counted as "…".
+	Types = 100
 	// Slots is how many entities, and how many pairs of a caller and an entity, are counted at a
 	// time.
 	Slots = 512
@@ -38,13 +41,20 @@ type Watch struct {
 	asked atomic.Int64 // when it was asked last: nanoseconds after began
 
 	mu       sync.Mutex
-	methods  map[method]*Method
+	methods  map[method]*counted
+	types    map[string]*histogram
 	entities *heavy[Entity]
 	callers  *heavy[pair]
 	running  map[any]running
 }
 
 type method struct{ kind, name string }
+
+// counted has the counts of a method, and the histogram of its type.
+type counted struct {
+	Method
+	of *histogram
+}
 
 type pair struct {
 	from string
@@ -60,7 +70,7 @@ type running struct {
 // New returns a Watch that begins now.
 func New(now time.Time) *Watch {
 	return &Watch{
-		began: now, methods: map[method]*Method{}, entities: newHeavy[Entity](Slots), callers: newHeavy[pair](Slots),
+		began: now, methods: map[method]*counted{}, types: map[string]*histogram{}, entities: newHeavy[Entity](Slots), callers: newHeavy[pair](Slots),
 		running: map[any]running{},
 	}
 }
@@ -100,7 +110,7 @@ func (w *Watch) review(has func(key any) bool) {
 	}
 }
 
-func (w *Watch) methodOf(t Turn) *Method {
+func (w *Watch) methodOf(t Turn) *counted {
 	at := method{t.Kind, t.Method}
 	m := w.methods[at]
 	if m == nil && len(w.methods) >= Methods {
@@ -108,10 +118,22 @@ func (w *Watch) methodOf(t Turn) *Method {
 		m = w.methods[at]
 	}
 	if m == nil {
-		m = &Method{Kind: at.kind, Method: at.name}
+		m = &counted{Method{Kind: at.kind, Method: at.name}, w.histogramOf(at.kind)}
 		w.methods[at] = m
 	}
 	return m
+}
+
+func (w *Watch) histogramOf(kind string) *histogram {
+	if w.types[kind] == nil && len(w.types) >= Types {
+		kind = "…"
+	}
+	h := w.types[kind]
+	if h == nil {
+		h = &histogram{}
+		w.types[kind] = h
+	}
+	return h
 }
 
 // End ends a turn that has begun. It does nothing for others.
@@ -130,6 +152,7 @@ func (w *Watch) End(key any, failed bool, now time.Time) {
 	m := w.methodOf(r.turn)
 	m.Busy += took
 	m.Longest = max(m.Longest, took)
+	m.of.add(took)
 	if failed {
 		m.Failed++
 	}
@@ -167,6 +190,7 @@ type Report struct {
 	Entities []Busy
 	Callers  []Caller
 	Running  []Running // turns that have not ended, the oldest first; at most Reported
+	Types    []Latency // of the turns that have ended, by type
 }
 
 // A Running turn has not ended.
@@ -183,12 +207,15 @@ func (w *Watch) Report(now time.Time) Report {
 	defer w.mu.Unlock()
 	r := Report{Lasted: now.Sub(w.began)}
 	for _, m := range w.methods { //arch:order-free they are sorted
-		r.Methods = append(r.Methods, *m)
+		r.Methods = append(r.Methods, m.Method)
 	}
 	slices.SortFunc(r.Methods, func(a, b Method) int {
 		return cmp.Or(cmp.Compare(b.Turns, a.Turns), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Method, b.Method))
 	})
 	r.Methods = r.Methods[:min(Reported, len(r.Methods))]
+	for _, kind := range slices.Sorted(maps.Keys(w.types)) {
+		r.Types = append(r.Types, Latency{kind, w.types[kind].buckets()})
+	}
 	for _, s := range w.entities.top(Reported, Entity.compare) {
 		r.Entities = append(r.Entities, Busy{s.key, s.count, s.over, time.Duration(s.busy)})
 	}

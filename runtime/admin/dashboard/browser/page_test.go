@@ -215,6 +215,8 @@ func TestThreeMembers(t *testing.T) {
 	s.picture("shards")
 	s.keys("4")
 	s.shows("main", "Account.Add", "Account.Fail", "Account/"+hot, "web")
+	s.shows("main table", "Type", "P99", "Account")
+	require.Regexp(t, `^[0-9.]+ (µs|ms|s)$`, evaluate[string](s, "document.querySelector('main table tbody tr td:nth-child(5)').textContent"), "p99 of the type")
 	s.picture("traffic")
 	s.keys("5")
 	s.shows("main", "n2")
@@ -226,6 +228,10 @@ func TestThreeMembers(t *testing.T) {
 	s.do(chromedp.SendKeys("#search", "Account/"+hot+kb.Enter))
 	s.shows("main", "Account/"+hot, "Home", "Why there", "turns a second", `"Balance": `)
 	s.picture("entity")
+	require.Empty(t, evaluate[string](s, "document.querySelector('#search').value = ''"))
+	s.do(chromedp.SendKeys("#search", "Account/poor"+kb.Enter))
+	s.shows("main", "Account/poor", "Failed", "executed: it returned an error")
+	s.picture("errors")
 
 	// One member is cut off from the others.
 	s.broker.Disconnect("n3")

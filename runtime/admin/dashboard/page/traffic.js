@@ -3,27 +3,14 @@ import { panel, table, entityLink, rate, duration, percent } from './dom.js';
 
 const slow = 0.1; // seconds from which a turn that runs is shown
 
-// byType sums methods up by type.
-function byType(methods) {
-  const types = new Map();
-  for (const m of methods) {
-    const t = types.get(m.type) ?? { type: m.type, rate: 0, failed: 0, busy: 0, longest: 0 };
-    types.set(m.type, t);
-    t.rate += m.rate;
-    t.failed += m.failed;
-    t.busy += m.rate * m.mean_seconds; // seconds of turns a second
-    t.longest = Math.max(t.longest, m.longest_seconds);
-  }
-  return [...types.values()].map((t) => ({ ...t, mean: t.rate ? t.busy / t.rate : 0 }));
-}
-
 export function traffic() {
   const types = table([
     { title: 'Type', of: (t) => t.type },
     { title: 'Turns/s', of: (t) => t.rate, show: rate, number: true },
     { title: 'Failed/s', of: (t) => t.failed, show: rate, number: true, classOf: (t) => `number ${t.failed > 0 ? 'bad' : ''}` },
-    { title: 'Mean', of: (t) => t.mean, show: duration, number: true },
-    { title: 'Longest', of: (t) => t.longest, show: duration, number: true },
+    { title: 'Mean', of: (t) => t.mean_seconds, show: duration, number: true },
+    { title: 'P99', of: (t) => t.p99_seconds, show: (s) => (s ? duration(s) : '–'), number: true },
+    { title: 'Longest', of: (t) => t.longest_seconds, show: duration, number: true },
   ], { empty: 'No turn ran in the last second.', sort: 'Turns/s', limit: 200 });
   const methods = table([
     { title: 'Method', of: (m) => `${m.type}.${m.method}` },
@@ -61,7 +48,7 @@ export function traffic() {
       panel('Busiest entities', {}, entities.element), panel('Busiest callers', {}, callers.element), panel('Members', {}, nodes.element),
     ],
     update({ cluster: { rates: r } }) {
-      types.set(byType((r?.methods ?? []).filter((m) => m.rate > 0)));
+      types.set((r?.types ?? []).filter((t) => t.rate > 0));
       methods.set((r?.methods ?? []).filter((m) => m.rate > 0));
       entities.set((r?.entities ?? []).filter((e) => e.rate > 0));
       callers.set((r?.callers ?? []).filter((c) => c.rate > 0));
