@@ -21,7 +21,7 @@ func TestRates(t *testing.T) {
 			Methods:  []admin.MethodTurns{{Kind: "User", Method: "Bid", Turns: turns, Failed: turns / 10, Busy: time.Duration(turns) * time.Millisecond, Longest: 5 * time.Millisecond}},
 			Entities: []admin.BusyEntity{{Entity: ann, Turns: turns, Busy: time.Duration(turns) * time.Millisecond}},
 			Callers:  []admin.BusyCaller{{From: "client web", To: ann, Calls: turns}},
-			Types: []turnwatch.Latency{{Kind: "User", Buckets: []turnwatch.Bucket{{Number: 10, Turns: turns}, {Number: 100, Turns: turns / 50}}}},
+			Types:    []turnwatch.Latency{{Kind: "User", Buckets: []turnwatch.Bucket{{Number: 10, Turns: turns}, {Number: 100, Turns: turns / 50}}}},
 			Running:  []admin.RunningTurn{{Turn: turnwatch.Turn{Entity: ann, Method: "Bid", From: "client web"}, For: time.Second}},
 		}
 	}

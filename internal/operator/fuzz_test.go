@@ -32,7 +32,7 @@ func FuzzDecode(f *testing.F) {
 			Lasted: 9, Methods: []turnwatch.Method{{Kind: "stock", Method: "Take", Turns: 2, Failed: 1, Busy: 7, Longest: 8}},
 			Entities: []turnwatch.Busy{{Entity: tea, Turns: 2, Over: 1, Busy: 7}}, Callers: []turnwatch.Caller{{From: "client a", To: tea, Calls: 3, Over: 1}},
 			Running: []turnwatch.Running{{Turn: turnwatch.Turn{Entity: tea, Method: "Take", From: "b"}, For: 5}},
-			Types: []turnwatch.Latency{{Kind: "stock", Buckets: []turnwatch.Bucket{{Number: 3, Turns: 2}, {Number: 90, Turns: 1}}}},
+			Types:   []turnwatch.Latency{{Kind: "stock", Buckets: []turnwatch.Bucket{{Number: 3, Turns: 2}, {Number: 90, Turns: 1}}}},
 		}}},
 		{a: &Answer{Facts: &Fact{
 			time.Unix(1, 2), time.Unix(3, 4), "v1", "p", "go1", 5, "s", true, []string{"r"}, []Contract{{"stock", 4, []string{"Take"}, "ab12"}}, 6, 7, true, true, "shop", 3,

@@ -67,7 +67,7 @@ func TestWatch(t *testing.T) {
 	r := ReportOf(&place, none{}, at(4*time.Second))
 	require.Equal(t, Report{
 		Lasted: 4 * time.Second,
-		Types: r.Types,
+		Types:  r.Types,
 		Methods: []Method{
 			{"User", "Bid", 3, 1, 3 * time.Millisecond, 2 * time.Millisecond},
 			{"User", "Free", 2, 0, 0, 0},
