@@ -140,10 +140,6 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
-// errActivate is the error of an entity that exists in the store and cannot be
-// activated.
-var errActivate = errors.New("activate")
-
 // begin records the state of an entity before its OnActivate, which may change it.
 func (d *durableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	d.entity(e).state, err = d.encode(value, unknown)

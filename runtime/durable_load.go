@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,10 @@ import (
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
+
+// errActivate is the error of an entity that exists in the store and cannot be
+// activated.
+var errActivate = errors.New("activate")
 
 // loadState reads an entity that is not active, in a turn of it, and brings its state up to this
 // program's version and its events. If err is nil, the tenure's Rest is to be called when the state is no
@@ -32,12 +37,12 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 
 // storedState returns the state of a durable entity that is not active, in a turn of it; nil: it has
 // none.
-func storedState(ctx context.Context, d *durableShard, id string) ([]byte, error) {
+func storedState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
 	tenure, err := d.Tenure(ctx)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := loadState(ctx, &d.hosted.host.desc, tenure, id)
+	loaded, err := loadState(ctx, h, tenure, id)
 	if err != nil {
 		return nil, err
 	}

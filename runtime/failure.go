@@ -23,7 +23,7 @@ func (f *failure) note(now time.Time) failures.Failure {
 	return failures.Failure{Method: strings.Clone(f.method), Outcome: f.outcome(), At: now}
 }
 
-// outcome tells whether the call ran, and how it failed.
+// outcome says for operators whether the call ran, and how it failed.
 func (f *failure) outcome() string {
 	var entity *EntityError
 	var call *CallError

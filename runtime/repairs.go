@@ -174,7 +174,7 @@ func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error
 func (p repairs) showStored(s *hostedShard, e *region.Entity, to *operator.Entity) {
 	ctx, cancel := context.WithTimeout(p.node.driver.ctx, explainTimeout)
 	defer cancel()
-	state, err := storedState(ctx, s.durable, e.ID)
+	state, err := storedState(ctx, s.durable.Shard, &s.host.desc, e.ID)
 	value := s.host.desc.New()
 	if err == nil && state != nil {
 		_, err = s.host.decodeState(value, state)
