@@ -113,8 +113,8 @@ func (l *laneLiar) dial(t *testing.T, key tls.Certificate, nonce []byte) (*tls.C
 }
 
 // TestHostileDirectForged: a client that may have direct lanes shows keys that it has not announced, nonces and
-// recordings of earlier connections, frames in another's name, and offers that nobody accepts. All are refused and counted, few are logged, and
-// the calls of others stay on their direct lanes.
+// recordings of earlier connections, frames in another's name, and offers that nobody accepts. All are refused and
+// counted, few are logged, and the calls of others stay on their direct lanes.
 func TestHostileDirectForged(t *testing.T) {
 	c := directLanes(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web"), "evil": rights.Client("e2e", "evil"),

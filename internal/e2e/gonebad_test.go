@@ -26,7 +26,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A badMember is a process with the rights of a member, and no member. It says whatever its test has it say.
+// A badMember is a process with the rights of a member, and no member. It sends any message, in any member's name.
 type badMember struct {
 	*role
 	self transport.Peer
@@ -77,7 +77,7 @@ func awaitCall(t *testing.T, sub *nats.Subscription, entity string) (subject str
 	}
 }
 
-// forgedBalance is what a forged answer to Account.Add says.
+// forgedBalance is the balance in a forged answer to Account.Add.
 const forgedBalance = 999
 
 // forge sends an answer to a call of Add, as the envelope that follows those that the caller has acknowledged in h.
@@ -89,7 +89,7 @@ func (b *badMember) forge(t *testing.T, subject string, as transport.Peer, call 
 }
 
 // TestGoneBadTable: a member that gets a table of a higher term, in the name of a member, follows it: it sends
-// the calls of a shard to whom the table names, and takes the answers from there.
+// the calls of a shard to the process that the table names, and takes the answers from there.
 func TestGoneBadTable(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "")})
 	workers := newCluster(t, url("worker"))
@@ -130,7 +130,7 @@ func TestGoneBadTable(t *testing.T) {
 	}
 }
 
-// TestGoneBadAnswer: who has the rights of a member answers a client's call before its home does.
+// TestGoneBadAnswer: a process with the rights of a member answers a client's call before its home does.
 func TestGoneBadAnswer(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")})
 	workers := newCluster(t, url("worker"))

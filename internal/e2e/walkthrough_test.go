@@ -64,7 +64,7 @@ func TestSecurityPage(t *testing.T) {
 	}
 }
 
-// TestSecurityPageNamesTests: each line of the table of what was tried names a test, and each test that it names is there.
+// TestSecurityPageNamesTests: each line of the table of attacks names a test, and each test that it names is there.
 func TestSecurityPageNamesTests(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
 	require.NoError(t, err)

@@ -258,7 +258,7 @@ func (r *run) states() (all []State, err error) {
 }
 
 // recover waits until every member's heap has no more in use than it may, and prints it. The resident set is printed, too,
-// and not judged: it has what Go's runtime keeps from the system.
+// and not judged: a part of it is free memory that Go's runtime keeps.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()
 	for {

@@ -58,7 +58,7 @@ func Worker(ctx context.Context, args []string, stdin io.Reader, stdout io.Write
 	defer func() { _ = n.Close() }()
 	report := json.NewEncoder(stdout)
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
-		runtime.GC() // a sync.Pool keeps what it has for two collections
+		runtime.GC() // a sync.Pool loses its content in the second collection
 		debug.FreeOSMemory()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
