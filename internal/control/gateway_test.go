@@ -97,12 +97,17 @@ func TestClientsOfOneNameAreBounded(t *testing.T) {
 	require.Contains(t, m.gateway.asked, "Mine")
 	require.Len(t, m.gateway.asked, maxNamedAsked+1)
 
+	most := 0
 	for range 2 + int(2*gatewayForget/gatewayStatusEvery) {
 		env.now = env.now.Add(gatewayStatusEvery)
 		m.gateway.tick(env.now)
+		most = max(most, m.gateway.mostClients)
 	}
 	require.Empty(t, m.gateway.clients)
 	require.Empty(t, m.gateway.callers)
+	require.Equal(t, maxNamed+1, most)
+	require.Less(t, m.gateway.mostClients, maxNamed/4, "the memory of clients that are gone is kept")
+	require.Less(t, m.gateway.mostAsked, maxNamedAsked/4, "the memory of types that nobody asks for is kept")
 	require.Zero(t, m.gateway.wakeAt(), "a member that serves nobody is not woken for it")
 }
 

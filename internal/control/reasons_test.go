@@ -23,3 +23,14 @@ func TestReasonsExpire(t *testing.T) {
 	require.Len(t, r.kind, 1)
 	require.NotEmpty(t, r.Lately("Cart", now.Add(2*reasonLife)))
 }
+
+// TestMemberForgetsReasons: a member's reasons expire by its tick.
+func TestMemberForgetsReasons(t *testing.T) {
+	m, env, _ := newTestMember(t)
+	for i := range 1000 {
+		m.reasons.Note(fmt.Sprint("invented-", i), "nobody hosts it", env.now)
+	}
+	env.now = env.now.Add(2 * reasonLife)
+	m.Tick()
+	require.Zero(t, len(m.reasons.kind))
+}

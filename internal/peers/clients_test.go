@@ -38,6 +38,7 @@ func TestInventedClientsAreBounded(t *testing.T) {
 	require.Len(t, s.peers, MaxNamed+2, "too early")
 	s.SweepClients(time.Now().Add(unusedFor + time.Second))
 	require.Len(t, s.peers, 1, "only the member is left")
+	require.Equal(t, 1, s.most, "the memory of the others is kept")
 	require.Empty(t, s.named)
 	require.Equal(t, MaxNamed+1, p.counts[Expired])
 	require.NotNil(t, s.Session(outsider("evil", 400_000), 0), "there is room again")
