@@ -24,7 +24,7 @@ type durableShard struct {
 	parted parted
 }
 
-// expiry is when an entity that commits now expires; 0: never.
+// expiry is when an entity that commits now expires; 0 means never.
 func (d *durableShard) expiry() int64 {
 	if ttl := d.hosted.host.desc.TTL; ttl > 0 {
 		return time.Now().Add(ttl).UnixMilli()

@@ -19,7 +19,7 @@ type durableEntity struct {
 	last   durable.Ticket      // the ticket of its last commit
 	ready  bool                // it has been activated
 	woken  bool                // by OnActivate, whose changes no turn has settled yet
-	// expires is the Unix time in milliseconds from which it is as if it had ended; 0: never.
+	// expires is the Unix time in milliseconds from which it is as if it had ended; 0 means never.
 	expires int64
 }
 

@@ -35,7 +35,7 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 	return loaded, nil
 }
 
-// storedState returns the state of a durable entity that is not active, in a turn of it; nil: it has
+// storedState returns the state of a durable entity that is not active, in a turn of it; nil means it has
 // none.
 func storedState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
 	tenure, err := d.Tenure(ctx)

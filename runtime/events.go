@@ -88,7 +88,7 @@ const eventBuffer = 256
 // concurrent use.
 type events struct {
 	mu   sync.Mutex
-	view *membership.View // behind all events that were published; nil: none yet
+	view *membership.View // behind all events that were published; nil means none yet
 	subs map[*subscription]bool
 }
 

@@ -264,7 +264,7 @@ type storeProbe struct {
 	mu      sync.Mutex
 	running bool
 	began   time.Time // of the latest question
-	failing time.Time // of the first question in a row without an answer; zero: the latest was answered
+	failing time.Time // of the first question in a row without an answer; zero means the latest was answered
 	err     error
 }
 

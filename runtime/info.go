@@ -136,7 +136,7 @@ type outgoing struct {
 
 type outgoingKey struct{}
 
-// outgoingOf returns the description of the calls of ctx; nil: there is none. A turn's context
+// outgoingOf returns the description of the calls of ctx; nil means there is none. A turn's context
 // has nothing of its caller's.
 func outgoingOf(ctx context.Context) *outgoing {
 	o, _ := ctx.Value(outgoingKey{}).(*outgoing)

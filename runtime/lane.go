@@ -47,7 +47,7 @@ type lane struct {
 	spare    *inCall // a call whose turn has ended, for reuse
 
 	done chan struct{} // closed when there is nothing more to receive
-	end  func(error)   // called before done is closed; nil: nothing is to be done
+	end  func(error)   // called before done is closed; nil means nothing is to be done
 }
 
 func newLane(drv *driver, ch transport.Channel, conn *direct.Conn) *lane {

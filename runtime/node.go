@@ -41,7 +41,7 @@ type Node struct {
 	err     error // the reason why the node ended
 	link    transport.Link
 	give    context.CancelFunc // cancels connecting; nil unless the state is stateOpening
-	leaveAt time.Time          // when Shutdown leaves the cluster; zero: not yet called
+	leaveAt time.Time          // when Shutdown leaves the cluster; zero means not yet called
 	probe   storeProbe         // begun under mu
 
 	ordered  sync.Once     // an operator commanded it to leave

@@ -47,7 +47,7 @@ func CommandID(key string) CallOption {
 // attempt.
 type sentCommand struct {
 	id     durablehost.ID
-	number uint64 // of this process's commands; 0: it is part of another's command
+	number uint64 // of this process's commands; 0 means it is part of another's command
 	sent   calling.Command
 	tried  bool
 	doubt  string // why it is not known; "" if nobody said

@@ -23,7 +23,7 @@ type slow struct {
 }
 
 type slowLane struct {
-	lane atomic.Int64  // one more than the lane whose frames are lost; 0: none yet, -1: none any more
+	lane atomic.Int64  // one more than the lane whose frames are lost; 0 means none yet, -1: none any more
 	lost atomic.Uint64 // frames
 }
 

@@ -143,7 +143,7 @@ type restWorker struct {
 	state   []byte // an entity's state before its hook; reused
 
 	mu      sync.Mutex   // guards the fields below
-	hook    idleHook     // the hook that runs; zero: none
+	hook    idleHook     // the hook that runs; zero means none
 	context *hookContext // of the hook that runs, or of the one before
 	timer   *time.Timer  // of the watchdog; made with the first hook
 	armed   bool         // the watchdog will look

@@ -8,7 +8,7 @@ import (
 // A pulse measures for how long a loop has not run a function that was posted to it. The zero value
 // is ready for use. It is safe for concurrent use.
 type pulse struct {
-	asked atomic.Int64 // when the function was posted that has not run; 0: none
+	asked atomic.Int64 // when the function was posted that has not run; 0 means none
 }
 
 // beat posts a function to the loop, unless the last one has not run. now is a time of the

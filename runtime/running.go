@@ -34,7 +34,7 @@ type inCall struct {
 	lane     int
 	from     *peers.Session              // the session on which it came; nil for this process's own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
-	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
+	run      runtoken.Hold               // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
 	arrived  time.Time                   // at this process; of its own tells up to await.Sweep earlier, unless the type has interceptors
 
@@ -140,7 +140,7 @@ type answer struct {
 	code    wire.Code
 	text    string
 	payload *[]byte      // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: declared errors
-	after   *durableTurn // the answer waits until its log has everything that it saw; nil: no wait
+	after   *durableTurn // the answer waits until its log has everything that it saw; nil means no wait
 }
 
 // replyPool keeps the buffers into which results are encoded. None is nil.

@@ -31,7 +31,7 @@ const maxInline = 16
 type turn struct {
 	parent context.Context // a local caller's, or the encodedTurn or remoteTurn that this is part of
 	entity *region.Entity
-	method string        // that is called; "": it has no call
+	method string        // that is called; "" means it has no call
 	depth  int32         // number of turns on this goroutine that wait for this one
 	flags  atomic.Uint32 // turnOver, gaveUp, and the entity's requests for its end
 }
@@ -61,10 +61,10 @@ func (t *turn) end() { t.flags.Or(turnOver) }
 // encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
 type encodedTurn struct {
 	turn   turn
-	run    runtoken.Hold  // its hold on its lane or runner; zero: it has none
-	failed *failure       // the failure that the supervisor decides about; nil: none
-	from   *peers.Session // the session on which its call came; nil: it is this process's own, or unusual has its sender
-	// unusual has parts that only some calls have; nil: none.
+	run    runtoken.Hold  // its hold on its lane or runner; zero means it has none
+	failed *failure       // the failure that the supervisor decides about; nil means none
+	from   *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
+	// unusual has parts that only some calls have; nil means none.
 	unusual *unusualCall
 	ctx     atomic.Pointer[endable] // made when somebody asks
 }
@@ -72,7 +72,7 @@ type encodedTurn struct {
 // remoteTurn is a turn for an encoded call, with the call's envelope.
 type remoteTurn struct {
 	encodedTurn
-	deadline int64  // nanoseconds after the driver's base; 0: none
+	deadline int64  // nanoseconds after the driver's base; 0 means none
 	chain    []byte // encoded turns that wait for this one
 }
 
@@ -420,7 +420,7 @@ func (t *turn) described() turnwatch.Turn {
 	}
 }
 
-// caller returns the entity whose turn waits for this one; "": none.
+// caller returns the entity whose turn waits for this one; "" means none.
 func (r *encodedTurn) caller() (kind, id string) {
 	var chain []byte
 	switch whole := r.turn.parent.(type) {

@@ -79,7 +79,7 @@ type Held struct {
 // A HeldError names the holder of the lease. errors.Is reports it as ErrHeld.
 type HeldError struct {
 	Holder string // empty: not known
-	Token  uint64 // of its holding; 0: not known
+	Token  uint64 // of its holding; 0 means not known
 	// RetryAfter is when asking again can succeed at the earliest, unless the
 	// holder releases the lease before.
 	RetryAfter time.Duration

@@ -33,7 +33,7 @@ type instantShards struct {
 	store.Shards
 	last    atomic.Uint64
 	appends atomic.Int64
-	queue   chan func() // acknowledgements that come later; nil: they come at once
+	queue   chan func() // acknowledgements that come later; nil means they come at once
 }
 
 // acknowledge makes the acknowledgements of queue until that is closed.

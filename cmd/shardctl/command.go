@@ -19,7 +19,7 @@ type command struct {
 	name    string
 	about   string
 	args    []argument
-	timeout time.Duration // its default; 0: it goes on until it is told to end
+	timeout time.Duration // its default; 0 means it goes on until it is told to end
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	// alone is instead of run for a command that asks and commands no member, and so needs none of an

@@ -34,7 +34,7 @@ type options struct {
 	rows      int
 	listen    string
 	showState bool
-	store     string // of doctor: its name; "": as the members say
+	store     string // of doctor: its name; "" means as the members say
 }
 
 // check is the reason why the options do not fit together.

@@ -48,7 +48,7 @@ func printBalanced(w io.Writer, o *options, result string, err error) error {
 	return err
 }
 
-// pauseOf is the pause of a view for JSON; nil: there is none.
+// pauseOf is the pause of a view for JSON; nil means there is none.
 func pauseOf(v admin.View) *jsonPause {
 	if v.Pause.IsZero() {
 		return nil
@@ -56,7 +56,7 @@ func pauseOf(v admin.View) *jsonPause {
 	return &jsonPause{v.Pause.By, v.Pause.At.UTC()}
 }
 
-// pausedSince is a line about a pause; "": there is none.
+// pausedSince is a line about a pause; "" means there is none.
 func pausedSince(p admin.Pause) string {
 	if p.IsZero() {
 		return ""

@@ -94,7 +94,7 @@ func (l line) expiry() int64 {
 	return l.Expires.UnixMilli()
 }
 
-// expiresAt is the time of an expiry in the store; zero: never.
+// expiresAt is the time of an expiry in the store; zero means never.
 func expiresAt(expires int64) time.Time {
 	if expires == 0 {
 		return time.Time{}

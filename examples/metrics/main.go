@@ -78,7 +78,7 @@ type options struct {
 	name   string
 	// timeout is that of each call; 0: Config.CallTimeout.
 	timeout time.Duration
-	input   io.Reader // the client serves until it ends; nil: it does not wait
+	input   io.Reader // the client serves until it ends; nil means it does not wait
 }
 
 func run(ctx context.Context, o options, out io.Writer) error {

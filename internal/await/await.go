@@ -64,7 +64,7 @@ func Abandon(t *pending.Table, c *pending.Call, id, hint uint64) {
 type Deadline struct {
 	ctx     context.Context
 	at      time.Time     // zero: timeout after the sweep that first sees the call
-	timeout time.Duration // our own, not the context's; 0: at is the context's
+	timeout time.Duration // our own, not the context's; 0 means at is the context's
 	timer   *time.Timer
 	left    time.Duration // when Micros last looked
 }

@@ -16,7 +16,7 @@ const FrameBytes = 64 << 10
 // frame is one batch of encoded envelopes behind room for a header.
 type frame struct {
 	first   uint64
-	refuses uint64 // the lowest sequence that a refusal in it names; 0: none
+	refuses uint64 // the lowest sequence that a refusal in it names; 0 means none
 	count   uint32
 	sends   uint32
 	bounces uint32 // number of sendings that bounced
@@ -387,7 +387,7 @@ type Account struct {
 	held  atomic.Int64
 }
 
-// NewAccount returns an account of that many bytes, all of which also count in up; nil: in no other.
+// NewAccount returns an account of that many bytes, all of which also count in up; nil means in no other.
 func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
 
 // An Excess is how far an account is above its bound.
@@ -432,7 +432,7 @@ func (a *Account) Held() (bytes, limit int64) {
 // handled: processes of the same name that acknowledge go on to hear that their calls are refused.
 const fairBytes = 64 << 10
 
-// Excuse returns the envelope that is kept in a crowded account instead of e; nil: none.
+// Excuse returns the envelope that is kept in a crowded account instead of e; nil means none.
 func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
 	switch excess := a.Excess(); {
 	case excess < Crowded || e.Type != wire.TypeReply && e.Type != wire.TypeRefusal:

@@ -23,8 +23,8 @@ import (
 
 // handshake has the numbers of a session between a member and a client.
 type handshake struct {
-	number  uint64    // the member's; 0: it has not said it yet
-	hello   uint64    // the client's; 0: it has not asked yet
+	number  uint64    // the member's; 0 means it has not said it yet
+	hello   uint64    // the client's; 0 means it has not asked yet
 	asked   bool      // the client is to be answered
 	begun   bool      // the number has come with the frame under way
 	dropped bool      // the peer has dropped the session

@@ -56,13 +56,13 @@ type Route struct {
 	Owner transport.Address // of Known; the old one of Stopped
 	Epoch placement.Epoch
 	// LastSeq is the highest sequence sent to Owner for this shard, the Barrier's
-	// included; 0: none.
+	// included; 0 means none.
 	LastSeq uint64
 
 	via     transport.Address // the home before Owner; in Unknown the last one
-	left    placement.Epoch   // under which they went there; 0: via is gone
-	lost    transport.Address // the last owner after via, which is gone; zero: none
-	next    transport.Address // the owner after Stopped; zero: not known
+	left    placement.Epoch   // under which they went there; 0 means via is gone
+	lost    transport.Address // the last owner after via, which is gone; zero means none
+	next    transport.Address // the owner after Stopped; zero means not known
 	nextAt  placement.Epoch
 	flushed placement.Epoch // the placement that a Flush already went out for
 	refused []Outgoing
@@ -117,7 +117,7 @@ func (r *Route) BeginAnew() Step {
 }
 
 // Next returns the home that a Stopped route goes to when the old one has acknowledged
-// all envelopes; zero: it is not known.
+// all envelopes; zero means it is not known.
 func (r *Route) Next() transport.Address { return r.next }
 
 // Held returns the number of calls that wait here.

@@ -57,7 +57,7 @@ type Config struct {
 	MaxPayload  int // of the broker, in bytes, to begin with; see SetLimit
 	Window      int // bytes granted to the peer
 	MaxBuffered int // bytes kept for the peer before calls to it are refused
-	// Account bounds the bytes kept for a client, which are answers; nil: no bound.
+	// Account bounds the bytes kept for a client, which are answers; nil means no bound.
 	Account *Account
 }
 
@@ -82,7 +82,7 @@ type Session struct {
 
 	window  int
 	retryAt time.Time // zero: nothing is under way
-	owedAt  time.Time // since when the peer owes an acknowledgement; zero: it owes none
+	owedAt  time.Time // since when the peer owes an acknowledgement; zero means it owes none
 	probing bool      // the peer was absent: one frame at a time until it answers
 	retries uint64    // how often Tick sent again, because nothing was acknowledged for RetryAfter
 	early   bool      // Receive has taken the acknowledgement of the frame under way

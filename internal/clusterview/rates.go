@@ -38,7 +38,7 @@ type (
 		Rate    float64 `json:"rate"`
 		Failed  float64 `json:"failed"`
 		Mean    float64 `json:"mean_seconds"` // of a turn
-		P99     float64 `json:"p99_seconds"`  // at most an eighth too high; 0: no turn has ended, or the members are older
+		P99     float64 `json:"p99_seconds"`  // at most an eighth too high; 0 means no turn has ended, or the members are older
 		Longest float64 `json:"longest_seconds"`
 	}
 	EntityRate struct {

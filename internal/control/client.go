@@ -39,7 +39,7 @@ type Client struct {
 	heard   time.Time      // when the gateway spoke last
 	asks    map[string]bool
 	helloAt time.Time
-	follow  time.Time                       // when the follower is due; zero: never
+	follow  time.Time                       // when the follower is due; zero means never
 	digest  uint64                          // of members
 	members map[transport.Address]bool      // as the gateway sees them
 	absent  map[transport.Address]time.Time // peers that are no members: since when

@@ -62,7 +62,7 @@ type Log interface {
 	// have a line of it.
 	Count(e Event) (n uint64, tell bool)
 	// CountOf is Count for an event that a process of that name has caused, so that a flood of one
-	// name does not hide lines about others; "": nobody knows which.
+	// name does not hide lines about others; "" means nobody knows which.
 	CountOf(e Event, name string) (n uint64, tell bool)
 	// CountRefused counts a message of the membership that was refused.
 	CountRefused(why membership.Refusal)
@@ -133,7 +133,7 @@ type Process interface {
 	// before it, and at least the given one. Without a store that is the given one, and take
 	// is called at once; else on the control loop, once the store has answered.
 	TakeTerm(atLeast uint32, take func(term uint32))
-	// LastTerm calls take with the highest term that the store has; 0: it does not answer. It
+	// LastTerm calls take with the highest term that the store has; 0 means it does not answer. It
 	// does nothing without a store.
 	LastTerm(take func(term uint32))
 	// Serve tells the broker whether processes without a table may be sent here.
@@ -187,7 +187,7 @@ type Setup struct {
 	Members func(seeds []string) (Machine, error)
 	// Coordinator's Self and Term are set when the coordinator starts.
 	Coordinator coordinator.Config
-	// Coordinated is told of the events of the coordinator while it is here; nil: nobody is.
+	// Coordinated is told of the events of the coordinator while it is here; nil means nobody is.
 	Coordinated func(coordinator.Event)
 	// Hosts reports whether the process hosts a type.
 	Hosts bool

@@ -38,7 +38,7 @@ type gateway struct {
 	asked   map[string]askedKind // kinds that clients wait for
 	last    *placement.Table     // the latest that clients were sent
 	lost    []*wire.GatewayNode  // the latest members that were downed
-	at      time.Time            // of the next status; zero: nobody is served and nothing expires
+	at      time.Time            // of the next status; zero means nobody is served and nothing expires
 	met     quota                // of new clients
 
 	mostClients, mostAsked int // for bounded.Refit

@@ -22,7 +22,7 @@ type reports struct {
 	aborted aborts
 	stays   stays           // of aborted, for the log
 	asks    map[string]bool // types that calls wait for
-	at      time.Time       // of the next resending; zero: nothing to report
+	at      time.Time       // of the next resending; zero means nothing to report
 }
 
 // An abort is the report of a move that this process gave up.

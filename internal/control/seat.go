@@ -25,7 +25,7 @@ type seat struct {
 	core       *coordinator.Coordinator // nil where it does not run
 	coreAt     time.Time
 	term       uint32    // of core
-	termAt     time.Time // when the store's last term is compared with it next; zero: never
+	termAt     time.Time // when the store's last term is compared with it next; zero means never
 	behind     int       // how often in a row the store's was higher
 	starts     int       // of the coordinator, and its stops
 	begun      bool      // the manager knows that it has started

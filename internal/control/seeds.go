@@ -16,7 +16,7 @@ const seedPatience = 10
 type seeds struct {
 	names []string
 	after time.Duration
-	due   time.Time // when those that are left are logged; zero: they were
+	due   time.Time // when those that are left are logged; zero means they were
 }
 
 // begin starts waiting for the names, but for the process's own.

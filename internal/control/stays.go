@@ -23,7 +23,7 @@ const (
 type stays struct {
 	log func(l Level, text string, args ...any)
 	all map[stayWhy]*stay
-	at  time.Time // when to log; zero: nothing to log
+	at  time.Time // when to log; zero means nothing to log
 }
 
 type stayWhy struct{ kind, reason string }

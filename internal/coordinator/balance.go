@@ -10,7 +10,7 @@ import (
 // A Pause says whether rebalancing is paused. Every member keeps the latest, so that it outlives
 // the coordinator.
 type Pause struct {
-	Seq placement.Epoch // of the latest change: the coordinator's term and a counter; 0: nobody ever paused
+	Seq placement.Epoch // of the latest change: the coordinator's term and a counter; 0 means nobody ever paused
 	On  bool
 	By  string    // the operator who changed it last
 	At  time.Time // of that change, by the coordinator's clock

@@ -22,7 +22,7 @@ type Follower struct {
 	table       *placement.Table
 	latest      placement.Version // the highest heard of
 	parts       []Table           // of one difference that has not come whole
-	seq         uint64            // of the node's latest Register; 0: none
+	seq         uint64            // of the node's latest Register; 0 means none
 	registered  bool              // the term's coordinator knows seq
 	registerAt  time.Time         // next Register
 	requestAt   time.Time         // no TableRequest before
@@ -48,7 +48,7 @@ type Followed struct {
 	// Send is for the coordinator, whose address is Coordinator.
 	Send        []Message
 	Coordinator transport.Address
-	// WakeAt is when the next Step is due if nothing happens before; zero: never.
+	// WakeAt is when the next Step is due if nothing happens before; zero means never.
 	WakeAt time.Time
 }
 

@@ -39,7 +39,7 @@ func TestFollower(t *testing.T) {
 		table    uint64 // Seq of the new table
 		register bool
 		request  bool
-		wake     time.Duration // from t0; 0: none
+		wake     time.Duration // from t0; 0 means none
 	}
 	f := NewFollower(true)
 	for _, s := range []step{

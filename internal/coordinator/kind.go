@@ -24,12 +24,12 @@ type kind struct {
 type shard struct {
 	id    placement.ShardID
 	owner transport.Address // zero: none
-	epoch placement.Epoch   // of the table's entry; 0: never in a table
+	epoch placement.Epoch   // of the table's entry; 0 means never in a table
 	last  placement.Epoch   // the highest ever heard of or given out
 	move  *move
 	rest  time.Time // not moved before
 	why   string    // it is where it is, for people
-	since time.Time // it is there; zero: since before this term
+	since time.Time // it is there; zero means since before this term
 }
 
 // homeless counts the shards without a home.

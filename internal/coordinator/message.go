@@ -30,9 +30,9 @@ const MaxTuning = 1 << 20
 // Tuning has the operators' settings for the placement of one kind. Members may differ
 // while a change is rolled out: the last registration counts.
 type Tuning struct {
-	Allocation string // name of the strategy; "": the coordinator's default
-	MaxMoves   uint32 // moves for balance at once; 0: the coordinator's default
-	MinHosts   uint32 // members that host it before it is first allocated; 0: one
+	Allocation string // name of the strategy; "" means the coordinator's default
+	MaxMoves   uint32 // moves for balance at once; 0 means the coordinator's default
+	MinHosts   uint32 // members that host it before it is first allocated; 0 means one
 }
 
 // An OwnedState is how far a shard is at the node that reports it.
@@ -274,7 +274,7 @@ type Explained struct {
 	Term placement.Term
 	ID   uint64
 	Text string
-	// Since is when the shard got the home that it has; zero: before the term, or it has none.
+	// Since is when the shard got the home that it has; zero means before the term, or it has none.
 	Since time.Time
 }
 

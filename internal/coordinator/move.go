@@ -63,7 +63,7 @@ type move struct {
 	epoch    placement.Epoch // the new home's
 	cause    cause
 	phase    phase
-	state    OwnedState // the old home's last report; 0: none
+	state    OwnedState // the old home's last report; 0 means none
 	reason   string     // why the old home gave up
 	resendAt time.Time
 	began    time.Time // as this coordinator knows
@@ -80,7 +80,7 @@ func (m *move) become(p phase) {
 type moveList struct {
 	wishes
 	moves  []*move   // in the order of their begin
-	planAt time.Time // when the first resting shard may move again; zero: none rests
+	planAt time.Time // when the first resting shard may move again; zero means none rests
 }
 
 // count is how many moves of a cause are under way.

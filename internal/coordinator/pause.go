@@ -22,7 +22,7 @@ type pauses struct {
 	tables
 	pause     Pause
 	balancing []*balanceRequest // under way, and the latest that are done
-	pauseAt   time.Time         // when to send the pause to members that do not keep it; zero: all do
+	pauseAt   time.Time         // when to send the pause to members that do not keep it; zero means all do
 }
 
 // Pause returns the pause of rebalancing as the coordinator knows it.

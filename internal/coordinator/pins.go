@@ -27,7 +27,7 @@ type request struct {
 type wishes struct {
 	pauses
 	requests []*request // wishes under way, and the latest that are done
-	pinsAt   time.Time  // when to send wishes that members do not keep; zero: all do
+	pinsAt   time.Time  // when to send wishes that members do not keep; zero means all do
 }
 
 // A wish is a move of a pinned shard to the home that its pin names.

@@ -31,7 +31,7 @@ type stage struct {
 	closed bool
 	after  func(time.Duration, func())
 	parted map[transport.Address]bool
-	route  *routing.Route // the only one; nil: there is none
+	route  *routing.Route // the only one; nil means there is none
 }
 
 func newStage() *stage {
@@ -85,7 +85,7 @@ func (sleeper) Wake() {}
 type session struct {
 	Session
 	stage   *stage
-	name    string // of the peer; empty: b
+	name    string // of the peer; empty means b
 	goodbye bool
 	sent    map[uint64]wire.Envelope // calls to the peer, by their sequence numbers
 }

@@ -34,7 +34,7 @@ type Conn struct {
 	born  time.Time
 	used  atomic.Bool // a frame was sent or received
 	heard atomic.Bool // a frame was received since it stalled
-	// stalledAt is when it last stalled, in nanoseconds after born; 0: never.
+	// stalledAt is when it last stalled, in nanoseconds after born; 0 means never.
 	stalledAt atomic.Int64
 	ended     atomic.Bool
 	why       atomic.Uint32 // the agree.Reason, once ended is set

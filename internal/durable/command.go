@@ -12,7 +12,7 @@ import (
 // A Source is where commands come from: a process by its incarnation, or the log of a
 // shard, which outlives processes.
 type Source struct {
-	Incarnation uint64 // of the caller's process; 0: a log
+	Incarnation uint64 // of the caller's process; 0 means a log
 	Log         string // the type of the shard whose log it is; of a key's source, the key
 	Shard       uint32
 	// To is where the log's tell went from whose turn the command comes, for numbers of one
@@ -77,7 +77,7 @@ type Command struct {
 	Past  uint64
 	Stuck Numbers
 	Hash  uint64 // of the entity, the method and its arguments
-	Key   string // by which the entity itself keeps it; "": it does not
+	Key   string // by which the entity itself keeps it; "" means it does not
 }
 
 // stuckNumbers are the numbers that were decoded last. Commands of a source have the same as a

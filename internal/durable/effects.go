@@ -25,8 +25,8 @@ type Loaded struct {
 	// Since are events that are to be applied to State. Not to be changed.
 	Since   [][]byte
 	Version uint64 // of its last commit, which the next one follows
-	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0: never
-	Form    uint32 // the version of State, by the type's directive; 0: the first
+	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0 means never
+	Form    uint32 // the version of State, by the type's directive; 0 means the first
 	Err     error  // its record cannot be read; it names the entity
 }
 

@@ -16,9 +16,9 @@ type version struct {
 	since  [][]byte // events that are to be applied to state
 	ended  bool
 	keys   []key // not to be changed
-	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0: never.
+	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0 means never.
 	expires int64
-	form    uint32 // the version of state, by the type's directive; 0: the first
+	form    uint32 // the version of state, by the type's directive; 0 means the first
 }
 
 // gone reports whether the entity has no state at a time.
@@ -57,7 +57,7 @@ type entity struct {
 	acked  version // written by a checkpoint
 	dirty  bool    // acked is in the log alone
 	stale  bool    // it is dirty only because its record is to be deleted, which may wait
-	saving uint64  // its version that the checkpoint under way writes; 0: none
+	saving uint64  // its version that the checkpoint under way writes; 0 means none
 	active bool    // the driver has it
 	loaded bool    // last is known: it came from the log, or its record was read
 	bare   bool    // its state is in its record only

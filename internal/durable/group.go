@@ -22,7 +22,7 @@ const appendRoom = 64
 // A pendingEntry is one of an append that is not acknowledged yet.
 type pendingEntry struct {
 	*wire.DurableEntry
-	entity *entity // of a commit; nil: it is to be looked up
+	entity *entity // of a commit; nil means it is to be looked up
 	size   int     // of its bytes
 	// messages has the entry, if they may be used again once it is acknowledged; else it is nil.
 	messages *commitMessages

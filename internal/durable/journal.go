@@ -55,12 +55,12 @@ type journal struct {
 	next    uint64               // the number of the next event that is recorded
 	index   *wire.DurableJournal // as it was written last
 	waiting []*wire.DurableEvent // in the log, and not in chunks
-	due     time.Time            // when they are to be written; zero: nothing waits
+	due     time.Time            // when they are to be written; zero means nothing waits
 	open    *wire.DurableChunk   // the last chunk, when this home wrote it
 
 	ends map[uint64]chunkEnd // of chunks, as far as they are known; nil where all are kept
 	line line                // reads the oldest chunk
-	read uint64              // the oldest chunk that a named follower needs; 0: all
+	read uint64              // the oldest chunk that a named follower needs; 0 means all
 
 	// The index and the last chunk after the Put that is under way, and how many of waiting
 	// it writes.

@@ -48,7 +48,7 @@ type waiting struct {
 // A pair has the tells of the shard to one other.
 type pair struct {
 	next  uint64 // the number of the next tell
-	low   uint64 // no lower number waits for the receiver; 0: not known yet
+	low   uint64 // no lower number waits for the receiver; 0 means not known yet
 	tells map[uint64]*waiting
 	rows  map[string]*row // by the entity that is told
 }
@@ -216,7 +216,7 @@ func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	}
 }
 
-// acknowledgements is the entry for tells that have arrived; nil: there are none.
+// acknowledgements is the entry for tells that have arrived; nil means there are none.
 func (o *outbox) acknowledgements() *wire.DurableEntry {
 	if len(o.arrived) == 0 {
 		return nil

@@ -29,7 +29,7 @@ type Request struct {
 	Head     store.Head // SetHead, Trim; its Revision is the fence of Put
 	Expect   store.Position
 	Data     []byte
-	Commits  int // of Append: how many entries Data has; 0: it is a claim
+	Commits  int // of Append: how many entries Data has; 0 means it is a claim
 	From, To store.Position
 	IDs      []string
 	AtLeast  store.Revision
@@ -103,8 +103,8 @@ func (d *desk) send(r Request) uint64 {
 // A line asks one thing at a time, the same until it is settled.
 type line struct {
 	request Request
-	id      uint64    // of the request under way; 0: none
-	at      time.Time // when to ask again; zero: nothing is to be asked
+	id      uint64    // of the request under way; 0 means none
+	at      time.Time // when to ask again; zero means nothing is to be asked
 	tries   int
 }
 

@@ -326,7 +326,7 @@ type Turn struct {
 	// Expires is the Unix time from which the entity is as if it had ended, unless it commits
 	// again before, in milliseconds. 0: never.
 	Expires int64
-	// Form is the version of State, by the type's directive; 0: the first.
+	// Form is the version of State, by the type's directive; 0 means the first.
 	Form uint32
 	// Command is the command that the turn ran; nil if it is never sent again.
 	Command *Command

@@ -12,7 +12,7 @@ import (
 
 // A Snapshot is a shard as the store has it, read without a claim.
 type Snapshot struct {
-	Epoch    uint64 // of the head; 0: it has none
+	Epoch    uint64 // of the head; 0 means it has none
 	Node     string // that wrote the head
 	Entities []Kept // by id
 	// Problems are the head, appends and records that cannot be decoded. An entity with a
@@ -26,8 +26,8 @@ type Kept struct {
 	Version uint64
 	State   []byte
 	Since   [][]byte // events that follow State
-	Form    uint32   // the version of State, by the type's directive; 0: the first
-	Expires int64    // Unix time in milliseconds, from which it is not there; 0: never
+	Form    uint32   // the version of State, by the type's directive; 0 means the first
+	Expires int64    // Unix time in milliseconds, from which it is not there; 0 means never
 }
 
 // A Problem is something that cannot be decoded.

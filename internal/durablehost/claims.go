@@ -101,7 +101,7 @@ func (c *Claims) nextLocked() {
 	}
 }
 
-// nextClaim takes the first tenure of a queue that has not begun its claim; nil: there is none.
+// nextClaim takes the first tenure of a queue that has not begun its claim; nil means there is none.
 func nextClaim(queue *[]*Tenure) *Tenure {
 	for len(*queue) > 0 {
 		t := (*queue)[0]

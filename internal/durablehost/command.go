@@ -15,14 +15,14 @@ import (
 
 // An ID names a command as it travels with its call. The zero ID is none.
 type ID struct {
-	Source uint64 // incarnation of the process that made the command; 0: the sender of the call
+	Source uint64 // incarnation of the process that made the command; 0 means the sender of the call
 	Number uint64 // of the source's commands, from 1 on
 	Floor  uint64 // the source's lowest number that is not finished
 	// Past and Stuck are those of a [durable.Command].
 	Past  uint64
 	Stuck durable.Numbers
 	Path  durable.Path
-	Key   string // given by the user instead of all others; "": none
+	Key   string // given by the user instead of all others; "" means none
 	// Log is the source instead of a process: that of a shard which tells, and To is where it
 	// told, for a call of the turn that the tell had. Both are zero for others.
 	Log, To durable.Target

@@ -21,7 +21,7 @@ type process struct {
 	ended  bool
 	events []durable.Event
 	above  []uint32
-	tells  func(durable.Tell) bool // takes a tell; nil: none
+	tells  func(durable.Tell) bool // takes a tell; nil means none
 }
 
 func newProcess(t *testing.T) *process {

@@ -11,10 +11,10 @@ import (
 // An Appended is the end of one append to a log.
 type Appended struct {
 	Type    string // of the shard's entities
-	Commits int    // that it had; 0: it was a claim
+	Commits int    // that it had; 0 means it was a claim
 	Bytes   int
 	Took    time.Duration // from the request to the store's answer
-	Err     error         // why the store has not confirmed it; nil: it has
+	Err     error         // why the store has not confirmed it; nil means it has
 }
 
 // Measured has the appends of a process measured. The zero value measures none. It is safe for

@@ -85,7 +85,7 @@ func TellID(from store.Shard, tell durable.Tell) ID {
 type Body struct {
 	Method string
 	Args   []byte
-	Info   []byte // what the call says about itself, as in an envelope; nil: nothing
+	Info   []byte // what the call says about itself, as in an envelope; nil means nothing
 }
 
 // Fields of a body.

@@ -25,7 +25,7 @@ func TestEventsAreLogged(t *testing.T) {
 		p := Process{Log: slog.New(slog.NewTextHandler(&log, nil)), GivenUp: func(store.Shard, durable.Tell) { dead++ }}
 		for _, tt := range []struct {
 			e    durable.Event
-			want string // part of the line; "": none is logged
+			want string // part of the line; "" means none is logged
 		}{
 			{durable.Event{Kind: durable.Opened}, ""},
 			{durable.Event{Kind: durable.Ended}, ""},

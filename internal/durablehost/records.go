@@ -94,7 +94,7 @@ func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32
 	return uint32(term), nil
 }
 
-// LastTerm returns the highest term that the store's record has; 0: there is none.
+// LastTerm returns the highest term that the store's record has; 0 means there is none.
 func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error) {
 	found, err := s.Get(ctx, TermsKey(cluster))
 	if errors.Is(err, store.ErrNotFound) {

@@ -10,7 +10,7 @@ import (
 
 // A Reply is the answer to a command, as the log keeps it for callers that ask again.
 type Reply struct {
-	Code    uint32 // of package wire; 0: results
+	Code    uint32 // of package wire; 0 means results
 	Text    string // of an error
 	Payload []byte // encoded results, or an error's causes
 }

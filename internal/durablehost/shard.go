@@ -92,7 +92,7 @@ type Shard struct {
 	current atomic.Pointer[Tenure] // tenure, for those without the lock
 	changed chan struct{}          // closed when the tenure, or whether there is one, changes
 	broken  error                  // why the last tenure ended; nil after one has opened
-	again   *time.Timer            // begins the next attempt; nil: none is due
+	again   *time.Timer            // begins the next attempt; nil means none is due
 }
 
 // New returns the shard, which is not here.

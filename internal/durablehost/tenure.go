@@ -31,8 +31,8 @@ type Tenure struct {
 	outbox    outbox
 	timer     *time.Timer
 	wake      time.Time        // when timer fires
-	begin     beginner         // sends appends without a goroutine; nil: the store cannot
-	next      *durable.Request // the append to be made next; nil: none
+	begin     beginner         // sends appends without a goroutine; nil means the store cannot
+	next      *durable.Request // the append to be made next; nil means none
 	appending bool             // append runs
 	queued    bool             // it is in the queue of Appends; guarded by the mutex there
 	claim     claimTurn        // guarded by the mutex of Claims

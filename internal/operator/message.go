@@ -136,17 +136,17 @@ func (c Command) String() string {
 type Request struct {
 	Command Command           // the request
 	Node    transport.Address // the member that it concerns; of Join by name alone
-	Seeds   []string          // of Join: names to join through; empty: the process's own
+	Seeds   []string          // of Join: names to join through; empty means the process's own
 	Force   bool              // of Down: also a member that is up and reachable
 	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known
-	Home    string            // of Place: the name of a node; "": the request is withdrawn
+	Home    string            // of Place: the name of a node; "" means the request is withdrawn
 	By      string            // the operator, as the broker says; it is not encoded
 }
 
 // An Answer ends a request.
 type Answer struct {
-	Refusal string // why it was not obeyed; empty: it was
+	Refusal string // why it was not obeyed; empty means it was
 	View    View   // of the answering member, afterwards
 	// Entities are the answer to State, SetState and Inspect. An entity whose Node is not the answering
 	// member lives at that node, which is to be asked.
@@ -169,11 +169,11 @@ type Entity struct {
 	ID     string            // as on the wire; of Inspect "": all that cannot be read
 	Node   transport.Address // where it lives
 	Active bool              // it has a value in memory, so its state is fine
-	State  []byte            // encoded; nil: it has none, or SetState drops it
-	Why    string            // the state cannot be read; empty: it can
-	JSON   string            // the state for people; "": it has no such form, or is too large
-	Bytes  uint64            // size of its encoded state; 0: it has none, or was not idle
-	// Turn is under way; nil: it is idle. The state of an entity with a turn is not shown.
+	State  []byte            // encoded; nil means it has none, or SetState drops it
+	Why    string            // the state cannot be read; empty means it can
+	JSON   string            // the state for people; "" means it has no such form, or is too large
+	Bytes  uint64            // size of its encoded state; 0 means it has none, or was not idle
+	// Turn is under way; nil means it is idle. The state of an entity with a turn is not shown.
 	Turn    *turnwatch.Running
 	Mailbox uint32 // calls that wait for its turn
 	// Errors are its last failed calls at Node, the latest first. They are kept for an hour, five of each
@@ -205,7 +205,7 @@ type View struct {
 	// Singletons are those that members host, by name; none where Self is of a
 	// version that does not tell.
 	Singletons []Singleton
-	// Pause is that of rebalancing; zero: there is none.
+	// Pause is that of rebalancing; zero means there is none.
 	Pause Pause
 }
 
@@ -269,7 +269,7 @@ type Singleton struct {
 type Member struct {
 	transport.Address
 	Status    membership.Status
-	Age       uint32   // a lower number is older; 0: it never was up
+	Age       uint32   // a lower number is older; 0 means it never was up
 	Reachable bool     // nobody says otherwise
 	Evidence  string   // against an unreachable one
 	Roles     []string // of its config

@@ -25,10 +25,10 @@ type Fact struct {
 	Goroutines int
 	Store      bool // it has one
 	Gateway    bool // it serves one
-	// StoreName begins the names of the store's streams; "": the store is none on JetStream, or the
+	// StoreName begins the names of the store's streams; "" means the store is none on JetStream, or the
 	// member is older and does not say.
 	StoreName     string
-	StoreReplicas int // with which the store creates streams; 0: as StoreName
+	StoreReplicas int // with which the store creates streams; 0 means as StoreName
 }
 
 // A Contract is a type as a member's program has it.
@@ -36,7 +36,7 @@ type Contract struct {
 	Kind    string
 	Shards  uint32
 	Methods []string // sorted
-	// Hash is of the whole contract, as the generated code has it; "": the member or its generated code
+	// Hash is of the whole contract, as the generated code has it; "" means the member or its generated code
 	// is older and does not say.
 	Hash string
 }

@@ -10,7 +10,7 @@ import (
 // A Type is an entity type as one member sees it.
 type Type struct {
 	Kind     string   // its name
-	Shards   uint32   // it has, in the cluster; 0: the member has no table of it
+	Shards   uint32   // it has, in the cluster; 0 means the member has no table of it
 	Homeless []uint32 // the shards without a home, by the member's table
 	Waiting  uint32   // calls of the member's process that wait for a home
 	Held     []Shard  // by the member, in order
@@ -28,10 +28,10 @@ type Shard struct {
 // A Home is the home of an entity.
 type Home struct {
 	Shard uint32 // the number of the shard of its id
-	Node  string // the name of its home; "": it has none
+	Node  string // the name of its home; "" means it has none
 	Epoch string // of the home
 	Why   string // the coordinator's reason for the home
-	// Since is when the shard got that home, by the coordinator's clock; zero: before the coordinator
+	// Since is when the shard got that home, by the coordinator's clock; zero means before the coordinator
 	// began, or it has none.
 	Since time.Time
 }

@@ -108,7 +108,7 @@ func (s *Set) Init(env Env, cfg Config) {
 // SetClientPatience sets how long a client may be absent before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
-// SetSent has f called for each frame with envelopes that goes to the broker; nil: nobody is. f must
+// SetSent has f called for each frame with envelopes that goes to the broker; nil means nobody is. f must
 // not keep the frame.
 func (s *Set) SetSent(f func(frame []byte)) {
 	if f == nil {

@@ -94,7 +94,7 @@ type Table struct {
 	_         [64]byte                // fields that every call writes do not share a cache line with those that it reads
 	newCaller func() Caller           // for a new place
 	slots     atomic.Pointer[[]*Call] // copied when it grows
-	limit     atomic.Int64            // places from this number on go when they are free; 0: none
+	limit     atomic.Int64            // places from this number on go when they are free; 0 means none
 	grow      sync.Mutex              // guards changes of slots and limit, and gone and uses
 	gone      []*Call                 // those that went; empty without a limit
 	uses      uint64                  // how often a place was used that is no more, at most

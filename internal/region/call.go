@@ -14,7 +14,7 @@ type Call struct {
 	Entity string
 	// Sender is the process that made the call; its order is kept.
 	Sender transport.Peer
-	// Gateway is the caller in another language for which the sender makes the call; "": none.
+	// Gateway is the caller in another language for which the sender makes the call; "" means none.
 	Gateway string
 	// Via is the old home that forwarded the call; zero if it came directly.
 	Via   transport.Address

@@ -17,7 +17,7 @@ import (
 // the index any more. Both are harmless: if no entity is found, or it cannot be entered,
 // the shard's lock is taken, and an entity that leaves the index is not live.
 type index struct {
-	table   atomic.Pointer[[]slot] // its length is a power of two; nil: empty
+	table   atomic.Pointer[[]slot] // its length is a power of two; nil means empty
 	n       int
 	actives actives
 }

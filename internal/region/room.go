@@ -136,12 +136,12 @@ type Limits struct {
 	Mailbox int // calls that wait for one entity
 	Waiting int // calls that wait for the shard to open, or at one barrier
 	// MailboxBytes and ShardBytes bound the sizes of the calls that wait for one entity,
-	// and of all that wait in the shard; 0: no bound.
+	// and of all that wait in the shard; 0 means no bound.
 	MailboxBytes, ShardBytes int
 	// Budget bounds the sizes of all that waits in the shards that share it.
 	Budget *Budget
 	// Lead is the entity whose first turn after the shard has opened is the
-	// driver's own, so that it is activated before any call; empty: none.
+	// driver's own, so that it is activated before any call; empty means none.
 	Lead string
 	// Handoff is how the shard moves.
 	Handoff Handoff

@@ -13,7 +13,7 @@ type stopping struct {
 	off      placement.Epoch // moves up to this epoch are cancelled
 	stopE    placement.Epoch // of the move that Stop was for
 	stopping []*Entity       // the entities in the turns of which the stop hooks run
-	resting  *Entity         // the one of stopping that the driver is at; nil: none yet
+	resting  *Entity         // the one of stopping that the driver is at; nil means none yet
 }
 
 // An Encoded is an entity's encoded state. Nobody changes the bytes.

@@ -21,7 +21,7 @@ func (s *turns) Entities() int { return s.entities.n }
 // Live is the number of entities that had a value when their last turn ended.
 func (s *turns) Live() int { return s.entities.actives.live }
 
-// Look finds an entity without the shard's lock; nil: there is none, or the index changes
+// Look finds an entity without the shard's lock; nil means there is none, or the index changes
 // just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
 // its result may be kept for later calls.
 func (s *turns) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }

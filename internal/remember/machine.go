@@ -134,7 +134,7 @@ type Output struct {
 	Done  []Done
 	// Recalled are the shards of which the ids were looked for.
 	Recalled []Recollection
-	// WakeAt is when the next Step is due, if nothing happens before; zero: never.
+	// WakeAt is when the next Step is due, if nothing happens before; zero means never.
 	WakeAt time.Time
 }
 

@@ -12,14 +12,14 @@ import (
 type outbox struct {
 	to       transport.Address
 	seq      uint64
-	flight   []sent // parts of the message under way; nil: there is none
+	flight   []sent // parts of the message under way; nil means there is none
 	message  Keep
 	resendAt time.Time
 
 	queues  map[placement.ShardID]*queue // of the shards that it keeps
 	order   []placement.ShardID          // with something to send, in turn
 	drops   []Part                       // of shards that it need not keep
-	dropsAt time.Time                    // when they go; zero: there are none
+	dropsAt time.Time                    // when they go; zero means there are none
 
 	taken uint64 // the last message from the member that was taken in
 }

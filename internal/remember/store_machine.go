@@ -46,7 +46,7 @@ type StoreOutput struct {
 	Start    []Start
 	Done     []Done
 	Recalled []Recollection
-	// WakeAt is when the next Step is due, if nothing happens before; zero: never.
+	// WakeAt is when the next Step is due, if nothing happens before; zero means never.
 	WakeAt time.Time
 }
 
@@ -101,7 +101,7 @@ type shardSet struct {
 	ids     map[string]struct{}
 	known   bool // ids came along
 	loaded  bool
-	retryAt time.Time           // when to load again; zero: it is under way, or done
+	retryAt time.Time           // when to load again; zero means it is under way, or done
 	gone    map[string]struct{} // forgotten since it opened, until it is loaded
 	buckets [Buckets]bucket
 }

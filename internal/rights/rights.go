@@ -13,7 +13,7 @@ import (
 type Rights struct{ Publish, Subscribe []string }
 
 // Worker are the rights of a member of the cluster. With store, the name of its store
-// (natsstore.Config.Name), it may also read and write that; empty: it has none.
+// (natsstore.Config.Name), it may also read and write that; empty means it has none.
 func Worker(cluster, store string) Rights {
 	r := WorkerNoCreate(cluster, store)
 	if store != "" {

@@ -79,7 +79,7 @@ type Env interface {
 	Ask()
 	// Waits reports whether a caller still waits for the answer to a call.
 	Waits(id uint64) bool
-	// Sent notes where a call with an answer went; nil: to this process, or nowhere yet.
+	// Sent notes where a call with an answer went; nil means to this process, or nowhere yet.
 	Sent(id uint64, to Session, seq uint64)
 	// Admit makes room for a call or a tell, of that size in bytes, that is to be held. The
 	// error says that there is none: ErrCalls, ErrBytes or ErrUnbuffered.

@@ -30,7 +30,7 @@ type Route struct {
 	shard  uint32
 	target atomic.Pointer[Target] // nil: calls are held
 	most   int                    // calls that are held; 0: Env alone bounds them
-	left   time.Time              // when the last target was left; zero: there is one, or never was
+	left   time.Time              // when the last target was left; zero means there is one, or never was
 }
 
 // Init makes the route of a shard, to nowhere. It is called once, before anything else.
@@ -48,7 +48,7 @@ func (r *Route) Shard() placement.ShardID {
 // Kind returns the name of the shard's type. It must not be changed.
 func (r *Route) Kind() []byte { return r.kind }
 
-// Target is where calls go at the moment; nil: they are held. A sender must hold the lock
+// Target is where calls go at the moment; nil means they are held. A sender must hold the lock
 // of the target, and check again under it.
 func (r *Route) Target() *Target { return r.target.Load() }
 
@@ -150,7 +150,7 @@ func (r *Route) Drop(match func(call.Outgoing) bool) int {
 	return len(out)
 }
 
-// Owner is the home of the shard as far as the route knows; zero: none.
+// Owner is the home of the shard as far as the route knows; zero means none.
 func (r *Route) Owner() transport.Address {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -164,7 +164,7 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 	return r.Core.Owner == a
 }
 
-// LeftLocked is when the home that calls went to was left; zero: they go to a home, or never
+// LeftLocked is when the home that calls went to was left; zero means they go to a home, or never
 // went to one. Mu is held.
 func (r *Route) LeftLocked() time.Time { return r.left }
 

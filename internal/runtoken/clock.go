@@ -11,7 +11,7 @@ import (
 // that others read, but for one a tick. It is safe for concurrent use. Without it, local
 // one-way calls run at 0.4 of their rate (What each trick buys in bench/README.md).
 type clock struct {
-	at   atomic.Int64 // nanoseconds after the lease's base; 0: it stands still
+	at   atomic.Int64 // nanoseconds after the lease's base; 0 means it stands still
 	read atomic.Bool  // since the last tick
 }
 

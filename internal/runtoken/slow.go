@@ -16,7 +16,7 @@ const slowTurn = 10 * time.Microsecond
 // at half their rate (What each trick buys in bench/README.md).
 type SlowTurnDetector struct {
 	slow  bool
-	last  int64         // when the lane's turn before began; 0: it is not known
+	last  int64         // when the lane's turn before began; 0 means it is not known
 	quick time.Duration // from one of the lane's turns to the next, a moving average
 	// alone is the moving average of turns with a goroutine of their own, in
 	// nanoseconds.

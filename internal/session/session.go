@@ -50,9 +50,9 @@ type Session struct {
 	writing bool             // somebody publishes; others only append
 	gone    bool             // the peer is gone: nothing more is appended
 	heard   time.Time        // when the peer last sent anything
-	absent  time.Time        // since when everything has bounced; zero: it does not
+	absent  time.Time        // since when everything has bounced; zero means it does not
 	stopped []*routing.Route // routes that wait for the peer's acknowledgement
-	wakeAt  time.Time        // when Tick is to be called; zero: not at all
+	wakeAt  time.Time        // when Tick is to be called; zero means not at all
 }
 
 // Init begins a session with a peer. It is called once, before anything else.
@@ -91,10 +91,10 @@ func (s *Session) UnackedLocked(last uint64) int {
 // UsedLocked reports whether anything went out or came in.
 func (s *Session) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
 
-// AbsentLocked is since when everything has bounced; zero: it does not.
+// AbsentLocked is since when everything has bounced; zero means it does not.
 func (s *Session) AbsentLocked() time.Time { return s.absent }
 
-// HeardLocked is when the peer last sent anything; zero: never.
+// HeardLocked is when the peer last sent anything; zero means never.
 func (s *Session) HeardLocked() time.Time { return s.heard }
 
 // AwaitLocked has the route told of the peer's acknowledgements.

@@ -19,11 +19,11 @@ type Call struct {
 	Method   []byte
 	Args     []byte
 	Links    []byte // the encoded turns that wait for it
-	Deadline int64  // nanoseconds after the process's base; 0: none
-	Command  []byte // the id of a durable entity's command, encoded; nil: none
-	Info     []byte // what the call says about itself, encoded; nil: nothing
+	Deadline int64  // nanoseconds after the process's base; 0 means none
+	Command  []byte // the id of a durable entity's command, encoded; nil means none
+	Info     []byte // what the call says about itself, encoded; nil means nothing
 	Tell     bool
-	Frame    uint32 // bytes of the frame that the slices are part of; 0: they are the call's own
+	Frame    uint32 // bytes of the frame that the slices are part of; 0 means they are the call's own
 }
 
 // carrier is the type of region.Call.Driver.

@@ -25,7 +25,7 @@ type Config struct {
 	Watch   Watch // nil: nobody watches
 	// Clock is the coarse clock that region.Shard takes as now.
 	Clock *atomic.Uint32
-	// Keeps reports whether the host keeps the turn that ends; nil: it keeps none. It is called
+	// Keeps reports whether the host keeps the turn that ends; nil means it keeps none. It is called
 	// with Mu held.
 	Keeps func(*region.Entity) bool
 }

@@ -22,7 +22,7 @@ type Watch interface {
 // A departing is the progress of a move away from here, for a Watch. The zero value is none.
 type departing struct {
 	on    bool
-	since time.Time // when the shard stopped to begin turns; zero: it has not
+	since time.Time // when the shard stopped to begin turns; zero means it has not
 }
 
 // follow tells the watch of a move away that has begun or ended. The shard's lock is held.

@@ -123,7 +123,7 @@ func TestMoves(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		was, now *gossip.State
-		want     string // part of the error; empty: none
+		want     string // part of the error; empty means none
 	}{
 		{"same", plain, plain, ""},
 		{"downed", plain, state(func(g *gossip.State) { g.Members[1].Status = membership.Down }), ""},

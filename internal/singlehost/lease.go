@@ -30,9 +30,9 @@ type leaseHolder struct {
 	claim    store.Claim
 	held     store.Held // the latest holding
 	holds    bool       // held was acquired, and neither lost nor released
-	at       time.Time  // when tick is due; zero: never
+	at       time.Time  // when tick is due; zero means never
 	warned   bool       // of a renewal that failed, since the last that did not
-	renewing *renewal   // under way; nil: none
+	renewing *renewal   // under way; nil means none
 }
 
 // A renewal is one request to renew the lease.

@@ -186,7 +186,7 @@ func (s *single) search(in singleton.ProxyInput) {
 	}
 }
 
-// at returns where the singleton runs as far as this member knows; zero: it does not.
+// at returns where the singleton runs as far as this member knows; zero means it does not.
 func (s *single) at() transport.Address {
 	if s.instance != nil {
 		if _, here := s.instance.at(); here {

@@ -48,7 +48,7 @@ type InstanceStopped struct {
 type (
 	LeaseAcquired struct{}
 	LeaseDenied   struct {
-		RetryAfter time.Duration // asking earlier is useless; 0: not known
+		RetryAfter time.Duration // asking earlier is useless; 0 means not known
 		Reason     string        // text for operators
 	}
 	LeaseLost     struct{}
@@ -90,16 +90,16 @@ type Output struct {
 	// Successor it is that of the successor's instance.
 	Epoch placement.Epoch
 	// Predecessor, with StartInstance, is the node that announced the state and the
-	// waiting calls of the former instance; zero: none will arrive.
+	// waiting calls of the former instance; zero means none will arrive.
 	Predecessor  transport.Address
 	StopInstance bool // answer with InstanceStopped when it has ended
-	// Successor, with StopInstance, is the node that takes over; zero: none is
+	// Successor, with StopInstance, is the node that takes over; zero means none is
 	// known yet.
 	Successor    transport.Address
 	ReleaseLease bool // answer with LeaseReleased
 	Send         []Envelope
 	Events       []Event
-	WakeAt       time.Time // of the next Step if nothing happens before; zero: none
+	WakeAt       time.Time // of the next Step if nothing happens before; zero means none
 }
 
 // An Envelope is a message to another node.

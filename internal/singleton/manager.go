@@ -35,7 +35,7 @@ type Manager struct {
 	retryAt   time.Time
 	retries   int
 	started   time.Time     // when the instance began
-	restart   time.Time     // in Oldest, when it is started again; zero: it runs
+	restart   time.Time     // in Oldest, when it is started again; zero means it runs
 	backoff   time.Duration // the next pause
 	confirms  map[transport.Address]bool
 	lease     leaseState

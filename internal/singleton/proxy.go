@@ -46,7 +46,7 @@ type ProxyOutput struct {
 	// Found is the node at which the instance was found, to which waiting calls are
 	// to be sent.
 	Found  *Placement
-	WakeAt time.Time // of the next Step if nothing happens before; zero: none
+	WakeAt time.Time // of the next Step if nothing happens before; zero means none
 }
 
 // A Placement is the node of an instance, and its epoch.

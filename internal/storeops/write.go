@@ -21,9 +21,9 @@ type Entity struct {
 	Shard int
 	ID    string
 	State []byte
-	Form  uint32 // the version of State, by the type's directive; 0: the first
+	Form  uint32 // the version of State, by the type's directive; 0 means the first
 	Ended bool   // delete it
-	// Expires is the Unix time in milliseconds from which it is as if it had ended; 0: never.
+	// Expires is the Unix time in milliseconds from which it is as if it had ended; 0 means never.
 	Expires int64
 }
 

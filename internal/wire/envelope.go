@@ -73,7 +73,7 @@ type Envelope struct {
 	Epoch   uint64
 	Entity  []byte
 	Method  []byte
-	Timeout uint64 // microseconds that remain; 0: none
+	Timeout uint64 // microseconds that remain; 0 means none
 	Payload []byte
 	Code    Code
 	Text    []byte
@@ -84,7 +84,7 @@ type Envelope struct {
 	Via     transport.Peer
 	Hop     uint64 // of a Flush; of a call: not 0 if it came from its sender, Node, to the home that forwards it
 	Command []byte // of a call to a durable entity
-	Info    []byte // of a call or a tell: an encoded Info; nil: the zero one
+	Info    []byte // of a call or a tell: an encoded Info; nil means the zero one
 }
 
 // Field numbers of Envelope in framepb/frame.proto.

@@ -12,7 +12,7 @@ import (
 
 // An Info is what a call says about itself beside its arguments.
 type Info struct {
-	// Gateway is the caller in another language for which a member makes the call; "": none.
+	// Gateway is the caller in another language for which a member makes the call; "" means none.
 	// Members believe it of members alone.
 	Gateway string
 	// Told: a tell that is delivered as a call, because its sender awaits its end.

@@ -200,7 +200,7 @@ type NodeShards struct {
 	Node transport.Address
 	// Types are those that the member hosts or calls, by name.
 	Types []Type
-	// Err is why the member did not answer; nil: it did.
+	// Err is why the member did not answer; nil means it did.
 	Err error
 }
 
@@ -209,7 +209,7 @@ type NodeCounters struct {
 	Node transport.Address
 	// Counters are numbers of events by reason, as shard.Node.Counters has them.
 	Counters map[string]uint64
-	// Err is why the member did not answer; nil: it did.
+	// Err is why the member did not answer; nil means it did.
 	Err error
 }
 
@@ -248,7 +248,7 @@ type NodeTurns struct {
 	// Turns are those since the member began to count, at an earlier question. They begin at 0,
 	// and end 15s after the last question.
 	Turns Turns
-	// Err is why the member did not answer; nil: it did.
+	// Err is why the member did not answer; nil means it did.
 	Err error
 }
 
@@ -275,7 +275,7 @@ type NodeFact struct {
 	Fact
 	// Asked and Answered are the times of the question and the answer, by this process's clock.
 	Asked, Answered time.Time
-	// Err is why the member did not answer; nil: it did.
+	// Err is why the member did not answer; nil means it did.
 	Err error
 }
 

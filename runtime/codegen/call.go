@@ -75,7 +75,7 @@ func (r *Ref) Err() error {
 	return r.Odd.Err
 }
 
-// Timeout is that of the reference's options; 0: none.
+// Timeout is that of the reference's options; 0 means none.
 func (r *Ref) Timeout() time.Duration {
 	if r.Odd == nil {
 		return 0
@@ -153,7 +153,7 @@ type CallOptions struct {
 	// Timeout bounds each call of the reference that has no earlier deadline.
 	// 0 means the caller's CallTimeout.
 	Timeout time.Duration
-	// CommandID names the command that each call of the reference is; "": each call is one
+	// CommandID names the command that each call of the reference is; "" means each call is one
 	// of its own. It is for durable types.
 	CommandID string
 }

@@ -35,9 +35,9 @@ type Kind struct {
 	// have a method MigrateState(from int) error.
 	StateVersion int
 	// Contract is a hash of the whole contract of the kind as shard.lock has it, by which operators
-	// learn that two programs differ; "": its code is of an older generator.
+	// learn that two programs differ; "" means its code is of an older generator.
 	Contract string
-	// TTL is after how long without a commit an entity of a durable kind expires; 0: never.
+	// TTL is after how long without a commit an entity of a durable kind expires; 0 means never.
 	TTL time.Duration
 }
 

@@ -51,7 +51,7 @@ func Notify(ctx context.Context, check func() shard.Health) error {
 // look is how often the health is looked at, at least.
 const look = 500 * time.Millisecond
 
-// watchdog returns the WatchdogSec of this process's unit; 0: none.
+// watchdog returns the WatchdogSec of this process's unit; 0 means none.
 func watchdog() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0

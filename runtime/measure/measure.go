@@ -68,8 +68,8 @@ type Meter struct {
 // An Append is one append to the log of a durable shard.
 type Append struct {
 	Kind    string
-	Commits int           // turns whose changes it had; 0: it was the claim of a shard's new home
+	Commits int           // turns whose changes it had; 0 means it was the claim of a shard's new home
 	Bytes   int           // that the store was given
 	Took    time.Duration // until the store had confirmed it, or had not
-	Err     error         // why the store has not confirmed it; nil: it has
+	Err     error         // why the store has not confirmed it; nil means it has
 }

@@ -17,7 +17,7 @@ type Leader struct {
 	voters *lease.Voters
 	fence  *downing.Fence
 	led    *gossip.State // the state for which the duties are done
-	// since is when the view stopped being converged; zero: it has converged.
+	// since is when the view stopped being converged; zero means it has converged.
 	since time.Time
 }
 

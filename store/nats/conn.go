@@ -24,7 +24,7 @@ type conn struct {
 	mu      sync.Mutex
 	last    uint64
 	waiting map[uint64]*request
-	sweeps  *time.Timer // ends requests with then that are not answered; nil: none is due
+	sweeps  *time.Timer // ends requests with then that are not answered; nil means none is due
 	round   int         // of the sweeps
 }
 

@@ -49,7 +49,7 @@ func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 type page struct {
 	messages []stored
 	more     bool   // there are others
-	upTo     uint64 // the replica's last sequence; 0: it did not say
+	upTo     uint64 // the replica's last sequence; 0 means it did not say
 }
 
 // A reader reads streams.

@@ -35,7 +35,7 @@ type line struct {
 	bytes    int
 }
 
-// add puts a message into the line of a name; "": the common one. It reports false if it was
+// add puts a message into the line of a name; "" means the common one. It reports false if it was
 // dropped.
 func (q *fairQueue) add(name string, m *nats.Msg) bool {
 	l := q.lines[name]
@@ -118,7 +118,7 @@ func nameOf(m *nats.Msg, c *channel) string {
 const maxGathered = 2 * queueLength
 
 // gather puts a message, and all that have arrived behind it, into their lines, and returns the one
-// whose turn it is; nil: there is none.
+// whose turn it is; nil means there is none.
 func gather(m *nats.Msg, c *channel) *nats.Msg {
 	if m != nil {
 		lineUp(m, c)

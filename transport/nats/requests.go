@@ -142,7 +142,7 @@ type faults struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	of map[string]uint64 // how many, by caller; "": of no caller, and of callers beyond maxFaulty
+	of map[string]uint64 // how many, by caller; "" means of no caller, and of callers beyond maxFaulty
 }
 
 // maxFaulty bounds the callers whose failures are counted apart.

@@ -40,7 +40,7 @@ type Config struct {
 	Self    transport.Peer
 	Lanes   int
 	Key     Key
-	Address string        // where others can reach the process; "": it does not listen
+	Address string        // where others can reach the process; "" means it does not listen
 	Seed    uint64        // of the back-off's randomness
 	BackOff time.Duration // after the first failure with a peer; default MinBackOff, and tests have less
 }
@@ -260,7 +260,7 @@ func (m *Machine) Arrived(now time.Time, key Key, nonce Nonce, id uint64) (from 
 	return p.peer, p.lane, true, out
 }
 
-// Dialed takes the result of a Dial. id names the connection; 0: there is none.
+// Dialed takes the result of a Dial. id names the connection; 0 means there is none.
 func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output) {
 	at := pairKey{d.Peer.Address, d.Lane}
 	p := m.pairs[at]

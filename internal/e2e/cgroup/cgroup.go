@@ -23,7 +23,7 @@ var roots = []root{
 type root struct {
 	dir     string
 	limit   string // the file in a group that has its limit
-	control string // the file in dir that turns the controller on for groups; "": none
+	control string // the file in dir that turns the controller on for groups; "" means none
 }
 
 // prefix begins the names of all groups of this package.

@@ -34,7 +34,7 @@ import (
 // Options say how a cluster runs.
 type Options struct {
 	Program string // that is started as a node, with node.Command as its first argument
-	URL     string // of NATS servers that run; "": nats-server processes of its own
+	URL     string // of NATS servers that run; "" means nats-server processes of its own
 	Servers int    // how many of its own. Default 1
 	Dir     string // for logs and witnesses; must exist
 	// Separate: servers, nodes and callers run on hosts of their own, each in a
@@ -59,7 +59,7 @@ type Options struct {
 	CallTimeout time.Duration
 	// Direct: nodes and callers have direct lanes, through a Proxy for each node.
 	Direct bool
-	// MinMembers is the nodes' Config.MinMembers; 0: the default.
+	// MinMembers is the nodes' Config.MinMembers; 0 means the default.
 	MinMembers int
 }
 

@@ -70,7 +70,7 @@ type Fault struct {
 	Rounds int
 	// Rate is how many calls are made a second, if the run does not say. 0: 2,000.
 	Rate int
-	// Needs returns why it cannot be run on this machine; nil: it can be run.
+	// Needs returns why it cannot be run on this machine; nil means it can be run.
 	Needs func() error
 	// Program builds the program of the nodes in a directory and returns its path;
 	// nil: it is the one of the run.
@@ -83,7 +83,7 @@ type Fault struct {
 	// MinMembers: no node is up before more than half of them are there, so that a
 	// smaller side that is started anew does not form a cluster of its own.
 	MinMembers bool
-	// Near is the server that a node or caller connects to; nil: any.
+	// Near is the server that a node or caller connects to; nil means any.
 	Near func(name string) int
 	// Spares: nobody may be removed from the cluster by it.
 	Spares bool
@@ -93,7 +93,7 @@ type Fault struct {
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
 	// Times is how often it is made to happen once more, one after the other, on
-	// Nodes that nobody calls, if the run does not say; 0: that is not run. It is
+	// Nodes that nobody calls, if the run does not say; 0 means that is not run. It is
 	// measured when all nodes have noticed, which may take Notice at most.
 	Times  int
 	Notice time.Duration

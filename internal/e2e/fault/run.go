@@ -362,7 +362,7 @@ func (d *DurableRun) replace(ctx context.Context) error {
 type Blow struct {
 	Victim string    // the node, nodes or server that were hit
 	At     time.Time // answers again are measured from here
-	// Nodes are those whose entities are concerned; nil: all entities.
+	// Nodes are those whose entities are concerned; nil means all entities.
 	Nodes []*cluster.Node
 	// Length after At, End ends it. Nil: it has ended.
 	Length time.Duration

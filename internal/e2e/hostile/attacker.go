@@ -32,7 +32,7 @@ type Attacker struct {
 	seq      map[link]uint64 // of the last envelope that was sent there
 	homes    map[uint32]home // of shards, as members say that refuse calls
 
-	gateway *nats.Conn // of a caller of gateways; nil: there is none
+	gateway *nats.Conn // of a caller of gateways; nil means there is none
 	kinds   uint64     // of lies in a flood
 	heard   []captured // own frames, to be sent again
 }

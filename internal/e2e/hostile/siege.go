@@ -20,7 +20,7 @@ import (
 // A Siege is an attack on a cluster of three processes, while another client calls.
 type Siege struct {
 	Messages int           // that are sent
-	Rate     int           // of them a second; 0: as many as the server takes
+	Rate     int           // of them a second; 0 means as many as the server takes
 	Callers  int           // goroutines of the other client
 	Pause    time.Duration // between two calls of one
 	Quiet    time.Duration // how long is measured before the attack, and after it

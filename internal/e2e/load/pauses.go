@@ -12,7 +12,7 @@ type pauses struct {
 
 	mu       sync.Mutex
 	node     string    // where it was last seen
-	since    time.Time // begin of the first call that failed since an answer; zero: it answers
+	since    time.Time // begin of the first call that failed since an answer; zero means it answers
 	pauses   []Pause
 	failures []time.Time // ends of calls that failed
 }

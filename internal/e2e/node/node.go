@@ -62,12 +62,12 @@ type Options struct {
 	Cluster string
 	Name    string
 	Witness string // the file for the record of its calls, which must not exist
-	Trace   string // the file in which a singleton says when it lived; "": none is hosted
+	Trace   string // the file in which a singleton says when it lived; "" means none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
 	Durable bool   // it hosts durable types, whose store is on the servers
-	// Replicas is the number of servers that keep each stream of the store; 0: its default.
+	// Replicas is the number of servers that keep each stream of the store; 0 means its default.
 	Replicas int
-	// CallTimeout and MinMembers are those of the node's Config; 0: the defaults.
+	// CallTimeout and MinMembers are those of the node's Config; 0 means the defaults.
 	CallTimeout time.Duration
 	MinMembers  int
 	// Listen and Advertise are those of the node's Config.Direct.

@@ -94,7 +94,7 @@ func TestAwait(t *testing.T) {
 func TestEnd(t *testing.T) {
 	tests := []struct {
 		args string
-		want string // of AwaitEnd; "": none
+		want string // of AwaitEnd; "" means none
 	}{
 		{"up left", ""},
 		{"up fail", "child: exit status 3: out of luck"},

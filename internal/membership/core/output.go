@@ -14,7 +14,7 @@ type LeaseRequest struct {
 	Seq     uint64            // of this machine's requests
 	Founder transport.Address // of the cluster that splits
 	TTL     time.Duration     // no other node may take the lease for this time
-	// Over is a holding from which the lease may be taken over; zero: none.
+	// Over is a holding from which the lease may be taken over; zero means none.
 	Over uint64
 	// Within bounds the driver's attempts.
 	Within time.Duration

@@ -17,7 +17,7 @@ type View struct {
 	// were Up come last. ByAddress holds the same members by address.
 	ByAge     []gossip.MemberView
 	ByAddress []gossip.MemberView
-	Leader    transport.Address // the member that may act for the cluster; zero: none
+	Leader    transport.Address // the member that may act for the cluster; zero means none
 	// Converged reports whether all members that count have seen this view, so that
 	// the leader can act. If not, Why names the obstacle.
 	Converged bool

@@ -169,7 +169,7 @@ func (p *Peer) ask(seq uint64, now time.Time) {
 
 // An answeredBeat is the last heartbeat of a member that this node answered.
 type answeredBeat struct {
-	at  time.Time // when it was answered; zero: never
+	at  time.Time // when it was answered; zero means never
 	seq uint64    // the highest number
 }
 

@@ -221,9 +221,9 @@ func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 // A claim is a request for the lease during one split.
 type claim struct {
 	due, until time.Time // when to ask first, and when to give up
-	seq        uint64    // of the request that is open; 0: none
+	seq        uint64    // of the request that is open; 0 means none
 	again      time.Time // when to ask again
 	taken      bool
-	lost       string // why another side has it; empty: no other side has
+	lost       string // why another side has it; empty means no other side has
 	trouble    string // why there was no conclusive answer
 }

@@ -8,8 +8,8 @@ type Local struct {
 	*Summary                   // as this node has to see it
 	State    *State            // the state that it is about
 	Self     int               // the node's own index in Members, or -1
-	Leader   transport.Address // the member that may act for the cluster; zero: none
-	Why      string            // the obstacle to convergence; empty: the view has converged
+	Leader   transport.Address // the member that may act for the cluster; zero means none
+	Why      string            // the obstacle to convergence; empty means the view has converged
 
 	common *Summary // as all nodes see it
 }

@@ -36,7 +36,7 @@ type State struct {
 	Seen           SeenSet     // the members that have this very version
 	Version        VectorClock // the number of changes by each node
 
-	summary *summaryOnce // conclusions from all fields but Seen; nil: none are cached
+	summary *summaryOnce // conclusions from all fields but Seen; nil means none are cached
 	// ownMembers is set while Members is this change's own copy, within ChangedBy.
 	ownMembers bool
 }

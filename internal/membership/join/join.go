@@ -35,7 +35,7 @@ type joining struct {
 	candidates []candidate // other joiners that may form, by address
 	first      candidate   // the one of them that comes before all, when last looked
 	asked      transport.Address
-	askAt      time.Time // when to send the Join to asked; zero: it was sent
+	askAt      time.Time // when to send the Join to asked; zero means it was sent
 	askedUntil time.Time
 	trouble    string // why the last attempt failed
 }

@@ -19,7 +19,7 @@ const (
 // A Size keeps the encoded state within the broker's limit for messages.
 type Size struct {
 	*core.Node
-	limit int // bytes of a message; 0: any number
+	limit int // bytes of a message; 0 means any number
 }
 
 // tooLarge returns why the state does not fit a message with these joiners in it; "" if

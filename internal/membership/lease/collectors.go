@@ -36,8 +36,8 @@ const (
 // A collector is a member that may collect votes, with this node's knowledge of it.
 type collector struct {
 	node transport.Address
-	due  time.Time // when to vote there; zero: never yet
-	// asked is when the first vote was sent that it has not answered; zero: none.
+	due  time.Time // when to vote there; zero means never yet
+	// asked is when the first vote was sent that it has not answered; zero means none.
 	asked time.Time
 	// answered is when it last answered.
 	answered time.Time

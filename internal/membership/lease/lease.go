@@ -100,7 +100,7 @@ func (l *Lease) enoughAlone() bool {
 type leaseBench struct {
 	of, elected *gossip.Summary
 	quorum      splitbrain.Quorum
-	voters      []*detector.Peer // in the order of quorum.voters; nil: this node
+	voters      []*detector.Peer // in the order of quorum.voters; nil means this node
 	times       []time.Time
 	others      []leaseVoter
 }

@@ -75,7 +75,7 @@ type tally struct {
 	enough time.Time                       // since when a quorum does
 	half   time.Time                       // since when half of all were heard, whomever they bar
 	// oldest is the oldest vote of those that can be reached and bar the same, every
-	// that of all that are not Down; zero: one is missing.
+	// that of all that are not Down; zero means one is missing.
 	oldest, every time.Time
 }
 

@@ -15,7 +15,7 @@ type plan struct {
 	nodes  int
 	faults int
 	clean  bool          // one split is all that happens
-	lasts  time.Duration // how long that split lasts; 0: left to chance
+	lasts  time.Duration // how long that split lasts; 0 means left to chance
 	racks  bool          // names follow servers, as those of racks do
 	pause  time.Duration // the most between two faults, mostly
 	drift  int           // of clocks, in parts of a million

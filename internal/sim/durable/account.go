@@ -17,7 +17,7 @@ type account struct {
 	balance int64
 	version uint64
 	fresh   bool      // it has no state
-	expires int64     // as of its last commit; 0: never
+	expires int64     // as of its last commit; 0 means never
 	newer   bool      // a later program than this one wrote its state
 	began   time.Time // when its last turn began
 	mailbox []*call

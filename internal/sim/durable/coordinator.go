@@ -22,7 +22,7 @@ type coordinator struct {
 type place struct {
 	home  *home
 	epoch uint64
-	to    *home // it moves there once home has given it up; nil: it stays
+	to    *home // it moves there once home has given it up; nil means it stays
 }
 
 // held is a shard that a home has.

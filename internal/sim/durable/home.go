@@ -14,7 +14,7 @@ type home struct {
 	name        string
 	incarnation uint64
 	clock       clock
-	form        uint32 // of the states that its program writes; 0: the first
+	form        uint32 // of the states that its program writes; 0 means the first
 	dead        bool
 	frozen      bool
 	backlog     []func() // inputs that came while it was frozen

@@ -27,8 +27,8 @@ type plan struct {
 	without                          without
 	journaling                       durable.Journal
 	journal                          bool          // accounts record events
-	ttl                              time.Duration // of accounts; 0: they do not expire
-	sweeps                           time.Duration // the most between two sweeps of a shard; 0: there are none
+	ttl                              time.Duration // of accounts; 0 means they do not expire
+	sweeps                           time.Duration // the most between two sweeps of a shard; 0 means there are none
 	keys                             bool          // some commands have a key
 	singletons                       bool          // shards of singletons, whose epochs nobody gives out
 	skew                             time.Duration // by which clocks differ from the true time at most

@@ -15,7 +15,7 @@ type server struct {
 	position store.Position // the last, of all logs
 	revision store.Revision // the last, of all heads and records
 	shards   map[int]*kept
-	memory   *shelf // instead of shards: the store of package memory; nil: not
+	memory   *shelf // instead of shards: the store of package memory; nil means not
 	trouble  trouble
 	downTill time.Duration
 	run      uint64 // counts its restarts, at which requests under way are lost

@@ -35,7 +35,7 @@ type run struct {
 	world   *sim.World
 	random  *rand.Rand
 	nodes   []*sim.Node
-	state   *gossip.State // from which they begin; nil: they form it
+	state   *gossip.State // from which they begin; nil means they form it
 	ill     map[transport.Address]bool
 
 	fault     time.Duration // when it began; negative: not yet

@@ -19,7 +19,7 @@ func TestSplits(t *testing.T) {
 		name    string
 		lasting time.Duration
 		groups  [][]int
-		within  time.Duration // the victims are removed by then; 0: they are not
+		within  time.Duration // the victims are removed by then; 0 means they are not
 		stops   bool          // the last group has no majority either
 	}{
 		{"two fifths with the leader", minute, [][]int{{0, 1}, {2, 3, 4}}, 30 * time.Second, false},

@@ -110,7 +110,7 @@ type steps struct {
 		Tick()
 		WakeAt() time.Time
 	}
-	wakeAt time.Time // of the next Tick; zero: none is planned
+	wakeAt time.Time // of the next Tick; zero means none is planned
 }
 
 // do does something on the loop.

@@ -30,10 +30,10 @@ type plan struct {
 	loss     float64        // of control messages
 	stale    time.Duration  // how late tables come to some
 	small    bool           // buffers
-	handoff  region.Handoff // how shards move; zero: ordered
+	handoff  region.Handoff // how shards move; zero means ordered
 	anyWay   bool           // they move as one of handoffs says
 	mayLose  bool           // calls may be lost
-	timeout  time.Duration  // of calls; 0: callTimeout
+	timeout  time.Duration  // of calls; 0 means callTimeout
 }
 
 const (

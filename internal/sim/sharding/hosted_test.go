@@ -68,7 +68,7 @@ func newInCall(from transport.Peer, e *wire.Envelope, w *world) *inCall {
 	return c
 }
 
-// over is the call's deadline; zero: none.
+// over is the call's deadline; zero means none.
 func (c *inCall) over() (at time.Time) {
 	if c.Deadline == 0 {
 		return at

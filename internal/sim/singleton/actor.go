@@ -36,7 +36,7 @@ type actor struct {
 	instance  *singlehost.Instance
 	shard     shardhost.Shard
 	waiting   []func()      // inputs that arrived while the process stood still
-	wakeAt    time.Duration // of the next tick of the control plane; 0: none is planned
+	wakeAt    time.Duration // of the next tick of the control plane; 0 means none is planned
 	storeless bool          // the store of leases cannot be reached
 	exiting   bool          // no shard is taken any more
 	serves    bool          // processes without a table may come

@@ -217,7 +217,7 @@ func (r *run) settled() bool {
 	return true
 }
 
-// oldest is the oldest member that is Up; zero: there is none.
+// oldest is the oldest member that is Up; zero means there is none.
 func oldest(v *membership.View) transport.Address {
 	for _, m := range v.ByAge {
 		if m.Status == membership.Up {

@@ -33,7 +33,7 @@ type collector struct {
 	number  uint64 // of the last event
 
 	latestMu sync.Mutex
-	latest   *snapshot // is not changed any more; nil: there is none
+	latest   *snapshot // is not changed any more; nil means there is none
 }
 
 func newCollector(s source, cluster string) *collector {
