@@ -285,7 +285,11 @@ func (r *reader) pins(w *wire.CoordinatorPins) Pins {
 }
 
 func (r *reader) pause(w *wire.CoordinatorPause) Pause {
-	return Pause{placement.Epoch(w.GetSeq()), w.GetOn(), r.operator(w.GetBy()), timeOf(w.GetAt())}
+	p := Pause{placement.Epoch(w.GetSeq()), w.GetOn(), r.operator(w.GetBy()), timeOf(w.GetAt())}
+	if p.Seq == 0 && p != (Pause{}) {
+		r.fail("a pause without its number")
+	}
+	return p
 }
 
 func (r *reader) balance(w *wire.CoordinatorBalance) Balance {
