@@ -85,15 +85,7 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	if s == nil {
 		return at, errors.New("no such shard")
 	}
-	s.Mu.Lock()
-	open := s.Core.State() == region.Open
-	var e *region.Entity
-	if open {
-		if e = s.Core.Take(at.ID, p.node.driver.clock.Load()); e == nil {
-			busyWith(s, &at)
-		}
-	}
-	s.Mu.Unlock()
+	e, open := p.take(s, &at)
 	switch {
 	case e != nil:
 	case open && r.Command == operator.SetState:
@@ -127,6 +119,35 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 		at.State, at.JSON = nil, ""
 	}
 	return at, err
+}
+
+// Entities with many calls are idle for moments only, so take looks this often, and this long apart.
+const (
+	takeTries = 50
+	takeApart = 2 * time.Millisecond
+)
+
+// take begins a turn of an entity, or describes the one that is under way each time it looks. It reports
+// whether the shard is open here.
+func (p repairs) take(s *hostedShard, at *operator.Entity) (e *region.Entity, open bool) {
+	drv := p.node.driver
+	for try := 1; ; try++ {
+		s.Mu.Lock()
+		open = s.Core.State() == region.Open
+		if open {
+			if e = s.Core.Take(at.ID, drv.clock.Load()); e == nil && try == takeTries {
+				busyWith(s, at)
+			}
+		}
+		s.Mu.Unlock()
+		if e != nil || !open || try == takeTries {
+			return e, open
+		}
+		select {
+		case <-time.After(takeApart):
+		case <-drv.stop:
+		}
+	}
 }
 
 // busyWith describes the turn of an entity that is not idle. The caller has the shard's lock.

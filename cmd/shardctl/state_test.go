@@ -42,6 +42,32 @@ func TestStateIsForOperators(t *testing.T) {
 	shardctl(t, env("bob"), "events -grep told").check(t, "the looks are logged", exitOK, "told to show a state by=ann kind=Account entity=ann", "")
 }
 
+// TestBusyEntityIsShown: an entity that a caller calls again and again is shown between two of its calls.
+func TestBusyEntityIsShown(t *testing.T) {
+	t.Parallel()
+	env, _, client := accounts(t)
+	account := client.Ref("busy")
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := account.Add(ctx, 1); err != nil {
+				calls <- err
+				return
+			}
+		}
+	}()
+	require.Eventually(t, func() bool {
+		n, err := account.Get(t.Context())
+		return err == nil && n > 0
+	}, time.Minute, 20*time.Millisecond)
+	for range 50 {
+		shardctl(t, env, "entity Account busy -state").check(t, "entity", exitOK, `"Balance":`, "")
+	}
+	cancel()
+	require.ErrorIs(t, <-calls, context.Canceled)
+}
+
 // TestEntityThatRuns: of an entity with a turn under way, entity prints the turn, since when it runs, its
 // caller, and the calls that wait for it.
 func TestEntityThatRuns(t *testing.T) {

@@ -223,7 +223,7 @@ func (w *Watch) Report(now time.Time) Report {
 		r.Callers = append(r.Callers, Caller{s.key.from, s.key.to, s.count, s.over})
 	}
 	for _, t := range w.running { //arch:order-free they are sorted
-		r.Running = append(r.Running, Running{t.turn, now.Sub(t.at), t.earlier})
+		r.Running = append(r.Running, Running{t.turn, max(0, now.Sub(t.at)), t.earlier})
 	}
 	slices.SortFunc(r.Running, func(a, b Running) int {
 		return cmp.Or(cmp.Compare(b.For, a.For), a.Entity.compare(b.Entity))
