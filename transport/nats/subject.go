@@ -198,7 +198,7 @@ func sender(subject string) (from transport.Address, rest string, ok bool) {
 		return from, "", false
 	}
 	digits, rest, ok := strings.Cut(rest, ".")
-	if !ok || len(digits) != 16 || transport.CheckName("sender", name) != nil {
+	if !ok || len(digits) != 16 || strings.ToLower(digits) != digits || transport.CheckName("sender", name) != nil {
 		return from, "", false
 	}
 	incarnation, err := strconv.ParseUint(digits, 16, 64)
