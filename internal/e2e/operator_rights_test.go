@@ -13,36 +13,6 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// TestGoneBadInAccount: a member's rights reach to every inbox of the account and, with those to a
-// store, to the messages of every stream. They do not reach to other clusters, nor to deleting streams.
-func TestGoneBadInAccount(t *testing.T) {
-	all := rights.Rights{Publish: []string{">"}, Subscribe: []string{">"}}
-	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "bank"), "other": all})
-	other := newRole(t, url("other"), "_INBOX")
-	js, err := other.JetStream()
-	require.NoError(t, err)
-	_, err = js.AddStream(&nats.StreamConfig{Name: "orders", Subjects: []string{"orders.>"}})
-	require.NoError(t, err)
-	_, err = js.Publish("orders.1", []byte("x"))
-	require.NoError(t, err)
-	inbox, err := other.SubscribeSync("_INBOX.other.1")
-	require.NoError(t, err)
-	require.NoError(t, other.Flush())
-
-	bad := newRole(t, url("worker"), "_INBOX")
-	require.NoError(t, bad.Publish("_INBOX.other.1", []byte("forged")))
-	m, err := inbox.NextMsg(10 * time.Second)
-	require.NoError(t, err)
-	require.Equal(t, "forged", string(m.Data))
-	answer, err := bad.Request("$JS.API.STREAM.PURGE.orders", nil, 10*time.Second)
-	require.NoError(t, err)
-	require.Contains(t, string(answer.Data), `"purged":1`)
-	bad.mayNot(t, []string{
-		"sh.other.m.all", "sh.other.c.web.4000000000000001.any", "sh.other.r.c.web.4000000000000001.0.f", "sh.e2e.r.m.a.4000000000000001.u",
-		"sh.e2e.c.web.4000000000000001.any", "sh.e2e.o.ann.do.c000000000000001.any", "orders.1", "$JS.API.STREAM.DELETE.orders", "$JS.API.STREAM.UPDATE.orders",
-	}, []string{"sh.other.>", "orders.>", "$JS.API.>", ">"})
-}
-
 // TestOperatorRights: with the printed rights an operator gives each command, and a reader none.
 func TestOperatorRights(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{
