@@ -153,6 +153,136 @@ func TestEnterUnder(t *testing.T) {
 	}
 }
 
+// TestJoin: a tell joins a turn of tells where nothing waits for the turn's end, and no other turn.
+func TestJoin(t *testing.T) {
+	at := time.Unix(0, 0)
+	local := func() *Call { return &Call{Entity: "x", Local: true, Sender: transport.Peer{Address: node("a")}} }
+	join := func(n int) func(*Shard, *Entity) {
+		return func(_ *Shard, e *Entity) {
+			for range n {
+				e.Join(n)
+			}
+		}
+	}
+	tests := []struct {
+		name  string
+		do    func(s *Shard, e *Entity)
+		most  int
+		want  Entry
+		tells int
+	}{
+		{"idle", func(*Shard, *Entity) {}, 2, Entered, 1},
+		{"idle, to be joined by others only", func(*Shard, *Entity) {}, 0, Entered, 1},
+		{"one runs", join(1), 2, Entered, 2},
+		{"one runs, and none may wait", join(1), 0, Refused, 1},
+		{"one runs and one waits", join(2), 2, Entered, 3},
+		{"one runs and two wait", join(3), 2, Full, 3},
+		{"two wait, and a barrier is closed", func(s *Shard, e *Entity) {
+			join(3)(s, e)
+			s.CloseBarrier(node("a"), node("b"), 10, 0, at)
+		}, 2, Refused, 3},
+		{"a turn of a call", func(_ *Shard, e *Entity) { e.Enter() }, 2, Refused, 0},
+		{"a turn under the lock", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, 2, Refused, 0},
+		{"a call waits", func(s *Shard, e *Entity) { e.Join(2); s.Deliver(local(), 1, at) }, 2, Refused, 1},
+		{"turns were counted", func(s *Shard, e *Entity) { e.Join(2); s.WatchRunning() }, 2, Refused, 1},
+		{"the shard drains", func(s *Shard, e *Entity) { e.Join(2); s.BeginMove(node("b"), 11) }, 2, Refused, 1},
+		{"the shard was lost", func(s *Shard, e *Entity) { e.Join(2); s.Place(node("b"), 11, false, 1, at) }, 2, Refused, 1},
+		{"calls are not direct", func(s *Shard, e *Entity) { e.Join(2); s.Direct(false) }, 2, Refused, 1},
+		{"an earlier tell has ended", func(s *Shard, e *Entity) { join(2)(s, e); e.Leave(1) }, 2, Entered, 2},
+		{"all have ended", func(s *Shard, e *Entity) { join(2)(s, e); e.Leave(1); e.Leave(1) }, 2, Entered, 1},
+		{"an earlier tell has ended without a value", func(s *Shard, e *Entity) {
+			join(2)(s, e)
+			e.Value = nil
+			e.Leave(1)
+		}, 2, Refused, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+			tt.do(s, e)
+			if got := e.Join(tt.most); got != tt.want {
+				t.Errorf("Join = %v, want %v (flags %b)", got, tt.want, e.word.Load()&flags)
+			}
+			if got := tells(e.word.Load()); got != tt.tells {
+				t.Errorf("%d tells, want %d", got, tt.tells)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestJoinLooksTwice: what happens between Join's first look at the shard and its second one is seen,
+// and the tell is taken back: the turn goes on if it has others, and ends if not.
+func TestJoinLooksTwice(t *testing.T) {
+	at := time.Unix(0, 0)
+	bar := func(s *Shard) { s.Direct(false) }
+	waits := func(s *Shard) {
+		s.Deliver(&Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 10}, 1, at)
+		s.Direct(false)
+	}
+	tests := []struct {
+		name   string
+		before int // tells that have joined before
+		do     func(s *Shard)
+		want   Entry
+		tells  int
+		busy   bool
+	}{
+		{"nothing", 0, func(*Shard) {}, Entered, 1, true},
+		{"calls are not direct any more", 0, bar, Refused, 0, false},
+		{"calls are not direct any more, and another tell runs", 1, bar, Refused, 1, true},
+		{"a call waits for the turn", 0, waits, Withdrawn, 0, true},
+		{"a call waits for the turn, and another tell runs", 1, waits, Refused, 1, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+			for range tt.before {
+				e.Join(1)
+			}
+			e.word.Store((e.word.Load() + oneTell) | busy | told) // the first half of Join
+			tt.do(s)
+			if got := e.joined(); got != tt.want || e.Busy() != tt.busy || tells(e.word.Load()) != tt.tells {
+				t.Errorf("joined = %v, busy %v, %d tells, want %v, %v, %d", got, e.Busy(), tells(e.word.Load()), tt.want, tt.busy, tt.tells)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestTellsCountInTheMailbox: tells that have joined a turn take the room of calls that wait.
+func TestTellsCountInTheMailbox(t *testing.T) {
+	deliver := func(s *Shard, size int) (Verdict, Bound) {
+		c := &Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 10, Size: size}
+		_, v := s.Deliver(c, 1, time.Unix(0, 0))
+		return v, c.Full
+	}
+	s, e := opened(Limits{Mailbox: 3, Waiting: 2})
+	for range 3 { // one runs, two wait
+		e.Join(2)
+	}
+	if v, _ := deliver(s, 1); v != Queued || e.Mailbox() != 3 || s.Queued() != 3 {
+		t.Errorf("the third that waits: %v, %d in the mailbox, %d queued", v, e.Mailbox(), s.Queued())
+	}
+	if v, full := deliver(s, 1); v != Overloaded || full != MailboxCalls {
+		t.Errorf("the fourth that waits: %v, %v", v, full)
+	}
+	s, e = opened(Limits{Mailbox: 9, Waiting: 2, MailboxBytes: 3 * TellBytes})
+	for range 3 {
+		e.Join(2)
+	}
+	if v, full := deliver(s, TellBytes+1); v != Overloaded || full != MailboxBytes {
+		t.Errorf("more bytes than are left: %v, %v", v, full)
+	}
+	if v, _ := deliver(s, TellBytes); v != Queued {
+		t.Errorf("as many bytes as are left: %v", v)
+	}
+}
+
 // TestLeave: a turn ends outside the lock only if nobody waits for its end.
 func TestLeave(t *testing.T) {
 	at := time.Unix(0, 0)
@@ -178,7 +308,7 @@ func TestLeave(t *testing.T) {
 				t.Fatal("no turn")
 			}
 			tt.do(s, e)
-			if got := e.Leave(7); got != tt.want {
+			if got, _ := e.Leave(7); got != tt.want {
 				t.Errorf("Leave = %v, want %v", got, tt.want)
 			}
 			if e.Busy() == tt.want {

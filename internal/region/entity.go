@@ -19,7 +19,7 @@ import (
 type Entity struct {
 	ID    string
 	hash  uint64
-	word  atomic.Uint64 // flags, and above them the driver's coarse clock at the last use
+	word  atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
 	Value any
 	shard *Shard
 	State []byte
@@ -38,9 +38,15 @@ const (
 	live               // it had a Value when its last turn ended
 	wanted             // its next turn begins, or the one under way ends, under the lock
 	orphan             // the shard was lost during this turn: End counts for nothing
-	flags  = 1<<8 - 1
-	usedAt = 32 // by how much the time of the last use is shifted
+	told               // the turn is one of tells, which more may join
+	flags   = 1<<8 - 1
+	oneTell = 1 << 8 // the tells of a turn that are not over are counted above the flags
+	usedAt  = 32     // by how much the time of the last use is shifted
 )
+
+// TellBytes is the most bytes of arguments of a tell that joins a turn. Each one that waits counts
+// as so many against Limits.MailboxBytes.
+const TellBytes = 1 << 10
 
 // Kept is the first field of the data that a driver has of an entity. Driver is all of them. So an
 // entity has one word for it, and still fits two cache lines.
@@ -74,8 +80,17 @@ func (e *Entity) Lost() bool { return e.has(orphan) }
 // began by Begin or Enter.
 func (e *Entity) Turn() *Call { return e.turn }
 
-// Mailbox is the number of calls that wait.
-func (e *Entity) Mailbox() int { return e.mailbox.len() }
+// Mailbox is the number of calls that wait, with the tells that have joined the turn under way.
+func (e *Entity) Mailbox() int { return e.mailbox.len() + waitingTells(e.word.Load()) }
+
+// OfTells reports whether the turn under way is one of tells, which more may have joined.
+func (e *Entity) OfTells() bool { return e.has(told) }
+
+// tells is how many tells of the turn under way are not over.
+func tells(word uint64) int { return int(uint32(word) / oneTell) }
+
+// waitingTells is tells without the one that runs.
+func waitingTells(word uint64) int { return max(tells(word)-1, 0) }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
 
@@ -147,7 +162,7 @@ type Entry uint8
 // are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
 // be called at any time, from any goroutine.
 //
-// This, EnterUnder and Leave are all that goes round the lock. They touch only the
+// This, EnterUnder, Join and Leave are all that goes round the lock. They touch only the
 // entity's word. The code that runs under the lock makes sure that this is enough:
 //
 //   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
@@ -196,11 +211,102 @@ func (e *Entity) entered(w uint64, epoch placement.Epoch) Entry {
 	return Withdrawn
 }
 
+// Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
+// turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
+// tells without the shard's lock. At most so many may wait for the one that runs; Full means that
+// there are as many. With 0 the tell begins a turn, which others may join, and joins none.
+//
+// The driver runs the tells of an entity one after another in the order in which they joined, if one
+// sender's tells and calls are to stay in order. What is said at Enter holds here too:
+//
+//   - A tell joins by a compare-and-swap of a word without wanted. So none joins behind a call that
+//     waits in the mailbox, nor in a shard that closes, whose turns are counted.
+//   - It looks at barred after that, as Enter does, and is taken back.
+//   - The turn ends by the compare-and-swap that takes the number of tells from one to none.
+func (e *Entity) Join(most int) Entry {
+	for {
+		w := e.word.Load()
+		next := w + oneTell
+		switch w & flags {
+		case live:
+			next |= busy | told
+		case busy | live | told:
+			if most == 0 {
+				return Refused
+			}
+		default:
+			return Refused
+		}
+		if !e.shard.passable(0) {
+			return Refused
+		}
+		if w&busy != 0 && waitingTells(w) >= most {
+			return Full
+		}
+		if e.word.CompareAndSwap(w, next) {
+			return e.joined()
+		}
+	}
+}
+
+// joined is the second half of Join.
+func (e *Entity) joined() Entry {
+	if e.shard.passable(0) {
+		return Entered
+	}
+	return e.Unjoin()
+}
+
+// Unjoin takes a tell back that has joined a turn and will not run. It returns Refused, or Withdrawn:
+// then the driver calls End.
+func (e *Entity) Unjoin() Entry {
+	for {
+		w := e.word.Load()
+		switch {
+		case tells(w) > 1:
+			if e.word.CompareAndSwap(w, w-oneTell) {
+				return Refused
+			}
+		case w&flags == busy|live|told: // and it has a Value: see Leave
+			if e.word.CompareAndSwap(w, (w-oneTell)&^(busy|told)) {
+				return Refused
+			}
+		default:
+			if e.word.CompareAndSwap(w, (w-oneTell)&^told|wanted) {
+				return Withdrawn
+			}
+		}
+	}
+}
+
 // Leave ends a turn without the shard's lock, and reports whether it did: if not, the
-// driver calls End. The holder of the turn may call it, however the turn began.
-func (e *Entity) Leave(now uint32) bool {
+// driver calls End. The holder of the turn may call it, however the turn began. If other tells
+// have joined the turn, only one of them is over: more is true, and the turn goes on.
+func (e *Entity) Leave(now uint32) (left, more bool) {
 	w := e.word.Load()
-	return w&flags == busy|live && e.Value != nil && e.word.CompareAndSwap(w, uint64(now)<<usedAt|live)
+	if w&told == 0 {
+		return w&flags == busy|live && e.Value != nil && e.word.CompareAndSwap(w, uint64(now)<<usedAt|live), false
+	}
+	for gone := e.Value == nil; ; w = e.word.Load() {
+		switch {
+		case tells(w) > 1:
+			next := w - oneTell
+			if gone { // the turn has to end under the lock, whoever ends it
+				next |= wanted
+			}
+			if e.word.CompareAndSwap(w, next) {
+				return true, true
+			}
+		case w&flags == busy|live|told && !gone:
+			if e.word.CompareAndSwap(w, uint64(now)<<usedAt|live) {
+				return true, false
+			}
+		default:
+			if e.word.CompareAndSwap(w, (w-oneTell)&^told|wanted) {
+				return false, false
+			}
+		}
+	}
 }
 
 // listed reports whether the entity is in the list: only then it has a next one. The
@@ -214,6 +320,7 @@ const (
 	// Withdrawn is Refused, but somebody began to wait for the entity while Enter
 	// looked at it: the driver calls End for it first.
 	Withdrawn
+	Full // of Join: as many tells wait as may
 )
 
 // An entrance is the part of a shard that [Entity.Enter] reads.

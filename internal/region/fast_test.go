@@ -30,6 +30,8 @@ type rig struct {
 	fast  atomic.Int64 // turns that began outside the lock
 	ran   atomic.Int64
 	ended sync.WaitGroup // handoffs
+	tells chan func()    // for the one goroutine that runs them
+	joins atomic.Int64   // tells that joined
 }
 
 // far enters as for a call of another process that was sent just now.
@@ -37,7 +39,7 @@ func (g *rig) far(e *Entity) Entry { return e.EnterUnder(placement.Epoch(g.s.ope
 
 // call is one call, which begins its turn by enter if it can: it returns when its turn
 // has run.
-func (g *rig) call(id string, enter func(*Entity) Entry, leave bool) {
+func (g *rig) call(id string, enter func(*Entity) Entry, leave bool, ran func()) {
 	for kept := g.s.Look(Hash(id), id); ; {
 		e := kept // from the first look: by now it may be gone
 		entry := Refused
@@ -65,11 +67,39 @@ func (g *rig) call(id string, enter func(*Entity) Entry, leave bool) {
 			}
 		}
 		g.turn(e)
-		if !leave || !e.Leave(2) {
+		ran()
+		if leave {
+			leave, _ = e.Leave(2)
+		}
+		if !leave {
 			g.end(e)
 		}
 		return
 	}
+}
+
+// tell is one tell, which joins a turn if it can. Else it is a call. ran is called in its turn.
+func (g *rig) tell(id string, ran func()) {
+	e := g.s.Look(Hash(id), id)
+	entry := Refused
+	if e != nil {
+		entry = e.Join(3)
+	}
+	switch entry {
+	case Entered:
+		g.joins.Add(1)
+		g.tells <- func() {
+			g.turn(e)
+			ran()
+			if left, _ := e.Leave(2); !left {
+				g.end(e)
+			}
+		}
+		return
+	case Withdrawn:
+		g.end(e)
+	}
+	g.call(id, (*Entity).Enter, true, ran)
 }
 
 // wait delivers a call and waits for its turn; nil when the shard has left.
@@ -223,21 +253,46 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 // call runs once, and no state is lost but with its shard.
 func TestOutsideTheLock(t *testing.T) {
 	const callers, calls, entities = 8, 20_000, 3
+	const tellers = 2 // of the callers
 	for _, lose := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lose=%v", lose), func(t *testing.T) {
-			g := &rig{t: t, s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: callers, Waiting: callers})}
+			g := &rig{
+				t: t, s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 2 * callers, Waiting: callers}),
+				tells: make(chan func(), 4),
+			}
+			var runs sync.WaitGroup
+			runs.Go(func() {
+				for run := range g.tells {
+					run()
+				}
+			})
+			var order [callers][entities]int // the number of the last one that ran; written in turns
 			g.s.Direct(true)
 			g.place("a")
 			var wg sync.WaitGroup
 			for w := range callers {
 				wg.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(w), 3))
-					for range calls {
+					for n := range calls {
+						to := r.IntN(entities)
+						ran := func() {
+							if lose {
+								return // two homes of an entity may run at a time
+							}
+							if order[w][to] > n {
+								t.Errorf("%d ran behind %d", n, order[w][to])
+							}
+							order[w][to] = n
+						}
 						enter := (*Entity).Enter
-						if r.IntN(4) == 0 {
+						switch {
+						case w < tellers && r.IntN(8) > 0:
+							g.tell(strconv.Itoa(to), ran)
+							continue
+						case r.IntN(4) == 0:
 							enter = g.far
 						}
-						g.call(strconv.Itoa(r.IntN(entities)), enter, r.IntN(8) > 0)
+						g.call(strconv.Itoa(to), enter, r.IntN(8) > 0, ran)
 						if r.IntN(16) == 0 {
 							runtime.Gosched() // let others find the entity idle, or not
 						}
@@ -247,6 +302,8 @@ func TestOutsideTheLock(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				wg.Wait()
+				close(g.tells)
+				runs.Wait()
 				close(done)
 			}()
 			r := rand.New(rand.NewPCG(9, 9))
@@ -262,6 +319,9 @@ func TestOutsideTheLock(t *testing.T) {
 			g.ended.Wait()
 			if ran := g.ran.Load(); ran != callers*calls {
 				t.Errorf("%d turns for %d calls", ran, callers*calls)
+			}
+			if g.joins.Load() < tellers*calls/10 {
+				t.Errorf("only %d of %d tells joined a turn", g.joins.Load(), tellers*calls)
 			}
 			if g.fast.Load() < callers*calls/10 {
 				t.Errorf("only %d of %d turns began outside the lock", g.fast.Load(), callers*calls)
@@ -304,7 +364,7 @@ func TestNoTurnBeginsBehindABarrier(t *testing.T) {
 				continue
 			}
 			turns.Add(1)
-			if !e.Leave(0) {
+			if left, _ := e.Leave(0); !left {
 				t.Error("nobody waits, and the turn did not end")
 			}
 		}

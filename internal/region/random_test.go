@@ -38,7 +38,9 @@ type dice struct {
 	shown   []*Entity // by Survey, now or before
 	moveE   placement.Epoch
 	seen    map[State]map[State]bool
-	left    int // turns that ended outside the lock
+	told    map[*Entity]int // tells of the turn under way that are not over
+	joined  int             // tells that joined a turn under way
+	left    int             // turns that ended outside the lock
 	settled bool
 	log     []string
 	err     error
@@ -47,7 +49,7 @@ type dice struct {
 func newDice(seed uint64, seen map[State]map[State]bool) *dice {
 	r := rand.New(rand.NewPCG(seed, 7))
 	return &dice{
-		r: r, now: time.Unix(1000, 0), waiting: map[*Call]bool{}, turns: map[*Entity]bool{}, seen: seen,
+		r: r, now: time.Unix(1000, 0), waiting: map[*Call]bool{}, turns: map[*Entity]bool{}, told: map[*Entity]int{}, seen: seen,
 		s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{
 			Mailbox: 1 + r.IntN(6), Waiting: 1 + r.IntN(20), Handoff: handoffs[r.IntN(len(handoffs))],
 			MailboxBytes: 100 + r.IntN(400), ShardBytes: 100 + r.IntN(900), Budget: NewBudget(100 + r.IntN(900)),
@@ -105,6 +107,10 @@ func (d *dice) deliver() {
 		d.s.Direct(d.r.IntN(4) > 0)
 		id := d.entity()
 		e := d.s.Look(Hash(id), id)
+		if e != nil && d.r.IntN(2) == 0 {
+			d.tell(e)
+			return
+		}
 		fast := e != nil && e.Enter() == Entered
 		if !fast {
 			e = d.s.Begin(id, 0)
@@ -140,6 +146,40 @@ func (d *dice) deliver() {
 	}
 }
 
+// tell has a tell join a turn of the entity, or takes one back.
+func (d *dice) tell(e *Entity) {
+	if d.told[e] > 0 && d.r.IntN(6) == 0 {
+		d.log = append(d.log, "untell "+e.ID)
+		last := d.told[e] == 1
+		how := e.Unjoin()
+		if d.told[e]--; !last && how != Refused {
+			d.fail("%s has other tells, and Unjoin says %v", e.ID, how)
+		}
+		if last {
+			delete(d.turns, e)
+		}
+		if how == Withdrawn {
+			d.ended(e)
+		}
+		return
+	}
+	most := d.r.IntN(d.s.limits.Mailbox + 1)
+	how := e.Join(most)
+	d.log = append(d.log, fmt.Sprintf("tell %s, most %d: %v", e.ID, most, how))
+	waiting := d.told[e] - 1
+	switch {
+	case how == Entered && d.told[e] == 0:
+		d.begin(e)
+	case how == Entered && (waiting >= most || !d.turns[e]), how == Full && waiting < most:
+		d.fail("%s: %d tells wait, at most %d, and Join says %v", e.ID, waiting, most, how)
+	case how == Entered:
+		d.joined++
+	}
+	if how == Entered {
+		d.told[e]++
+	}
+}
+
 func (d *dice) begin(e *Entity) {
 	if d.turns[e] {
 		d.fail("%s has two turns", e.ID)
@@ -168,10 +208,26 @@ func (d *dice) end() {
 		e.Value = nil // forgotten
 	}
 	d.log = append(d.log, "end "+e.ID)
-	if e.Leave(0) {
-		d.left++
-		return
+	left, more := e.Leave(0)
+	if more != (d.told[e] > 1) {
+		d.fail("%s has %d tells, and the turn goes on: %v", e.ID, d.told[e], more)
 	}
+	d.told[e] = max(d.told[e]-1, 0)
+	switch {
+	case more:
+		d.turns[e] = true
+		if d.r.IntN(2) == 0 {
+			e.Value = "value" // the next one has activated it
+		}
+	case left:
+		d.left++
+	default:
+		d.ended(e)
+	}
+}
+
+// ended ends a turn under the lock.
+func (d *dice) ended(e *Entity) {
 	next, _ := d.s.End(e, 0)
 	if next != nil {
 		d.come(next)
@@ -347,8 +403,14 @@ func (d *dice) count() {
 	if b := d.s.Bytes(); b > d.s.limits.ShardBytes || int64(b) != d.s.limits.Budget.Used() || int64(b) > d.s.limits.Budget.limit {
 		d.fail("calls of %d bytes wait, the limits are %+v", b, d.s.limits)
 	}
-	if n != len(d.waiting) {
-		d.fail("%d calls wait, %d were taken in and did not come out", n, len(d.waiting))
+	joined := 0
+	for e, n := range d.told {
+		if d.s.entities.get(e.ID) == e {
+			joined += max(n-1, 0)
+		}
+	}
+	if n != len(d.waiting)+joined {
+		d.fail("%d calls wait, %d were taken in and did not come out, and %d tells joined", n, len(d.waiting), joined)
 	}
 	for e := range d.turns {
 		if !e.Busy() {
@@ -360,8 +422,8 @@ func (d *dice) count() {
 // TestRandomCommands: whatever order commands come in, invariants hold, each
 // call comes out once, and every legal move between states is seen.
 func TestRandomCommands(t *testing.T) {
-	seen, left, settled := map[State]map[State]bool{}, 0, false
-	for seed := range uint64(2000 * seedFactor(t)) {
+	seen, left, joined, settled := map[State]map[State]bool{}, 0, 0, false
+	for seed := range uint64(3000 * seedFactor(t)) {
 		d := newDice(seed, seen)
 		for range 150 {
 			d.step()
@@ -370,10 +432,14 @@ func TestRandomCommands(t *testing.T) {
 			}
 		}
 		left += d.left
+		joined += d.joined
 		settled = settled || d.settled
 	}
 	if !settled {
 		t.Error("no shard ever settled")
+	}
+	if joined == 0 {
+		t.Error("no tell joined a turn")
 	}
 	if left == 0 {
 		t.Error("no turn ever ended outside the lock")

@@ -205,11 +205,12 @@ func (s *room) wait(q *queue, c *Call) Verdict {
 
 // post puts a call into the mailbox of an entity that has a turn.
 func (s *room) post(e *Entity, c *Call) Verdict {
+	joined := waitingTells(e.word.Load())
 	switch {
-	case e.mailbox.len() >= s.limits.Mailbox:
+	case e.mailbox.len()+joined >= s.limits.Mailbox:
 		c.Full = MailboxCalls
 		return Overloaded
-	case above(s.limits.MailboxBytes, int(e.mailbox.bytes), c.Size):
+	case above(s.limits.MailboxBytes, int(e.mailbox.bytes)+joined*TellBytes, c.Size):
 		c.Full = MailboxBytes
 		return Overloaded
 	case !s.reserve(c):

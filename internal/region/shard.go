@@ -39,6 +39,7 @@ import (
 //  13. Senders have yet to flush only while the shard is Forwarding and not settled,
 //     and only a Forwarding shard is settled.
 //  14. A shard that is Closed or Forwarding has no entity.
+//  15. Tells are counted if and only if the turn under way is one of tells.
 type Shard struct {
 	flushing
 	// Driver is the driver's own. It is set once, before anything else.
@@ -66,7 +67,11 @@ func (s *Shard) check() {
 func (s *Shard) Check() error {
 	running, alive := 0, 0
 	for e := range s.entities.all() {
-		has := e.word.Load() & flags
+		w := e.word.Load()
+		has := w & flags
+		if of := has&told != 0; of != (tells(w) > 0) || of && has&busy == 0 {
+			return fmt.Errorf("shard %v: invariant 15: %q has flags %b and %d tells", s.id, e.ID, has, tells(w))
+		}
 		if has&live != 0 {
 			alive++
 		}

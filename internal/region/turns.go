@@ -76,7 +76,7 @@ func (s *turns) Active() (n int) {
 // Queued counts the calls that wait for turns of their entities; it looks at each entity.
 func (s *turns) Queued() (n int) {
 	for e := range s.entities.all() {
-		n += e.mailbox.len()
+		n += e.Mailbox()
 	}
 	return n
 }
