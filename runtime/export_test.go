@@ -44,6 +44,9 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
+	if e := s.Core.Look(region.Hash(id), id); e != nil && e.OfTells() {
+		return e.Mailbox()
+	}
 	s.Core.Find(id, func(c *region.Call) bool {
 		if inbound(c).encoded.Load() == nil {
 			waiting++
@@ -51,6 +54,17 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 		return false
 	})
 	return waiting
+}
+
+// LoseShard has the node follow a table in which the entity's shard belongs to another one.
+func (n *Node) LoseShard(kind, id string, to transport.Address) {
+	_, shard, err := invoker{(*n.driver.kinds.Load())[kind]}.Locate(id)
+	if err != nil {
+		panic(err)
+	}
+	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	epoch, _ := s.Placement()
+	s.Place(to, epoch+1, epoch.Term())
 }
 
 // Started reports whether the node has joined as far as knowing of itself.

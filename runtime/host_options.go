@@ -118,6 +118,17 @@ func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.mailbo
 // differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
 
+// tells is how many tells of this process may wait in a turn of tells.
+func (s *hostSettings) tells() int { return min(s.mailbox, s.bytes/region.TellBytes) }
+
+// tellBound is the bound that tells keeps.
+func (s *hostSettings) tellBound() region.Bound {
+	if s.tells() < s.mailbox {
+		return region.MailboxBytes
+	}
+	return region.MailboxCalls
+}
+
 // Intercept has interceptors called around the turns of the type at this node, the first outermost.
 // They see the caller before the entity is activated, and may refuse. The method gets the context
 // that the last one gave to next, and so its values. Calls of a type with interceptors are encoded,

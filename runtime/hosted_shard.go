@@ -45,6 +45,25 @@ func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config,
 
 func (s *hostedShard) driver() *driver { return s.host.driver }
 
+func (s *hostedShard) runner() *turnRunner { return s.host.driver.runner(s.ID.Shard) }
+
+// tell gives a tell of this process to the runner, without the shard's lock. It reports false if that
+// is impossible.
+func (s *hostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) {
+	most := 0
+	if len(c.Args) <= region.TellBytes {
+		most = s.host.settings.tells()
+	}
+	switch s.Join(e, most) {
+	case region.Entered:
+		return true, s.runner().offer(s, e, c)
+	case region.Full:
+		s.driver().refused(wire.CodeOverloaded)
+		return true, &overload{cause: &noRoom{s, s.host.settings.tellBound(), len(c.Args)}}
+	}
+	return false, nil
+}
+
 // waitLease waits until turns may run here: see driver.waitLease. It fails for a
 // singleton whose own lease has ended.
 func (s *hostedShard) waitLease(ctx context.Context) error {
@@ -91,7 +110,7 @@ func (s *hostedShard) Direct(on bool) {
 // that there is no room for a tell, of which the sender would not hear otherwise.
 func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
-		return s.driver().runner(s.ID.Shard).enqueue(s, e, current)
+		return s.runner().enqueue(s, e, current)
 	}
 	drv := s.driver()
 	at := time.Now()
@@ -182,7 +201,23 @@ func (s *hostedShard) endTurn(e *region.Entity) {
 	if w := s.driver().turns.Load(); w != nil {
 		w.End(e, false, time.Now())
 	}
-	s.LeaveTurn(e, s.driver().clock.Load())
+	now := s.driver().clock.Load()
+	if e.OfTells() {
+		if r := s.runner(); r.HasAside() {
+			if !r.Leave(e, now) {
+				s.EndTurn(e)
+			}
+			return
+		}
+	}
+	s.LeaveTurn(e, now)
+}
+
+// lostToken notes that the holder of the entity's turn has lost its run token, before the turn ends.
+func (s *hostedShard) lostToken(e *region.Entity) {
+	if e.OfTells() {
+		s.runner().Lost(e)
+	}
 }
 
 // begin starts a turn of a local caller on its own goroutine.
@@ -484,6 +519,9 @@ func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 		s.Mu.Lock()
 		s.Core.Kept(e) // the call may be reused before the turn has ended
 		s.Mu.Unlock()
+		if e.OfTells() {
+			s.runner().SetAside(e)
+		}
 	}
 	switch {
 	case d == ActionEscalate:

@@ -422,17 +422,18 @@ func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (dataplane.Withd
 	return how, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
 }
 
-// tellNear begins the turn of a tell without the shard's lock, and gives it to a
-// runner. It reports false if that is impossible: the entity is elsewhere, not active,
-// or has a turn. The tell then takes the ordinary path, on which it may wait, so that a
+// tellNear gives a tell to a runner without the shard's lock: its turn begins, or it joins the turn of
+// tells that is under way. It reports false if that is impossible: the entity is elsewhere or not
+// active, or calls wait for it. The tell then takes the ordinary path, on which it may wait, so that a
 // sender's tells and calls stay in order.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments
 	}
-	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).TryEnter(e) {
-		s := hostedOf(e)
-		return true, p.kind.driver.runner(s.ID.Shard).offer(s, e, c)
+	if e, ok := c.Ref.Near.Load().(*region.Entity); ok {
+		if near, err = hostedOf(e).tell(e, c); near {
+			return near, err
+		}
 	}
 	k := p.kind
 	s := k.routeOf(c.Ref.Hash).local()
@@ -440,11 +441,13 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 		return false, nil
 	}
 	e := s.look(c.Ref)
-	if e == nil || e == c.Ref.Near.Load() || !s.TryEnter(e) {
+	if e == nil || e == c.Ref.Near.Load() {
 		return false, nil
 	}
-	c.Ref.Near.Store(e)
-	return true, p.kind.driver.runner(s.ID.Shard).offer(s, e, c)
+	if near, err = s.tell(e, c); near {
+		c.Ref.Near.Store(e)
+	}
+	return near, err
 }
 
 // resultError is the error for an answer without results, of a call with that outcome.

@@ -166,16 +166,20 @@ func (c *inCall) runAlone(s *hostedShard, e *region.Entity, p *runtoken.SlowTurn
 	return true
 }
 
-// runQueued runs a turn on a runner's goroutine. It reports whether this goroutine
-// still has the run token afterwards.
-func (c *inCall) runQueued(s *hostedShard, e *region.Entity, r *turnRunner) bool {
-	c.run = r.Enter()
+// runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil. It reports
+// whether this goroutine still has it afterwards. If the call is a tell of that runner, it is kept for
+// reuse.
+func (c *inCall) runQueued(s *hostedShard, e *region.Entity, token *runtoken.Token, reuse *toldCalls) bool {
+	c.run = token.Enter()
 	a := c.guarded(s, e)
 	kept := c.run.Leave()
+	if !kept {
+		s.lostToken(e)
+	}
 	told := c.told // finish copies the others
 	c.finish(s, a, c.failed(), peers.Pumps{})
 	if kept && told {
-		r.told.keep(c)
+		reuse.keep(c)
 	}
 	return kept
 }
@@ -254,6 +258,7 @@ func (c *inCall) guarded(s *hostedShard, e *region.Entity) (a answer) {
 			return
 		}
 		c.run.HandOver()
+		s.lostToken(e)
 		s.host.died("runtime.Goexit in " + string(c.Method))
 		failed := s.host.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
 		c.finish(s, answer{code: wire.CodePanic, text: "runtime.Goexit"}, failed, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runner"
+	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -27,33 +28,43 @@ type turnRunner struct {
 func (r *turnRunner) Run(t *runner.Turn, args []byte) bool {
 	s := hostedOf(t.Entity)
 	if t.Call == nil {
-		return r.runTold(s, t.Entity, t.Method, args)
+		return r.runTold(s, t.Entity, t.Method, args, &r.Token)
 	}
-	return inbound(&t.Call.Call).runQueued(s, t.Entity, r)
+	return inbound(&t.Call.Call).runQueued(s, t.Entity, &r.Token, &r.told)
+}
+
+// RunAside runs a tell whose turn goes on without the run token.
+func (r *turnRunner) RunAside(e *region.Entity, tell runner.Aside) {
+	r.runTold(hostedOf(e), e, tell.Method, tell.Args, nil)
 }
 
 // Emptied makes the calls of completed tells available for reuse.
 func (r *turnRunner) Emptied(idle bool) { r.told.collect(idle) }
 
-// offer gives the turn of a tell, which has begun, to the runner. An error means that
-// there is no room for the arguments and that the turn has ended.
+// offer gives a tell, which has joined a turn, to the runner. An error means that there is no room for
+// the arguments and that the tell will not run.
 func (r *turnRunner) offer(s *hostedShard, e *region.Entity, c *outCall) error {
 	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil
 	}
-	s.endTurn(e)
+	s.Unjoin(e)
 	s.driver().refused(wire.CodeOverloaded)
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
-// runTold runs the turn of a tell on its runner's goroutine. It reports whether this
-// goroutine still has the run token.
-func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args []byte) bool {
+// runTold runs a tell that has joined a turn, on a goroutine that has the run token unless token is
+// nil. It reports whether this goroutine still has it.
+func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args []byte, token *runtoken.Token) bool {
+	if e.Lost() {
+		s.driver().counters.add(tellLost) // the shard was lost behind an earlier tell of the turn
+		s.endTurn(e)
+		return true
+	}
 	method := s.host.desc.Dispatch[name]
 	if method == nil || e.Value == nil || !s.mayRunInline() {
-		return newToldCall(s, e, name, args).runQueued(s, e, r)
+		return newToldCall(s, e, name, args).runQueued(s, e, token, nil)
 	}
-	return runTell(s, method, e, name, args, nil, &r.Token)
+	return runTell(s, method, e, name, args, nil, token)
 }
 
 // newToldCall makes the call of a tell whose turn must wait, or whose entity must be

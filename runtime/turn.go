@@ -316,6 +316,9 @@ func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, ar
 	t.invokeTold(s, m, name, args)
 	t.finish()
 	kept := t.run.Leave()
+	if !kept {
+		s.lostToken(e)
+	}
 	s.endTurnOf(&t.turn, t.failed)
 	return kept
 }
@@ -336,6 +339,7 @@ func (t *encodedTurn) invokeTold(s *hostedShard, m codegen.Method, name string, 
 		// runtime.Goexit ends this goroutine, so another one must take over the run
 		// token.
 		t.run.HandOver()
+		s.lostToken(e)
 		s.host.died("runtime.Goexit in " + name)
 		t.finish()
 		s.endTurnOf(&t.turn, s.host.panicFailure(e.ID, name, "runtime.Goexit"))

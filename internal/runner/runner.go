@@ -20,12 +20,15 @@ type Env interface {
 	// Emptied is called by the holder of the run token when a batch of turns has run. idle:
 	// no other turn waits. It must not block, or add turns.
 	Emptied(idle bool)
+	// RunAside runs a tell without the run token, in the turn of an entity that it has joined.
+	RunAside(e *region.Entity, tell Aside)
 }
 
 // A Runner runs turns one after another, those that take long excepted. It is safe for
 // concurrent use.
 type Runner struct {
 	runtoken.Token
+	asides
 	env   Env
 	group *tasks.Group
 	watch *runtoken.Watchdog
@@ -67,7 +70,7 @@ type batch struct {
 }
 
 // A Turn has begun and waits to be run: for Call, or if that is nil, for a tell of this
-// process. It is as short as it can be, for it goes from processor to processor.
+// process, which has joined a turn of tells. It is as short as it can be, for it goes from processor to processor.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call
@@ -85,7 +88,7 @@ func (r *Runner) Add(t Turn) {
 // many bytes wait: nothing has happened then.
 func (r *Runner) Offer(t Turn, args []byte) bool {
 	r.mu.Lock()
-	if r.queue.bytes >= r.most {
+	if r.queue.bytes+int(r.asides.bytes.Load()) >= r.most {
 		r.mu.Unlock()
 		return false
 	}
@@ -117,6 +120,9 @@ func (r *Runner) run() {
 			t := &r.batch.turns[r.at]
 			args := r.args.next(r.batch.args, t.args)
 			r.at++
+			if t.Call == nil && r.some() && r.add(t, args) {
+				continue
+			}
 			if !r.env.Run(t, args) {
 				return // another goroutine goes on
 			}
@@ -130,8 +136,26 @@ func (r *Runner) run() {
 // resume is run for a goroutine that goes on behind a turn that takes long.
 func (r *Runner) resume() {
 	r.lent = true
+	if lost := &r.batch.turns[r.at-1]; lost.Call == nil {
+		r.resumed(lost.Entity)
+	}
 	r.run()
 }
+
+// Leave ends the turn of an entity's tell, as region.Entity.Leave does, where tells are put aside. If
+// its next tell is one of them, that runs on a goroutine of its own. It reports false if the turn must
+// end under the shard's lock.
+func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
+	next, goesOn, left := r.leave(e, now)
+	if goesOn {
+		r.group.Go(func() { r.env.RunAside(e, next) })
+	}
+	return left
+}
+
+// HasAside reports whether tells of any entity are put aside: then the turns of tells end by Leave.
+// The holder of an entity's turn sees what concerns that entity.
+func (r *Runner) HasAside() bool { return r.some() }
 
 // keptTurns is of how many turns a batch is at most whose memory is used again, and
 // idleTurns that which a runner keeps that has nothing to do.

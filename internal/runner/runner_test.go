@@ -49,6 +49,10 @@ type script struct {
 func (s *script) Run(t *Turn, args []byte) bool { return s.run(t, args) }
 func (s *script) Emptied(idle bool)             { s.emptied = append(s.emptied, idle) }
 
+func (s *script) RunAside(e *region.Entity, tell Aside) {
+	s.run(&Turn{Entity: e, Method: tell.Method}, tell.Args)
+}
+
 // TestTurnsInOrder: turns run in the order in which they were added, each with its own
 // arguments, also behind a turn that lost the run token.
 func TestTurnsInOrder(t *testing.T) {

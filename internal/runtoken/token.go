@@ -35,17 +35,25 @@ type Hold struct {
 // called once, before anything else.
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
-// Enter marks that a turn begins on the goroutine that has the run token.
-func (t *Token) Enter() Hold { return Hold{token: t, word: t.word.Add(1)} }
+// Enter marks that a turn begins on the goroutine that has the run token. Without a Token, the turn has
+// no hold.
+func (t *Token) Enter() Hold {
+	if t == nil {
+		return Hold{}
+	}
+	return Hold{token: t, word: t.word.Add(1)}
+}
 
 // Leave marks that the turn has ended. It reports whether this goroutine still has
 // the run token.
-func (h Hold) Leave() bool { return h.token.word.CompareAndSwap(h.word, h.word+1) }
+func (h Hold) Leave() bool {
+	return h.token != nil && h.token.word.CompareAndSwap(h.word, h.word+1)
+}
 
 // HandOver lets another goroutine go on with the series, if this turn still has
 // the run token.
 func (h Hold) HandOver() {
-	if h.token != nil && h.Leave() {
+	if h.Leave() {
 		h.token.group.Go(h.token.next)
 	}
 }

@@ -102,9 +102,27 @@ func (s *machine) EnterUnder(id string, epoch placement.Epoch) *region.Entity {
 	return e
 }
 
-// LeaveTurn ends a turn, without the lock if nothing waits for its end.
+// Join begins the turn of a tell of this process without the lock, or makes the tell part of the
+// turn of tells that is under way: see region.Entity.Join.
+func (s *machine) Join(e *region.Entity, most int) region.Entry {
+	how := e.Join(most)
+	if how == region.Withdrawn {
+		s.EndTurn(e)
+	}
+	return how
+}
+
+// Unjoin takes back a tell that has joined a turn and will not run.
+func (s *machine) Unjoin(e *region.Entity) {
+	if e.Unjoin() == region.Withdrawn {
+		s.EndTurn(e)
+	}
+}
+
+// LeaveTurn ends a turn, without the lock if nothing waits for its end. If other tells have joined
+// the turn, it goes on.
 func (s *machine) LeaveTurn(e *region.Entity, now uint32) {
-	if !e.Leave(now) {
+	if left, _ := e.Leave(now); !left {
 		s.EndTurn(e)
 	}
 }
