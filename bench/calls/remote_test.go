@@ -55,6 +55,7 @@ func BenchmarkTell(b *testing.B) {
 	b.Run("remote/shardgen", benchmarkShardgenTell)
 	b.Run("local/shardgen", benchmarkShardgenLocalTell)
 	b.Run("local/shardgen/add", benchmarkShardgenLocalAdd)
+	b.Run("local/shardgen/one", benchmarkShardgenTellOne)
 }
 
 // must ends the test with err; started functions end with it.

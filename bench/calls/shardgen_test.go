@@ -183,6 +183,25 @@ func benchmarkShardgenLocalTell(b *testing.B) {
 	told.settle(b)
 }
 
+// benchmarkShardgenTellOne has one sender tell one entity of its process. The time ends when the last
+// tell has run.
+func benchmarkShardgenTellOne(b *testing.B) {
+	node := startNode(b, "node")
+	ref, ctx := references(b, node, 1)[0], context.Background()
+	tell := fixture.NewAccountClient(node).Tell("entity-0")
+	before := cpuTime()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := taken(func() error { return tell.Add(ctx, 1) }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := ref.Get(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+}
+
 // told keeps a window of tells under way: every so often it asks an entity of
 // each shard in turn, which the tells before have passed by then.
 type told struct {
