@@ -34,11 +34,11 @@ type Entity struct {
 
 // The flags of an entity's word.
 const (
-	busy   = 1 << iota // a turn is under way
-	live               // it had a Value when its last turn ended
-	wanted             // its next turn begins, or the one under way ends, under the lock
-	orphan             // the shard was lost during this turn: End counts for nothing
-	told               // the turn is one of tells, which more may join
+	busy    = 1 << iota // a turn is under way
+	live                // it had a Value when its last turn ended
+	wanted              // its next turn begins, or the one under way ends, under the lock
+	orphan              // the shard was lost during this turn: End counts for nothing
+	told                // the turn is one of tells, which more may join
 	flags   = 1<<8 - 1
 	oneTell = 1 << 8 // the tells of a turn that are not over are counted above the flags
 	usedAt  = 32     // by how much the time of the last use is shifted
