@@ -67,6 +67,24 @@ func (n *Node) LoseShard(kind, id string, to transport.Address) {
 	s.Place(to, epoch+1, epoch.Term())
 }
 
+// RunsFar reports whether a call of the entity is found whose turn is under way at this node and
+// began without the lock of its shard.
+func (n *Node) RunsFar(kind, id string) (found, far bool) {
+	p := invoker{(*n.driver.kinds.Load())[kind]}
+	_, shard, err := p.Locate(id)
+	if err != nil {
+		panic(err)
+	}
+	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	c, running := s.Core.Find(id, func(*region.Call) bool { return true })
+	if c == nil || !running {
+		return false, false
+	}
+	return true, inbound(c).arrived.IsZero() // it was made when its turn lost the lane
+}
+
 // Started reports whether the node has joined as far as knowing of itself.
 func (n *Node) Started() bool { return n.control.member.View() != nil }
 

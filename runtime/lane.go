@@ -16,6 +16,7 @@ import (
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -312,6 +313,11 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	if p.Peer().Client && e.Type == wire.TypeCall && p.Core.Account.Excess() != call.Within {
 		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeOverloaded, Text: unacknowledged(p)})
 	}
+	if e.Type == wire.TypeCall {
+		if ran, kept := l.callFar(sh, e, seq); ran {
+			return kept
+		}
+	}
 	c := l.take()
 	c.fill(drv, p.Peer(), e, int(l.ch), l.at)
 	c.from, c.Frame = p, uint32(l.size)
@@ -368,28 +374,65 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	return true
 }
 
-// tellFar runs the turn of a tell that came directly from another process, without the
-// shard's lock and without an inCall, if it may run at once. If not, ran is false and
-// tellFar has done nothing. kept reports whether this goroutine still has the lane.
-func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
+// enterFar begins the turn of a call or a tell that came directly from another process, without
+// the shard's lock and without an inCall, if it may run at once. If not, entity is nil and enterFar
+// has done nothing. now is the time of the lease's clock.
+func (l *lane) enterFar(s *hostedShard, e *wire.Envelope, seq uint64, now int64) (entity *region.Entity, method codegen.Method, name string) {
 	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.host.kind.encodes || len(e.Info) > 0 {
-		return false, false
+		return nil, nil, ""
 	}
-	name, id := wire.StringOf(e.Method), wire.StringOf(e.Entity)
-	now, method := l.driver.lease.Now(), s.host.desc.Dispatch[name]
-	if method == nil || !s.mayRunAt(now) {
-		return false, false
+	name = wire.StringOf(e.Method)
+	if method = s.host.desc.Dispatch[name]; method == nil || !s.mayRunAt(now) {
+		return nil, nil, ""
 	}
-	entity := s.EnterUnder(id, placement.Epoch(e.Epoch))
-	if entity == nil {
-		return false, false
+	if entity = s.EnterUnder(wire.StringOf(e.Entity), placement.Epoch(e.Epoch)); entity == nil {
+		return nil, nil, ""
 	}
 	l.from.Handled.Store(seq)
 	l.wake() // a turn may take long
 	l.driver.watch.Awake()
+	return entity, method, name
+}
+
+// tellFar runs the turn of a tell that enterFar begins. ran is false if it begins none. kept reports
+// whether this goroutine still has the lane.
+func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
+	now := l.driver.lease.Now()
+	entity, method, name := l.enterFar(s, e, seq, now)
+	if entity == nil {
+		return false, false
+	}
 	if !runTell(s, method, entity, name, e.Payload, l.from, &l.Token) {
 		return true, false
 	}
 	l.slow.Ran(now)
+	return true, true
+}
+
+// callFar is tellFar for a call that nothing waits for but its caller, and that is no command. Others
+// go the long way, as does one whose deadline has passed.
+func (l *lane) callFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
+	if e.ID == 0 || e.Hop != 0 || len(e.Chain) > 0 || len(e.Command) > 0 {
+		return false, false
+	}
+	lease := &l.driver.lease
+	now, deadline := lease.Now(), shardhost.Deadline(e, int64(l.at.Sub(lease.Base())))
+	if deadline != 0 && now > deadline {
+		return false, false
+	}
+	entity, method, name := l.enterFar(s, e, seq, now)
+	if entity == nil {
+		return false, false
+	}
+	f, args := newFarTurn(entity, name, l.from, e.ID, deadline), e.Payload
+	f.run = l.EnterNotified(&f.notice, f) // from now on e may be another goroutine's, like all of the lane
+	a := f.guarded(s, method, args)
+	if !f.run.Leave() {
+		f.end(s, a)
+		return true, false
+	}
+	l.slow.Ran(now)
+	s.endTurnOf(&f.turn, f.failed)
+	f.answer(s.driver(), a, l)
 	return true, true
 }

@@ -143,6 +143,30 @@ type answer struct {
 	after   *durableTurn // the answer waits until its log has everything that it saw; nil means no wait
 }
 
+// envelope returns the answer to the call with that number.
+func (a answer) envelope(drv *driver, id uint64) wire.Envelope {
+	e := wire.Envelope{Type: wire.TypeReply, ID: id, Code: a.code, Text: wire.BytesOf(clipText(a.text))}
+	if a.payload != nil {
+		e.Payload = *a.payload
+	}
+	if a.code != wire.CodeOK {
+		if room := drv.maxResult(); len(e.Text)+len(e.Payload) > room {
+			e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // keep the text, which people read
+		}
+	}
+	return e
+}
+
+// sent makes the answer's buffer available for reuse. The session has a copy.
+func (a answer) sent() {
+	if a.payload != nil && cap(*a.payload) <= maxSpareReply {
+		replyPool.Put(a.payload)
+	}
+}
+
+// maxSpareReply is the size of the largest buffer of an answer that is used again, in bytes.
+const maxSpareReply = 64 << 10
+
 // replyPool keeps the buffers into which results are encoded. None is nil.
 var replyPool = sync.Pool{New: func() any { return &[]byte{} }}
 
@@ -212,8 +236,8 @@ func (c *inCall) answer(drv *driver, a answer, by peers.Publisher) {
 	if c.ID != 0 {
 		c.answerNow(drv, a, by)
 	}
-	if a.payload != nil && (c.ID == 0 || !own) && cap(*a.payload) <= 64<<10 {
-		replyPool.Put(a.payload) // the session has a copy
+	if c.ID == 0 || !own {
+		a.sent()
 	}
 	if l, ok := by.(*lane); ok {
 		l.keep(c)
@@ -223,15 +247,7 @@ func (c *inCall) answer(drv *driver, a answer, by peers.Publisher) {
 }
 
 func (c *inCall) answerNow(drv *driver, a answer, by peers.Publisher) {
-	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: wire.BytesOf(clipText(a.text))}
-	if a.payload != nil {
-		e.Payload = *a.payload
-	}
-	if a.code != wire.CodeOK {
-		if room := drv.maxResult(); len(e.Text)+len(e.Payload) > room {
-			e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // keep the text, which people read
-		}
-	}
+	e := a.envelope(drv, c.ID)
 	drv.answer(c, &e, by)
 }
 
@@ -242,6 +258,80 @@ func (c *inCall) answerLeased(drv *driver, a answer) {
 	if drv.waitLease(drv.ctx) == nil {
 		c.answerNow(drv, a, nil)
 	}
+}
+
+// farTurn is the turn of a call of another process that began without the shard's lock. Nobody can
+// find its call, and nobody has to while its goroutine has the lane: a cancellation would come on
+// the same session, behind the call. Before another goroutine goes on with the lane, Lose discloses
+// the call to the shard.
+type farTurn struct {
+	remoteTurn
+	notice runtoken.Notice
+	id     uint64 // of the call
+}
+
+var _ runtoken.Turn = (*farTurn)(nil)
+
+// newFarTurn returns a turn of the entity that has begun for the call with that number, which came
+// on the session. The deadline is in nanoseconds after the driver's base; 0 means none.
+func newFarTurn(e *region.Entity, method string, from *peers.Session, id uint64, deadline int64) *farTurn {
+	f := &farTurn{remoteTurn: remoteTurn{deadline: deadline}, id: id}
+	f.turn.parent, f.turn.entity, f.turn.method, f.from = &f.remoteTurn, e, method, from
+	if w := hostedOf(e).driver().turns.Load(); w != nil {
+		f.turn.watched(w)
+	}
+	return f
+}
+
+// Lose discloses the call in one step with the loss of the lane, so that cancellations, which
+// another goroutine handles from then on, find it. It blocks for the shard's lock only.
+func (f *farTurn) Lose(take func() bool) {
+	f.turn.shard().Disclose(f.turn.entity, func() *shardhost.Call {
+		if !take() {
+			return nil
+		}
+		return &f.call().Call
+	})
+}
+
+// call returns a call as the shard knows those that came the long way.
+func (f *farTurn) call() *inCall {
+	c := &inCall{lane: f.from.Lane(), from: f.from}
+	c.ID, c.Method, c.Entity = f.id, wire.BytesOf(f.turn.method), f.turn.entity.ID
+	c.Sender, c.Deadline, c.Driver = f.from.Peer(), f.deadline, c
+	c.encoded.Store(&f.encodedTurn)
+	return c
+}
+
+// guarded runs the method, which may call runtime.Goexit, and ends the turn's context: see
+// inCall.guarded.
+func (f *farTurn) guarded(s *hostedShard, m codegen.Method, args []byte) (a answer) {
+	returned := false
+	defer func() {
+		f.finish()
+		if returned {
+			return
+		}
+		f.run.HandOver()
+		s.host.died("runtime.Goexit in " + f.turn.method)
+		f.failed = s.host.panicFailure(f.turn.entity.ID, f.turn.method, "runtime.Goexit")
+		f.end(s, answer{code: wire.CodePanic, text: "runtime.Goexit"})
+	}()
+	a = runActive(s, &f.encodedTurn, m, args, true)
+	returned = true
+	return a
+}
+
+// end ends the turn, and answers, on a goroutine that has lost the lane.
+func (f *farTurn) end(s *hostedShard, a answer) { f.call().finish(s, a, f.failed, nil) }
+
+// answer answers with the lane's next frame. The turn has ended.
+func (f *farTurn) answer(drv *driver, a answer, l *lane) {
+	e := a.envelope(drv, f.id)
+	if !f.from.Answer(&e, l) {
+		drv.answer(f.call(), &e, l) // its sender is new on this lane
+	}
+	a.sent()
 }
 
 // maxErrorText bounds the text of an error on the wire.
@@ -320,7 +410,7 @@ func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, e
 // runMethod runs the method of an encoded call on its entity, which it activates if it is volatile
 // and not active.
 func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
-	drv, t := s.driver(), &r.turn
+	t := &r.turn
 	if e.Value == nil {
 		if err := s.activate(t, e); err != nil {
 			return notActivated(s, r, e, c, err)
@@ -329,15 +419,21 @@ func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, meth
 			return a
 		}
 	}
+	return runActive(s, r, method, c.Args, c.ID != 0)
+}
+
+// runActive is runMethod for an entity that is active. answers reports whether a caller waits for
+// the results.
+func runActive(s *hostedShard, r *encodedTurn, method codegen.Method, args []byte, answers bool) answer {
 	var buf *[]byte
 	var out []byte // nil: no caller wants the results
-	if c.ID != 0 {
+	if answers {
 		buf = replyPool.Get().(*[]byte)
 		out = (*buf)[:0]
 	}
-	out, err := c.invoke(s, method, t, out)
+	out, err := invoke(s, method, &r.turn, args, out)
 	if err != nil {
-		r.failed = s.host.failureOf(e.ID, string(c.Method), err)
+		r.failed = s.host.failureOf(r.turn.entity.ID, r.turn.method, err)
 		return methodError(s.host.kind.errors, err)
 	}
 	if buf == nil {
@@ -345,7 +441,7 @@ func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, meth
 	}
 	*buf = out
 	if len(out) > smallMessage {
-		if limit := drv.maxResult(); len(out) > limit {
+		if limit := s.driver().maxResult(); len(out) > limit {
 			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
 		}
 	}
@@ -378,15 +474,15 @@ type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 
-// invoke runs the method and turns a panic into an error.
-func (c *inCall) invoke(s *hostedShard, m codegen.Method, t *turn, buf []byte) (out []byte, err error) {
+// invoke runs the turn's method and turns a panic into an error.
+func invoke(s *hostedShard, m codegen.Method, t *turn, args, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.host.notePanic(t.entity.ID, string(c.Method), r)
+			s.host.notePanic(t.entity.ID, t.method, r)
 			out, err = nil, &panicked{r}
 		}
 	}()
-	return m(t, t.entity.Value, c.Args, buf)
+	return m(t, t.entity.Value, args, buf)
 }
 
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }

@@ -36,22 +36,30 @@ func TestCheckSeesWhatIsBroken(t *testing.T) {
 			s.state = Draining
 			s.entities.all()(func(e *Entity) bool { e.Value = nil; return true })
 		}},
-		"a turn that is not counted":       {"invariant 2:", func(s *Shard) { s.state, s.running = Draining, 1 }},
-		"forwarding, and it went nowhere":  {"invariant 5:", func(s *Shard) { s.state = Forwarding }},
-		"closed, and it went somewhere":    {"invariant 5:", func(s *Shard) { forward(s); s.state = Closed }},
-		"open since never":                 {"invariant 6:", func(s *Shard) { s.since = 0 }},
-		"open since later":                 {"invariant 6:", func(s *Shard) { s.since = s.epoch + 1 }},
-		"forwarding since never":           {"invariant 6:", func(s *Shard) { forward(s); s.since = 0 }},
-		"sent while an entity is active":   {"invariant 7:", func(s *Shard) { awake(s, 1); flag(s, wanted); s.state = Sent }},
-		"on offer, and it does not serve":  {"invariant 8:", func(s *Shard) { s.offered = &move{} }},
-		"on offer, and it is not open":     {"invariant 8:", func(s *Shard) { s.how.Serving, s.offered, s.state = true, &move{}, Prepared }},
-		"not direct and not barred":        {"invariant 10:", func(s *Shard) { s.barred.Store(false) }},
-		"a barrier, and it is not barred":  {"invariant 10:", func(s *Shard) { s.direct = true; s.barriers.closed = []*barrier{{}}; s.barred.Store(false) }},
-		"bytes reserved for nothing":       {"invariant 12:", func(s *Shard) { s.bytes = 1 }},
-		"settled while it is open":         {"invariant 13:", func(s *Shard) { s.settled = true }},
-		"owed while it is open":            {"invariant 13:", func(s *Shard) { owe(s) }},
-		"owed, and settled":                {"invariant 13:", func(s *Shard) { forward(s); owe(s); s.settled = true }},
-		"closed, and it has an entity":     {"invariant 14:", func(s *Shard) { s.entity("x"); s.state = Closed }},
+		"a turn that is not counted":      {"invariant 2:", func(s *Shard) { s.state, s.running = Draining, 1 }},
+		"forwarding, and it went nowhere": {"invariant 5:", func(s *Shard) { s.state = Forwarding }},
+		"closed, and it went somewhere":   {"invariant 5:", func(s *Shard) { forward(s); s.state = Closed }},
+		"open since never":                {"invariant 6:", func(s *Shard) { s.since = 0 }},
+		"open since later":                {"invariant 6:", func(s *Shard) { s.since = s.epoch + 1 }},
+		"forwarding since never":          {"invariant 6:", func(s *Shard) { forward(s); s.since = 0 }},
+		"sent while an entity is active":  {"invariant 7:", func(s *Shard) { awake(s, 1); flag(s, wanted); s.state = Sent }},
+		"on offer, and it does not serve": {"invariant 8:", func(s *Shard) { s.offered = &move{} }},
+		"on offer, and it is not open":    {"invariant 8:", func(s *Shard) { s.how.Serving, s.offered, s.state = true, &move{}, Prepared }},
+		"not direct and not barred":       {"invariant 10:", func(s *Shard) { s.barred.Store(false) }},
+		"a barrier, and it is not barred": {"invariant 10:", func(s *Shard) { s.direct = true; s.barriers.closed = []*barrier{{}}; s.barred.Store(false) }},
+		"bytes reserved for nothing":      {"invariant 12:", func(s *Shard) { s.bytes = 1 }},
+		"settled while it is open":        {"invariant 13:", func(s *Shard) { s.settled = true }},
+		"owed while it is open":           {"invariant 13:", func(s *Shard) { owe(s) }},
+		"owed, and settled":               {"invariant 13:", func(s *Shard) { forward(s); owe(s); s.settled = true }},
+		"closed, and it has an entity":    {"invariant 14:", func(s *Shard) { s.entity("x"); s.state = Closed }},
+		"a tell that is counted in no turn of tells": {"invariant 15:", func(s *Shard) {
+			awake(s, 1)
+			s.entities.all()(func(e *Entity) bool { e.word.Add(oneTell); return true })
+		}},
+		"a call's turn that may end outside the lock": {"invariant 16:", func(s *Shard) {
+			s.entity("x").turn = &Call{}
+			flag(s, busy)
+		}},
 		"forwarding, and it has an entity": {"invariant 14:", func(s *Shard) { s.entity("x"); forward(s) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,5 +76,6 @@
 //
 // The driver in package shard owns a lock per Shard, runs turns and hooks
 // outside of it, and sends the messages of an [Effects].
-// Only the fast path of a local call needs no lock: [Shard.Look], [Entity.Enter], [Entity.Leave].
+// Only the fast path of a call that finds its entity idle needs no lock: [Shard.Look],
+// [Entity.Enter], [Entity.EnterUnder], [Entity.Leave].
 package region

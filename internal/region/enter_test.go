@@ -283,6 +283,100 @@ func TestTellsCountInTheMailbox(t *testing.T) {
 	}
 }
 
+// TestDisclose: the call of a turn that began outside the lock is found from Disclose on until its
+// turn ends, and nobody finds it who looks later.
+func TestDisclose(t *testing.T) {
+	at := time.Unix(0, 0)
+	found := func(s *Shard, c *Call) bool {
+		got, running := s.Find("x", func(o *Call) bool { return o == c })
+		return got == c && running
+	}
+	tests := []struct {
+		name string
+		do   func(s *Shard, e *Entity, c *Call)
+		want bool // the call is found
+		left bool // the turn has ended
+	}{
+		{"nothing", func(*Shard, *Entity, *Call) {}, false, false},
+		{"disclosed", func(s *Shard, e *Entity, c *Call) { s.Disclose(e, func() *Call { return c }) }, true, false},
+		{"it ended before", func(s *Shard, e *Entity, _ *Call) {
+			e.Leave(1)
+			s.Disclose(e, func() *Call { return nil })
+		}, false, true},
+		{"it is about to end", func(s *Shard, e *Entity, c *Call) {
+			s.Disclose(e, func() *Call {
+				if left, _ := e.Leave(1); left {
+					t.Error("it ended outside the lock although its call is disclosed")
+				}
+				return c
+			})
+		}, true, false},
+		{"its holder was faster", func(s *Shard, e *Entity, _ *Call) { s.Disclose(e, func() *Call { return nil }) }, false, false},
+		{"the shard drains", func(s *Shard, e *Entity, c *Call) {
+			s.BeginMove(node("b"), 11)
+			s.Disclose(e, func() *Call { return c })
+		}, true, false},
+		{"the shard was lost", func(s *Shard, e *Entity, c *Call) {
+			s.Place(node("b"), 11, false, 1, at)
+			s.Disclose(e, func() *Call { return c })
+		}, false, false},
+		{"the driver goes on without the call", func(s *Shard, e *Entity, c *Call) {
+			s.Disclose(e, func() *Call { return c })
+			s.Kept(e)
+		}, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+			c := &Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 10}
+			if e.EnterUnder(10) != Entered {
+				t.Fatal("no turn")
+			}
+			tt.do(s, e, c)
+			if got := found(s, c); got != tt.want {
+				t.Errorf("found: %v, want %v", got, tt.want)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+			if !tt.left {
+				if tt.want {
+					if left, _ := e.Leave(1); left {
+						t.Error("its turn ended outside the lock")
+					}
+				}
+				s.End(e, 1)
+			}
+			if found(s, c) || e.Turn() != nil || e.Busy() {
+				t.Errorf("after its turn: found %v, turn %v, busy %v; want nothing", found(s, c), e.Turn(), e.Busy())
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDisclosedTurnGoesOn: the turn of a disclosed call gives the entity to the call that waits.
+func TestDisclosedTurnGoesOn(t *testing.T) {
+	s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+	first, second := &Call{Entity: "x", Epoch: 10}, &Call{Entity: "x", Epoch: 10, Sender: transport.Peer{Address: node("c")}}
+	if e.EnterUnder(10) != Entered {
+		t.Fatal("no turn")
+	}
+	if _, v := s.Deliver(second, 1, time.Unix(0, 0)); v != Queued {
+		t.Fatalf("the second call: %v, want queued", v)
+	}
+	s.Disclose(e, func() *Call { return first })
+	if next, _ := s.End(e, 1); next != second || e.Turn() != second {
+		t.Errorf("next is %v, the turn's call is %v, want the second", next, e.Turn())
+	}
+	s.End(e, 1)
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLeave: a turn ends outside the lock only if nobody waits for its end.
 func TestLeave(t *testing.T) {
 	at := time.Unix(0, 0)

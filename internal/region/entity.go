@@ -28,7 +28,7 @@ type Entity struct {
 
 	next    *Entity // behind it in the shard's list of active entities; see actives
 	kept    *Kept   // the data of the driver
-	turn    *Call   // the call whose turn it is; nil when idle or when anonymous
+	turn    *Call   // the call whose turn it is; nil when idle or when anonymous, see Shard.Disclose
 	mailbox queue
 }
 
@@ -77,7 +77,7 @@ func (e *Entity) Busy() bool { return e.has(busy) }
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
 // Turn is the call whose turn is under way; nil when there is none or when it
-// began by Begin or Enter.
+// began by Begin or Enter, and also when it began by EnterUnder unless its call was disclosed.
 func (e *Entity) Turn() *Call { return e.turn }
 
 // Mailbox is the number of calls that wait, with the tells that have joined the turn under way.
@@ -180,6 +180,8 @@ type Entry uint8
 //     orphan makes the busy entity wanted by a compare-and-swap. So the compare-and-swap
 //     that would end the turn here fails, and its End, under the lock, finds the waiting
 //     calls.
+//   - No call is found when its turn is over, for Disclose makes the entity wanted likewise
+//     before it names the call, and End forgets it.
 //   - The changes of a turn happen before the next turn, because both touch the word.
 //   - live shows under the lock whether the entity has a Value, which only the turn may
 //     read. A turn that changes it from or to nil ends under the lock.
@@ -187,9 +189,9 @@ func (e *Entity) Enter() Entry { return e.enter(0) }
 
 // EnterUnder is Enter for a call that came straight from another process, whose sender
 // believes the shard to be placed under that epoch, which is not zero: it must be the one
-// that the shard opened under. Calls of another epoch go through Deliver. So do calls
-// that may be cancelled or that others wait for, because turns that begin here cannot be
-// found.
+// that the shard opened under. Calls of another epoch go through Deliver. Find does not find
+// the call of a turn that begins here until it is disclosed. So the driver handles nothing
+// else of the call's sender meanwhile: see [Shard.Disclose].
 func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch) }
 
 func (e *Entity) enter(epoch placement.Epoch) Entry {

@@ -40,6 +40,7 @@ import (
 //     and only a Forwarding shard is settled.
 //  14. A shard that is Closed or Forwarding has no entity.
 //  15. Tells are counted if and only if the turn under way is one of tells.
+//  16. An entity whose turn has a call is busy and wanted.
 type Shard struct {
 	flushing
 	// Driver is the driver's own. It is set once, before anything else.
@@ -83,6 +84,9 @@ func (s *Shard) Check() error {
 		}
 		if e.mailbox.n > 0 && has&(busy|wanted) != busy|wanted {
 			return fmt.Errorf("shard %v: invariant 3: %q has flags %b and %d calls wait for it", s.id, e.ID, has, e.mailbox.n)
+		}
+		if e.turn != nil && has&(busy|wanted) != busy|wanted {
+			return fmt.Errorf("shard %v: invariant 16: %q has flags %b and the turn of a call", s.id, e.ID, has)
 		}
 		if s.state != Open && has&(busy|live) != 0 && has&wanted == 0 {
 			return fmt.Errorf("shard %v: invariant 9: %q has flags %b in a shard that is %v", s.id, e.ID, has, s.state)

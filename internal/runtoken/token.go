@@ -18,11 +18,27 @@ import (
 // word arbitrates: it is odd while a turn runs, and the goroutine that raises it by one
 // then has the run token: the runner when its turn ends, or a thief.
 type Token struct {
-	word  atomic.Uint64
-	group *tasks.Group
-	next  func() // goes on with the series
+	word   atomic.Uint64
+	notice atomic.Pointer[Notice] // of the latest turn that is notified; stale unless its word is the present one
+	group  *tasks.Group
+	next   func() // goes on with the series
 
 	seen uint64 // the watchdog's: word at its last look
+}
+
+// A Turn does something before another goroutine goes on with its series.
+type Turn interface {
+	// Lose calls take, which takes the run token from the turn and reports true, or reports
+	// false because the turn has kept it to its end or has lost it already. Only after true
+	// does the turn's Hold.Leave report false. Lose may be called on any goroutine,
+	// and must not wait for a turn.
+	Lose(take func() bool)
+}
+
+// Notice is the part of a Turn that its series refers to. It is of one turn, and not used again.
+type Notice struct {
+	word uint64
+	turn Turn
 }
 
 // A Hold is a turn's hold on the run token of its series.
@@ -44,6 +60,13 @@ func (t *Token) Enter() Hold {
 	return Hold{token: t, word: t.word.Add(1)}
 }
 
+// EnterNotified is Enter for a turn whose Lose is to be called when its run token is taken away.
+func (t *Token) EnterNotified(notice *Notice, turn Turn) Hold {
+	notice.word, notice.turn = t.word.Load()+1, turn // while it is even, only this goroutine changes it
+	t.notice.Store(notice)                           // before Enter: who sees the turn's word sees the turn
+	return t.Enter()
+}
+
 // Leave marks that the turn has ended. It reports whether this goroutine still has
 // the run token.
 func (h Hold) Leave() bool {
@@ -53,7 +76,19 @@ func (h Hold) Leave() bool {
 // HandOver lets another goroutine go on with the series, if this turn still has
 // the run token.
 func (h Hold) HandOver() {
-	if h.Leave() {
+	if h.token == nil || h.token.word.Load() != h.word {
+		return
+	}
+	var taken bool
+	if notice := h.token.notice.Load(); notice != nil && notice.word == h.word {
+		notice.turn.Lose(func() bool {
+			taken = h.Leave()
+			return taken
+		})
+	} else { // the turn is not notified, or is over: then Leave reports false
+		taken = h.Leave()
+	}
+	if taken {
 		h.token.group.Go(h.token.next)
 	}
 }

@@ -23,7 +23,9 @@ type hosted struct {
 	process *process
 
 	// What follows is for the oracle.
-	queued  map[*inCall]bool    // calls that were taken in to wait, and have not come out
+	queued  map[*inCall]bool // calls that were taken in to wait, and have not come out
+	running map[*inCall]*region.Entity
+	told    *inCall             // the running call whose cancellation was found last
 	silent  []transport.Address // who has departed, by the latest old home's word
 	sent    placement.Epoch     // of the latest move whose state was sent from here
 	aborted placement.Epoch     // of the latest move that was given up here
@@ -50,7 +52,7 @@ func (p plan) limits() region.Limits {
 }
 
 func newHosted(p *process, id placement.ShardID) *hosted {
-	s := &hosted{process: p, queued: map[*inCall]bool{}}
+	s := &hosted{process: p, queued: map[*inCall]bool{}, running: map[*inCall]*region.Entity{}}
 	s.Init(id, s, &shardhost.Config{
 		Kind: []byte(id.Kind), Self: p.self.Address, CallTimeout: callTimeout, HandoffTimeout: drainBound,
 		Drops: p.w.plan.handoff.DropState, Settles: true,
@@ -83,10 +85,10 @@ func (p *process) deliver(l *link, e *wire.Envelope, seq uint64) {
 		p.w.fail("%s hosts nothing and got %s", p.name, label(e))
 		return
 	}
-	if s.enterUnder(e) {
+	c := newInCall(l.Peer(), e, p.w)
+	if s.enterUnder(c, e) {
 		return
 	}
-	c := newInCall(l.Peer(), e, p.w)
 	entity, v := s.Deliver(&c.Call, p.w.now, nil)
 	s.delivered(c, v)
 	if v == region.Run {
@@ -99,19 +101,27 @@ func (p *process) deliver(l *link, e *wire.Envelope, seq uint64) {
 	}
 }
 
-// enterUnder begins the turn of a tell that came straight from its sender outside the
-// shard's lock, half of the time, if the entity allows it.
-func (s *hosted) enterUnder(e *wire.Envelope) bool {
+// enterUnder begins the turn of a call or a tell that came straight from its sender outside the
+// shard's lock, half of the time, if the entity allows it. A turn takes time, so that of a call
+// loses its lane at once.
+func (s *hosted) enterUnder(c *inCall, e *wire.Envelope) bool {
 	w := s.process.w
-	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || !s.process.leased() || !w.one(2) {
+	if !e.Node.IsZero() || e.Epoch == 0 || len(e.Chain) > 0 || !s.process.leased() || !w.one(2) {
 		return false
 	}
-	entity := s.EnterUnder(string(e.Entity), placement.Epoch(e.Epoch))
+	if over := c.over(); !over.IsZero() && !w.now.Before(over) {
+		return false
+	}
+	entity := s.EnterUnder(c.Entity, c.Epoch)
 	if entity == nil {
 		return false
 	}
 	w.log("%s: %s begins at once", s.process.name, label(e))
-	s.run(entity, string(e.Payload), nil, time.Time{}, func(bool) {})
+	if !c.Tell {
+		w.oracle.disclosed++
+		s.Disclose(entity, func() *shardhost.Call { return &c.Call })
+	}
+	s.turn(entity, c)
 	return true
 }
 
@@ -286,8 +296,11 @@ func (s *hosted) LoseTell(c *shardhost.Call) {
 	s.process.w.oracle.lose(&wire.Envelope{Type: wire.TypeTell, Payload: c.Args}, "taken in and then refused")
 }
 
-// Canceler cancels nothing: turns do not heed their contexts.
-func (s *hosted) Canceler(*shardhost.Call) func() { return nil }
+// Canceler notes the call, and cancels nothing: turns do not heed their contexts.
+func (s *hosted) Canceler(c *shardhost.Call) func() {
+	s.told = inCallOf(&c.Call)
+	return nil
+}
 
 // Why fails for a verdict that no call may come to.
 func (s *hosted) Why(c *shardhost.Call, v region.Verdict) string {
@@ -356,9 +369,22 @@ func (s *hosted) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	return ok
 }
 
-// Cancel takes back a call of a process, and notes whether it still waited.
+// Cancel takes back a call of a process, and notes whether it still waited. A call that runs is
+// found, unless its shard was lost, and no other is.
 func (s *hosted) Cancel(from transport.Address, entity string, id uint64) bool {
+	s.told = nil
 	waited := s.Shard.Cancel(from, entity, id)
+	var runs *inCall
+	for c, e := range s.running {
+		if c.Sender.Address == from && c.ID == id && !e.Lost() {
+			runs = c
+		}
+	}
+	if s.told != runs {
+		s.process.w.fail("%s: %d of %s at %s is cancelled: running %v, found %v", s.process.name, id, from.Name, entity, runs != nil, s.told != nil)
+	} else if runs != nil {
+		s.process.w.oracle.cancelled++
+	}
 	for c := range s.queued {
 		if waited && c.Sender.Address == from && c.ID == id {
 			delete(s.queued, c)

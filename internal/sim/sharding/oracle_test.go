@@ -46,6 +46,8 @@ type oracle struct {
 	refusedTells int
 	forgotten    int // entities that came back with less
 	nested       int
+	disclosed    int // calls that began outside the lock and lost their lanes
+	cancelled    int // turns whose cancellation was found
 }
 
 // A life is what an oracle sees of one life of the cluster.

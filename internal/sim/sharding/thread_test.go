@@ -64,7 +64,11 @@ func (t *thread) next() {
 		return
 	}
 	t.busy = true
-	p.call(id, e, pl, nil, p.w.now.Add(p.w.timeout()), func(o calling.Outcome) {
+	patience := p.w.timeout()
+	if p.w.plan.mayLose && p.w.one(8) {
+		patience = p.w.upTo(20 * time.Millisecond)
+	}
+	p.call(id, e, pl, nil, p.w.now.Add(patience), func(o calling.Outcome) {
 		t.busy = false
 		if o != calling.Executed {
 			pause += 5 * time.Millisecond
@@ -198,6 +202,7 @@ func (op *operation) encoded(try int) {
 
 // turn runs an encoded call.
 func (s *hosted) turn(e *region.Entity, c *inCall) {
+	s.running[c] = e
 	s.run(e, string(c.Args), c.Links, c.over(), func(ran bool) {
 		code := wire.CodeOK
 		if !ran {
@@ -216,6 +221,11 @@ func (s *hosted) turn(e *region.Entity, c *inCall) {
 func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time, done func(ran bool)) {
 	w, p := s.process.w, s.process
 	end := func(ran bool) {
+		for c, of := range s.running {
+			if of == e && string(c.Args) == payload {
+				delete(s.running, c)
+			}
+		}
 		s.LeaveTurn(e, 0)
 		done(ran)
 	}
