@@ -247,7 +247,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 	if err != nil {
 		d.discard(r)
 		if errors.Is(err, errActivate) {
-			return notActivated(s, &r.encodedTurn, e, c, err)
+			return notActivated(s, e, c, err)
 		}
 		return notOpen(err)
 	}
@@ -284,13 +284,12 @@ func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope
 		if returned {
 			return
 		}
-		failed := s.host.panicFailure(e.ID, c.Method, "runtime.Goexit")
-		s.endTurnOf(in.turn(), failed)
+		s.endTurnOf(e, in.after(), s.host.panicFailure(e.ID, c.Method, "runtime.Goexit"))
 		exits()
 	}()
 	a := in.execute(s, e)
 	returned = true
-	in.finish(s, a, in.failed(), peers.Pumps{})
+	in.finish(s, e, a, peers.Pumps{})
 }
 
 // mayRead reports whether a turn that changes nothing may run on an active entity and be

@@ -7,6 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/turnlease"
+	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -83,6 +84,14 @@ func (n *Node) RunsFar(kind, id string) (found, far bool) {
 		return false, false
 	}
 	return true, inbound(c).arrived.IsZero() // it was made when its turn lost the lane
+}
+
+// TurnsUnderWay describes the turns under way at this node, as an operator sees them who begins to look.
+func (n *Node) TurnsUnderWay() (all []string) {
+	turnsUnderWay(n.hosted()).UnderWay(func(_ any, t turnwatch.Turn) {
+		all = append(all, t.Method+" of "+t.Kind+"/"+t.ID+" from "+t.From)
+	})
+	return all
 }
 
 // Started reports whether the node has joined as far as knowing of itself.

@@ -24,6 +24,7 @@ type host struct {
 	kind       *kind
 	desc       codegen.Host
 	settings   hostSettings
+	methods    map[string]*hostedMethod
 	shards     []hostedShard
 	instance   *singlehost.Instance // of a singleton; else nil
 	remembered *remembering.Type    // of a type whose entities are remembered; else nil
@@ -36,6 +37,12 @@ type host struct {
 	resting atomic.Int64 // entities whose stop hooks the passivator is running
 
 	tally tally
+}
+
+// hostedMethod is a method of a hosted type.
+type hostedMethod struct {
+	run    codegen.Method
+	unseen bool // its turns may be those of unseenTurn
 }
 
 func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
@@ -59,6 +66,10 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 		Kind: k.name, Self: drv.self.Address, CallTimeout: drv.cfg.CallTimeout, HandoffTimeout: drv.cfg.HandoffTimeout,
 		Drops: settings.handoff.DropState, Settles: !desc.Singleton,
 		Clock: &drv.clock, Watch: &h.tally,
+	}
+	h.methods = make(map[string]*hostedMethod, len(desc.Dispatch))
+	for name, run := range desc.Dispatch {
+		h.methods[name] = &hostedMethod{run, desc.NoContext[name] && !desc.Durable && len(settings.intercept) == 0}
 	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {

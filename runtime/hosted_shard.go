@@ -221,15 +221,19 @@ func (s *hostedShard) lostToken(e *region.Entity) {
 }
 
 // begin starts a turn of a local caller on its own goroutine.
-func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string) (codegen.Turn, error) {
+func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
+	ready, w := e.Value != nil && s.mayRunInline(), s.driver().turns.Load()
+	if noContext && ready && w == nil {
+		return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
+	}
 	t := &turn{parent: ctx, entity: e, method: method}
 	if up != nil {
 		t.depth = up.depth + 1
 	}
-	if w := s.driver().turns.Load(); w != nil {
+	if w != nil {
 		t.watched(w)
 	}
-	if e.Value == nil || !s.mayRunInline() {
+	if !ready {
 		if err := s.beginSlowly(t, method); err != nil {
 			return codegen.Turn{}, err
 		}
@@ -245,7 +249,7 @@ func (s *hostedShard) beginSlowly(t *turn, method string) error {
 	defer func() { // also when a hook ends this goroutine
 		if !prepared {
 			t.end()
-			s.endTurnOf(t, failed)
+			s.endTurnOf(t.entity, t.after(), failed)
 		}
 	}()
 	failed, err := s.prepareTurn(t, method)
@@ -500,10 +504,9 @@ func (e *noRoom) Error() string {
 	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", cfg.Name, s.host.settings.mailbox)
 }
 
-// endTurnOf ends a turn as its entity or its supervisor decided, mostly at once. failed
-// is the failure for the supervisor, or nil.
-func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
-	e, after := t.entity, t.flags.Load()
+// endTurnOf ends a turn as its entity or its supervisor decided, mostly at once. after has the
+// turn's flags, and failed is the failure for the supervisor, or nil.
+func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure) {
 	if w := s.driver().turns.Load(); w != nil {
 		w.End(e, failed != nil, time.Now())
 	}

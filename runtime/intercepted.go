@@ -19,7 +19,7 @@ func invokerOf(k *kind) codegen.Invoker {
 }
 
 // Begin leaves the call to Do.
-func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string) (none codegen.Turn, err error) {
+func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
 	if err := p.cannot(ctx, r, method); err != nil {
 		return none, err
 	}

@@ -55,7 +55,7 @@ func (p invoker) fail(r *codegen.Ref, method string, outcome Outcome, err error)
 
 // Begin starts a call. It begins the turn itself if the entity is in this process and
 // may run on the caller's goroutine.
-func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
+func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	if r.Odd != nil || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
 			return codegen.Turn{}, err
@@ -73,10 +73,10 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (code
 		}
 	}
 	if p.kind.encodes {
-		return p.beginRead(ctx, up, r, method)
+		return p.beginRead(ctx, up, r, method, noContext)
 	}
 	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).TryEnter(e) {
-		return hostedOf(e).begin(ctx, up, e, method)
+		return hostedOf(e).begin(ctx, up, e, method, noContext)
 	}
 	k := p.kind
 	s := k.routeOf(r.Hash).local()
@@ -84,9 +84,9 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (code
 		return codegen.Turn{}, nil
 	}
 	if e := s.enter(r); e != nil {
-		return s.begin(ctx, up, e, method)
+		return s.begin(ctx, up, e, method, noContext)
 	}
-	return p.waitTurn(ctx, up, s, r, method)
+	return p.waitTurn(ctx, up, s, r, method, noContext)
 }
 
 // cannot is the reason why a call cannot begin: its reference is invalid, or its time
@@ -107,7 +107,7 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 
 // waitTurn waits for the entity's turn, for a local caller. If the shard leaves
 // meanwhile, the call is encoded and sent.
-func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Turn, error) {
+func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	drv := p.kind.driver
 	c := &inCall{granted: make(chan *region.Entity, 1), lane: s.lane}
 	c.Entity, c.Sender, c.Local, c.Driver = r.ID, drv.self, true, c
@@ -118,7 +118,7 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	e, v := s.Deliver(&c.Call, time.Now(), nil)
 	switch calling.Delivered(v) {
 	case calling.Run:
-		return s.begin(ctx, up, e, method)
+		return s.begin(ctx, up, e, method, noContext)
 	case calling.Encode:
 		return codegen.Turn{}, nil
 	case calling.Refuse:
@@ -134,12 +134,12 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	defer stop()
 	select {
 	case g := <-c.granted:
-		return p.granted(ctx, up, s, r, method, g)
+		return p.granted(ctx, up, s, method, noContext, g)
 	case <-limit.Done():
 	case <-drv.stop:
 	}
 	if !s.Withdraw(&c.Call) { // its turn was granted at the same time
-		return p.granted(ctx, up, s, r, method, <-c.granted)
+		return p.granted(ctx, up, s, method, noContext, <-c.granted)
 	}
 	drv.counters.add(callExpired)
 	if drv.closed() {
@@ -148,12 +148,12 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	return codegen.Turn{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy))
 }
 
-func (p invoker) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, e *region.Entity) (codegen.Turn, error) {
+func (p invoker) granted(ctx context.Context, up *turn, s *hostedShard, method string, noContext bool, e *region.Entity) (codegen.Turn, error) {
 	if e == nil {
 		p.kind.driver.counters.add(callRetried)
 		return codegen.Turn{}, nil
 	}
-	return s.begin(ctx, up, e, method)
+	return s.begin(ctx, up, e, method, noContext)
 }
 
 // limit returns ctx with the timeout for calls that have no deadline.
@@ -254,7 +254,7 @@ func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entit
 // goroutine, like that of a volatile type, if its entity is active and its state is
 // completely in the log. The arguments and results of other methods are part of their
 // commits: see attempt.
-func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string) (codegen.Turn, error) {
+func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	k := p.kind
 	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.desc.Reads[method] || !k.host.settings.inline {
 		return codegen.Turn{}, nil
@@ -275,7 +275,7 @@ func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method
 		s.endTurn(e)
 		return codegen.Turn{}, nil
 	}
-	begun, err := s.begin(ctx, up, e, method)
+	begun, err := s.begin(ctx, up, e, method, noContext && !k.driver.checksReads)
 	if t, ok := begun.Context.(*turn); ok && k.driver.checksReads {
 		t.flags.Or(checkAfter)
 	}

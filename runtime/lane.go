@@ -16,7 +16,6 @@ import (
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -365,11 +364,11 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	c.run = l.Enter()
 	a := c.guarded(sh, e)
 	if !c.run.Leave() {
-		c.finish(sh, a, c.failed(), nil)
+		c.finish(sh, e, a, nil)
 		return false
 	}
 	l.slow.Ran(c.began)
-	sh.endTurnOf(c.turn(), c.failed())
+	sh.endTurnOf(e, c.after(), c.failed)
 	c.answer(sh.driver(), a, l)
 	return true
 }
@@ -377,12 +376,12 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 // enterFar begins the turn of a call or a tell that came directly from another process, without
 // the shard's lock and without an inCall, if it may run at once. If not, entity is nil and enterFar
 // has done nothing. now is the time of the lease's clock.
-func (l *lane) enterFar(s *hostedShard, e *wire.Envelope, seq uint64, now int64) (entity *region.Entity, method codegen.Method, name string) {
+func (l *lane) enterFar(s *hostedShard, e *wire.Envelope, seq uint64, now int64) (entity *region.Entity, method *hostedMethod, name string) {
 	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.host.kind.encodes || len(e.Info) > 0 {
 		return nil, nil, ""
 	}
 	name = wire.StringOf(e.Method)
-	if method = s.host.desc.Dispatch[name]; method == nil || !s.mayRunAt(now) {
+	if method = s.host.methods[name]; method == nil || !s.mayRunAt(now) {
 		return nil, nil, ""
 	}
 	if entity = s.EnterUnder(wire.StringOf(e.Entity), placement.Epoch(e.Epoch)); entity == nil {
@@ -432,7 +431,7 @@ func (l *lane) callFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 		return true, false
 	}
 	l.slow.Ran(now)
-	s.endTurnOf(&f.turn, f.failed)
+	s.endTurnOf(entity, f.turn.after(), f.failed)
 	f.answer(s.driver(), a, l)
 	return true, true
 }

@@ -97,7 +97,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		st := newStand(t)
 		st.driver.lease.Renew(time.Time{})
 		st.activate = st.lose
-		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add")
+		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add", false)
 		require.ErrorIs(t, err, ErrClosed)
 		require.Equal(t, NotExecuted, OutcomeOf(err))
 	})
@@ -109,7 +109,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 			st.driver.lease.Renew(st.driver.lease.Base()) // over
 			cancel()
 		}
-		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add")
+		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add", false)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, NotExecuted, OutcomeOf(err))
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,8 @@ type inCall struct {
 	told     bool // made by turnRunner.enqueue and kept by its runner
 	lane     int
 	from     *peers.Session              // the session on which it came; nil for this process's own
-	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
+	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins, or if nobody can see that
+	failed   *failure                    // the failure that the supervisor decides about; nil means none
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
 	arrived  time.Time                   // at this process; of its own tells up to await.Sweep earlier, unless the type has interceptors
@@ -53,7 +55,18 @@ type calledHere struct {
 }
 
 // newTurn returns the turn of the call, which begins.
-func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
+func (c *inCall) newTurn(e *region.Entity) *encodedTurn {
+	r := c.described(e)
+	r.run = c.run
+	c.encoded.Store(r)
+	if w := hostedOf(e).driver().turns.Load(); w != nil {
+		r.turn.watched(w)
+	}
+	return r
+}
+
+// described returns a turn of the call without a hold on its lane or runner.
+func (c *inCall) described(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).durable != nil {
 		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}}
 		r = &d.encodedTurn
@@ -72,22 +85,20 @@ func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 		r = &whole.encodedTurn
 		r.turn.parent = whole
 	}
-	r.turn.entity, r.turn.method, r.run, r.from = e, wire.StringOf(c.Method), c.run, c.from
+	r.turn.entity, r.turn.method, r.from = e, wire.StringOf(c.Method), c.from
 	if len(c.Info) > 0 || !c.Via.IsZero() || c.Tell && hostedOf(e).durable != nil || c.from == nil && c.Sender.Address != hostedOf(e).driver().self.Address {
 		r.unusual = &unusualCall{c.Sender, c.Info, c.Tell}
-	}
-	c.encoded.Store(r)
-	if w := hostedOf(e).driver().turns.Load(); w != nil {
-		r.turn.watched(w)
 	}
 	return r
 }
 
-// turn is the result of newTurn.
-func (c *inCall) turn() *turn { return &c.encoded.Load().turn }
-
-// failed returns the failure for the supervisor, or nil.
-func (c *inCall) failed() *failure { return c.encoded.Load().failed }
+// after returns the flags of the call's turn, for its end.
+func (c *inCall) after() uint32 {
+	if r := c.encoded.Load(); r != nil {
+		return r.turn.after()
+	}
+	return 0
+}
 
 // hasCommand reports whether the call is a command of a durable entity.
 func (c *inCall) hasCommand() bool {
@@ -185,7 +196,7 @@ func (c *inCall) runAlone(s *hostedShard, e *region.Entity, p *runtoken.SlowTurn
 		defer drv.alone.Add(-1)
 		a := c.guarded(s, e)
 		p.Took(time.Duration(drv.lease.Now() - c.began))
-		c.finish(s, a, c.failed(), peers.Pumps{})
+		c.finish(s, e, a, peers.Pumps{})
 	})
 	return true
 }
@@ -201,7 +212,7 @@ func (c *inCall) runQueued(s *hostedShard, e *region.Entity, token *runtoken.Tok
 		s.lostToken(e)
 	}
 	told := c.told // finish copies the others
-	c.finish(s, a, c.failed(), peers.Pumps{})
+	c.finish(s, e, a, peers.Pumps{})
 	if kept && told {
 		reuse.keep(c)
 	}
@@ -210,13 +221,13 @@ func (c *inCall) runQueued(s *hostedShard, e *region.Entity, token *runtoken.Tok
 
 // finish ends a turn and answers its call. A process that leaves does not wait for this
 // goroutine, so it waits for driver.answering.
-func (c *inCall) finish(s *hostedShard, a answer, failed *failure, by peers.Publisher) {
+func (c *inCall) finish(s *hostedShard, e *region.Entity, a answer, by peers.Publisher) {
 	drv, answers := s.driver(), c.ID != 0
 	if answers {
 		drv.answering.Add(1)
 		defer drv.answering.Add(-1)
 	}
-	s.endTurnOf(c.turn(), failed)
+	s.endTurnOf(e, c.after(), c.failed)
 	c.answer(drv, a, by)
 }
 
@@ -267,7 +278,8 @@ func (c *inCall) answerLeased(drv *driver, a answer) {
 type farTurn struct {
 	remoteTurn
 	notice runtoken.Notice
-	id     uint64 // of the call
+	id     uint64   // of the call
+	failed *failure // the failure that the supervisor decides about; nil means none
 }
 
 var _ runtoken.Turn = (*farTurn)(nil)
@@ -305,7 +317,7 @@ func (f *farTurn) call() *inCall {
 
 // guarded runs the method, which may call runtime.Goexit, and ends the turn's context: see
 // inCall.guarded.
-func (f *farTurn) guarded(s *hostedShard, m codegen.Method, args []byte) (a answer) {
+func (f *farTurn) guarded(s *hostedShard, m *hostedMethod, args []byte) (a answer) {
 	returned := false
 	defer func() {
 		f.finish()
@@ -317,13 +329,21 @@ func (f *farTurn) guarded(s *hostedShard, m codegen.Method, args []byte) (a answ
 		f.failed = s.host.panicFailure(f.turn.entity.ID, f.turn.method, "runtime.Goexit")
 		f.end(s, answer{code: wire.CodePanic, text: "runtime.Goexit"})
 	}()
-	a = runActive(s, &f.encodedTurn, m, args, true)
+	r := &f.encodedTurn
+	if m.unseen {
+		r = nil
+	}
+	a, f.failed = runActive(s, r, f.turn.entity, f.turn.method, m.run, args, true)
 	returned = true
 	return a
 }
 
 // end ends the turn, and answers, on a goroutine that has lost the lane.
-func (f *farTurn) end(s *hostedShard, a answer) { f.call().finish(s, a, f.failed, nil) }
+func (f *farTurn) end(s *hostedShard, a answer) {
+	c := f.call()
+	c.failed = f.failed
+	c.finish(s, f.turn.entity, a, nil)
+}
 
 // answer answers with the lane's next frame. The turn has ended.
 func (f *farTurn) answer(drv *driver, a answer, l *lane) {
@@ -350,8 +370,8 @@ func (c *inCall) guarded(s *hostedShard, e *region.Entity) (a answer) {
 		c.run.HandOver()
 		s.lostToken(e)
 		s.host.died("runtime.Goexit in " + string(c.Method))
-		failed := s.host.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
-		c.finish(s, answer{code: wire.CodePanic, text: "runtime.Goexit"}, failed, nil)
+		c.failed = s.host.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
+		c.finish(s, e, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
 	}()
 	a = c.execute(s, e)
 	returned = true
@@ -361,19 +381,22 @@ func (c *inCall) guarded(s *hostedShard, e *region.Entity) (a answer) {
 // execute runs one encoded call on its entity.
 func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 	drv := s.driver()
-	r := c.newTurn(e)
-	t := &r.turn
-	defer r.finish()
-	var now int64
-	if !c.told || !s.mayRunInline() { // a tell of this process has no deadline either
+	method := s.host.methods[string(c.Method)]
+	leased, now := c.told && s.mayRunInline(), int64(0)
+	if !leased { // else it is a tell of this process and has no deadline either
 		now = drv.lease.Now()
-		c.began = now
-		if !s.mayRunAt(now) {
-			if a, ok := s.leased(t); !ok {
-				return a
-			}
-			now = drv.lease.Now()
+		c.began, leased = now, s.mayRunAt(now)
+	}
+	var r *encodedTurn // nil: nobody can see it
+	if method == nil || !method.unseen || !leased || e.Value == nil || drv.turns.Load() != nil {
+		r = c.newTurn(e)
+	}
+	defer r.finish()
+	if !leased {
+		if a, ok := s.leased(&r.turn); !ok {
+			return a
 		}
+		now = drv.lease.Now()
 	}
 	if c.Deadline != 0 && now > c.Deadline {
 		drv.counters.add(callExpired)
@@ -384,23 +407,22 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 			return answer{code: wire.CodeOverloaded, text: unacknowledged(p)}
 		}
 	}
-	method, ok := s.host.desc.Dispatch[string(c.Method)]
-	if !ok {
+	if method == nil {
 		return answer{code: wire.CodeNoMethod, text: noMethod(string(c.Method), slices.Sorted(maps.Keys(s.host.desc.Dispatch)))}
 	}
 	if len(s.host.settings.intercept) > 0 {
-		return c.within(s, r, e, method)
+		return c.within(s, r, e, method.run)
 	}
 	if s.durable != nil {
-		return s.durable.run(t.parent.(*durableTurn), e, c, method)
+		return s.durable.run(r.turn.parent.(*durableTurn), e, c, method.run)
 	}
-	return runMethod(s, r, e, c, method)
+	return runMethod(s, r, e, c, method.run)
 }
 
 // notActivated is the answer to a call whose entity could not be activated.
-func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, err error) answer {
+func notActivated(s *hostedShard, e *region.Entity, c *inCall, err error) answer {
 	drv := s.driver()
-	r.failed = &failure{method: string(c.Method), err: fmt.Errorf("%w: %w", ErrActivation, err)}
+	c.failed = &failure{method: string(c.Method), err: fmt.Errorf("%w: %w", ErrActivation, err)}
 	if n, tell := drv.seldom.tell("activation failed", s.ID.Kind, ""); tell {
 		drv.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
 	}
@@ -408,44 +430,46 @@ func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, e
 }
 
 // runMethod runs the method of an encoded call on its entity, which it activates if it is volatile
-// and not active.
+// and not active. R is nil if nobody can see the turn.
 func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
-	t := &r.turn
 	if e.Value == nil {
-		if err := s.activate(t, e); err != nil {
-			return notActivated(s, r, e, c, err)
+		if err := s.activate(&r.turn, e); err != nil {
+			return notActivated(s, e, c, err)
 		}
-		if a, ok := s.leased(t); !ok { // the hook may have taken long
+		if a, ok := s.leased(&r.turn); !ok { // the hook may have taken long
 			return a
 		}
 	}
-	return runActive(s, r, method, c.Args, c.ID != 0)
+	a, failed := runActive(s, r, e, wire.StringOf(c.Method), method, c.Args, c.ID != 0)
+	if failed != nil {
+		c.failed = failed
+	}
+	return a
 }
 
 // runActive is runMethod for an entity that is active. answers reports whether a caller waits for
-// the results.
-func runActive(s *hostedShard, r *encodedTurn, method codegen.Method, args []byte, answers bool) answer {
+// the results. failed is the failure that the supervisor decides about, or nil.
+func runActive(s *hostedShard, r *encodedTurn, e *region.Entity, name string, method codegen.Method, args []byte, answers bool) (a answer, failed *failure) {
 	var buf *[]byte
 	var out []byte // nil: no caller wants the results
 	if answers {
 		buf = replyPool.Get().(*[]byte)
 		out = (*buf)[:0]
 	}
-	out, err := invoke(s, method, &r.turn, args, out)
+	out, err := invoke(r.seen(e), s, e, name, method, args, out)
 	if err != nil {
-		r.failed = s.host.failureOf(r.turn.entity.ID, r.turn.method, err)
-		return methodError(s.host.kind.errors, err)
+		return methodError(s.host.kind.errors, err), s.host.failureOf(e.ID, strings.Clone(name), err)
 	}
 	if buf == nil {
-		return answer{}
+		return answer{}, nil
 	}
 	*buf = out
 	if len(out) > smallMessage {
 		if limit := s.driver().maxResult(); len(out) > limit {
-			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
+			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}, nil
 		}
 	}
-	return answer{payload: buf}
+	return answer{payload: buf}, nil
 }
 
 // methodError is the answer for an error that a method, or the decoding of its
@@ -474,15 +498,15 @@ type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 
-// invoke runs the turn's method and turns a panic into an error.
-func invoke(s *hostedShard, m codegen.Method, t *turn, args, buf []byte) (out []byte, err error) {
+// invoke runs the method and turns a panic into an error.
+func invoke(ctx context.Context, s *hostedShard, e *region.Entity, name string, m codegen.Method, args, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.host.notePanic(t.entity.ID, t.method, r)
+			s.host.notePanic(e.ID, strings.Clone(name), r)
 			out, err = nil, &panicked{r}
 		}
 	}()
-	return m(t, t.entity.Value, args, buf)
+	return m(ctx, e.Value, args, buf)
 }
 
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }

@@ -325,7 +325,7 @@ func (v *rememberedHome) Start(e *region.Entity, ended func(error)) {
 			failed = &failure{method: "OnActivate", err: fmt.Errorf("%w: %w", ErrActivation, err)}
 		}
 		t.end()
-		v.shard().endTurnOf(t, failed)
+		v.shard().endTurnOf(e, t.after(), failed)
 	}()
 	err = v.shard().wake(t, e)
 }

@@ -60,7 +60,7 @@ func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args
 		s.endTurn(e)
 		return true
 	}
-	method := s.host.desc.Dispatch[name]
+	method := s.host.methods[name]
 	if method == nil || e.Value == nil || !s.mayRunInline() {
 		return newToldCall(s, e, name, args).runQueued(s, e, token, nil)
 	}

@@ -27,7 +27,8 @@ const maxInline = 16
 // turn is one turn of an entity, and the context that its method sees: it has the
 // deadline and cancellation of the call and none of the caller's values, so that a
 // method behaves alike for local and remote callers. It is the one allocation of a
-// local call, and is never reused, because a method may keep its context.
+// local call, and is never reused, because a method may keep its context. Where the method does not
+// name its context there is none: see unseenTurn.
 type turn struct {
 	parent context.Context // a local caller's, or the encodedTurn or remoteTurn that this is part of
 	entity *region.Entity
@@ -58,12 +59,14 @@ func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 // end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
+// after returns the flags, for the end of the turn.
+func (t *turn) after() uint32 { return t.flags.Load() }
+
 // encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
 type encodedTurn struct {
-	turn   turn
-	run    runtoken.Hold  // its hold on its lane or runner; zero means it has none
-	failed *failure       // the failure that the supervisor decides about; nil means none
-	from   *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
+	turn turn
+	run  runtoken.Hold  // its hold on its lane or runner; zero means it has none
+	from *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
 	// unusual has parts that only some calls have; nil means none.
 	unusual *unusualCall
 	ctx     atomic.Pointer[endable] // made when somebody asks
@@ -74,6 +77,48 @@ type remoteTurn struct {
 	encodedTurn
 	deadline int64  // nanoseconds after the driver's base; 0 means none
 	chain    []byte // encoded turns that wait for this one
+}
+
+// unseenTurn is the turn of a method that does not name its context. Nobody can ask it for anything,
+// so it is nothing but a pointer to its entity, and takes no memory. It is a context because the
+// method must be given one.
+//
+// Where the generated code is older than its source the method may use that context nevertheless. It
+// is one that has ended, so that calls with it fail, and Err has the remedy.
+type unseenTurn struct{ entity *region.Entity }
+
+// End ends the turn of a local caller; see turn.End.
+func (t unseenTurn) End(method string, recovered any, err error) error {
+	if recovered != nil || err != nil {
+		return endOddly(t.entity, 0, method, recovered, err)
+	}
+	hostedOf(t.entity).endTurn(t.entity)
+	return nil
+}
+
+// Deadline returns none.
+func (unseenTurn) Deadline() (at time.Time, ok bool) { return at, false }
+
+// Done returns a channel that is closed.
+func (unseenTurn) Done() <-chan struct{} { return closedChannel }
+
+var closedChannel = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Err returns the reason why the context has ended.
+func (t unseenTurn) Err() error {
+	return fmt.Errorf("%w: the generated code of %s is older than its methods, one of which uses its context now (run go generate)",
+		context.Canceled, hostedOf(t.entity).ID.Kind)
+}
+
+// Value returns nil, and logs why it does.
+func (t unseenTurn) Value(any) any {
+	s := hostedOf(t.entity)
+	s.driver().seldom.warn(s.driver().log, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
+	return nil
 }
 
 // turnKey is the key under which a context derived from a turn's context has the turn.
@@ -143,6 +188,14 @@ func (r *encodedTurn) Err() error { return r.context().Err() }
 // Value returns nil, because a caller's values are not encoded.
 func (r *encodedTurn) Value(any) any { return nil }
 
+// seen returns the context for the method of e. R is nil if nobody can see the turn.
+func (r *encodedTurn) seen(e *region.Entity) context.Context {
+	if r == nil {
+		return unseenTurn{e}
+	}
+	return &r.turn
+}
+
 // context returns the context of package context, which it makes at the first call.
 func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
@@ -178,8 +231,15 @@ func (r *encodedTurn) cancel(flag uint32) {
 // giveUp cancels the method's context.
 func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 
-// finish ends the turn's context, before another turn may begin.
-func (r *encodedTurn) finish() { r.cancel(turnOver) }
+// finish ends the turn's context, before another turn may begin, and returns the turn's flags. Of a
+// turn that nobody could see, which is nil, there are none.
+func (r *encodedTurn) finish() (after uint32) {
+	if r == nil {
+		return 0
+	}
+	r.cancel(turnOver)
+	return r.turn.after()
+}
 
 // yieldLane lets the turn's lane go on without this goroutine, before the turn waits.
 func (t *turn) yieldLane() {
@@ -255,19 +315,19 @@ func AfterCommit(ctx context.Context, f func(err error)) bool {
 // for a remote caller.
 func (t *turn) End(method string, recovered any, err error) error {
 	t.end()
-	if recovered != nil || err != nil || t.flags.Load() != turnOver {
-		return t.endOddly(method, recovered, err)
+	if recovered != nil || err != nil || t.after() != turnOver {
+		return endOddly(t.entity, t.after(), method, recovered, err)
 	}
 	t.shard().endTurn(t.entity)
 	return nil
 }
 
-// endOddly is End for a turn that failed or has further requests, such as Passivate.
-func (t *turn) endOddly(method string, recovered any, err error) error {
-	s, e := t.shard(), t.entity
-	if recovered == nil && t.flags.Load()&checkAfter != 0 {
+// endOddly ends a local caller's turn that failed or has further requests, such as Passivate.
+func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
+	s := hostedOf(e)
+	if recovered == nil && after&checkAfter != 0 {
 		if wrote := s.durable.checkRead(e, method); wrote != nil {
-			s.endTurnOf(t, nil)
+			s.endTurnOf(e, after, nil)
 			return s.host.notRun(e.ID, method, wrote)
 		}
 	}
@@ -283,7 +343,7 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	case err != nil:
 		failed = s.host.failureOf(e.ID, method, err)
 	}
-	s.endTurnOf(t, failed)
+	s.endTurnOf(e, after, failed)
 	if recovered != nil {
 		s.host.logPanic(e.ID, method, recovered)
 		return &EntityError{Kind: s.ID.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}
@@ -307,47 +367,50 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 // runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
 // whether this goroutine still has the run token. from is the session on which the tell came; nil:
 // it is this process's own.
-func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, args []byte, from *peers.Session, b *runtoken.Token) bool {
-	t := &encodedTurn{run: b.Enter()}
-	t.turn.parent, t.turn.entity, t.turn.method, t.from = t, e, name, from
-	if w := s.driver().turns.Load(); w != nil {
+func runTell(s *hostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, from *peers.Session, b *runtoken.Token) bool {
+	var t *encodedTurn
+	w, run := s.driver().turns.Load(), b.Enter()
+	if !m.unseen || w != nil {
+		t = &encodedTurn{run: run, from: from}
+		t.turn.parent, t.turn.entity, t.turn.method = t, e, name
+	}
+	if w != nil {
 		t.turn.watched(w)
 	}
-	t.invokeTold(s, m, name, args)
-	t.finish()
-	kept := t.run.Leave()
+	failed := invokeTold(t, m, e, name, args, run)
+	after, kept := t.finish(), run.Leave()
 	if !kept {
 		s.lostToken(e)
 	}
-	s.endTurnOf(&t.turn, t.failed)
+	s.endTurnOf(e, after, failed)
 	return kept
 }
 
-// invokeTold runs the method of a tell. Only the supervisor gets its error; the results
-// are dropped.
-func (t *encodedTurn) invokeTold(s *hostedShard, m codegen.Method, name string, args []byte) {
-	e, returned := t.turn.entity, false
+// invokeTold runs the method of a tell. Only the supervisor gets its error, which invokeTold
+// returns; the results are dropped.
+func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runtoken.Hold) (failed *failure) {
+	s, returned := hostedOf(e), false
 	defer func() {
 		if returned {
 			return
 		}
 		if r := recover(); r != nil {
 			s.host.notePanic(e.ID, name, r)
-			t.failed = s.host.panicFailure(e.ID, name, fmt.Sprint(r))
+			failed = s.host.panicFailure(e.ID, name, fmt.Sprint(r))
 			return
 		}
 		// runtime.Goexit ends this goroutine, so another one must take over the run
 		// token.
-		t.run.HandOver()
+		run.HandOver()
 		s.lostToken(e)
 		s.host.died("runtime.Goexit in " + name)
-		t.finish()
-		s.endTurnOf(&t.turn, s.host.panicFailure(e.ID, name, "runtime.Goexit"))
+		s.endTurnOf(e, t.finish(), s.host.panicFailure(e.ID, name, "runtime.Goexit"))
 	}()
-	if _, err := m(&t.turn, e.Value, args, nil); err != nil {
-		t.failed = s.host.failureOf(e.ID, name, err)
+	if _, err := m.run(t.seen(e), e.Value, args, nil); err != nil {
+		failed = s.host.failureOf(e.ID, name, err)
 	}
 	returned = true
+	return failed
 }
 
 // CallInfo returns the description of the call whose turn ctx belongs to: the context of a method, or

@@ -30,10 +30,8 @@ func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
 
 // turnOfEntity describes the turn of an entity that is not idle. The caller has the shard's lock.
 func turnOfEntity(s *hostedShard, e *region.Entity) turnwatch.Turn {
-	if c := e.Turn(); c != nil { // else it is a local call's that did not wait
-		if r := inbound(c).encoded.Load(); r != nil {
-			return r.turn.described()
-		}
+	if c := e.Turn(); c != nil && !c.Local { // else it is a local call's
+		return inbound(c).described(e).turn.described()
 	}
 	return turnwatch.Turn{Entity: turnwatch.Entity{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}
 }

@@ -102,7 +102,7 @@ type invoker struct {
 }
 
 // Begin has the generated code call the struct.
-func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
+func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (codegen.Turn, error) {
 	if err := r.Err(); err != nil {
 		return codegen.Turn{}, i.Failed(r, method, false, err)
 	}

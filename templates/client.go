@@ -135,8 +135,11 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	turn := l.pick("turn")
 	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
 	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
-		ref, method := jen.Id(recv).Dot("ref"), jen.Lit(m.Wire)
-		g.List(jen.Id(turn), jen.Id(l.err)).Op(":=").Add(ref.Clone()).Dot("Begin").Call(jen.Id(l.ctx), method.Clone())
+		ref, method, begin := jen.Id(recv).Dot("ref"), jen.Lit(m.Wire), "Begin"
+		if m.NoContext() {
+			begin = "BeginNoContext"
+		}
+		g.List(jen.Id(turn), jen.Id(l.err)).Op(":=").Add(ref.Clone()).Dot(begin).Call(jen.Id(l.ctx), method.Clone())
 		entity, ok := l.pick("e"), l.pick("ok")
 		g.If(
 			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(turn).Dot("Entity").Assert(e.entityType(n)),

@@ -97,15 +97,19 @@ func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 		{"Kind", jen.Id(n.KindFunc()).Call()},
 		{"Dispatch", jen.Map(jen.String()).Add(codegen("Method")).Add(fields(methods...))},
 	}
-	var reads []jen.Code
-	for _, m := range sortedMethods(n) {
-		if m.Read {
-			reads = append(reads, jen.Lit(m.Wire).Op(":").True())
+	set := func(name string, has func(*model.Method) bool) {
+		var methods []jen.Code
+		for _, m := range sortedMethods(n) {
+			if has(m) {
+				methods = append(methods, jen.Lit(m.Wire).Op(":").True())
+			}
+		}
+		if len(methods) > 0 {
+			list = append(list, hostField{name, jen.Map(jen.String()).Bool().Values(methods...)})
 		}
 	}
-	if len(reads) > 0 {
-		list = append(list, hostField{"Reads", jen.Map(jen.String()).Bool().Values(reads...)})
-	}
+	set("Reads", func(m *model.Method) bool { return m.Read })
+	set("NoContext", (*model.Method).NoContext)
 	return list
 }
 

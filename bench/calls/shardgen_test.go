@@ -69,7 +69,8 @@ func references(tb testing.TB, c shard.Caller, n int) []fixture.AccountRef {
 // benchmarkShardgenLocal calls entities that live in the caller's process: Add
 // has scalars only, Echo's payload is copied on its way in and out.
 func benchmarkShardgenLocal(b *testing.B) {
-	refs := references(b, startNode(b, "node"), localEntities)
+	node := startNode(b, "node")
+	refs := references(b, node, localEntities)
 	ctx := context.Background()
 	b.Run("add/one", func(b *testing.B) {
 		b.ReportAllocs()
@@ -84,6 +85,17 @@ func benchmarkShardgenLocal(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			if _, err := refs[i%localEntities].Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+	b.Run("add/byID", func(b *testing.B) {
+		client, ids := fixture.NewAccountClient(node), ids()
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			if _, err := client.Ref(ids[i%localEntities]).Add(ctx, 1); err != nil {
 				b.Fatal(err)
 			}
 			i++

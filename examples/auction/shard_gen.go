@@ -78,7 +78,7 @@ func (r AuctionRef) Offer(ctx context.Context, bidder string, amount int64) (err
 
 // Highest returns the highest bid.
 func (r AuctionRef) Highest(ctx context.Context) (bidder string, amount int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Highest")
+	turn, err := r.ref.BeginNoContext(ctx, "Highest")
 	if e, ok := turn.Entity.(*Auction); ok {
 		defer turn.End("Highest", &err)
 		if bidder, amount, err = e.Highest(turn.Context); err != nil {
@@ -127,6 +127,7 @@ func HostAuction(n *shard.Node, factory func() *Auction, opts ...shard.HostOptio
 			"Offer":   dispatchAuctionOffer,
 		},
 		Reads:       map[string]bool{"Highest": true},
+		NoContext:   map[string]bool{"Highest": true},
 		Struct:      (*Auction)(nil),
 		Exported:    2,
 		SetID:       setAuctionID,
@@ -300,7 +301,7 @@ type UserRef struct {
 
 // Deposit adds money.
 func (r UserRef) Deposit(ctx context.Context, amount int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Deposit")
+	turn, err := r.ref.BeginNoContext(ctx, "Deposit")
 	if e, ok := turn.Entity.(*User); ok {
 		defer turn.End("Deposit", &err)
 		return e.Deposit(turn.Context, amount)
@@ -323,7 +324,7 @@ func (r UserRef) Bid(ctx context.Context, auction string, amount int64) (err err
 // Release frees the money of a bid that another one has exceeded. If the user has made a higher
 // bid since then, that one keeps its money.
 func (r UserRef) Release(ctx context.Context, auction string, amount int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Release")
+	turn, err := r.ref.BeginNoContext(ctx, "Release")
 	if e, ok := turn.Entity.(*User); ok {
 		defer turn.End("Release", &err)
 		return e.Release(turn.Context, auction, amount)
@@ -333,7 +334,7 @@ func (r UserRef) Release(ctx context.Context, auction string, amount int64) (err
 
 // Free returns the money that no bid reserves.
 func (r UserRef) Free(ctx context.Context) (result int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Free")
+	turn, err := r.ref.BeginNoContext(ctx, "Free")
 	if e, ok := turn.Entity.(*User); ok {
 		defer turn.End("Free", &err)
 		return codegen.Result(e.Free(turn.Context))
@@ -391,6 +392,7 @@ func HostUser(n *shard.Node, factory func() *User, opts ...shard.HostOption) err
 			"Release": dispatchUserRelease,
 		},
 		Reads:       map[string]bool{"Free": true},
+		NoContext:   map[string]bool{"Deposit": true, "Free": true, "Release": true},
 		Struct:      (*User)(nil),
 		Exported:    4,
 		SetID:       setUserID,

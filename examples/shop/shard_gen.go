@@ -243,7 +243,7 @@ type StockRef struct {
 
 // Restock adds n pieces.
 func (r StockRef) Restock(ctx context.Context, n int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Restock")
+	turn, err := r.ref.BeginNoContext(ctx, "Restock")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Restock", &err)
 		return e.Restock(turn.Context, n)
@@ -253,7 +253,7 @@ func (r StockRef) Restock(ctx context.Context, n int64) (err error) {
 
 // Reserve takes n pieces.
 func (r StockRef) Reserve(ctx context.Context, n int64) (left int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Reserve")
+	turn, err := r.ref.BeginNoContext(ctx, "Reserve")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Reserve", &err)
 		return codegen.Result(e.Reserve(turn.Context, n))
@@ -298,6 +298,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 			"Reserve": dispatchStockReserve,
 			"Restock": dispatchStockRestock,
 		},
+		NoContext:   map[string]bool{"Reserve": true, "Restock": true},
 		Struct:      (*Stock)(nil),
 		Exported:    3,
 		SetID:       setStockID,

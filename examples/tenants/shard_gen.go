@@ -69,7 +69,7 @@ type FolderRef struct {
 
 // Put adds a text.
 func (r FolderRef) Put(ctx context.Context, text string) (err error) {
-	turn, err := r.ref.Begin(ctx, "Put")
+	turn, err := r.ref.BeginNoContext(ctx, "Put")
 	if e, ok := turn.Entity.(*Folder); ok {
 		defer turn.End("Put", &err)
 		return e.Put(turn.Context, text)
@@ -79,7 +79,7 @@ func (r FolderRef) Put(ctx context.Context, text string) (err error) {
 
 // List returns the texts.
 func (r FolderRef) List(ctx context.Context) (result []string, err error) {
-	turn, err := r.ref.Begin(ctx, "List")
+	turn, err := r.ref.BeginNoContext(ctx, "List")
 	if e, ok := turn.Entity.(*Folder); ok {
 		defer turn.End("List", &err)
 		if result, err = e.List(turn.Context); err != nil {
@@ -147,6 +147,7 @@ func HostFolder(n *shard.Node, factory func() *Folder, opts ...shard.HostOption)
 			"List":   dispatchFolderList,
 			"Put":    dispatchFolderPut,
 		},
+		NoContext:   map[string]bool{"List": true, "Put": true},
 		Struct:      (*Folder)(nil),
 		Exported:    3,
 		SetID:       setFolderID,

@@ -164,18 +164,20 @@ var awayAllowed = map[string]int{
 // maxExported bounds the exported names of the public packages from runtime down. It is
 // only ever lowered, but for a feature of its own: package shard had 298 before it had the caller's
 // identity, headers and interceptors, and health, and 332 before it was measured and had direct lanes.
-// Package codegen had 233 before members reported hashes of contracts.
+// Package codegen had 233 before members reported hashes of contracts, and 234 before turns of methods
+// without a named context took no memory.
 var maxExported = map[string]int{
 	"runtime":            342,
-	"runtime/codegen":    234,
+	"runtime/codegen":    236,
 	"runtime/membership": 87,
 	"runtime/placement":  72,
 }
 
 // maxPublic bounds the exported names of all public packages outside package shard together,
-// of which there were 1,442 once. It is only ever lowered. Packages for features that came
+// of which there were 1,442 once. It is only ever lowered, but for a feature of its own: see
+// maxExported for package codegen. Packages for features that came
 // later are not among them; maxLater bounds each.
-const maxPublic = 592
+const maxPublic = 594
 
 // maxLater bounds the exported names of public packages that came later. Package natsstore had 19
 // before members reported how their store lies.

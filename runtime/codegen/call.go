@@ -19,8 +19,9 @@ type Caller interface {
 // An Invoker calls the entities of one kind for one process.
 type Invoker interface {
 	// Begin begins a turn of the entity on the caller's goroutine. The zero Turn
-	// without an error says that the call must be encoded.
-	Begin(ctx context.Context, r *Ref, method string) (Turn, error)
+	// without an error says that the call must be encoded. With noContext the method does
+	// not name its context.
+	Begin(ctx context.Context, r *Ref, method string, noContext bool) (Turn, error)
 	// Check returns why a call cannot be sent, before anything is encoded for it.
 	Check(ctx context.Context, r *Ref, method string) error
 	// Do sends arguments, in a buffer of NewArgs, and waits for the encoded results.
@@ -99,7 +100,17 @@ func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
 		return t, errZeroRef
 	}
-	return r.Invoker.Begin(ctx, r, method)
+	return r.Invoker.Begin(ctx, r, method, false)
+}
+
+// BeginNoContext is Begin for a method that does not name its context. Such a turn needs no
+// memory. Its Context is only to be passed to the method, and has ended if the method uses it after
+// all.
+func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err error) {
+	if r == nil {
+		return t, errZeroRef
+	}
+	return r.Invoker.Begin(ctx, r, method, true)
 }
 
 // Ask sends a call and returns a decoder of its results. The arguments, in a buffer of

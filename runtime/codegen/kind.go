@@ -54,6 +54,9 @@ type Host struct {
 	Dispatch map[string]Method
 	// Reads names the methods that change no state; nil for none.
 	Reads map[string]bool
+	// NoContext names the methods whose context parameter has no name, so that they cannot use it;
+	// nil for none. Callers of the kind need not know them.
+	NoContext map[string]bool
 	// AppendState and DecodeState move the fields tagged state; nil without any.
 	// DecodeState reports whether it skipped fields: those that StateFields, the
 	// fields that this program knows, does not know are kept beside the entity.

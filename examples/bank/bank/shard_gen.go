@@ -64,7 +64,7 @@ type AccountRef struct {
 
 // Deposit adds amount and returns the balance.
 func (r AccountRef) Deposit(ctx context.Context, amount int64) (balance int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Deposit")
+	turn, err := r.ref.BeginNoContext(ctx, "Deposit")
 	if e, ok := turn.Entity.(*Account); ok {
 		defer turn.End("Deposit", &err)
 		return codegen.Result(e.Deposit(turn.Context, amount))
@@ -74,7 +74,7 @@ func (r AccountRef) Deposit(ctx context.Context, amount int64) (balance int64, e
 
 // Withdraw takes amount and returns the balance.
 func (r AccountRef) Withdraw(ctx context.Context, amount int64) (balance int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Withdraw")
+	turn, err := r.ref.BeginNoContext(ctx, "Withdraw")
 	if e, ok := turn.Entity.(*Account); ok {
 		defer turn.End("Withdraw", &err)
 		return codegen.Result(e.Withdraw(turn.Context, amount))
@@ -84,7 +84,7 @@ func (r AccountRef) Withdraw(ctx context.Context, amount int64) (balance int64, 
 
 // Statement returns the balance, and how many entries led to it.
 func (r AccountRef) Statement(ctx context.Context) (balance, entries int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Statement")
+	turn, err := r.ref.BeginNoContext(ctx, "Statement")
 	if e, ok := turn.Entity.(*Account); ok {
 		defer turn.End("Statement", &err)
 		if balance, entries, err = e.Statement(turn.Context); err != nil {
@@ -121,6 +121,7 @@ func HostAccount(n *shard.Node, factory func() *Account, opts ...shard.HostOptio
 			"Withdraw":  dispatchAccountWithdraw,
 		},
 		Reads:       map[string]bool{"Statement": true},
+		NoContext:   map[string]bool{"Deposit": true, "Statement": true, "Withdraw": true},
 		Struct:      (*Account)(nil),
 		Exported:    3,
 		SetID:       setAccountID,

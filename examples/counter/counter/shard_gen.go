@@ -61,7 +61,7 @@ type CounterRef struct {
 
 // Add adds n and returns the new total.
 func (r CounterRef) Add(ctx context.Context, n int64) (total int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Add")
+	turn, err := r.ref.BeginNoContext(ctx, "Add")
 	if e, ok := turn.Entity.(*Counter); ok {
 		defer turn.End("Add", &err)
 		return codegen.Result(e.Add(turn.Context, n))
@@ -71,7 +71,7 @@ func (r CounterRef) Add(ctx context.Context, n int64) (total int64, err error) {
 
 // Get returns the total.
 func (r CounterRef) Get(ctx context.Context) (total int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Get")
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
 	if e, ok := turn.Entity.(*Counter); ok {
 		defer turn.End("Get", &err)
 		return codegen.Result(e.Get(turn.Context))
@@ -104,6 +104,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 			"Get": dispatchCounterGet,
 		},
 		Reads:       map[string]bool{"Get": true},
+		NoContext:   map[string]bool{"Add": true, "Get": true},
 		Struct:      (*Counter)(nil),
 		Exported:    2,
 		SetID:       setCounterID,

@@ -60,7 +60,7 @@ type AccountRef struct {
 
 // Enter adds amount, unless the account has less than is to be taken.
 func (r AccountRef) Enter(ctx context.Context, amount int64, note string) (result int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Enter")
+	turn, err := r.ref.BeginNoContext(ctx, "Enter")
 	if e, ok := turn.Entity.(*Account); ok {
 		defer turn.End("Enter", &err)
 		return codegen.Result(e.Enter(turn.Context, amount, note))
@@ -100,6 +100,7 @@ func HostAccount(n *shard.Node, factory func() *Account, opts ...shard.HostOptio
 		Dispatch: map[string]codegen.Method{
 			"Enter": dispatchAccountEnter,
 		},
+		NoContext:   map[string]bool{"Enter": true},
 		Struct:      (*Account)(nil),
 		Exported:    2,
 		SetID:       setAccountID,

@@ -75,7 +75,7 @@ func (r SchedulerRef) HandOut(ctx context.Context) (err error) {
 
 // Status returns how many jobs were handed out, and where the scheduler lives.
 func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err error) {
-	turn, err := r.ref.Begin(ctx, "Status")
+	turn, err := r.ref.BeginNoContext(ctx, "Status")
 	if e, ok := turn.Entity.(*Scheduler); ok {
 		defer turn.End("Status", &err)
 		if jobs, node, err = e.Status(turn.Context); err != nil {
@@ -110,6 +110,7 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 			"HandOut": codegen.Run((*Scheduler).HandOut),
 			"Status":  dispatchSchedulerStatus,
 		},
+		NoContext:   map[string]bool{"Status": true},
 		Struct:      (*Scheduler)(nil),
 		Exported:    3,
 		AppendState: appendSchedulerState,
@@ -246,7 +247,7 @@ type WorkerRef struct {
 
 // Do does one job.
 func (r WorkerRef) Do(ctx context.Context, job int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Do")
+	turn, err := r.ref.BeginNoContext(ctx, "Do")
 	if e, ok := turn.Entity.(*Worker); ok {
 		defer turn.End("Do", &err)
 		return e.Do(turn.Context, job)
@@ -256,7 +257,7 @@ func (r WorkerRef) Do(ctx context.Context, job int64) (err error) {
 
 // Done returns the jobs that it has done, in order.
 func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Done")
+	turn, err := r.ref.BeginNoContext(ctx, "Done")
 	if e, ok := turn.Entity.(*Worker); ok {
 		defer turn.End("Done", &err)
 		if result, err = e.Done(turn.Context); err != nil {
@@ -304,6 +305,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 			"Do":   dispatchWorkerDo,
 			"Done": dispatchWorkerDone,
 		},
+		NoContext:   map[string]bool{"Do": true, "Done": true},
 		Struct:      (*Worker)(nil),
 		Exported:    2,
 		SetID:       setWorkerID,

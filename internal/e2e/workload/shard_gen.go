@@ -196,7 +196,7 @@ type LeaderRef struct {
 // this leader knew nothing of the sender; else a number that is not the next one
 // is an error.
 func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
-	turn, err := r.ref.Begin(ctx, "Beat")
+	turn, err := r.ref.BeginNoContext(ctx, "Beat")
 	if e, ok := turn.Entity.(*Leader); ok {
 		defer turn.End("Beat", &err)
 		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
@@ -219,6 +219,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchLeaderBeat,
 		},
+		NoContext:   map[string]bool{"Beat": true},
 		Struct:      (*Leader)(nil),
 		Exported:    2,
 		AppendState: appendLeaderState,
@@ -361,7 +362,7 @@ type LedgerRef struct {
 
 // Add adds n. It returns the sum, and the node where it lives.
 func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
-	turn, err := r.ref.Begin(ctx, "Add")
+	turn, err := r.ref.BeginNoContext(ctx, "Add")
 	if e, ok := turn.Entity.(*Ledger); ok {
 		defer turn.End("Add", &err)
 		if total, node, err = e.Add(turn.Context, n); err != nil {
@@ -395,6 +396,7 @@ func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption)
 		Dispatch: map[string]codegen.Method{
 			"Add": dispatchLedgerAdd,
 		},
+		NoContext:   map[string]bool{"Add": true},
 		Struct:      (*Ledger)(nil),
 		Exported:    1,
 		SetID:       setLedgerID,
@@ -545,7 +547,7 @@ type PoisonRef struct {
 
 // Where returns where it lives.
 func (r PoisonRef) Where(ctx context.Context) (node string, err error) {
-	turn, err := r.ref.Begin(ctx, "Where")
+	turn, err := r.ref.BeginNoContext(ctx, "Where")
 	if e, ok := turn.Entity.(*Poison); ok {
 		defer turn.End("Where", &err)
 		return codegen.Result(e.Where(turn.Context))
@@ -555,7 +557,7 @@ func (r PoisonRef) Where(ctx context.Context) (node string, err error) {
 
 // Panic panics.
 func (r PoisonRef) Panic(ctx context.Context) (err error) {
-	turn, err := r.ref.Begin(ctx, "Panic")
+	turn, err := r.ref.BeginNoContext(ctx, "Panic")
 	if e, ok := turn.Entity.(*Poison); ok {
 		defer turn.End("Panic", &err)
 		return e.Panic(turn.Context)
@@ -566,7 +568,7 @@ func (r PoisonRef) Panic(ctx context.Context) (err error) {
 // Loop never returns and never rests: it takes a whole core from its process,
 // also after the end of its context.
 func (r PoisonRef) Loop(ctx context.Context) (err error) {
-	turn, err := r.ref.Begin(ctx, "Loop")
+	turn, err := r.ref.BeginNoContext(ctx, "Loop")
 	if e, ok := turn.Entity.(*Poison); ok {
 		defer turn.End("Loop", &err)
 		return e.Loop(turn.Context)
@@ -617,9 +619,10 @@ func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption)
 			"Panic": codegen.Run((*Poison).Panic),
 			"Where": dispatchPoisonWhere,
 		},
-		Struct:   (*Poison)(nil),
-		Exported: 3,
-		SetID:    setPoisonID,
+		NoContext: map[string]bool{"Loop": true, "Panic": true, "Where": true},
+		Struct:    (*Poison)(nil),
+		Exported:  3,
+		SetID:     setPoisonID,
 	}, opts...)
 }
 
@@ -705,7 +708,7 @@ type PulseRef struct {
 
 // Beat returns where it lives.
 func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
-	turn, err := r.ref.Begin(ctx, "Beat")
+	turn, err := r.ref.BeginNoContext(ctx, "Beat")
 	if e, ok := turn.Entity.(*Pulse); ok {
 		defer turn.End("Beat", &err)
 		return codegen.Result(e.Beat(turn.Context))
@@ -736,10 +739,11 @@ func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) e
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchPulseBeat,
 		},
-		Struct:   (*Pulse)(nil),
-		Exported: 2,
-		SetID:    setPulseID,
-		Activate: activatePulse,
+		NoContext: map[string]bool{"Beat": true},
+		Struct:    (*Pulse)(nil),
+		Exported:  2,
+		SetID:     setPulseID,
+		Activate:  activatePulse,
 	}, opts...)
 }
 
@@ -1193,7 +1197,7 @@ type StockRef struct {
 
 // Sold notes a sale.
 func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Sold")
+	turn, err := r.ref.BeginNoContext(ctx, "Sold")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Sold", &err)
 		return e.Sold(turn.Context, total)
@@ -1203,7 +1207,7 @@ func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
 
 // Report returns the stock's state.
 func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Report")
+	turn, err := r.ref.BeginNoContext(ctx, "Report")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Report", &err)
 		if last, again, missed, err = e.Report(turn.Context); err != nil {
@@ -1256,6 +1260,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 			"Sold":   dispatchStockSold,
 		},
 		Reads:       map[string]bool{"Report": true},
+		NoContext:   map[string]bool{"Report": true, "Sold": true},
 		Struct:      (*Stock)(nil),
 		Exported:    2,
 		SetID:       setStockID,
@@ -1418,7 +1423,7 @@ type TallyRef struct {
 
 // Apply records one call. Each sender numbers its calls to an entity from 1.
 func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result Receipt, err error) {
-	turn, err := r.ref.Begin(ctx, "Apply")
+	turn, err := r.ref.BeginNoContext(ctx, "Apply")
 	if e, ok := turn.Entity.(*Tally); ok {
 		defer turn.End("Apply", &err)
 		return codegen.Result(e.Apply(turn.Context, sender, seq))
@@ -1428,7 +1433,7 @@ func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result 
 
 // Report returns the entity's record.
 func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err error) {
-	turn, err := r.ref.Begin(ctx, "Report")
+	turn, err := r.ref.BeginNoContext(ctx, "Report")
 	if e, ok := turn.Entity.(*Tally); ok {
 		defer turn.End("Report", &err)
 		if seen, err = e.Report(turn.Context); err != nil {
@@ -1480,6 +1485,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 			"Apply":  dispatchTallyApply,
 			"Report": dispatchTallyReport,
 		},
+		NoContext:   map[string]bool{"Apply": true, "Report": true},
 		Struct:      (*Tally)(nil),
 		Exported:    2,
 		SetID:       setTallyID,
@@ -1644,7 +1650,7 @@ type TreasurerRef struct {
 // Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
 // twice.
 func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
-	turn, err := r.ref.Begin(ctx, "Beat")
+	turn, err := r.ref.BeginNoContext(ctx, "Beat")
 	if e, ok := turn.Entity.(*Treasurer); ok {
 		defer turn.End("Beat", &err)
 		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
@@ -1667,6 +1673,7 @@ func HostTreasurer(n *shard.Node, factory func() *Treasurer, opts ...shard.HostO
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchTreasurerBeat,
 		},
+		NoContext:   map[string]bool{"Beat": true},
 		Struct:      (*Treasurer)(nil),
 		Exported:    2,
 		AppendState: appendTreasurerState,

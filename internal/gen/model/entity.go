@@ -203,6 +203,9 @@ type Method struct {
 // its own that decodes and encodes them around the call.
 func (m *Method) HasDispatch() bool { return len(m.Params)+len(m.Results) > 0 }
 
+// NoContext reports whether m does not name its context, so that it cannot use it.
+func (m *Method) NoContext() bool { return m.Context == "" || m.Context == "_" }
+
 // ArgsFallible reports whether encoding the arguments may fail.
 func (m *Method) ArgsFallible() bool {
 	return slices.ContainsFunc(m.Params, func(p Param) bool { return p.Type.Fallible })

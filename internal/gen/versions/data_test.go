@@ -53,7 +53,7 @@ type wire struct{ args, reply []byte }
 
 func (w *wire) ShardInvoker(codegen.Kind) codegen.Invoker { return w }
 
-func (w *wire) Begin(context.Context, *codegen.Ref, string) (codegen.Turn, error) {
+func (w *wire) Begin(context.Context, *codegen.Ref, string, bool) (codegen.Turn, error) {
 	return codegen.Turn{}, nil
 }
 

@@ -46,7 +46,7 @@ type (
 
 func (p *local) ShardInvoker(codegen.Kind) codegen.Invoker { return p }
 
-func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
+func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string, _ bool) (codegen.Turn, error) {
 	p.turn.Context = ctx
 	return codegen.Turn{Entity: p.zoo, Context: &p.turn}, r.Err()
 }
@@ -78,7 +78,7 @@ func (turn) End(_ string, panicked any, err error) error {
 
 func (p *remote) ShardInvoker(codegen.Kind) codegen.Invoker { return p }
 
-func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
+func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string, _ bool) (codegen.Turn, error) {
 	return codegen.Turn{}, r.Err()
 }
 

@@ -61,7 +61,7 @@ type CageRef struct {
 
 // EchoOneofs returns its arguments.
 func (r CageRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoOneofs")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoOneofs")
 	if e, ok := turn.Entity.(*Cage); ok {
 		defer turn.End("EchoOneofs", &err)
 		if v, err = cloneOneofs(v); err != nil {
@@ -103,8 +103,9 @@ func HostCage(n *shard.Node, factory func() *Cage, opts ...shard.HostOption) err
 		Dispatch: map[string]codegen.Method{
 			"EchoOneofs": dispatchCageEchoOneofs,
 		},
-		Struct:   (*Cage)(nil),
-		Exported: 1,
+		NoContext: map[string]bool{"EchoOneofs": true},
+		Struct:    (*Cage)(nil),
+		Exported:  1,
 	}, opts...)
 }
 
@@ -308,7 +309,7 @@ func (r ZooRef) Plain(ctx context.Context, a int64, b uint32, c bool, d float64,
 
 // EchoScalars returns its arguments.
 func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoScalars")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoScalars")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoScalars", &err)
 		return codegen.Result(e.EchoScalars(turn.Context, v))
@@ -318,7 +319,7 @@ func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err
 
 // EchoLists returns its arguments.
 func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoLists")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoLists")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoLists", &err)
 		if v, err = cloneLists(v); err != nil {
@@ -339,7 +340,7 @@ func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error
 
 // EchoMaps returns its arguments.
 func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoMaps")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoMaps")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoMaps", &err)
 		if result, err = e.EchoMaps(turn.Context, cloneMaps(v)); err != nil {
@@ -356,7 +357,7 @@ func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
 
 // EchoOptional returns its arguments.
 func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoOptional")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoOptional")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoOptional", &err)
 		if v, err = cloneOptional(v); err != nil {
@@ -377,7 +378,7 @@ func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, 
 
 // EchoOthers returns its arguments.
 func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoOthers")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoOthers")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoOthers", &err)
 		if v, err = cloneOthers(v); err != nil {
@@ -398,7 +399,7 @@ func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err er
 
 // EchoTree returns its arguments.
 func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoTree")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoTree")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoTree", &err)
 		if v, err = cloneTreePointer(v, codegen.MaxDepth); err != nil {
@@ -419,7 +420,7 @@ func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error)
 
 // EchoForest returns its arguments.
 func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoForest")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoForest")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoForest", &err)
 		if v, err = cloneForest(v, codegen.MaxDepth); err != nil {
@@ -440,7 +441,7 @@ func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err er
 
 // EchoPage returns its arguments.
 func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point], err error) {
-	turn, err := r.ref.Begin(ctx, "EchoPage")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoPage")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoPage", &err)
 		if v, err = clonePagePoint(v, codegen.MaxDepth); err != nil {
@@ -461,7 +462,7 @@ func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point]
 
 // EchoEmbedding returns its arguments.
 func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embedding, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoEmbedding")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoEmbedding")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoEmbedding", &err)
 		if result, err = e.EchoEmbedding(turn.Context, cloneEmbedding(v)); err != nil {
@@ -474,7 +475,7 @@ func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embeddin
 
 // EchoPromoted returns its arguments.
 func (r ZooRef) EchoPromoted(ctx context.Context, v Promoted) (result Promoted, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoPromoted")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoPromoted")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoPromoted", &err)
 		if v, err = clonePromoted(v); err != nil {
@@ -495,7 +496,7 @@ func (r ZooRef) EchoPromoted(ctx context.Context, v Promoted) (result Promoted, 
 
 // EchoTexts returns its arguments.
 func (r ZooRef) EchoTexts(ctx context.Context, v Texts) (result Texts, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoTexts")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoTexts")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoTexts", &err)
 		if v, err = cloneTexts(v); err != nil {
@@ -516,7 +517,7 @@ func (r ZooRef) EchoTexts(ctx context.Context, v Texts) (result Texts, err error
 
 // EchoCode returns its arguments.
 func (r ZooRef) EchoCode(ctx context.Context, v Code) (result Code, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoCode")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoCode")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoCode", &err)
 		if v, err = codegen.CloneText(v); err != nil {
@@ -537,7 +538,7 @@ func (r ZooRef) EchoCode(ctx context.Context, v Code) (result Code, err error) {
 
 // EchoOneofs returns its arguments.
 func (r ZooRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoOneofs")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoOneofs")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoOneofs", &err)
 		if v, err = cloneOneofs(v); err != nil {
@@ -558,7 +559,7 @@ func (r ZooRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err er
 
 // EchoShapes returns its arguments.
 func (r ZooRef) EchoShapes(ctx context.Context, one Shape, more ...Shape) (result Shape, result2 []Shape, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoShapes")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoShapes")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoShapes", &err)
 		if one, err = cloneShape(one, codegen.MaxDepth); err != nil {
@@ -587,7 +588,7 @@ func (r ZooRef) EchoShapes(ctx context.Context, one Shape, more ...Shape) (resul
 
 // Keep replaces the state.
 func (r ZooRef) Keep(ctx context.Context, v Everything) (err error) {
-	turn, err := r.ref.Begin(ctx, "Keep")
+	turn, err := r.ref.BeginNoContext(ctx, "Keep")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("Keep", &err)
 		if v, err = cloneEverything(v); err != nil {
@@ -604,7 +605,7 @@ func (r ZooRef) Keep(ctx context.Context, v Everything) (err error) {
 
 // Kept returns the state.
 func (r ZooRef) Kept(ctx context.Context) (result Everything, err error) {
-	turn, err := r.ref.Begin(ctx, "Kept")
+	turn, err := r.ref.BeginNoContext(ctx, "Kept")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("Kept", &err)
 		if result, err = e.Kept(turn.Context); err != nil {
@@ -628,7 +629,7 @@ func (r ZooRef) Rest(ctx context.Context) (err error) {
 
 // EchoBare returns its arguments, whose types no struct holds.
 func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (result map[string][]int, result2 [][]byte, result3 *int, result4 time.Time, result5 *wrapperspb.StringValue, result6 []Name, err error) {
-	turn, err := r.ref.Begin(ctx, "EchoBare")
+	turn, err := r.ref.BeginNoContext(ctx, "EchoBare")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoBare", &err)
 		if result, result2, result3, result4, result5, result6, err = e.EchoBare(turn.Context, cloneStringIntSliceMap(m), cloneByteSliceSlice(s), codegen.ClonePointer(p), codegen.CloneTime(t), codegen.CloneProto(n), codegen.CloneSlice(more)...); err != nil {
@@ -645,7 +646,7 @@ func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p 
 
 // Fail returns results beside its error, which do not arrive.
 func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error) {
-	turn, err := r.ref.Begin(ctx, "Fail")
+	turn, err := r.ref.BeginNoContext(ctx, "Fail")
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("Fail", &err)
 		if result, result2, err = e.Fail(turn.Context); err != nil {
@@ -861,6 +862,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 			"Plain":         dispatchZooPlain,
 			"Rest":          codegen.Run((*Zoo).Rest),
 		},
+		NoContext:   map[string]bool{"EchoBare": true, "EchoCode": true, "EchoEmbedding": true, "EchoForest": true, "EchoLists": true, "EchoMaps": true, "EchoOneofs": true, "EchoOptional": true, "EchoOthers": true, "EchoPage": true, "EchoPromoted": true, "EchoScalars": true, "EchoShapes": true, "EchoTexts": true, "EchoTree": true, "Fail": true, "Keep": true, "Kept": true},
 		Struct:      (*Zoo)(nil),
 		Exported:    20,
 		SetID:       setZooID,

@@ -66,7 +66,7 @@ type BillRef struct {
 
 // Charge adds to the bill.
 func (r BillRef) Charge(ctx context.Context, amount int64) (total int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Charge")
+	turn, err := r.ref.BeginNoContext(ctx, "Charge")
 	if e, ok := turn.Entity.(BillAPI); ok {
 		defer turn.End("Charge", &err)
 		return codegen.Result(e.Charge(turn.Context, amount))
@@ -144,6 +144,7 @@ func DescribeBill() codegen.Host {
 			"Check":  dispatchBillCheck,
 			"Repeat": dispatchBillRepeat,
 		},
+		NoContext: map[string]bool{"Charge": true},
 	}
 }
 

@@ -68,7 +68,7 @@ func (r OrderRef) Place(ctx context.Context, m PlaceOrder) (total int64, err err
 
 // Show returns the lines.
 func (r OrderRef) Show(ctx context.Context) (lines []Line, gift bool, err error) {
-	turn, err := r.ref.Begin(ctx, "Show")
+	turn, err := r.ref.BeginNoContext(ctx, "Show")
 	if e, ok := turn.Entity.(OrderAPI); ok {
 		defer turn.End("Show", &err)
 		if lines, gift, err = e.Show(turn.Context); err != nil {
@@ -150,6 +150,7 @@ func DescribeOrder() codegen.Host {
 			"Place": dispatchOrderPlace,
 			"Show":  dispatchOrderShow,
 		},
+		NoContext: map[string]bool{"Show": true},
 	}
 }
 

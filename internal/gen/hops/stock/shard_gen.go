@@ -64,7 +64,7 @@ type StockRef struct {
 
 // Take fails with the kind of error that its argument names.
 func (r StockRef) Take(ctx context.Context, what string) (err error) {
-	turn, err := r.ref.Begin(ctx, "Take")
+	turn, err := r.ref.BeginNoContext(ctx, "Take")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Take", &err)
 		return e.Take(turn.Context, what)
@@ -107,8 +107,9 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 		Dispatch: map[string]codegen.Method{
 			"Take": dispatchStockTake,
 		},
-		Struct:   (*Stock)(nil),
-		Exported: 1,
+		NoContext: map[string]bool{"Take": true},
+		Struct:    (*Stock)(nil),
+		Exported:  1,
 	}, opts...)
 }
 

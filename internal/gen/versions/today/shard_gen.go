@@ -81,7 +81,7 @@ type DepotRef struct {
 
 // Set replaces all.
 func (r DepotRef) Set(ctx context.Context, p Picture) (err error) {
-	turn, err := r.ref.Begin(ctx, "Set")
+	turn, err := r.ref.BeginNoContext(ctx, "Set")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Set", &err)
 		if p, err = clonePicture(p); err != nil {
@@ -98,7 +98,7 @@ func (r DepotRef) Set(ctx context.Context, p Picture) (err error) {
 
 // Get returns all.
 func (r DepotRef) Get(ctx context.Context) (result Picture, err error) {
-	turn, err := r.ref.Begin(ctx, "Get")
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Get", &err)
 		if result, err = e.Get(turn.Context); err != nil {
@@ -112,7 +112,7 @@ func (r DepotRef) Get(ctx context.Context) (result Picture, err error) {
 
 // Add counts.
 func (r DepotRef) Add(ctx context.Context) (result int, err error) {
-	turn, err := r.ref.Begin(ctx, "Add")
+	turn, err := r.ref.BeginNoContext(ctx, "Add")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Add", &err)
 		return codegen.Result(e.Add(turn.Context))
@@ -122,7 +122,7 @@ func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 
 // Discard sets the spare box, or the value that it points to, to nil.
 func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
-	turn, err := r.ref.Begin(ctx, "Discard")
+	turn, err := r.ref.BeginNoContext(ctx, "Discard")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Discard", &err)
 		return e.Discard(turn.Context, next)
@@ -152,7 +152,7 @@ func (r DepotRef) Forget(ctx context.Context) (err error) {
 
 // Fail panics.
 func (r DepotRef) Fail(ctx context.Context) (err error) {
-	turn, err := r.ref.Begin(ctx, "Fail")
+	turn, err := r.ref.BeginNoContext(ctx, "Fail")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Fail", &err)
 		return e.Fail(turn.Context)
@@ -226,6 +226,7 @@ func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) e
 			"Rest":    codegen.Run((*Depot).Rest),
 			"Set":     dispatchDepotSet,
 		},
+		NoContext:   map[string]bool{"Add": true, "Discard": true, "Fail": true, "Get": true, "Set": true},
 		Struct:      (*Depot)(nil),
 		Exported:    7,
 		AppendState: appendDepotState,
@@ -436,7 +437,7 @@ type ParcelRef struct {
 
 // Set replaces the wrapping.
 func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err error) {
-	turn, err := r.ref.Begin(ctx, "Set")
+	turn, err := r.ref.BeginNoContext(ctx, "Set")
 	if e, ok := turn.Entity.(*Parcel); ok {
 		defer turn.End("Set", &err)
 		if w, err = cloneWrapping(w); err != nil {
@@ -456,7 +457,7 @@ func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err e
 
 // Get returns the wrapping.
 func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, result3 []Wrapping, err error) {
-	turn, err := r.ref.Begin(ctx, "Get")
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
 	if e, ok := turn.Entity.(*Parcel); ok {
 		defer turn.End("Get", &err)
 		if result, result2, result3, err = e.Get(turn.Context); err != nil {
@@ -514,6 +515,7 @@ func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption)
 			"Get": dispatchParcelGet,
 			"Set": dispatchParcelSet,
 		},
+		NoContext:   map[string]bool{"Get": true, "Set": true},
 		Struct:      (*Parcel)(nil),
 		Exported:    2,
 		AppendState: appendParcelState,
@@ -697,7 +699,7 @@ type StockRef struct {
 
 // Take was Reserve, and has a new argument and a new result before the others.
 func (r StockRef) Take(ctx context.Context, by, order string, line Line) (by2 string, left int64, err error) {
-	turn, err := r.ref.Begin(ctx, "Reserve")
+	turn, err := r.ref.BeginNoContext(ctx, "Reserve")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Reserve", &err)
 		if by2, left, err = e.Take(turn.Context, by, order, line); err != nil {
@@ -713,7 +715,7 @@ func (r StockRef) Take(ctx context.Context, by, order string, line Line) (by2 st
 
 // Restock adds pieces.
 func (r StockRef) Restock(ctx context.Context, n *int64) (err error) {
-	turn, err := r.ref.Begin(ctx, "Restock")
+	turn, err := r.ref.BeginNoContext(ctx, "Restock")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Restock", &err)
 		return e.Restock(turn.Context, codegen.ClonePointer(n))
@@ -723,7 +725,7 @@ func (r StockRef) Restock(ctx context.Context, n *int64) (err error) {
 
 // Orders returns the lines.
 func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
-	turn, err := r.ref.Begin(ctx, "Orders")
+	turn, err := r.ref.BeginNoContext(ctx, "Orders")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Orders", &err)
 		if result, err = e.Orders(turn.Context); err != nil {
@@ -736,7 +738,7 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 
 // New is unknown to yesterday's.
 func (r StockRef) New(ctx context.Context) (err error) {
-	turn, err := r.ref.Begin(ctx, "New")
+	turn, err := r.ref.BeginNoContext(ctx, "New")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("New", &err)
 		return e.New(turn.Context)
@@ -788,6 +790,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 			"Reserve": dispatchStockTake,
 			"Restock": dispatchStockRestock,
 		},
+		NoContext:   map[string]bool{"New": true, "Orders": true, "Reserve": true, "Restock": true},
 		Struct:      (*Stock)(nil),
 		Exported:    4,
 		SetID:       setStockID,

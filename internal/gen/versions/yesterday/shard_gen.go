@@ -75,7 +75,7 @@ type DepotRef struct {
 
 // Add counts, and resizes the boxes.
 func (r DepotRef) Add(ctx context.Context) (result int, err error) {
-	turn, err := r.ref.Begin(ctx, "Add")
+	turn, err := r.ref.BeginNoContext(ctx, "Add")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Add", &err)
 		return codegen.Result(e.Add(turn.Context))
@@ -85,7 +85,7 @@ func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 
 // Discard sets the spare box, or the value that it points to, to nil.
 func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
-	turn, err := r.ref.Begin(ctx, "Discard")
+	turn, err := r.ref.BeginNoContext(ctx, "Discard")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Discard", &err)
 		return e.Discard(turn.Context, next)
@@ -115,7 +115,7 @@ func (r DepotRef) Forget(ctx context.Context) (err error) {
 
 // Fail panics.
 func (r DepotRef) Fail(ctx context.Context) (err error) {
-	turn, err := r.ref.Begin(ctx, "Fail")
+	turn, err := r.ref.BeginNoContext(ctx, "Fail")
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Fail", &err)
 		return e.Fail(turn.Context)
@@ -178,6 +178,7 @@ func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) e
 			"Forget":  codegen.Run((*Depot).Forget),
 			"Rest":    codegen.Run((*Depot).Rest),
 		},
+		NoContext:   map[string]bool{"Add": true, "Discard": true, "Fail": true},
 		Struct:      (*Depot)(nil),
 		Exported:    5,
 		AppendState: appendDepotState,
@@ -342,7 +343,7 @@ type ParcelRef struct {
 
 // Set replaces the wrapping.
 func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err error) {
-	turn, err := r.ref.Begin(ctx, "Set")
+	turn, err := r.ref.BeginNoContext(ctx, "Set")
 	if e, ok := turn.Entity.(*Parcel); ok {
 		defer turn.End("Set", &err)
 		if w, err = cloneWrapping(w); err != nil {
@@ -362,7 +363,7 @@ func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err e
 
 // Get counts the call and returns the wrapping.
 func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, result3 []Wrapping, err error) {
-	turn, err := r.ref.Begin(ctx, "Get")
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
 	if e, ok := turn.Entity.(*Parcel); ok {
 		defer turn.End("Get", &err)
 		if result, result2, result3, err = e.Get(turn.Context); err != nil {
@@ -420,6 +421,7 @@ func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption)
 			"Get": dispatchParcelGet,
 			"Set": dispatchParcelSet,
 		},
+		NoContext:   map[string]bool{"Get": true, "Set": true},
 		Struct:      (*Parcel)(nil),
 		Exported:    2,
 		AppendState: appendParcelState,
@@ -603,7 +605,7 @@ type StockRef struct {
 
 // Reserve takes pieces for an order.
 func (r StockRef) Reserve(ctx context.Context, order string, line Line) (left int32, err error) {
-	turn, err := r.ref.Begin(ctx, "Reserve")
+	turn, err := r.ref.BeginNoContext(ctx, "Reserve")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Reserve", &err)
 		return codegen.Result(e.Reserve(turn.Context, order, line))
@@ -615,7 +617,7 @@ func (r StockRef) Reserve(ctx context.Context, order string, line Line) (left in
 
 // Restock adds pieces.
 func (r StockRef) Restock(ctx context.Context, n int32) (err error) {
-	turn, err := r.ref.Begin(ctx, "Restock")
+	turn, err := r.ref.BeginNoContext(ctx, "Restock")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Restock", &err)
 		return e.Restock(turn.Context, n)
@@ -625,7 +627,7 @@ func (r StockRef) Restock(ctx context.Context, n int32) (err error) {
 
 // Orders returns the lines.
 func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
-	turn, err := r.ref.Begin(ctx, "Orders")
+	turn, err := r.ref.BeginNoContext(ctx, "Orders")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Orders", &err)
 		if result, err = e.Orders(turn.Context); err != nil {
@@ -638,7 +640,7 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 
 // Old is gone today.
 func (r StockRef) Old(ctx context.Context) (err error) {
-	turn, err := r.ref.Begin(ctx, "Old")
+	turn, err := r.ref.BeginNoContext(ctx, "Old")
 	if e, ok := turn.Entity.(*Stock); ok {
 		defer turn.End("Old", &err)
 		return e.Old(turn.Context)
@@ -690,6 +692,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 			"Reserve": dispatchStockReserve,
 			"Restock": dispatchStockRestock,
 		},
+		NoContext:   map[string]bool{"Old": true, "Orders": true, "Reserve": true, "Restock": true},
 		Struct:      (*Stock)(nil),
 		Exported:    4,
 		SetID:       setStockID,
