@@ -121,8 +121,9 @@ type Limits struct {
 	Recovery time.Duration // until all calls go well again
 	Refusal  time.Duration // of calls that are too many, p99
 
-	// Neighbours is how many times longer calls beside poisoned entities may take,
-	// p99, than they did before. 0: not limited.
+	// Neighbours is how many times longer calls beside poisoned entities may take, p99, than
+	// they did before, or beside a foreign process that loops where the machine has too few
+	// processors. 0: not limited.
 	Neighbours float64
 }
 

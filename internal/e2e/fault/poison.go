@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/e2e/node"
+	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -16,15 +20,19 @@ import (
 // to an end and takes a core of its process. All of them are called again and
 // again. Their supervisor keeps the first ones waiting, the mailbox of the last one
 // is full, and those beside them are served as ever.
+//
+// Before that a process that has nothing to do with the cluster computes for as long, which
+// shows how much of the delay a machine with few cores adds by itself.
 var poison = Fault{
-	Name:   "poison",
-	About:  "for 30s ten entities panic at every call, and one loops for ever",
-	Nodes:  5,
-	Length: 30 * time.Second,
-	Rate:   1000, // the loop takes one core of the machine
-	Spares: true,
-	Limits: Limits{Pause: unjudged, Recovery: unjudged, Neighbours: 1.5},
-	Within: time.Minute,
+	Name:    "poison",
+	About:   "for 30s ten entities panic at every call, and one loops for ever; for 30s before, a foreign process loops",
+	Nodes:   5,
+	Length:  30 * time.Second,
+	Lengths: 2,
+	Rate:    1000, // the loop takes one core of the machine
+	Spares:  true,
+	Limits:  Limits{Pause: unjudged, Recovery: unjudged, Neighbours: 1.5},
+	Within:  time.Minute,
 	Inject: func(ctx context.Context, r *Run) error {
 		conn, err := r.Cluster.Dial(ctx, "poisoner")
 		if err != nil {
@@ -40,6 +48,10 @@ var poison = Fault{
 		if err := r.Sleep(ctx, min(r.Length, quietTime)); err != nil {
 			return err
 		}
+		beside.foreign = time.Now()
+		if err := besideForeign(ctx, r); err != nil {
+			return err
+		}
 		r.Begin()
 		beside.seen = r.Load.Seen()
 		if err := p.run(ctx, r.Length); err != nil {
@@ -49,6 +61,20 @@ var poison = Fault{
 		beside.judge(r)
 		return nil
 	},
+}
+
+// besideForeign has a process that is no member compute for the length of the fault, at the
+// priority of the nodes.
+func besideForeign(ctx context.Context, r *Run) (err error) {
+	foreign, err := process.Start("the foreign process", os.Stderr, r.options.Cluster.Program, node.SpinArgs()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, foreign.Kill()) }()
+	if err := foreign.Await(ctx, node.Spinning); err != nil {
+		return err
+	}
+	return r.Sleep(ctx, r.Length)
 }
 
 const (
@@ -142,29 +168,66 @@ func (p *poisoner) judge(r *Run) {
 
 // neighbours are the entities that are not poisoned.
 type neighbours struct {
-	seen  map[string]string // the node of each
-	home  string            // of the looping entity
-	quiet time.Time         // the begin of the time before the poison
+	seen    map[string]string // the node of each
+	home    string            // of the looping entity
+	quiet   time.Time         // the begin of the time before the poison
+	foreign time.Time         // when the foreign process began to compute
 }
 
-// judge compares how long calls to the other entities took before and
-// during the poison, at the node of the looping entity and at the other nodes.
+// judge compares how long calls to the other entities took before, beside the foreign process
+// and during the poison, at the node of the looping entity and at the other nodes.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
+	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}
+	if s.crowded() {
+		r.Note("%d processors, and %d are needed for each process and the loop to have one: p99 is judged against that beside a foreign process that loops", s.processors, s.needed)
+	}
 	for _, beside := range []bool{true, false} {
 		which := func(entity string) bool {
 			return (n.seen[entity] == n.home) == beside
 		}
-		_, quiet := r.Load.Latency(n.quiet, r.began, which)
-		_, during := r.Load.Latency(r.began, now, which)
-		where := "at the node of the loop"
+		_, s.quiet = r.Load.Latency(n.quiet, n.foreign, which)
+		_, s.foreign = r.Load.Latency(n.foreign, r.began, which)
+		_, s.poisoned = r.Load.Latency(r.began, now, which)
+		s.where = "at the node of the loop"
 		if !beside {
-			where = "at the other nodes"
+			s.where = "at the other nodes"
 		}
-		times := float64(during) / float64(max(quiet, 1))
-		r.Note("p99 of the other entities %s: %v before, %v meanwhile (%.2f times)", where, round(quiet), round(during), times)
-		if r.limits.Neighbours > 0 && times > r.limits.Neighbours {
-			r.Miss("p99 of the other entities %s is %.2f times what it was, want at most %.1f", where, times, r.limits.Neighbours)
-		}
+		s.judge(r.report, r.limits.Neighbours)
 	}
 }
+
+// processorsFor is how many processors a machine needs so that no process waits for one because
+// of a loop: one for each node and server, one for the program that calls them, and one for the
+// loop.
+func processorsFor(nodes, servers int) int { return nodes + servers + 2 }
+
+// A slowdown has the p99 of the entities at some nodes, before and beside loops.
+type slowdown struct {
+	where              string
+	processors, needed int
+	quiet              time.Duration // before
+	foreign            time.Duration // beside a foreign process that loops
+	poisoned           time.Duration
+}
+
+// crowded reports whether the loop takes a processor that the other processes need. A foreign
+// process that loops then slows them down as well.
+func (s slowdown) crowded() bool { return s.processors < s.needed }
+
+// judge notes the times, and a miss if the p99 is more than limit times that of before, or
+// of beside the foreign process if processors are too few. A limit of 0 is none.
+func (s slowdown) judge(r *report, limit float64) {
+	foreign, poisoned, added := ratio(s.foreign, s.quiet), ratio(s.poisoned, s.quiet), ratio(s.poisoned, s.foreign)
+	r.Note("p99 of the other entities %s: %v before, %v beside a foreign process that loops (%.2f times), %v beside the poison (%.2f times; %.2f times that beside the foreign process)",
+		s.where, round(s.quiet), round(s.foreign), foreign, round(s.poisoned), poisoned, added)
+	times, than := poisoned, "what it was"
+	if s.crowded() {
+		times, than = added, "that beside the foreign process"
+	}
+	if limit > 0 && times > limit {
+		r.Miss("p99 of the other entities %s is %.2f times %s, want at most %.1f", s.where, times, than, limit)
+	}
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }

@@ -39,6 +39,8 @@ const (
 	Agreed = "agreed"
 	// Shifted: its clock was changed by ShiftClock.
 	Shifted = "shifted"
+	// Spinning: it is no node, and begins to compute now.
+	Spinning = "spinning"
 )
 
 // An Event is one line of a node's output.
@@ -84,6 +86,10 @@ func (o Options) Args() []string {
 	}
 }
 
+// SpinArgs is the command line of a process that is no node: it says Spinning and computes
+// without end, on one core, until it is killed.
+func SpinArgs() []string { return []string{Command, "-spin"} }
+
 // Main runs a node until ctx ends, then leaves in order. When stdin closes, the
 // process that started it is gone, and it ends at once. Main returns the exit
 // code of the process.
@@ -103,6 +109,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
 	flags.StringVar(&o.Listen, "listen", "", "`address` to listen on for direct lanes (default: there are none)")
 	flags.StringVar(&o.Advertise, "advertise", "", "`address` at which others reach it (default: that of -listen)")
+	spin := flags.Bool("spin", false, "be no node, and compute without end on one core")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -111,6 +118,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 		v.obey(stdin)
 		os.Exit(1)
 	}()
+	if *spin {
+		v.say(Event{Event: Spinning})
+		workload.Spin()
+	}
 	if err := run(ctx, o, &v); err != nil {
 		v.say(Event{Event: Ended, Error: err.Error()})
 		return 1

@@ -20,9 +20,14 @@ func (p *Poison) Where(context.Context) (node string, err error) { return p.Node
 // Panic panics.
 func (p *Poison) Panic(context.Context) error { panic("poisoned") }
 
-// Loop never returns and never rests: it takes a whole core from its process,
-// also after the end of its context.
+// Loop never returns, not at the end of its context either.
 func (p *Poison) Loop(context.Context) error {
+	Spin()
+	return nil
+}
+
+// Spin never returns and never rests: it takes a whole core from its process.
+func Spin() {
 	var rounds atomic.Uint64 // else there would be nothing to do
 	for {
 		rounds.Add(1)
