@@ -72,7 +72,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,
 		Seekers: func(p singlehost.Outsider) *singlehost.Seekers { return singlehost.NewSeekers(p) },
 	}, (*clientEnv)(c))
-	if err := c.driver.openDirect(); err != nil {
+	if err := c.driver.openDirect(ctx); err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
 	link, err := cfg.Transport.Open(ctx, transport.Options{

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -13,15 +14,16 @@ import (
 // directBackOff is the time to the next try after a direct lane failed. Tests have less.
 var directBackOff = agree.MinBackOff
 
-// openDirect prepares direct lanes, if they are enabled. They begin with startDirect.
-func (drv *driver) openDirect() error {
+// openDirect prepares direct lanes, if they are enabled. They begin with open. ctx may have a
+// direct.Dialer.
+func (drv *driver) openDirect(ctx context.Context) error {
 	o := drv.cfg.Direct
 	if !o.enabled() {
 		return nil
 	}
 	cfg := direct.Config{
 		Self: drv.self, Lanes: drv.cfg.Lanes, Listen: o.Listen, Advertise: o.Advertise,
-		Waiting: 4 * drv.cfg.Window, BackOff: directBackOff,
+		Waiting: 4 * drv.cfg.Window, Dialer: direct.DialerOf(ctx), BackOff: directBackOff,
 	}
 	if drv.self.Client {
 		cfg.Listen = ""

@@ -121,7 +121,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := checkStore(ctx, n); err != nil {
 		return n.notBegun(err)
 	}
-	if err := n.driver.openDirect(); err != nil {
+	if err := n.driver.openDirect(ctx); err != nil {
 		return n.notBegun(err)
 	}
 	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it

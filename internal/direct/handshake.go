@@ -23,7 +23,7 @@ var errVersion = errors.New("the peer speaks another version of direct lanes")
 func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(func()), limit func() int) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, agree.DialFor)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", d.Address)
+	c, err := DialerOf(ctx).DialContext(ctx, "tcp", d.Address)
 	if err != nil {
 		return nil, err
 	}

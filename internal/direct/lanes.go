@@ -66,6 +66,8 @@ type Config struct {
 	// Advertise is the host and port, or the host alone, at which others reach it. Default: the address of
 	// the listener.
 	Advertise string
+	// Dialer makes the connections. Default: that of the system.
+	Dialer Dialer
 	// BackOff is the time after the first failure with a peer. Default agree.MinBackOff.
 	BackOff time.Duration
 	// Waiting bounds the bytes that may wait for one connection's socket.
@@ -102,7 +104,7 @@ func New(cfg Config, env Env) (*Lanes, error) {
 		env: env, cfg: cfg, id: id, greeting: make(chan struct{}, maxGreeting), conns: map[uint64]*Conn{},
 		drained: make(chan struct{}), told: map[string]bool{},
 	}
-	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.ctx, l.stop = context.WithCancel(WithDialer(context.Background(), cfg.Dialer))
 	address := ""
 	if cfg.Listen != "" {
 		if l.listener, err = net.Listen("tcp", cfg.Listen); err != nil {

@@ -55,13 +55,20 @@ func newBroker() *broker { return &broker{all: map[transport.Address]*process{}}
 
 func (b *broker) process(t *testing.T, self transport.Peer, listen string) *process {
 	t.Helper()
-	p := &process{t: t, self: self, broker: b, opened: make(chan *Conn, 100)}
+	return b.start(t, Config{Self: self, Listen: listen})
+}
+
+// start starts a process with a configuration.
+func (b *broker) start(t *testing.T, cfg Config) *process {
+	t.Helper()
+	p := &process{t: t, self: cfg.Self, broker: b, opened: make(chan *Conn, 100)}
 	p.group.Init()
-	l, err := New(Config{Self: self, Lanes: 2, Listen: listen, Waiting: 1 << 20}, p)
+	cfg.Lanes, cfg.Waiting = 2, 1<<20
+	l, err := New(cfg, p)
 	require.NoError(t, err)
 	p.lanes = l
 	b.mu.Lock()
-	b.all[self.Address] = p
+	b.all[cfg.Self.Address] = p
 	b.mu.Unlock()
 	l.Start()
 	t.Cleanup(func() {

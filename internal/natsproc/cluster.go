@@ -21,7 +21,13 @@ func RunCluster(n int) (servers []*Server, err error) {
 
 // RunClusterAt is RunCluster with a place for each server; nil is 127.0.0.1.
 func RunClusterAt(places ...Place) (servers []*Server, err error) {
-	return runCluster(places, make([][]string, len(places)))
+	return runCluster(places, nil, make([][]string, len(places)))
+}
+
+// RunClusterTLS is RunClusterAt with TLS between clients and servers, and between servers. It
+// writes the configuration of the servers beside the certificate.
+func RunClusterTLS(tls TLS, places ...Place) (servers []*Server, err error) {
+	return runCluster(places, &tls, make([][]string, len(places)))
 }
 
 // RunStores is RunCluster with JetStream: one server for each folder, which it keeps
@@ -31,11 +37,11 @@ func RunStores(folders ...string) (servers []*Server, err error) {
 	for i, folder := range folders {
 		args[i] = []string{"-js", "-sd", folder}
 	}
-	return runCluster(make([]Place, len(folders)), args)
+	return runCluster(make([]Place, len(folders)), nil, args)
 }
 
-// runCluster starts a server for each place with more arguments.
-func runCluster(places []Place, args [][]string) (servers []*Server, err error) {
+// runCluster starts a server for each place with more arguments. tls may be nil.
+func runCluster(places []Place, tls *TLS, args [][]string) (servers []*Server, err error) {
 	n := len(places)
 	defer func() {
 		if err != nil {
@@ -48,12 +54,12 @@ func runCluster(places []Place, args [][]string) (servers []*Server, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
-	config, err := routeConfig()
+	config, err := routeConfig(tls)
 	if err != nil {
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
 	for i, own := range addresses {
-		s, err := RunAt(places[i], append([]string{
+		s, err := runAt(places[i], tls, append([]string{
 			"-c", config, "-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
 			"-cluster", "nats://" + own, "-routes", "nats://" + strings.Join(addresses, ",nats://"),
 		}, args[i]...)...)
@@ -70,8 +76,29 @@ func runCluster(places []Place, args [][]string) (servers []*Server, err error) 
 // up over which nothing comes, and TCP may wait a minute to try again after a partition.
 const routes = "cluster {\n  ping_interval: 2s\n  ping_max: 2\n}\n"
 
-// routeConfig returns a file with that configuration, beside the program.
-func routeConfig() (path string, err error) {
+// secure is routes with TLS, for clients too.
+const secure = `tls {
+  cert_file: %[1]q
+  key_file: %[2]q
+}
+cluster {
+  ping_interval: 2s
+  ping_max: 2
+  tls {
+    cert_file: %[1]q
+    key_file: %[2]q
+    ca_file: %[3]q
+  }
+}
+`
+
+// routeConfig returns a file with that configuration, beside the program, or beside the
+// certificate if there is one.
+func routeConfig(tls *TLS) (path string, err error) {
+	if tls != nil {
+		path = tls.Cert + ".conf"
+		return path, os.WriteFile(path, fmt.Appendf(nil, secure, tls.Cert, tls.Key, tls.CA), 0o600)
+	}
 	bin, err := Build()
 	if err != nil {
 		return "", err
@@ -149,8 +176,13 @@ func awaitMesh(servers []*Server) error {
 	return nil
 }
 
-// dialed makes connections from the server's place.
+// dialed makes connections from the server's place, which trust the server.
 func (s *Server) dialed(o *nats.Options) error {
+	if s.tls != nil {
+		if err := nats.RootCAs(s.tls.CA)(o); err != nil {
+			return err
+		}
+	}
 	if s.place != nil {
 		return nats.SetCustomDialer(s.place)(o)
 	}

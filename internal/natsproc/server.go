@@ -28,11 +28,20 @@ type Server struct {
 	bin   string
 	args  []string
 	place Place  // nil: here
+	tls   *TLS   // nil: clients connect without
 	addr  string // host:port
 
 	cmd    *exec.Cmd
 	output *output
 	exited chan error // of the process now running
+}
+
+// A TLS has the servers' side of TLS: the names of files in PEM. Servers use it with clients and,
+// both ways, with each other.
+type TLS struct {
+	CA   string // the authority that clients and other servers trust
+	Cert string // for all addresses of the servers, signed by CA
+	Key  string // of Cert
 }
 
 // A Place is a host of another network, in which a server can run. Methods are
@@ -51,12 +60,15 @@ type Place interface {
 func Run(args ...string) (*Server, error) { return RunAt(nil, args...) }
 
 // RunAt is Run on a host of another network; nil is 127.0.0.1 of this one.
-func RunAt(place Place, args ...string) (*Server, error) {
+func RunAt(place Place, args ...string) (*Server, error) { return runAt(place, nil, args...) }
+
+// runAt is RunAt with TLS, unless it is nil: args must have the server use it.
+func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	bin, err := Build()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, args: args, place: place, addr: "127.0.0.1:-1"}
+	s := &Server{bin: bin, args: args, place: place, tls: tls, addr: "127.0.0.1:-1"}
 	if place != nil {
 		s.addr = net.JoinHostPort(place.Addr(), "-1")
 	}
@@ -81,8 +93,13 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// URL is where clients connect: "nats://127.0.0.1:49152".
-func (s *Server) URL() string { return "nats://" + s.addr }
+// URL is where clients connect: "nats://127.0.0.1:49152", or "tls://127.0.0.1:49152".
+func (s *Server) URL() string {
+	if s.tls != nil {
+		return "tls://" + s.addr
+	}
+	return "nats://" + s.addr
+}
 
 // Pid is the process id of the server now running, 0 if none.
 func (s *Server) Pid() int {

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
@@ -57,7 +58,9 @@ type Options struct {
 	// CallTimeout bounds the calls of nodes and callers that have no deadline;
 	// 0: as Config does.
 	CallTimeout time.Duration
-	// Direct: nodes and callers have direct lanes, through a Proxy for each node.
+	// Direct: nodes and callers have direct lanes. If hosts are not separate, a Proxy is before
+	// each node. If they are, each node says its host's address, and the servers' connections
+	// have TLS, because direct lanes are refused otherwise.
 	Direct bool
 	// MinMembers is the nodes' Config.MinMembers; 0 means the default.
 	MinMembers int
@@ -69,6 +72,7 @@ type Cluster struct {
 	name    string
 	servers []*natsproc.Server // none if they are not ours
 	network *netns.Network     // nil if hosts are not separate
+	tls     *natsproc.TLS      // nil if the servers have none
 
 	mu    sync.Mutex
 	hosts map[string]*netns.Host // by the names of servers ("s1"), nodes and callers
@@ -76,8 +80,10 @@ type Cluster struct {
 	logs  []io.Closer
 	// proxies are before the ports of direct lanes, one for each node in nodes.
 	proxies []*proxy.Proxy
-	// stores are those of callers.
-	stores []*natsstore.Store
+	// stores are those of callers, and callers the results of Dial.
+	stores  []*natsstore.Store
+	callers []*shard.Conn
+	asked   int // questions
 }
 
 // A Node is one process of the cluster.
@@ -90,6 +96,17 @@ type Node struct {
 
 // Log is the file that the node logs to.
 func (n *Node) Log() string { return n.log }
+
+// frames asks the node for the data frames that it has sent. No two questions have one number.
+func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
+	if _, err := io.WriteString(n, node.CountFrames(question)); err != nil {
+		return Frames{}, fmt.Errorf("count the frames of %s: %w", n.Name(), err)
+	}
+	e, err := n.AwaitThat(ctx, "to count its frames", func(e process.Event) bool {
+		return e.Event == node.Counted && e.Question == question
+	})
+	return Frames{e.Frames, e.Direct}, err
+}
 
 // New starts the servers, without a node yet. Close it in any case.
 func New(o Options) (*Cluster, error) {
@@ -120,6 +137,7 @@ func New(o Options) (*Cluster, error) {
 
 func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 	places := make([]natsproc.Place, n)
+	var addresses []net.IP
 	for i := range places {
 		if c.network == nil {
 			continue
@@ -129,6 +147,15 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 			return nil, err
 		}
 		places[i] = h
+		addresses = append(addresses, net.ParseIP(h.Addr()))
+	}
+	if c.network != nil && c.options.Direct {
+		tls, err := makeTLS(c.options.Dir, addresses)
+		if err != nil {
+			return nil, err
+		}
+		c.tls = &tls
+		return natsproc.RunClusterTLS(tls, places...)
 	}
 	if n > 1 && c.options.Durable {
 		folders := make([]string, n)
@@ -237,10 +264,8 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 		Pulses: c.options.Pulses, Durable: c.options.Durable, Replicas: c.options.Replicas, CallTimeout: c.options.CallTimeout,
 		MinMembers: c.options.MinMembers,
 	}
-	if c.options.Direct {
-		if err := c.proxyLocked(&o); err != nil {
-			return nil, err
-		}
+	if c.tls != nil {
+		o.CA = c.tls.CA
 	}
 	if c.options.Singleton {
 		o.Trace = base + ".trace"
@@ -253,6 +278,11 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	if host != nil {
 		place = host
 	}
+	if c.options.Direct {
+		if err := c.listenLocked(&o, host); err != nil {
+			return nil, err
+		}
+	}
 	p, err := process.StartAt(place, name, logs, c.options.Program, o.Args()...)
 	if err != nil {
 		return nil, err
@@ -262,8 +292,15 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	return n, nil
 }
 
-// proxyLocked has a node listen for direct lanes behind a proxy.
-func (c *Cluster) proxyLocked(o *node.Options) error {
+// directPort is where nodes on hosts of their own listen for direct lanes.
+const directPort = "7000"
+
+// listenLocked has a node listen for direct lanes, behind a proxy unless it has a host of its own.
+func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
+	if host != nil {
+		o.Listen, o.Advertise = ":"+directPort, host.Addr()
+		return nil
+	}
 	free, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free a moment later, too
 	if err != nil {
 		return err
@@ -313,6 +350,10 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	var options []nats.Option
 	if host != nil {
 		options = append(options, nats.SetCustomDialer(host))
+		ctx = direct.WithDialer(ctx, host)
+	}
+	if c.tls != nil {
+		options = append(options, nats.RootCAs(c.tls.CA))
 	}
 	if c.options.Near != nil {
 		options = append(options, nats.DontRandomize())
@@ -332,7 +373,45 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 		c.mu.Unlock()
 		cfg.Store = s
 	}
-	return shard.Dial(ctx, cfg)
+	conn, err := shard.Dial(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.callers = append(c.callers, conn)
+	c.mu.Unlock()
+	return conn, nil
+}
+
+// countWithin is how long a node may take to say how many frames it has sent.
+const countWithin = 5 * time.Second
+
+// Frames counts the data frames that nodes and callers have sent until now. Nodes that have ended
+// are left out.
+func (c *Cluster) Frames(ctx context.Context) (Count, error) {
+	ctx, cancel := context.WithTimeout(ctx, countWithin)
+	defer cancel()
+	count := Count{nodes: make(map[*Node]Frames)}
+	c.mu.Lock()
+	c.asked++
+	question, nodes := c.asked, slices.Clone(c.nodes)
+	for _, conn := range c.callers {
+		counters := conn.Counters()
+		count.callers = append(count.callers, Frames{counters["frames sent"], counters["frames sent directly"]})
+	}
+	c.mu.Unlock()
+	for _, n := range nodes {
+		if n.Ended() {
+			continue
+		}
+		f, err := n.frames(ctx, question)
+		if err == nil {
+			count.nodes[n] = f
+		} else if !n.Ended() {
+			return count, err
+		}
+	}
+	return count, nil
 }
 
 // Witnessed is every call that ran at any node so far.

@@ -20,6 +20,7 @@ type Survival struct {
 	Effects               []Effects // of the calls, elsewhere
 	Rounds                []SurvivalRound
 	Errors                []string // the first that callers got
+	Lanes                 *Lanes
 }
 
 // SurvivalRound is one strike.
@@ -56,7 +57,7 @@ func (s Survival) Missed() (misses []string) {
 			misses = append(misses, fmt.Sprintf("time %d: entities answer after %v, p99, want at most %v", i+1, round(p), s.Limits.Recovery))
 		}
 	}
-	return misses
+	return append(misses, s.Lanes.missed()...)
 }
 
 // Print writes each round, and the figures over all of them.
@@ -77,6 +78,7 @@ func (s Survival) Print(w io.Writer) error {
 	for _, e := range s.Errors {
 		fmt.Fprintln(w, e)
 	}
+	s.Lanes.print(w)
 	for _, m := range s.Missed() {
 		fmt.Fprintln(w, "miss:", m)
 	}
@@ -129,6 +131,9 @@ func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 	}
 	l.end()
 	if s.Effects, err = l.judgeEffects(ctx, conn, live); err != nil {
+		return s, err
+	}
+	if s.Lanes, err = countLanes(ctx, c, o); err != nil {
 		return s, err
 	}
 	s.Fault, s.Nodes, s.Entities, s.Limits = f.Name, o.Nodes, o.Load.Entities, f.Limits

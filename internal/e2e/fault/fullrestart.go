@@ -39,6 +39,7 @@ type Restarts struct {
 	Limit  time.Duration
 	Rounds []Restart
 	Errors []string // of the calls that failed, each text once
+	Lanes  *Lanes
 }
 
 // A Restart is one of them. All times are from the first node that serves: it said
@@ -59,7 +60,7 @@ func (r Restarts) Missed() (misses []string) {
 			misses = append(misses, fmt.Sprintf("time %d: everything answers again after %v, want at most %v", i+1, round.Last.Round(time.Millisecond), r.Limit))
 		}
 	}
-	return misses
+	return append(misses, r.Lanes.missed()...)
 }
 
 // Print writes each restart, and the figures over all of them.
@@ -79,6 +80,7 @@ func (r Restarts) Print(w io.Writer) error {
 	for _, line := range r.Errors {
 		fmt.Fprintln(w, line)
 	}
+	r.Lanes.print(w)
 	for _, m := range r.Missed() {
 		fmt.Fprintln(w, "miss:", m)
 	}
@@ -125,7 +127,8 @@ func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error)
 		r.Rounds = append(r.Rounds, round)
 	}
 	r.Errors = s.texts
-	return r, nil
+	r.Lanes, err = countLanes(ctx, c, o)
+	return r, err
 }
 
 // restartAll is one restart, with calls under way all the time.

@@ -33,6 +33,7 @@ type Again struct {
 	Entities int
 	Limit    time.Duration
 	Rounds   []AgainRound
+	Lanes    *Lanes // printed only: nobody calls
 }
 
 // AgainRound is one strike.
@@ -80,6 +81,7 @@ func (a Again) Print(w io.Writer) error {
 	slices.Sort(longest)
 	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: all are activated again after p50 %v, max %v\n", a.Fault, a.Nodes, a.Entities, len(a.Rounds),
 		longest[len(longest)/2].Round(time.Millisecond), longest[len(longest)-1].Round(time.Millisecond))
+	a.Lanes.print(w)
 	for _, m := range a.Missed() {
 		fmt.Fprintln(w, "miss:", m)
 	}
@@ -131,7 +133,8 @@ func Activate(ctx context.Context, f Fault, o Options) (a Again, err error) {
 		}
 		nodes[at] = started[0]
 	}
-	return a, nil
+	a.Lanes, err = countLanes(ctx, c, o)
+	return a, err
 }
 
 // enliven calls every entity once, and then nobody calls any more.

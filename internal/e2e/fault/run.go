@@ -77,8 +77,6 @@ func (o Options) Validate(f Fault) error {
 		return fmt.Errorf("%s happens to %v: want at least 1 time", f.Name, f.Subject)
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
-	case o.Cluster.Direct && f.Separate:
-		return fmt.Errorf("%s has hosts of their own: direct lanes are refused there, because the broker's connection is neither encrypted nor local", f.Name)
 	case o.Length < 0 || o.Times < 0:
 		return errors.New("length and times must not be negative")
 	case o.Victim != 0 && f.Victim == 0:
@@ -143,7 +141,8 @@ type Run struct {
 
 	options Options
 	limits  Limits
-	began   time.Time // the fault
+	began   time.Time     // the fault
+	frames  cluster.Count // when the fault had taken effect
 }
 
 func newRun(c *cluster.Cluster, f Fault, o Options) *Run {
@@ -253,6 +252,12 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 		return fmt.Errorf("%s: %w (%s)", f.Name, err, load.Describe(r.Load.Homes()))
 	}
 	r.Note("the fault took %v to take effect; %s", round(time.Since(r.began)), load.Describe(r.Load.Homes()))
+	if r.options.Cluster.Direct {
+		var err error
+		if r.frames, err = r.Cluster.Frames(ctx); err != nil {
+			return err
+		}
+	}
 	tail := time.Now().Add(r.options.Tail)
 	return r.Until(ctx, "all calls are made", func() bool {
 		return time.Now().After(tail) && r.Load.Made() >= r.options.Calls
@@ -307,6 +312,15 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
 		r.noteDead(&row)
 	}
 	row.Errors = r.Load.Errors()
+	if r.options.Cluster.Direct {
+		count, err := r.Cluster.Frames(ctx)
+		if err != nil {
+			return Row{}, err
+		}
+		all, after := Lanes{count.Nodes(), count.Callers()}, count.Since(r.frames)
+		row.Notes = append(row.Notes, all.String(), "after the fault, "+(&Lanes{after.Nodes(), after.Callers()}).String())
+		r.misses = append(r.misses, all.missed()...)
+	}
 	if f.Spares || f.SparesOthers {
 		r.misses = append(r.misses, r.removed()...)
 	}

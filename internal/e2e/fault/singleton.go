@@ -59,6 +59,7 @@ type Handing struct {
 	Calls  int // that went well
 	Rounds []HandedRound
 	Lives  []Life // of the instances, by their beginning
+	Lanes  *Lanes
 }
 
 // A HandedRound is one strike.
@@ -89,7 +90,7 @@ func (h Handing) Missed() (misses []string) {
 			misses = append(misses, fmt.Sprintf("time %d: no answer for %v, want at most %v", i+1, round(r.Pause), h.Limits.Pause))
 		}
 	}
-	return append(misses, h.twoAtOnce()...)
+	return append(append(misses, h.Lanes.missed()...), h.twoAtOnce()...)
 }
 
 // twoAtOnce names instances that lived while another one did.
@@ -120,6 +121,7 @@ func (h Handing) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s on %d nodes, %d times: %d calls, %d failed; longest pause p50 %v, max %v; %d instances, never two at once: %t\n",
 		h.Fault, h.Nodes, len(h.Rounds), h.Calls, failed, pauses[len(pauses)/2].Round(time.Millisecond),
 		pauses[len(pauses)-1].Round(time.Millisecond), len(h.Lives), len(h.twoAtOnce()) == 0)
+	h.Lanes.print(w)
 	for _, m := range h.Missed() {
 		fmt.Fprintln(w, "miss:", m)
 	}
@@ -167,6 +169,9 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 		all = append(all, started...)
 	}
 	stop()
+	if h.Lanes, err = countLanes(ctx, c, o); err != nil {
+		return h, err
+	}
 	for _, b := range callers {
 		h.Calls += b.well
 	}

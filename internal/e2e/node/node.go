@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,6 +40,10 @@ const (
 	Agreed = "agreed"
 	// Shifted: its clock was changed by ShiftClock.
 	Shifted = "shifted"
+	// Counted: the answer to CountFrames.
+	Counted = "counted"
+	// Refused: it was given a line that is no command.
+	Refused = "refused"
 	// Spinning: it is no node, and begins to compute now.
 	Spinning = "spinning"
 )
@@ -55,11 +60,16 @@ type Event struct {
 	// View is the cluster as the node saw it then, if all agreed: its founder and its
 	// members. "" if they did not.
 	View string `json:"view,omitempty"`
+	// Question is the number of a question, and Frames and Direct its answer.
+	Question int    `json:"question,omitempty"`
+	Frames   uint64 `json:"frames,omitempty"` // data frames that the node has sent
+	Direct   uint64 `json:"direct,omitempty"` // those of them that took direct lanes
 }
 
 // Options say how a node runs.
 type Options struct {
 	URL     string // of the NATS servers
+	CA      string // the file of the authority that signed the servers' certificate; "" means the system's
 	Ordered bool   // it connects to the first server of URL that it reaches, not to any
 	Cluster string
 	Name    string
@@ -79,7 +89,7 @@ type Options struct {
 // Args is the command line of a node with these options.
 func (o Options) Args() []string {
 	return []string{
-		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
+		Command, "-nats", o.URL, "-ca", o.CA, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
 		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-durable=" + strconv.FormatBool(o.Durable), "-call-timeout", o.CallTimeout.String(),
 		"-min-members", strconv.Itoa(o.MinMembers), "-replicas", strconv.Itoa(o.Replicas),
 		"-listen", o.Listen, "-advertise", o.Advertise,
@@ -97,6 +107,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	var o Options
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
 	flags.StringVar(&o.URL, "nats", "", "`URL` of the NATS servers")
+	flags.StringVar(&o.CA, "ca", "", "`file` of the authority that signed the certificate of the NATS servers (default: the system's)")
 	flags.BoolVar(&o.Ordered, "ordered", false, "connect to the first server of the URL that can be reached, not to any")
 	flags.StringVar(&o.Cluster, "cluster", "", "`name` of the cluster")
 	flags.StringVar(&o.Name, "name", "", "`name` of the node")
@@ -132,9 +143,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 
 // voice says events, one line each. It is safe for concurrent use.
 type voice struct {
-	node string
-	mu   sync.Mutex
-	to   *json.Encoder
+	node  string
+	about atomic.Pointer[shard.Node] // nil before it has been made
+	mu    sync.Mutex
+	to    *json.Encoder
 }
 
 func (v *voice) say(e Event) {
@@ -161,22 +173,43 @@ func (v *voice) watch(n *shard.Node) {
 // then, with the time that it has, or the failure as its Error.
 func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
 
+// CountFrames is the line on standard input that asks a node for the data frames that it has
+// sent. It says Counted then, with the number of the question.
+func CountFrames(question int) string { return fmt.Sprintf("frames %d\n", question) }
+
 // obey follows the commands on standard input, until that closes.
 func (v *voice) obey(stdin io.Reader) {
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
-		err := fmt.Errorf("not a command: %q", lines.Text())
-		if arg, ok := strings.CutPrefix(lines.Text(), "clock "); ok {
-			var d time.Duration
-			if d, err = time.ParseDuration(arg); err == nil {
-				err = wallclock.Shift(d)
-			}
-		}
-		e := Event{Event: Shifted, Time: time.Now()}
+		e, err := v.answer(lines.Text())
 		if err != nil {
 			e.Error = err.Error()
 		}
 		v.say(e)
 	}
+}
+
+// answer carries out a command.
+func (v *voice) answer(command string) (e Event, err error) {
+	verb, arg, _ := strings.Cut(command, " ")
+	switch verb {
+	case "clock":
+		d, err := time.ParseDuration(arg)
+		if err == nil {
+			err = wallclock.Shift(d)
+		}
+		return Event{Event: Shifted, Time: time.Now()}, err
+	case "frames":
+		e.Event = Counted
+		if e.Question, err = strconv.Atoi(arg); err != nil {
+			return e, err
+		}
+		if n := v.about.Load(); n != nil {
+			counters := n.Counters()
+			e.Frames, e.Direct = counters["frames sent"], counters["frames sent directly"]
+		}
+		return e, nil
+	}
+	return Event{Event: Refused}, fmt.Errorf("not a command: %q", command)
 }
 
 // agreed describes a view on which all members agree; "" if they do not.
@@ -197,12 +230,15 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	var options []natstransport.Option
+	var options []nats.Option
 	if o.Ordered {
-		options = append(options, natstransport.ConnectOptions(nats.DontRandomize()))
+		options = append(options, nats.DontRandomize())
+	}
+	if o.CA != "" {
+		options = append(options, nats.RootCAs(o.CA))
 	}
 	cfg := shard.Config{
-		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, options...), CallTimeout: o.CallTimeout,
+		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, natstransport.ConnectOptions(options...)), CallTimeout: o.CallTimeout,
 		MinMembers: o.MinMembers, Direct: shard.DirectOptions{Listen: o.Listen, Advertise: o.Advertise},
 	}
 	if o.Durable {
@@ -214,6 +250,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		cfg.Store = s
 	}
 	n := shard.New(cfg)
+	v.about.Store(n)
 	if err := Host(n, w); err != nil {
 		return err
 	}

@@ -44,6 +44,10 @@ type Event struct {
 	Member string    `json:"member"`
 	Time   time.Time `json:"time"`
 	View   string    `json:"view"`
+	// The number of a question that the process was asked, and its answer.
+	Question int    `json:"question"`
+	Frames   uint64 `json:"frames"`
+	Direct   uint64 `json:"direct"`
 }
 
 // Start runs a program. name is for messages; logs gets its standard error.

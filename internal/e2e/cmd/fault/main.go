@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&o.Load.Entities, "entities", 1000, "`number` of entities")
 	flags.IntVar(&o.Load.Rate, "rate", 0, "calls a second (default: the fault's choice, mostly 2000)")
 	flags.IntVar(&o.Calls, "calls", 20_000, "`number` of calls, at least")
-	flags.BoolVar(&o.Cluster.Direct, "direct", false, "all processes have direct lanes (not on hosts of their own)")
+	flags.BoolVar(&o.Cluster.Direct, "direct", false, "all processes have direct lanes; on hosts of their own also TLS to the NATS servers")
 	flags.IntVar(&o.Victim, "victim", 0, "the node it happens to: 1 is the oldest (default: the fault's choice)")
 	name, err := parse(flags, args)
 	switch {

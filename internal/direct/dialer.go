@@ -1,0 +1,29 @@
+package direct
+
+import (
+	"context"
+	"net"
+)
+
+// A Dialer makes TCP connections.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// dialerKey is the key of a context's Dialer.
+type dialerKey struct{}
+
+// WithDialer returns a context in which a process is started that dials by d and not by the
+// system's Dialer. It is for programs whose processes are on several hosts, as those of
+// internal/e2e/netns.
+func WithDialer(ctx context.Context, d Dialer) context.Context {
+	return context.WithValue(ctx, dialerKey{}, d)
+}
+
+// DialerOf returns the Dialer of WithDialer, or else that of the system.
+func DialerOf(ctx context.Context) Dialer {
+	if d, ok := ctx.Value(dialerKey{}).(Dialer); ok {
+		return d
+	}
+	return new(net.Dialer)
+}
