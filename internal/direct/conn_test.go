@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/direct/agree"
+	"github.com/shardgen/shardgen/transport"
 )
 
 func TestFrames(t *testing.T) {
@@ -156,4 +157,27 @@ func FuzzReadFrame(f *testing.F) {
 			left -= len(frame) + lengthBytes
 		}
 	})
+}
+
+// TestVersionGoesFirst: a frame that is sent as soon as the listening side has the connection goes
+// behind the version, for the dialing side reads that first.
+func TestVersionGoesFirst(t *testing.T) {
+	broker := newBroker()
+	a, b := broker.process(t, memberA, "127.0.0.1:0"), broker.process(t, memberB, "127.0.0.1:0")
+	b.wanted = func(c *Conn) {
+		if err := c.Send([]byte("early")); err != nil {
+			t.Error(err)
+		}
+	}
+	broker.change = func(from transport.Peer, m agree.Message) agree.Message {
+		if _, renewal := m.(agree.Renewal); renewal && from == b.self {
+			b.lanes.Want(a.self, 1) // it has the connection now
+		}
+		return m
+	}
+	a.lanes.Want(b.self, 1)
+	m, err := a.await().Receive()
+	require.NoError(t, err)
+	require.Equal(t, "early", string(m.Payload))
+	b.await()
 }

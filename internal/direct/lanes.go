@@ -458,17 +458,22 @@ func (l *Lanes) greet(c net.Conn) {
 	}
 	conn := newConn(secure, out, l.env.MaxPayload)
 	conn.id = l.lastID.Add(1)
+	conn.mu.Lock() // frames that are sent from admitLocked on go behind the version
 	l.mu.Lock()
 	peer, lane, ok, todo := l.core.Arrived(time.Now(), key, nonce, conn.id)
 	conn.peer, conn.lane = peer, lane
 	l.admitLocked(conn, ok)
 	l.mu.Unlock()
+	if ok {
+		_, err = secure.Write([]byte{version})
+	}
+	conn.mu.Unlock()
 	l.perform(&todo)
 	if !ok {
 		l.stranger(c, errNobody)
 		return
 	}
-	if _, err := secure.Write([]byte{version}); err != nil {
+	if err != nil {
 		conn.Fail(agree.Broken)
 	}
 	l.carry(conn, true)

@@ -38,6 +38,7 @@ type process struct {
 
 	counts   [8]atomic.Uint64
 	ended    [agree.Reasons]atomic.Uint64
+	wanted   func(*Conn) // nil: nothing happens to a connection that is asked for again
 	insecure atomic.Bool
 }
 
@@ -107,7 +108,12 @@ func (p *process) Confidential() error {
 
 func (p *process) MaxPayload() int { return 1 << 20 }
 func (p *process) Carry(c *Conn)   { p.opened <- c }
-func (p *process) Wanted(*Conn)    {}
+
+func (p *process) Wanted(c *Conn) {
+	if p.wanted != nil {
+		p.wanted(c)
+	}
+}
 
 func (p *process) Count(e Event) (n uint64, tell bool) { return p.counts[e].Add(1), true }
 
