@@ -58,10 +58,13 @@ type Options struct {
 	// CallTimeout bounds the calls of nodes and callers that have no deadline;
 	// 0: as Config does.
 	CallTimeout time.Duration
-	// Direct: nodes and callers have direct lanes. If hosts are not separate, a Proxy is before
-	// each node. If they are, each node says its host's address, and the servers' connections
-	// have TLS, because direct lanes are refused otherwise.
+	// Direct: nodes and callers have direct lanes. If hosts are separate, each node says its
+	// host's address, and the servers' connections have TLS, because direct lanes are refused
+	// otherwise.
 	Direct bool
+	// Proxied: the direct lanes of each node lead through a Proxy in this process, which breaks
+	// them. Hosts are not separate.
+	Proxied bool
 	// MinMembers is the nodes' Config.MinMembers; 0 means the default.
 	MinMembers int
 }
@@ -295,10 +298,14 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 // directPort is where nodes on hosts of their own listen for direct lanes.
 const directPort = "7000"
 
-// listenLocked has a node listen for direct lanes, behind a proxy unless it has a host of its own.
+// listenLocked has a node listen for direct lanes.
 func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
-	if host != nil {
+	switch {
+	case host != nil:
 		o.Listen, o.Advertise = ":"+directPort, host.Addr()
+		return nil
+	case !c.options.Proxied:
+		o.Listen = "127.0.0.1:0"
 		return nil
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free a moment later, too
@@ -319,7 +326,8 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	return nil
 }
 
-// Proxies are before the ports of direct lanes of all nodes that were ever started, in order.
+// Proxies are before the ports of direct lanes of all nodes that were ever started, in order; none
+// unless they are proxied.
 func (c *Cluster) Proxies() []*proxy.Proxy {
 	c.mu.Lock()
 	defer c.mu.Unlock()

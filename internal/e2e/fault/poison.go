@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/e2e/load"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
@@ -175,17 +176,20 @@ type neighbours struct {
 }
 
 // judge compares how long calls to the other entities took before, beside the foreign process
-// and during the poison, at the node of the looping entity and at the other nodes.
+// and during the poison, at the node of the looping entity and at the other nodes. Calls through a
+// relay elsewhere to an entity at the node of the loop count there.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}
 	if s.crowded() {
 		r.Note("%d processors, and %d are needed for each process and the loop to have one: p99 is judged against that beside a foreign process that loops", s.processors, s.needed)
 	}
+	there := make(map[string]bool)
+	for entity, at := range n.seen {
+		there[entity] = at == n.home
+	}
 	for _, beside := range []bool{true, false} {
-		which := func(entity string) bool {
-			return (n.seen[entity] == n.home) == beside
-		}
+		which := func(entity string) bool { return load.Concerns(there, entity) == beside }
 		_, s.quiet = r.Load.Latency(n.quiet, n.foreign, which)
 		_, s.foreign = r.Load.Latency(n.foreign, r.began, which)
 		_, s.poisoned = r.Load.Latency(r.began, now, which)

@@ -41,7 +41,7 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Cluster.Servers, f.Servers)
 	set(&o.Cluster.Replicas, f.Replicas)
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
-	o.Cluster.Direct = o.Cluster.Direct || f.Direct
+	o.Cluster.Direct, o.Cluster.Proxied = o.Cluster.Direct || f.Direct, f.Direct
 	if f.MinMembers {
 		o.Cluster.MinMembers = o.Nodes/2 + 1
 	}
