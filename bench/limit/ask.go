@@ -52,6 +52,7 @@ type writer struct {
 	writing bool
 	// gathered is the next message, spare the last one's memory.
 	gathered, spare []byte
+	written         uint64 // envelopes, with those gathered
 }
 
 func newWriter(publish func([]byte) error, loaded func() bool) *writer {
@@ -81,22 +82,25 @@ func (w *writer) pump(fail func(error)) (stop func()) {
 	}
 }
 
-func (w *writer) write(id uint64, payload []byte) error {
+// write appends an envelope. place is its place in the order in which envelopes arrive, from 1.
+func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.writing && len(w.gathered) >= maxBatch {
 		w.room.Wait()
 	}
 	w.gathered = appendEnvelope(w.gathered, id, payload)
+	w.written++
+	place = w.written
 	if w.writing {
-		return nil
+		return place, nil
 	}
 	w.writing = true
 	if w.wake != nil {
 		w.wake <- struct{}{} // never waits: one wake at a time is under way
-		return nil
+		return place, nil
 	}
-	return w.drainLocked()
+	return place, w.drainLocked()
 }
 
 // drainLocked publishes until nothing is left. It gives up the lock meanwhile.
@@ -142,17 +146,19 @@ type pendingShard struct {
 // received messages go to fail.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
-	r = new(Requester)
+	r = newRequester(func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) })
+	stop, err = receive(conn, inbox, func(m *nats.Msg) error { return r.answered(m.Data) }, fail)
+	return r, stop, err
+}
+
+func newRequester(publish func(batch []byte) error) *Requester {
+	r := new(Requester)
 	r.calls.New = func() any { return make(chan []byte, 1) }
 	for i := range r.shards {
 		r.shards[i].calls = make(map[uint64]chan []byte)
 	}
-	r.out = newWriter(
-		func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) },
-		func() bool { return r.waiting.Load() > 1 },
-	)
-	stop, err = receive(conn, inbox, func(m *nats.Msg) error { return eachEnvelope(m.Data, r.finish) }, fail)
-	return r, stop, err
+	r.out = newWriter(publish, func() bool { return r.waiting.Load() > 1 })
+	return r
 }
 
 func (r *Requester) shard(id uint64) *pendingShard { return &r.shards[id%uint64(len(r.shards))] }
@@ -167,13 +173,16 @@ func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	s.mu.Unlock()
 	r.waiting.Add(1)
 	defer r.waiting.Add(-1)
-	if err := r.out.write(id, payload); err != nil {
+	if _, err := r.out.write(id, payload); err != nil {
 		return nil, err
 	}
 	reply := <-done
 	r.calls.Put(done)
 	return reply, nil
 }
+
+// answered ends the calls whose replies are in a batch, which is theirs from then on.
+func (r *Requester) answered(batch []byte) error { return eachEnvelope(batch, r.finish) }
 
 func (r *Requester) finish(id uint64, payload []byte) error {
 	s := r.shard(id)
@@ -192,17 +201,21 @@ func (r *Requester) finish(id uint64, payload []byte) error {
 // for a message of calls, until stop is called.
 func Answer(conn *nats.Conn, subject string, fail func(error)) (stop func(), err error) {
 	var replies []byte
-	return receive(conn, subject, func(m *nats.Msg) error {
-		replies = replies[:0]
-		err := eachEnvelope(m.Data, func(id uint64, payload []byte) error {
-			replies = appendEnvelope(replies, id, payload)
-			return nil
-		})
-		if err != nil {
+	return receive(conn, subject, func(m *nats.Msg) (err error) {
+		if replies, err = appendReplies(replies[:0], m.Data); err != nil {
 			return err
 		}
 		return conn.Publish(m.Reply, replies)
 	}, fail)
+}
+
+// appendReplies appends the answers to a batch of calls.
+func appendReplies(replies, batch []byte) ([]byte, error) {
+	err := eachEnvelope(batch, func(id uint64, payload []byte) error {
+		replies = appendEnvelope(replies, id, payload)
+		return nil
+	})
+	return replies, err
 }
 
 func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {

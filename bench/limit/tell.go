@@ -2,6 +2,7 @@ package limit
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -26,20 +27,9 @@ type Teller struct {
 
 // NewTeller sends to the counting process on subject, until stop is called.
 func NewTeller(conn *nats.Conn, subject string, fail func(error)) (t *Teller, stop func(), err error) {
-	t = new(Teller)
-	t.progress.L = &t.mu
 	acks := conn.NewInbox()
-	t.out = newWriter(
-		func(batch []byte) error { return conn.PublishRequest(subject, acks, batch) },
-		func() bool { return true },
-	)
-	unsubscribe, err := receive(conn, acks, func(m *nats.Msg) error {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.arrived.Store(binary.LittleEndian.Uint64(m.Data))
-		t.progress.Broadcast()
-		return nil
-	}, fail)
+	t = newTeller(func(batch []byte) error { return conn.PublishRequest(subject, acks, batch) })
+	unsubscribe, err := receive(conn, acks, func(m *nats.Msg) error { return t.acknowledged(m.Data) }, fail)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,22 +40,51 @@ func NewTeller(conn *nats.Conn, subject string, fail func(error)) (t *Teller, st
 	}, nil
 }
 
+func newTeller(publish func(batch []byte) error) *Teller {
+	t := new(Teller)
+	t.progress.L = &t.mu
+	t.out = newWriter(publish, func() bool { return true })
+	return t
+}
+
+// acknowledged takes the receiver's count.
+func (t *Teller) acknowledged(count []byte) error {
+	if len(count) != 8 {
+		return fmt.Errorf("acknowledgement of %d bytes, want 8", len(count))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.arrived.Store(binary.LittleEndian.Uint64(count))
+	t.progress.Broadcast()
+	return nil
+}
+
 // Count counts the envelopes of one Teller on subject, until stop is called.
 func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err error) {
-	var arrived, acked uint64
+	var c counter
 	return receive(conn, subject, func(m *nats.Msg) error {
-		flush := false
-		err := eachEnvelope(m.Data, func(id uint64, _ []byte) error {
-			arrived++
-			flush = flush || id == flushID
-			return nil
-		})
-		if err != nil || !flush && arrived-acked < TellWindow/4 {
+		due, err := c.count(m.Data)
+		if err != nil || !due {
 			return err
 		}
-		acked = arrived
-		return conn.Publish(m.Reply, binary.LittleEndian.AppendUint64(nil, arrived))
+		return conn.Publish(m.Reply, binary.LittleEndian.AppendUint64(nil, c.arrived))
 	}, fail)
+}
+
+// A counter is the receiver's side of a Teller.
+type counter struct{ arrived, acked uint64 }
+
+// count counts a batch, and reports whether the sender is to be told.
+func (c *counter) count(batch []byte) (due bool, err error) {
+	err = eachEnvelope(batch, func(id uint64, _ []byte) error {
+		c.arrived++
+		due = due || id == flushID
+		return nil
+	})
+	if due = due || c.arrived-c.acked >= TellWindow/4; due {
+		c.acked = c.arrived
+	}
+	return due, err
 }
 
 // Tell sends one envelope, when the window has room for it.
@@ -74,7 +93,8 @@ func (t *Teller) Tell(payload []byte) error {
 	if id > t.arrived.Load()+TellWindow {
 		t.await(id - TellWindow)
 	}
-	return t.out.write(id, payload)
+	_, err := t.out.write(id, payload)
+	return err
 }
 
 // Counts returns how many envelopes were sent and have arrived.
@@ -82,10 +102,14 @@ func (t *Teller) Counts() (sent, arrived uint64) { return t.sent.Load(), t.arriv
 
 // Flush waits until everything told before has arrived.
 func (t *Teller) Flush() error {
-	if err := t.out.write(flushID, nil); err != nil {
+	t.sent.Add(1)
+	// Not until as many have arrived as were sent: another caller may have counted an envelope that
+	// it writes after this one, and nobody acknowledges that.
+	place, err := t.out.write(flushID, nil)
+	if err != nil {
 		return err
 	}
-	t.await(t.sent.Add(1))
+	t.await(place)
 	return nil
 }
 

@@ -51,7 +51,7 @@ var (
 	members  = regexp.MustCompile(`\b([A-Z]\w*)((?:\.[A-Z]\w*)+)`)
 	called   = regexp.MustCompile("`node\\.([A-Z]\\w*)") // of a variable that is a node
 	commands = regexp.MustCompile("go (?:run|build|test)[^\n`]*? (\\./[^\\s`]+)")
-	inBench  = regexp.MustCompile(`go (?:run|test) -C bench `)
+	inBench  = regexp.MustCompile(`go (?:run|test) -C (bench(?:/peers)?) `)
 )
 
 // membersOf are the types of package shard whose fields and methods pages name
@@ -139,8 +139,8 @@ func TestPagesPointAtWhatIsThere(t *testing.T) {
 		}
 		for _, m := range commands.FindAllStringSubmatch(text, -1) {
 			below := root
-			if inBench.MatchString(m[0]) {
-				below = filepath.Join(root, "bench")
+			if in := inBench.FindStringSubmatch(m[0]); in != nil {
+				below = filepath.Join(root, in[1])
 			}
 			if path := strings.TrimSuffix(m[1], "..."); path != "./" {
 				there("the command "+m[0], filepath.Join(below, path))

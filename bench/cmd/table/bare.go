@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/bench/limit"
+	"github.com/shardgen/shardgen/bench/load"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
@@ -48,7 +50,7 @@ func newBareLogs(ctx context.Context, url string, replicas int) (*bareLogs, erro
 		l := &b.logs[i]
 		l.shard = store.Shard{Type: "Bare", Number: i}
 		l.begin = backend.Shards().(appendBeginner)
-		if l.last, err = backend.Shards().Append(ctx, l.shard, store.Any, make([]byte, commitBytes)); err != nil {
+		if l.last, err = backend.Shards().Append(ctx, l.shard, store.Any, make([]byte, limit.CommitBytes)); err != nil {
 			backend.Close()
 			return nil, err
 		}
@@ -71,7 +73,7 @@ func (l *bareLog) commit(done chan error) error {
 // send begins an append of all that waits. The log's lock is held.
 func (l *bareLog) send() {
 	l.under, l.waiting = l.waiting, l.under[:0]
-	sent := l.begin.BeginAppend(l.shard, l.last, make([]byte, commitBytes*len(l.under)), func(p store.Position, rest func(context.Context) (store.Position, error)) {
+	sent := l.begin.BeginAppend(l.shard, l.last, make([]byte, limit.CommitBytes*len(l.under)), func(p store.Position, rest func(context.Context) (store.Position, error)) {
 		if rest != nil {
 			go func() { l.sent(rest(context.Background())) }() // ends with the append
 			return
@@ -115,8 +117,8 @@ func (b *bareLogs) appenders(n int) contestant {
 		done[i] = make(chan error, 1)
 	}
 	return contestant{"bare appends", func(d time.Duration) (measure, error) {
-		return loadAfter(warmCalls, n, d, func(w, i int) error {
-			return b.logs[pick(w, i, entities)*bareShards/entities].commit(done[w])
+		return load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error {
+			return b.logs[load.Pick(w, i, entities)*bareShards/entities].commit(done[w])
 		})
 	}}
 }

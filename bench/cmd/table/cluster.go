@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/bench/process"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -19,14 +20,14 @@ func clustered(ctx context.Context, s settings, url string) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = c.end() }()
+		defer func() { _ = c.End() }()
 	}
-	node, err := member(ctx, config(url, "trio", "caller"))
+	node, err := process.Member(ctx, process.Config(url, "trio", "caller"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = node.Close() }()
-	conn, err := shard.Dial(ctx, config(url, "trio", "outside"))
+	conn, err := shard.Dial(ctx, process.Config(url, "trio", "outside"))
 	if err != nil {
 		return err
 	}
@@ -35,8 +36,8 @@ func clustered(ctx context.Context, s settings, url string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = pair.end() }()
-	direct, err := shard.Dial(ctx, config(url, "alone", "caller"))
+	defer func() { _ = pair.End() }()
+	direct, err := shard.Dial(ctx, process.Config(url, "alone", "caller"))
 	if err != nil {
 		return err
 	}
@@ -78,10 +79,10 @@ func forming(ctx context.Context, s settings, url string) error {
 			if err != nil {
 				return measure{}, err
 			}
-			defer func() { _ = c.end() }()
+			defer func() { _ = c.End() }()
 		}
 		begin := time.Now()
-		node, err := member(ctx, config(url, cluster, "third"))
+		node, err := process.Member(ctx, process.Config(url, cluster, "third"))
 		took := time.Since(begin)
 		if err != nil {
 			return measure{}, err
@@ -91,15 +92,15 @@ func forming(ctx context.Context, s settings, url string) error {
 		if err != nil {
 			return measure{}, err
 		}
-		if err := c.end(); err != nil {
+		if err := c.End(); err != nil {
 			return measure{}, err
 		}
 		nanos, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 		if err != nil {
 			return measure{}, fmt.Errorf("first call: %w", err)
 		}
-		firsts = append(firsts, measure{value: float64(nanos) / 1e6})
-		return measure{value: float64(took.Nanoseconds()) / 1e6}, nil
+		firsts = append(firsts, measure{Value: float64(nanos) / 1e6})
+		return measure{Value: float64(took.Nanoseconds()) / 1e6}, nil
 	}
 	if err := (group{[]contestant{{"shardgen", form}}, []row{{
 		title: "three nodes form, from the third Start", unit: "ms", figure: value, target: "≤ 1 s",

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/bench/limit"
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -22,19 +22,19 @@ func direct(ctx context.Context, s settings, url string) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = c.end() }()
+		defer func() { _ = c.End() }()
 	}
 	c, _, err := spawn(url, "host-direct", "direct", "host")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.end() }()
-	broker, err := shard.Dial(ctx, config(url, "pair", "caller"))
+	defer func() { _ = c.End() }()
+	broker, err := shard.Dial(ctx, process.Config(url, "pair", "caller"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = broker.Close() }()
-	conn, err := shard.Dial(ctx, directly(url, "direct", "caller"))
+	conn, err := shard.Dial(ctx, process.Direct(url, "direct", "caller"))
 	if err != nil {
 		return err
 	}
@@ -47,14 +47,14 @@ func direct(ctx context.Context, s settings, url string) error {
 	if err != nil {
 		return err
 	}
-	if err := awaitDirect(ctx, conn, refs); err != nil {
+	if err := process.AwaitDirect(ctx, conn, refs[0]); err != nil {
 		return err
 	}
-	l, err := newLimits(url)
+	l, err := limit.NewHand(url)
 	if err != nil {
 		return err
 	}
-	defer l.stop()
+	defer l.Close()
 	for _, size := range payloads {
 		if err := directRows(s, refs, over, l, size); err != nil {
 			return err
@@ -67,24 +67,11 @@ func direct(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// awaitDirect calls until frames go directly.
-func awaitDirect(ctx context.Context, conn *shard.Conn, refs []fixture.AccountRef) error {
-	for begin := time.Now(); conn.Counters()["frames sent directly"] < 10; {
-		if time.Since(begin) > 10*time.Second {
-			return errors.New("no frame goes directly")
-		}
-		if _, err := refs[0].Echo(ctx, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func directRows(s settings, refs, over []fixture.AccountRef, l *limits, size int) error {
+func directRows(s settings, refs, over []fixture.AccountRef, l *limit.Hand, size int) error {
 	payload, text := make([]byte, size), ", "+strconv.Itoa(size)+" B"
 	contestants := func(n int) []contestant {
 		ours := []contestant{{"direct", echo(refs, n, payload)}, {"broker", echo(over, n, payload)}}
-		return append(ours, l.contestants(n, payload)...)
+		return append(ours, byHand(l, n, payload)...)
 	}
 	single := group{contestants(1), []row{
 		{title: "direct call, one after another, p50" + text, unit: "µs", figure: p50, less: true, target: "≥ 2× broker"},
@@ -101,7 +88,7 @@ func directRows(s settings, refs, over []fixture.AccountRef, l *limits, size int
 	return many.print(os.Stdout, s.rounds, s.time)
 }
 
-func directTells(ctx context.Context, s settings, conn, broker shard.Caller, refs, over []fixture.AccountRef, l *limits) error {
+func directTells(ctx context.Context, s settings, conn, broker shard.Caller, refs, over []fixture.AccountRef, l *limit.Hand) error {
 	each := limit.TellWindow / runtime.GOMAXPROCS(0) // as many under way as the limit has
 	ours := func(c shard.Caller, refs []fixture.AccountRef) func(time.Duration) (measure, error) {
 		client := fixture.NewAccountClient(c)
@@ -112,7 +99,7 @@ func directTells(ctx context.Context, s settings, conn, broker shard.Caller, ref
 		return func(d time.Duration) (measure, error) { return tellAll(ctx, d, each, refs[:len(tells)], tells) }
 	}
 	g := group{[]contestant{
-		{"direct", ours(conn, refs)}, {"broker", ours(broker, over)}, {"batched", l.tells()},
+		{"direct", ours(conn, refs)}, {"broker", ours(broker, over)}, {"batched", tellsByHand(l)},
 	}, []row{{title: "direct one-way", unit: "/s", figure: perSecond, target: "≥ 1× broker"}}}
 	return g.print(os.Stdout, s.rounds, s.time)
 }

@@ -10,16 +10,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/bench/limit"
+	"github.com/shardgen/shardgen/bench/load"
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
-
-// commitBytes is the payload of a raw publish, and of a commit in a bare append: about as much
-// as the commit of one turn.
-const commitBytes = 128
 
 // manyCallers is the number of callers in the second row of commits.
 const manyCallers = 4096
@@ -53,11 +52,11 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	}
 	defer store.stop()
 	url := store.url
-	raw, err := newPublishes(ctx, url, replicas)
+	raw, err := limit.NewPublishes(ctx, url, replicas, entities)
 	if err != nil {
 		return err
 	}
-	defer raw.conn.Close()
+	defer raw.Close()
 	bare, err := newBareLogs(ctx, url, replicas)
 	if err != nil {
 		return err
@@ -78,24 +77,24 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	}
 	on := fmt.Sprintf(", R%d", replicas)
 	lone := contestant{"durable", func(d time.Duration) (measure, error) {
-		without, err := load(1, d/10, func(int, int) error {
+		without, err := load.Run(1, d/10, func(int, int) error {
 			_, err := volatile.Add(ctx, 1)
 			return err
 		})
 		if err != nil {
 			return without, err
 		}
-		m, err := load(1, d, func(w, i int) error {
-			_, err := refs[pick(w, i, len(refs))].Add(ctx, 1)
+		m, err := load.Run(1, d, func(w, i int) error {
+			_, err := refs[load.Pick(w, i, len(refs))].Add(ctx, 1)
 			return err
 		})
-		m.p50 -= without.p50
+		m.P50 -= without.P50
 		return m, err
 	}}
 	groups := []group{
-		{[]contestant{lone, raw.lone(), bare.appenders(1)}, withCPU(row{title: "lone call to a durable entity, p50 less that of a volatile call" + on, unit: "µs", figure: p50, less: true, target: "≥ 0.8× of an acknowledged publish"})},
-		{[]contestant{adders(ctx, refs, callers), raw.many(callers), bare.appenders(callers)}, append(withCPU(row{title: "calls to durable entities, 256 callers" + on, unit: "/s", figure: perSecond, target: "≥ 2×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 2})},
-		{[]contestant{adders(ctx, refs, manyCallers), raw.many(manyCallers), bare.appenders(manyCallers)}, append(withCPU(row{title: "calls to durable entities, 4,096 callers" + on, unit: "/s", figure: perSecond, target: "≥ 4×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 4})},
+		{[]contestant{lone, lonePublishes(raw), bare.appenders(1)}, withCPU(row{title: "lone call to a durable entity, p50 less that of a volatile call" + on, unit: "µs", figure: p50, less: true, target: "≥ 0.8× of an acknowledged publish"})},
+		{[]contestant{adders(ctx, refs, callers), manyPublishes(raw, callers), bare.appenders(callers)}, append(withCPU(row{title: "calls to durable entities, 256 callers" + on, unit: "/s", figure: perSecond, target: "≥ 2×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 2})},
+		{[]contestant{adders(ctx, refs, manyCallers), manyPublishes(raw, manyCallers), bare.appenders(manyCallers)}, append(withCPU(row{title: "calls to durable entities, 4,096 callers" + on, unit: "/s", figure: perSecond, target: "≥ 4×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 4})},
 	}
 	if replicas == 1 {
 		groups = append(groups, reads(ctx, refs[0], volatile))
@@ -128,13 +127,13 @@ func withCPU(rows ...row) []row {
 func reads(ctx context.Context, durable vault.VaultRef, volatile fixture.AccountRef) group {
 	return group{[]contestant{
 		{"//shard:read", func(d time.Duration) (measure, error) {
-			return bulk(1, d, func(int, int) error {
+			return load.Bulk(1, d, func(int, int) error {
 				_, err := durable.Get(ctx)
 				return err
 			})
 		}},
 		{"volatile call", func(d time.Duration) (measure, error) {
-			return bulk(1, d, func(int, int) error {
+			return load.Bulk(1, d, func(int, int) error {
 				_, err := volatile.Get(ctx)
 				return err
 			})
@@ -146,16 +145,16 @@ func reads(ctx context.Context, durable vault.VaultRef, volatile fixture.Account
 }
 
 // durableHomes has two more processes take their share of the shards.
-func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []vault.VaultRef, raw *publishes) error {
+func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []vault.VaultRef, raw *limit.Publishes) error {
 	for i := range 2 {
 		c, _, err := spawn(url, fmt.Sprint("vaults-r", replicas), "vaults", "host"+strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
-		defer func() { _ = c.end() }()
+		defer func() { _ = c.End() }()
 	}
 	time.Sleep(5 * time.Second) // shards spread over the members that came later
-	g := group{[]contestant{adders(ctx, refs, callers), raw.many(callers)}, []row{{title: fmt.Sprintf("calls to durable entities of three processes, 256 callers, R%d", replicas), unit: "/s", figure: perSecond}}}
+	g := group{[]contestant{adders(ctx, refs, callers), manyPublishes(raw, callers)}, []row{{title: fmt.Sprintf("calls to durable entities of three processes, 256 callers, R%d", replicas), unit: "/s", figure: perSecond}}}
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
@@ -203,8 +202,8 @@ func (s *stores) counted(c contestant) contestant {
 			return m, err
 		}
 		after, err := s.cpuTime()
-		if n := m.calls + m.warm; n > 0 {
-			m.servers = (after - before) / time.Duration(n)
+		if n := m.Calls + m.Warm; n > 0 {
+			m.Servers = (after - before) / time.Duration(n)
 		}
 		return m, err
 	}}
@@ -247,7 +246,7 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int, opt
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := config(url, cluster, name)
+	cfg := process.Config(url, cluster, name)
 	cfg.Store = backend
 	node = shard.New(cfg)
 	err = errors.Join(
@@ -302,8 +301,8 @@ func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 			defer cancel()
 			own[w] = c
 		}
-		return loadAfter(warmCalls, n, d, func(w, i int) error {
-			_, err := refs[pick(w, i, len(refs))].Add(own[w], 1)
+		return load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error {
+			_, err := refs[load.Pick(w, i, len(refs))].Add(own[w], 1)
 			return err
 		})
 	}}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -32,16 +33,16 @@ func durableKilled(ctx context.Context, s settings, _ string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := shard.Dial(ctx, config(server.URL(), "vaults", "caller"))
+	conn, err := shard.Dial(ctx, process.Config(server.URL(), "vaults", "caller"))
 	if err != nil {
-		return errors.Join(err, host.end())
+		return errors.Join(err, host.End())
 	}
 	err = addToAll(ctx, vaultRefs(conn, s.entities))
 	if err == nil {
 		err = fillAll(ctx, vault.NewVaultClient(conn))
 	}
-	err = errors.Join(err, host.cmd.Process.Kill(), conn.Close())
-	_ = host.end() // it says that it was killed
+	err = errors.Join(err, host.Kill(), conn.Close())
+	_ = host.End() // it says that it was killed
 	if err != nil {
 		return err
 	}

@@ -77,8 +77,8 @@ func durableMany(ctx context.Context, s settings, _ string) error {
 		if err != nil {
 			return err
 		}
-		if m.perSecond >= 0.99*before.perSecond || time.Since(begin) > time.Minute {
-			fmt.Printf("| until it has its throughput of before | %.1f s | %.0f/s before, %.0f/s then | |\n", time.Since(begin).Seconds(), before.perSecond, m.perSecond)
+		if m.PerSecond >= 0.99*before.PerSecond || time.Since(begin) > time.Minute {
+			fmt.Printf("| until it has its throughput of before | %.1f s | %.0f/s before, %.0f/s then | |\n", time.Since(begin).Seconds(), before.PerSecond, m.PerSecond)
 			return nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -60,8 +61,8 @@ func durableMove(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = first.end() }()
-	conn, err := shard.Dial(ctx, config(url, "moves", "caller"))
+	defer func() { _ = first.End() }()
+	conn, err := shard.Dial(ctx, process.Config(url, "moves", "caller"))
 	if err != nil {
 		return err
 	}
@@ -78,9 +79,9 @@ func durableMove(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = second.end() }()
+	defer func() { _ = second.End() }()
 	time.Sleep(10 * time.Second) // the entities come to rest, and half of the shards move to the new member
-	gaps := watchShards(ctx, client, 15*time.Second, func() error { return first.end() })
+	gaps := watchShards(ctx, client, 15*time.Second, func() error { return first.End() })
 	empty := gaps[1:]
 	show := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 	moved := make([]float64, 0, len(empty))
@@ -99,16 +100,16 @@ func durableMove(ctx context.Context, url string) error {
 
 // durableDeath kills a process whose shards have full tails.
 func durableDeath(ctx context.Context, url string) error {
-	var hosts []*child
+	var hosts []*process.Child
 	for i := range 2 {
 		c, _, err := spawn(url, "vaults-r1", "deaths", "n"+strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
 		hosts = append(hosts, c)
-		defer func() { _ = c.end() }()
+		defer func() { _ = c.End() }()
 	}
-	conn, err := shard.Dial(ctx, config(url, "deaths", "caller"))
+	conn, err := shard.Dial(ctx, process.Config(url, "deaths", "caller"))
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func durableDeath(ctx context.Context, url string) error {
 			return err
 		}
 	}
-	gaps := watchShards(ctx, client, 15*time.Second, func() error { return hosts[0].cmd.Process.Kill() })
+	gaps := watchShards(ctx, client, 15*time.Second, func() error { return hosts[0].Kill() })
 	var longest time.Duration
 	for _, g := range gaps {
 		longest = max(longest, g)

@@ -11,7 +11,12 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/shardgen/shardgen/bench/load"
 )
+
+// measure is the result of one run of a contestant.
+type measure = load.Measure
 
 // A group is contestants that run in turn, so that each round's figures are of
 // the same moment. The first one is this project's.
@@ -36,13 +41,13 @@ type row struct {
 	room float64
 }
 
-func perSecond(m measure) float64 { return m.perSecond }
-func nanos(m measure) float64     { return 1e9 / m.perSecond }
-func cpu(m measure) float64       { return float64(m.cpu.Nanoseconds()) }
-func servers(m measure) float64   { return float64(m.servers.Nanoseconds()) }
-func p50(m measure) float64       { return float64(m.p50.Nanoseconds()) / 1e3 }
-func p99(m measure) float64       { return float64(m.p99.Nanoseconds()) / 1e3 }
-func value(m measure) float64     { return m.value }
+func perSecond(m measure) float64 { return m.PerSecond }
+func nanos(m measure) float64     { return 1e9 / m.PerSecond }
+func cpu(m measure) float64       { return float64(m.CPU.Nanoseconds()) }
+func servers(m measure) float64   { return float64(m.Servers.Nanoseconds()) }
+func p50(m measure) float64       { return float64(m.P50.Nanoseconds()) / 1e3 }
+func p99(m measure) float64       { return float64(m.P99.Nanoseconds()) / 1e3 }
+func value(m measure) float64     { return m.Value }
 
 // print runs the group and writes its rows.
 func (g group) print(w io.Writer, rounds int, d time.Duration) error {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/bench/load"
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -20,18 +22,15 @@ const callers = 256
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// pick spreads calls over n entities so that neither neighbours nor callers meet.
-func pick(worker, i, n int) int { return int(uint32(worker*7919+i) * 2654435761 % uint32(n)) }
-
-// byHand is an entity without any help: a map entry and a mutex.
-type byHand struct {
+// plain is an entity without any help: a map entry and a mutex.
+type plain struct {
 	mu      sync.Mutex
 	balance int64
 }
 
 // local compares calls in one process with a map and mutexes.
 func local(ctx context.Context, s settings, url string) error {
-	node, err := member(ctx, config(url, "local", "node"))
+	node, err := process.Member(ctx, process.Config(url, "local", "node"))
 	if err != nil {
 		return err
 	}
@@ -40,11 +39,11 @@ func local(ctx context.Context, s settings, url string) error {
 	refs := make([]fixture.AccountRef, entities)
 	tells := make([]fixture.AccountTell, entities)
 	var lock sync.RWMutex
-	hand := map[string]*byHand{}
+	hand := map[string]*plain{}
 	ids := make([]string, entities)
 	for i := range refs {
 		ids[i] = id(i)
-		refs[i], tells[i], hand[ids[i]] = client.Ref(ids[i]), client.Tell(ids[i]), &byHand{}
+		refs[i], tells[i], hand[ids[i]] = client.Ref(ids[i]), client.Tell(ids[i]), &plain{}
 		if _, err := refs[i].Add(ctx, 1); err != nil {
 			return err
 		}
@@ -52,13 +51,13 @@ func local(ctx context.Context, s settings, url string) error {
 	add := func(which func(w, i int) int, n int) []contestant {
 		return []contestant{
 			{"shardgen", func(d time.Duration) (measure, error) {
-				return bulk(n, d, func(w, i int) error {
+				return load.Bulk(n, d, func(w, i int) error {
 					_, err := refs[which(w, i)].Add(ctx, 1)
 					return err
 				})
 			}},
 			{"mutex", func(d time.Duration) (measure, error) {
-				return bulk(n, d, func(w, i int) error {
+				return load.Bulk(n, d, func(w, i int) error {
 					lock.RLock()
 					e := hand[ids[which(w, i)]]
 					lock.RUnlock()
@@ -72,7 +71,7 @@ func local(ctx context.Context, s settings, url string) error {
 	}
 	cpuRow := row{title: "its processor time", unit: "ns", figure: cpu, less: true}
 	one := func(int, int) int { return 0 }
-	each := func(w, i int) int { return pick(w, i, entities) }
+	each := func(w, i int) int { return load.Pick(w, i, entities) }
 	groups := []group{
 		{add(one, 1), []row{{title: "local call, one entity", unit: "ns", figure: nanos, less: true, target: "≤ 100 ns where the mutex takes 12"}, cpuRow}},
 		{add(each, 1), []row{{title: "local call, 10,000 entities", unit: "ns", figure: nanos, less: true, target: "≤ 180 ns"}, cpuRow}},
@@ -83,7 +82,7 @@ func local(ctx context.Context, s settings, url string) error {
 		}, []row{{title: "local one-way, 10,000 entities", unit: "/s", figure: perSecond, target: "≥ 8 M/s where the channel makes 11.6 M/s"}, cpuRow}},
 	}
 	nothing := func(ctx context.Context, _ shard.Info, next func(context.Context) error) error { return next(ctx) }
-	intercepted, err := member(ctx, config(url, "intercepted", "node"), shard.Intercept(nothing))
+	intercepted, err := process.Member(ctx, process.Config(url, "intercepted", "node"), shard.Intercept(nothing))
 	if err != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ func local(ctx context.Context, s settings, url string) error {
 	guarded := fixture.NewAccountClient(intercepted).Ref(ids[0])
 	groups = append(groups, group{[]contestant{
 		{"shardgen", func(d time.Duration) (measure, error) {
-			return bulk(1, d, func(int, int) error {
+			return load.Bulk(1, d, func(int, int) error {
 				_, err := guarded.Add(ctx, 1)
 				return err
 			})
@@ -111,8 +110,8 @@ func local(ctx context.Context, s settings, url string) error {
 // kept; its time ends when everything told has run.
 func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.AccountRef, tells []fixture.AccountTell) (measure, error) {
 	begin := time.Now()
-	m, err := bulk(runtime.GOMAXPROCS(0), d, func(w, i int) error {
-		n := pick(w, i, len(tells))
+	m, err := load.Bulk(runtime.GOMAXPROCS(0), d, func(w, i int) error {
+		n := load.Pick(w, i, len(tells))
 		if i%askEvery == 0 {
 			_, err := refs[n].Get(ctx)
 			return err
@@ -128,13 +127,13 @@ func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.
 	if err != nil {
 		return m, err
 	}
-	told := m.perSecond * d.Seconds()
+	told := m.PerSecond * d.Seconds()
 	for _, r := range refs { // each answers after its tells
 		if _, err := r.Get(ctx); err != nil {
 			return m, err
 		}
 	}
-	m.perSecond = told / time.Since(begin).Seconds()
+	m.PerSecond = told / time.Since(begin).Seconds()
 	return m, nil
 }
 
@@ -150,7 +149,7 @@ func channelTells(d time.Duration) (measure, error) {
 	})
 	defer owner.Wait()
 	defer close(mailbox)
-	return bulk(1, d, func(int, int) error {
+	return load.Bulk(1, d, func(int, int) error {
 		mailbox <- 1
 		return nil
 	})
@@ -159,7 +158,7 @@ func channelTells(d time.Duration) (measure, error) {
 // memory measures the memory of idle entities beside their struct and id.
 func memory(ctx context.Context, s settings, url string) error {
 	run := func(time.Duration) (measure, error) {
-		node, err := member(ctx, config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))
+		node, err := process.Member(ctx, process.Config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))
 		if err != nil {
 			return measure{}, err
 		}
@@ -175,7 +174,7 @@ func memory(ctx context.Context, s settings, url string) error {
 			return measure{}, errors.New("idle entities have goroutines")
 		}
 		const own = 96 + 16 // the fixture's struct in its size class, and its id's bytes
-		return measure{value: float64(inUse()-before)/float64(s.entities) - own}, nil
+		return measure{Value: float64(inUse()-before)/float64(s.entities) - own}, nil
 	}
 	g := group{[]contestant{{"shardgen", run}}, []row{{
 		title: "idle entity, of " + strconv.Itoa(s.entities) + ", beside its struct and id", unit: "B", figure: value, target: "≤ 256 B",

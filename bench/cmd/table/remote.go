@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/shardgen/shardgen/bench/limit"
+	"github.com/shardgen/shardgen/bench/load"
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/transport"
@@ -68,8 +68,8 @@ type echoer interface {
 // limits, which have none; a call has its time-out nevertheless.
 func echo[E echoer](refs []E, n int, payload []byte) func(time.Duration) (measure, error) {
 	return func(d time.Duration) (measure, error) {
-		return load(n, d, func(w, i int) error {
-			_, err := refs[pick(w, i, len(refs))].Echo(context.Background(), payload)
+		return load.Run(n, d, func(w, i int) error {
+			_, err := refs[load.Pick(w, i, len(refs))].Echo(context.Background(), payload)
 			return err
 		})
 	}
@@ -83,9 +83,9 @@ func remote(ctx context.Context, s settings, url string) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = c.end() }()
+		defer func() { _ = c.End() }()
 	}
-	conn, err := shard.Dial(ctx, config(url, "pair", "caller"))
+	conn, err := shard.Dial(ctx, process.Config(url, "pair", "caller"))
 	if err != nil {
 		return err
 	}
@@ -94,11 +94,11 @@ func remote(ctx context.Context, s settings, url string) error {
 	if err != nil {
 		return err
 	}
-	l, err := newLimits(url)
+	l, err := limit.NewHand(url)
 	if err != nil {
 		return err
 	}
-	defer l.stop()
+	defer l.Close()
 	for _, size := range payloads {
 		if err := remoteRows(ctx, s, refs, l, size); err != nil {
 			return err
@@ -122,8 +122,8 @@ func shardRow(ctx context.Context, s settings, url string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.end() }()
-	conn, err := shard.Dial(ctx, config(url, "shards", "caller"))
+	defer func() { _ = c.End() }()
+	conn, err := shard.Dial(ctx, process.Config(url, "shards", "caller"))
 	if err != nil {
 		return err
 	}
@@ -144,72 +144,37 @@ func shardRow(ctx context.Context, s settings, url string) error {
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// limits are the numbers of callers of the answer process.
-type limits struct {
-	request   *nats.Conn
-	requester *limit.Requester
-	teller    *limit.Teller
-	stop      func()
-}
-
-func newLimits(url string) (*limits, error) {
-	var conns [3]*nats.Conn
-	for i := range conns {
-		var err error
-		if conns[i], err = nats.Connect(url); err != nil {
-			return nil, err
-		}
-	}
-	fail := func(err error) { fmt.Fprintln(os.Stderr, "limit:", err) }
-	l := &limits{request: conns[0]}
-	var err error
-	if l.requester, _, err = limit.NewRequester(conns[1], subjectBatch, fail); err != nil {
-		return nil, err
-	}
-	if l.teller, _, err = limit.NewTeller(conns[2], subjectTell, fail); err != nil {
-		return nil, err
-	}
-	l.stop = func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}
-	return l, nil
-}
-
-func (l *limits) contestants(n int, payload []byte) []contestant {
+// byHand are the limits of calls with a payload, from so many callers.
+func byHand(l *limit.Hand, n int, payload []byte) []contestant {
 	return []contestant{
 		{"nats.Request", func(d time.Duration) (measure, error) {
-			return load(n, d, func(int, int) error {
-				_, err := l.request.Request(subjectRequest, payload, 10*time.Second)
-				return err
-			})
+			return load.Run(n, d, func(int, int) error { return l.Request(payload) })
 		}},
 		{"batched", func(d time.Duration) (measure, error) {
-			return load(n, d, func(int, int) error {
-				_, err := l.requester.Ask(payload)
+			return load.Run(n, d, func(int, int) error {
+				_, err := l.Requester.Ask(payload)
 				return err
 			})
 		}},
 	}
 }
 
-// tells sends one-way messages in batches by hand.
-func (l *limits) tells() func(time.Duration) (measure, error) {
+// tellsByHand sends one-way messages in batches.
+func tellsByHand(l *limit.Hand) func(time.Duration) (measure, error) {
 	payload := make([]byte, 64)
 	return func(d time.Duration) (measure, error) {
-		m, err := bulk(runtime.GOMAXPROCS(0), d, func(int, int) error { return l.teller.Tell(payload) })
+		m, err := load.Bulk(runtime.GOMAXPROCS(0), d, func(int, int) error { return l.Teller.Tell(payload) })
 		if err != nil {
 			return m, err
 		}
-		return m, l.teller.Flush()
+		return m, l.Teller.Flush()
 	}
 }
 
-func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *limits, size int) error {
+func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *limit.Hand, size int) error {
 	payload, text := make([]byte, size), ", "+strconv.Itoa(size)+" B"
 	many := group{
-		append([]contestant{{"shardgen", echo(refs, callers, payload)}}, l.contestants(callers, payload)...),
+		append([]contestant{{"shardgen", echo(refs, callers, payload)}}, byHand(l, callers, payload)...),
 		[]row{
 			{title: "remote calls, 256 callers" + text, unit: "/s", figure: perSecond, target: "≥ 3× nats.Request, ≥ 0.75× batched"},
 			{title: "its p99" + text, unit: "µs", figure: p99, less: true, target: "≥ 0.67× batched"},
@@ -217,7 +182,7 @@ func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *l
 		},
 	}
 	single := group{
-		append([]contestant{{"shardgen", echo(refs, 1, payload)}}, l.contestants(1, payload)...),
+		append([]contestant{{"shardgen", echo(refs, 1, payload)}}, byHand(l, 1, payload)...),
 		[]row{{title: "remote call, one after another, p50" + text, unit: "µs", figure: p50, less: true, target: "≥ 0.91× nats.Request"}},
 	}
 	if err := many.print(os.Stdout, s.rounds, s.time); err != nil {
@@ -226,7 +191,7 @@ func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *l
 	return single.print(os.Stdout, s.rounds, s.time)
 }
 
-func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.AccountRef, l *limits) error {
+func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.AccountRef, l *limit.Hand) error {
 	client := fixture.NewAccountClient(c)
 	tells := make([]fixture.AccountTell, 256) // few enough to ask each at the end
 	for i := range tells {
@@ -235,7 +200,7 @@ func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.Ac
 	each := limit.TellWindow / runtime.GOMAXPROCS(0) // as many under way as the limit has
 	g := group{[]contestant{
 		{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, each, refs[:len(tells)], tells) }},
-		{"batched", l.tells()},
+		{"batched", tellsByHand(l)},
 	}, []row{{title: "remote one-way", unit: "/s", figure: perSecond, target: "≥ 0.6× batched"}}}
 	return g.print(os.Stdout, s.rounds, s.time)
 }
@@ -250,7 +215,7 @@ func heartbeats(ctx context.Context, s settings, url string, refs []fixture.Acco
 	}
 	defer func() { _ = link.Close() }()
 	beat := func(d time.Duration) (measure, error) {
-		return load(1, d, func(int, int) error {
+		return load.Run(1, d, func(int, int) error {
 			if err := link.Send(transport.Control, transport.Peer{Address: self}, 0, []byte("beat")); err != nil {
 				return err
 			}
@@ -294,7 +259,7 @@ func entityRows(ctx context.Context, s settings, c shard.Caller, few []fixture.A
 		}
 		rate := float64(n) / time.Since(begin).Seconds()
 		first := group{
-			[]contestant{{"shardgen", func(time.Duration) (measure, error) { return measure{perSecond: rate}, nil }}},
+			[]contestant{{"shardgen", func(time.Duration) (measure, error) { return measure{PerSecond: rate}, nil }}},
 			[]row{{title: fmt.Sprintf("first calls to fresh entities, up to %d", n), unit: "/s", figure: perSecond, target: "≥ 200 k/s"}},
 		}
 		if err := first.print(os.Stdout, 1, 0); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -22,7 +23,7 @@ func resting(ctx context.Context, s settings, url string) error {
 	const idle = 30 * time.Second
 	for _, hooked := range []bool{false, true} {
 		name := "resting" + strconv.FormatBool(hooked)
-		node := shard.New(config(url, name, "node"))
+		node := shard.New(process.Config(url, name, "node"))
 		if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(idle)); err != nil {
 			return err
 		}
@@ -32,7 +33,7 @@ func resting(ctx context.Context, s settings, url string) error {
 		if err := node.Start(ctx); err != nil {
 			return err
 		}
-		conn, err := shard.Dial(ctx, config(url, name, "outside"))
+		conn, err := shard.Dial(ctx, process.Config(url, name, "outside"))
 		if err == nil {
 			err = rest(ctx, s, node, conn, hooked, idle)
 			_ = conn.Close()
@@ -157,7 +158,7 @@ func (p *paced) between(from, to time.Time) (m measure) {
 	}
 	slices.Sort(took)
 	if n := len(took); n > 0 {
-		m.p50, m.p99 = took[n/2], took[n*99/100]
+		m.P50, m.P99 = took[n/2], took[n*99/100]
 	}
 	return m
 }

@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/shardgen/shardgen/bench/load"
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
@@ -50,7 +52,7 @@ func telemetry(ctx context.Context, s settings, url string) error {
 // start starts the node of a case, and returns a contestant's run.
 func (c telemetryCase) start(ctx context.Context, url string) (run func(time.Duration) (measure, error), end func(), err error) {
 	end = func() {}
-	cfg := config(url, strings.ReplaceAll(c.name, " ", "-"), "node")
+	cfg := process.Config(url, strings.ReplaceAll(c.name, " ", "-"), "node")
 	var opts []shard.HostOption
 	t, err := shardotel.New(shardotel.Options{
 		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSampler(c.sampler)), Propagator: propagation.TraceContext{},
@@ -63,7 +65,7 @@ func (c telemetryCase) start(ctx context.Context, url string) (run func(time.Dur
 		cfg.Interceptors = []shard.Interceptor{t.Caller()}
 		opts = append(opts, shard.Intercept(t.Host()))
 	}
-	node, err := member(ctx, cfg, opts...)
+	node, err := process.Member(ctx, cfg, opts...)
 	if err != nil {
 		return nil, end, err
 	}
@@ -75,7 +77,7 @@ func (c telemetryCase) start(ctx context.Context, url string) (run func(time.Dur
 	}
 	ref := fixture.NewAccountClient(node).Ref(id(0))
 	return func(d time.Duration) (measure, error) {
-		return bulk(1, d, func(int, int) error {
+		return load.Bulk(1, d, func(int, int) error {
 			_, err := ref.Add(ctx, 1)
 			return err
 		})

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -28,22 +29,22 @@ const (
 // viewed measures a member of a cluster of three, and the process that serves the dashboard, with ten
 // viewers and with none, in turn. Two hundred calls a second go on.
 func viewed(ctx context.Context, s settings, url string) error {
-	var hosts []*child
+	var hosts []*process.Child
 	for i := range 3 {
 		c, _, err := spawn(url, "host", "viewed", "host"+strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
-		defer func() { _ = c.end() }()
+		defer func() { _ = c.End() }()
 		hosts = append(hosts, c)
 	}
 	server, line, err := spawn(url, "page", "viewed", "page")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = server.end() }()
+	defer func() { _ = server.End() }()
 	page := "http://" + strings.TrimSpace(line)
-	conn, err := shard.Dial(ctx, config(url, "viewed", "caller"))
+	conn, err := shard.Dial(ctx, process.Config(url, "viewed", "caller"))
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func viewed(ctx context.Context, s settings, url string) error {
 		return func(time.Duration) (measure, error) {
 			m, err := viewRound(ctx, page, viewers, hosts[0], server)
 			if viewers > 0 {
-				served = append(served, float64(m.servers.Microseconds()))
+				served = append(served, float64(m.Servers.Microseconds()))
 			}
 			return m, err
 		}
@@ -92,12 +93,12 @@ func viewed(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-func cpuMicros(m measure) float64 { return float64(m.cpu.Microseconds()) }
+func cpuMicros(m measure) float64 { return float64(m.CPU.Microseconds()) }
 
 // memoryOf is the memory of processes, in bytes.
-func memoryOf(processes ...*child) (all []int64, err error) {
+func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	for _, p := range processes {
-		n, err := resident(p.cmd.Process.Pid)
+		n, err := resident(p.Pid())
 		if err != nil {
 			return nil, err
 		}
@@ -108,17 +109,17 @@ func memoryOf(processes ...*child) (all []int64, err error) {
 
 // viewRound has so many viewers look at the page for a round, and measures the processor time that a
 // member and the page's server use in a second.
-func viewRound(ctx context.Context, page string, viewers int, host, server *child) (m measure, err error) {
+func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()
 	var all sync.WaitGroup
 	errs := make(chan error, viewers)
 	begin := time.Now()
-	hostBefore, err := processTime(host.cmd.Process.Pid)
+	hostBefore, err := processTime(host.Pid())
 	if err != nil {
 		return m, err
 	}
-	serverBefore, err := processTime(server.cmd.Process.Pid)
+	serverBefore, err := processTime(server.Pid())
 	if err != nil {
 		return m, err
 	}
@@ -136,13 +137,13 @@ func viewRound(ctx context.Context, page string, viewers int, host, server *chil
 		return m, <-errs
 	}
 	seconds := time.Since(begin).Seconds()
-	hostAfter, err := processTime(host.cmd.Process.Pid)
+	hostAfter, err := processTime(host.Pid())
 	if err != nil {
 		return m, err
 	}
-	serverAfter, err := processTime(server.cmd.Process.Pid)
-	m.cpu = time.Duration(float64(hostAfter-hostBefore) / seconds)
-	m.servers = time.Duration(float64(serverAfter-serverBefore) / seconds)
+	serverAfter, err := processTime(server.Pid())
+	m.CPU = time.Duration(float64(hostAfter-hostBefore) / seconds)
+	m.Servers = time.Duration(float64(serverAfter-serverBefore) / seconds)
 	return m, err
 }
 

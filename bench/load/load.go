@@ -1,0 +1,135 @@
+// Package load calls from many goroutines for a while and measures what that gives. Benchmarks of
+// this project and of others use it, so that their figures compare.
+package load
+
+import (
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Measure is the result of one run.
+type Measure struct {
+	PerSecond float64
+	Calls     int
+	Warm      int           // calls before the measurement began
+	P50, P99  time.Duration // zero where single calls are too short to time
+	Value     float64       // of a row that is no rate: bytes, or seconds
+	CPU       time.Duration // processor time of this process by call
+	Servers   time.Duration // that of the servers, where it is measured
+}
+
+// A Load says how calls are made. The zero value is for calls that any goroutine may make.
+type Load struct {
+	// Warm is how many calls each caller has made when the measurement begins. A new goroutine
+	// makes its first calls while its stack grows, and thousands of callers make few calls in a
+	// round.
+	Warm int
+	// Go runs f on the goroutine of a worker and returns at once. Without it each worker has a
+	// goroutine of its own.
+	Go func(worker int, f func())
+}
+
+// Run calls from so many goroutines until the time is over. worker tells them
+// apart, i counts the calls of one.
+func Run(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
+	return Load{}.Run(callers, d, call)
+}
+
+// Bulk is Run for calls that are short against reading the clock.
+func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
+	return Load{}.Bulk(callers, d, call)
+}
+
+// Run is the function Run with this load.
+func (l Load) Run(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
+	var (
+		mu      sync.Mutex
+		all     []time.Duration
+		fail    error
+		wg      sync.WaitGroup
+		warming sync.WaitGroup
+		begin   time.Time
+	)
+	start := make(chan struct{})
+	begins := l.Go
+	if begins == nil {
+		begins = func(_ int, f func()) { go f() }
+	}
+	warming.Add(callers)
+	wg.Add(callers)
+	for w := range callers {
+		begins(w, func() {
+			defer wg.Done()
+			var took []time.Duration
+			var err error
+			for i := range l.Warm {
+				if err == nil {
+					err = call(w, i)
+				}
+			}
+			warming.Done()
+			<-start
+			for i, at := l.Warm, time.Now(); err == nil && at.Sub(begin) < d; i++ {
+				err = call(w, i)
+				now := time.Now()
+				took = append(took, now.Sub(at))
+				at = now
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+			if fail == nil {
+				fail = err
+			}
+		})
+	}
+	warming.Wait()
+	begin = time.Now()
+	used := cpuTime()
+	close(start)
+	wg.Wait()
+	m := Measure{PerSecond: float64(len(all)) / time.Since(begin).Seconds(), Calls: len(all), Warm: l.Warm * callers}
+	if len(all) > 0 {
+		m.CPU = (cpuTime() - used) / time.Duration(len(all))
+	}
+	slices.Sort(all)
+	if n := len(all); n > 0 {
+		m.P50, m.P99 = all[n/2], all[n*99/100]
+	}
+	return m, fail
+}
+
+// strideCalls is how many short calls go between two looks at the clock.
+const strideCalls = 256
+
+// Bulk is the function Bulk with this load.
+func (l Load) Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
+	m, err := l.Run(callers, d, func(w, i int) error {
+		for k := range strideCalls {
+			if err := call(w, i*strideCalls+k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	m.PerSecond *= strideCalls
+	m.Calls *= strideCalls
+	m.P50, m.P99 = 0, 0
+	m.CPU /= strideCalls
+	return m, err
+}
+
+// cpuTime is the processor time that this process has used: on a machine that
+// others use too it tells more than the clock on the wall.
+func cpuTime() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		panic(err) // it takes no arguments that could be wrong
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// Pick spreads calls over n entities so that neither neighbours nor callers meet.
+func Pick(worker, i, n int) int { return int(uint32(worker*7919+i) * 2654435761 % uint32(n)) }

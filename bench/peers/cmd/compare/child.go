@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/shardgen/shardgen/bench/load"
+)
+
+// serve is a child process's life in its role.
+func serve(ctx context.Context, role string, s setup, g group, name string, d time.Duration) error {
+	c := contestants[name]
+	out := os.Stdout // the parent's; other projects may not write there
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	os.Stdout = null
+	switch role {
+	case "host":
+		address, stop, err := c.host(ctx, s, g.cell.entities)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintln(out, address)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return stop.Close()
+	case "cell":
+		open := c.local
+		if g.cell.kind == "remote" {
+			open = c.dial
+		}
+		es, err := open(ctx, s, g.cell.entities)
+		if err != nil {
+			return err
+		}
+		r, err := g.cell.run(es, g.cell, d)
+		if err == nil {
+			err = json.NewEncoder(out).Encode(r)
+		}
+		_ = es.Close()
+		return err
+	case "idle":
+		r, err := idle(ctx, s, c, g.cell.entities)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(r)
+	case "member":
+		return serveMember(ctx, out, s, c, g.cell, d)
+	default:
+		return fmt.Errorf("role %q: want host, cell, idle or member", role)
+	}
+}
+
+// idle measures the memory of entities at rest, with their structs and ids.
+func idle(ctx context.Context, s setup, c contestant, n int) (result, error) {
+	create, stop, err := c.idle(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	before := inUse()
+	for i := range n {
+		if err := create(i); err != nil {
+			return result{}, err
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // what was sent has run
+	r := result{Value: float64(inUse()-before) / float64(n), Calls: int64(n)}
+	runtime.KeepAlive(create)
+	return r, stop.Close()
+}
+
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // pools are empty after two
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// serveMember joins at the first line of its input and prints the time when it knows the others.
+// At the second it calls fresh ids and prints the result. It ends with its input.
+func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what cell, d time.Duration) error {
+	_, _ = fmt.Fprintln(out, "ready")
+	in := bufio.NewScanner(os.Stdin)
+	if !in.Scan() {
+		return in.Err()
+	}
+	m, err := c.member(ctx, s)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(out, time.Now().UnixNano())
+	if in.Scan() {
+		r, err := fresh(m, what.callers, d)
+		if err != nil {
+			return err
+		}
+		if err := json.NewEncoder(out).Encode(r); err != nil {
+			return err
+		}
+		in.Scan() // until its input ends
+	}
+	return m.Close()
+}
+
+// fresh makes the first calls of ids.
+func fresh(m member, callers int, d time.Duration) (result, error) {
+	var n counted
+	call := func(prefix string) func(w, i int) error {
+		return func(w, i int) error { return n.note(m.call(prefix + strconv.Itoa(w) + "-" + strconv.Itoa(i))) }
+	}
+	if _, err := load.Run(callers, d/warmFor, call("warm-")); err != nil {
+		return result{}, err
+	}
+	got, err := load.Run(callers, d, call("fresh-"))
+	return n.result(got), err
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// A contestant is this project in one of its forms, another project, or what one would write by
+// hand. What it cannot do is nil.
+type contestant struct {
+	// local starts so many entities in this process.
+	local func(ctx context.Context, s setup, n int) (entities, error)
+	// host starts what the callers of another process call, of so many entities, and returns the
+	// address for dial.
+	host func(ctx context.Context, s setup, n int) (address string, stop io.Closer, err error)
+	// dial calls so many entities of the process at s.address.
+	dial func(ctx context.Context, s setup, n int) (entities, error)
+	// idle starts a process in which make(i) makes an entity that is idle afterwards.
+	idle func(ctx context.Context, s setup) (make func(i int) error, stop io.Closer, err error)
+	// member starts one of three members and returns when it knows the other two.
+	member func(ctx context.Context, s setup) (member, error)
+}
+
+// A setup is what a child process is told.
+type setup struct {
+	url     string // of the broker
+	address string // of the host
+	cluster string // a name that no other cell has
+	number  int    // of a member, from 0
+	ports   []int  // free ports of a member, the same for all members of a cluster
+}
+
+// portsEach is how many ports a member has.
+const portsEach = 3
+
+// port is one of a member's ports.
+func (s setup) port(member, i int) int { return s.ports[member*portsEach+i] }
+
+// entities are those of one contestant, as its callers see them. worker is the caller's number,
+// below maxWorkers.
+type entities interface {
+	// run runs f on a goroutine on which this worker may call, and returns at once.
+	run(worker int, f func())
+	// add calls entity i, which changes its state, and waits for the answer.
+	add(worker, i int) error
+	// echo calls entity i, which answers with the payload.
+	echo(worker, i int, payload []byte) error
+	// tell sends entity i the payload and does not wait.
+	tell(worker, i int, payload []byte) error
+	// told asks entity i how often it was told or added to, after all that this process told it.
+	told(worker, i int) (int64, error)
+	// Close ends it.
+	io.Closer
+}
+
+// maxWorkers is the number of callers at most.
+const maxWorkers = 256
+
+// none is embedded by entities that cannot do everything.
+type none struct{}
+
+var errNone = errors.New("this contestant has no such call")
+
+func (none) run(_ int, f func())          { go f() }
+func (none) add(int, int) error           { return errNone }
+func (none) echo(int, int, []byte) error  { return errNone }
+func (none) tell(int, int, []byte) error  { return errNone }
+func (none) told(int, int) (int64, error) { return 0, errNone }
+func (none) Close() error                 { return nil }
+
+// A member is one of three, as a caller by id.
+type member interface {
+	// call calls an entity that need not exist before.
+	call(id string) error
+	io.Closer
+}
+
+// closers are closed in reverse order.
+type closers []io.Closer
+
+func (c closers) Close() (err error) {
+	for i := len(c) - 1; i >= 0; i-- {
+		err = errors.Join(err, c[i].Close())
+	}
+	return err
+}
+
+// closing is a function as io.Closer.
+type closing func()
+
+func (f closing) Close() error {
+	f()
+	return nil
+}
+
+// contestants are all, by the name that the table has for them.
+var contestants = map[string]contestant{
+	"shardgen":          {local: localAccounts, host: hostAccounts, dial: dialAccounts, idle: idleAccounts, member: joinAccounts},
+	"by id each time":   {local: localByID},
+	"with references":   {idle: idleReferences},
+	"direct":            {host: hostDirect, dial: dialDirect, member: joinDirect},
+	"metrics on":        {local: localMeasured, host: hostMeasured, dial: dialMeasured},
+	"metrics off":       {local: localAccounts, host: hostAccounts, dial: dialAccounts},
+	"durable":           {local: localVaults},
+	"durable read":      {local: localReads},
+	"volatile":          {local: localAccounts},
+	"mutex":             {local: localMutexes},
+	"channel":           {local: localChannels, idle: idleChannels},
+	"nats.Request":      {host: hostByHand, dial: dialRequest},
+	"Publish":           {host: hostPublish, dial: dialPublish},
+	"NATS batched":      {host: hostByHand, dial: dialBatched},
+	"TCP batched":       {host: hostTCP, dial: dialTCP},
+	"JetStream publish": {local: localPublishes},
+	"protoactor":        {local: localProto, host: hostProto, dial: dialProto, idle: idleProto, member: joinProto},
+	"grpc":              {host: hostGRPC, dial: dialGRPC},
+}

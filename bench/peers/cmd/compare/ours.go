@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/shardgen/shardgen/bench/process"
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardotel"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+func id(i int) string { return "entity-" + strconv.Itoa(i) }
+
+// textOf is a text of so many bytes.
+func textOf(n int) string { return strings.Repeat("x", n) }
+
+// accounts are entities of this project.
+type accounts struct {
+	none
+	closers
+	ctx   context.Context
+	refs  []fixture.AccountRef
+	tells []fixture.AccountTell
+	text  string // of a tell with a payload
+}
+
+func newAccounts(ctx context.Context, c shard.Caller, n int, end ...io.Closer) (*accounts, error) {
+	a := &accounts{closers: end, ctx: ctx, text: textOf(64)}
+	client := fixture.NewAccountClient(c)
+	for i := range n {
+		a.refs = append(a.refs, client.Ref(id(i)))
+		a.tells = append(a.tells, client.Tell(id(i)))
+	}
+	_, err := total(a, n) // all are called once
+	return a, err
+}
+
+func (a *accounts) add(_, i int) error {
+	_, err := a.refs[i].Add(a.ctx, 1)
+	return err
+}
+
+func (a *accounts) echo(_, i int, payload []byte) error {
+	got, err := a.refs[i].Echo(a.ctx, payload)
+	return sameLength(got, payload, err)
+}
+
+// sameLength checks an answer.
+func sameLength(got, want []byte, err error) error {
+	if err == nil && len(got) != len(want) {
+		return fmt.Errorf("answer of %d bytes, want %d", len(got), len(want))
+	}
+	return err
+}
+
+func (a *accounts) tell(_, i int, payload []byte) (err error) {
+	for {
+		if payload == nil {
+			err = a.tells[i].Add(a.ctx, 1)
+		} else {
+			err = a.tells[i].Fetch(a.ctx, a.text) // it counts, and has an argument of that length
+		}
+		if !errors.Is(err, shard.ErrOverloaded) {
+			return err
+		}
+		runtime.Gosched() // a mailbox is full
+	}
+}
+
+func (a *accounts) told(_, i int) (int64, error) { return a.refs[i].Get(a.ctx) }
+
+func (a *accounts) Close() error { return a.closers.Close() }
+
+func localAccounts(ctx context.Context, s setup, n int) (entities, error) {
+	node, err := process.Member(ctx, process.Config(s.url, s.cluster, "node"))
+	if err != nil {
+		return nil, err
+	}
+	return newAccounts(ctx, node, n, node)
+}
+
+func hostAccounts(ctx context.Context, s setup, _ int) (string, io.Closer, error) {
+	node, err := process.Member(ctx, process.Config(s.url, s.cluster, "host"))
+	return s.cluster, node, err
+}
+
+func dialAccounts(ctx context.Context, s setup, n int) (entities, error) {
+	return dialWith(ctx, process.Config(s.url, s.address, "caller"), n)
+}
+
+func dialWith(ctx context.Context, cfg shard.Config, n int) (*accounts, error) {
+	conn, err := shard.Dial(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newAccounts(ctx, conn, n, conn)
+}
+
+func hostDirect(ctx context.Context, s setup, _ int) (string, io.Closer, error) {
+	node, err := process.Member(ctx, process.Direct(s.url, s.cluster, "host"))
+	return s.cluster, node, err
+}
+
+// dialDirect returns when calls go directly.
+func dialDirect(ctx context.Context, s setup, n int) (entities, error) {
+	conn, err := shard.Dial(ctx, process.Direct(s.url, s.address, "caller"))
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAccounts(ctx, conn, n, conn)
+	if err != nil {
+		return nil, err
+	}
+	return a, process.AwaitDirect(ctx, conn, a.refs[0])
+}
+
+// measured is a configuration with metrics of calls and of the node's state.
+func measured(cfg shard.Config) (shard.Config, *shardotel.Telemetry, error) {
+	t, err := shardotel.New(shardotel.Options{
+		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
+		Meters:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+	})
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg.Interceptors = []shard.Interceptor{t.Caller()}
+	return cfg, t, nil
+}
+
+// startMeasured starts a member with metrics.
+func startMeasured(ctx context.Context, cfg shard.Config) (*shard.Node, error) {
+	cfg, t, err := measured(cfg)
+	if err != nil {
+		return nil, err
+	}
+	node, err := process.Member(ctx, cfg, shard.Intercept(t.Host()))
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.Observe(node)
+	return node, err
+}
+
+func localMeasured(ctx context.Context, s setup, n int) (entities, error) {
+	node, err := startMeasured(ctx, process.Config(s.url, s.cluster, "node"))
+	if err != nil {
+		return nil, err
+	}
+	return newAccounts(ctx, node, n, node)
+}
+
+func hostMeasured(ctx context.Context, s setup, _ int) (string, io.Closer, error) {
+	node, err := startMeasured(ctx, process.Config(s.url, s.cluster, "host"))
+	return s.cluster, node, err
+}
+
+func dialMeasured(ctx context.Context, s setup, n int) (entities, error) {
+	cfg, _, err := measured(process.Config(s.url, s.address, "caller"))
+	if err != nil {
+		return nil, err
+	}
+	return dialWith(ctx, cfg, n)
+}
+
+// byID are accounts without references.
+type byID struct {
+	*accounts
+	client *fixture.AccountClient
+	ids    []string
+}
+
+func (b byID) add(_, i int) error {
+	_, err := b.client.Ref(b.ids[i]).Add(b.ctx, 1)
+	return err
+}
+
+func localByID(ctx context.Context, s setup, n int) (entities, error) {
+	node, err := process.Member(ctx, process.Config(s.url, s.cluster, "node"))
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAccounts(ctx, node, n, node)
+	if err != nil {
+		return nil, err
+	}
+	b := byID{accounts: a, client: fixture.NewAccountClient(node)}
+	for i := range n {
+		b.ids = append(b.ids, id(i))
+	}
+	return b, nil
+}
+
+func idleAccounts(ctx context.Context, s setup) (func(int) error, io.Closer, error) {
+	node, err := process.Member(ctx, process.Config(s.url, s.cluster, "node"))
+	if err != nil {
+		return nil, nil, err
+	}
+	client := fixture.NewAccountClient(node)
+	return func(i int) error {
+		_, err := client.Ref(id(i)).Add(ctx, 1)
+		return err
+	}, node, nil
+}
+
+// idleReferences keeps a reference of each kind to each entity.
+func idleReferences(ctx context.Context, s setup) (func(int) error, io.Closer, error) {
+	node, err := process.Member(ctx, process.Config(s.url, s.cluster, "node"))
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &accounts{closers: closers{node}, ctx: ctx}
+	client := fixture.NewAccountClient(node)
+	a.refs, a.tells = make([]fixture.AccountRef, 0, idleEntities), make([]fixture.AccountTell, 0, idleEntities)
+	return func(i int) error {
+		a.refs, a.tells = append(a.refs, client.Ref(id(i))), append(a.tells, client.Tell(id(i)))
+		return errors.Join(a.add(0, i), a.tell(0, i, nil))
+	}, a, nil
+}
+
+// vaults are durable entities of this project.
+type vaults struct {
+	none
+	closers
+	ctx  context.Context
+	refs []vault.VaultRef
+}
+
+func (v *vaults) add(_, i int) error {
+	_, err := v.refs[i].Add(v.ctx, 1)
+	return err
+}
+
+func (v *vaults) told(_, i int) (int64, error) { return v.refs[i].Get(v.ctx) }
+
+func (v *vaults) Close() error { return v.closers.Close() }
+
+func localVaults(ctx context.Context, s setup, n int) (entities, error) {
+	backend, err := natsstore.Open(ctx, s.url, natsstore.Config{Name: s.cluster, Replicas: 1})
+	if err != nil {
+		return nil, err
+	}
+	cfg := process.Config(s.url, s.cluster, "node")
+	cfg.Store = backend
+	node := shard.New(cfg)
+	v := &vaults{closers: closers{closing(backend.Close), node}, ctx: ctx}
+	if err := vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(0)); err != nil {
+		return nil, err
+	}
+	if err := node.Start(ctx); err != nil {
+		return nil, err
+	}
+	client := vault.NewVaultClient(node)
+	for i := range n {
+		v.refs = append(v.refs, client.Ref(id(i)))
+	}
+	_, err = total(v, n)
+	return v, err
+}
+
+// vaultReads are vaults whose calls only read.
+type vaultReads struct{ *vaults }
+
+func (v vaultReads) add(_, i int) error {
+	_, err := v.refs[i].Get(v.ctx)
+	return err
+}
+
+func localReads(ctx context.Context, s setup, n int) (entities, error) {
+	es, err := localVaults(ctx, s, n)
+	if err != nil {
+		return nil, err
+	}
+	return vaultReads{es.(*vaults)}, nil
+}
+
+// accountMember is a member of three.
+type accountMember struct {
+	*shard.Node
+	ctx    context.Context
+	client *fixture.AccountClient
+}
+
+func (m accountMember) call(id string) error {
+	_, err := m.client.Ref(id).Add(m.ctx, 1)
+	return err
+}
+
+func joinAccounts(ctx context.Context, s setup) (member, error) {
+	return join(ctx, process.Config(s.url, s.cluster, "node"+strconv.Itoa(s.number)))
+}
+
+func joinDirect(ctx context.Context, s setup) (member, error) {
+	return join(ctx, process.Direct(s.url, s.cluster, "node"+strconv.Itoa(s.number)))
+}
+
+// join returns when the node knows the other two.
+func join(ctx context.Context, cfg shard.Config) (member, error) {
+	node, err := process.Member(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return accountMember{node, ctx, fixture.NewAccountClient(node)}, await(ctx, func() bool {
+		up := 0
+		for _, m := range node.Cluster().Members {
+			if m.Status == shard.MemberUp {
+				up++
+			}
+		}
+		return up == members
+	})
+}
+
+// await asks again and again.
+func await(ctx context.Context, done func() bool) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
