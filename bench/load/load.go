@@ -1,5 +1,5 @@
-// Package load calls from many goroutines for a while and measures what that gives. Benchmarks of
-// this project and of others use it, so that their figures compare.
+// Package load calls from many goroutines for a while, and measures throughput, latency and
+// processor time. All contestants of a benchmark use it, so that their figures compare.
 package load
 
 import (

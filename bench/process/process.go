@@ -1,4 +1,4 @@
-// Package process has what the processes of a benchmark are made of: child processes of the same
+// Package process has the parts of a benchmark over several processes: child processes of the same
 // program in another role, and members of a cluster.
 package process
 

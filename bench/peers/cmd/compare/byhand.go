@@ -100,7 +100,7 @@ func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
 	}, c, nil
 }
 
-// byHand are calls of a limit, which has one entity. What it cannot do is nil.
+// byHand are calls of a limit, which has one entity. Functions that it does not have are nil.
 type byHand struct {
 	none
 	closers
@@ -116,8 +116,8 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived is a function that flushes a teller and returns what has arrived of it, without the marks
-// of flushes.
+// arrived is a function that flushes a teller and counts its envelopes that have arrived, without
+// the marks of flushes.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)
@@ -189,7 +189,7 @@ func dialTCP(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// hostPublish counts messages without a reply subject, and tells those who ask how many.
+// hostPublish counts messages without a reply subject, and answers the others with their number.
 func hostPublish(_ context.Context, s setup, _ int) (string, io.Closer, error) {
 	conn, err := nats.Connect(s.url)
 	if err != nil {

@@ -33,31 +33,41 @@ func serve(ctx context.Context, role string, s setup, g group, name string, d ti
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return stop.Close()
 	case "cell":
-		open := c.local
-		if g.cell.kind == "remote" {
-			open = c.dial
-		}
-		es, err := open(ctx, s, g.cell.entities)
-		if err != nil {
-			return err
-		}
-		r, err := g.cell.run(es, g.cell, d)
-		if err == nil {
-			err = json.NewEncoder(out).Encode(r)
-		}
-		_ = es.Close()
-		return err
+		return report(out, func() (result, error) { return measure(ctx, s, c, g.cell, d) })
 	case "idle":
-		r, err := idle(ctx, s, c, g.cell.entities)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(r)
+		return report(out, func() (result, error) { return idle(ctx, s, c, g.cell.entities) })
 	case "member":
 		return serveMember(ctx, out, s, c, g.cell, d)
 	default:
 		return fmt.Errorf("role %q: want host, cell, idle or member", role)
 	}
+}
+
+// report tells the parent a result, also of a cell that does not work.
+func report(out io.Writer, f func() (result, error)) error {
+	r, err := f()
+	if err != nil {
+		r = broken(err)
+	}
+	return json.NewEncoder(out).Encode(r)
+}
+
+// broken is the result of a cell that does not work. It has no calls.
+func broken(err error) result { return result{Failed: 1, Error: err.Error()} }
+
+// measure runs a cell of calls.
+func measure(ctx context.Context, s setup, c contestant, what cell, d time.Duration) (result, error) {
+	open := c.local
+	if what.kind == "remote" {
+		open = c.dial
+	}
+	es, err := open(ctx, s, what.entities)
+	if err != nil {
+		return result{}, err
+	}
+	r, err := what.run(es, what, d)
+	_ = es.Close() // lost messages are counted
+	return r, err
 }
 
 // idle measures the memory of entities at rest, with their structs and ids.
@@ -72,7 +82,7 @@ func idle(ctx context.Context, s setup, c contestant, n int) (result, error) {
 			return result{}, err
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // what was sent has run
+	time.Sleep(200 * time.Millisecond) // so that all tells have run
 	r := result{Value: float64(inUse()-before) / float64(n), Calls: int64(n)}
 	runtime.KeepAlive(create)
 	return r, stop.Close()
@@ -100,11 +110,7 @@ func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what
 	}
 	_, _ = fmt.Fprintln(out, time.Now().UnixNano())
 	if in.Scan() {
-		r, err := fresh(m, what.callers, d)
-		if err != nil {
-			return err
-		}
-		if err := json.NewEncoder(out).Encode(r); err != nil {
+		if err := report(out, func() (result, error) { return fresh(m, what.callers, d) }); err != nil {
 			return err
 		}
 		in.Scan() // until its input ends

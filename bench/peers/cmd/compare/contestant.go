@@ -6,13 +6,12 @@ import (
 	"io"
 )
 
-// A contestant is this project in one of its forms, another project, or what one would write by
-// hand. What it cannot do is nil.
+// A contestant is this project in one of its forms, another project, or code written by hand. The
+// forms that it does not have are nil.
 type contestant struct {
 	// local starts so many entities in this process.
 	local func(ctx context.Context, s setup, n int) (entities, error)
-	// host starts what the callers of another process call, of so many entities, and returns the
-	// address for dial.
+	// host starts so many entities for callers in another process, and returns the address for dial.
 	host func(ctx context.Context, s setup, n int) (address string, stop io.Closer, err error)
 	// dial calls so many entities of the process at s.address.
 	dial func(ctx context.Context, s setup, n int) (entities, error)
@@ -22,7 +21,7 @@ type contestant struct {
 	member func(ctx context.Context, s setup) (member, error)
 }
 
-// A setup is what a child process is told.
+// A setup has the arguments of a child process.
 type setup struct {
 	url     string // of the broker
 	address string // of the host
@@ -48,7 +47,7 @@ type entities interface {
 	echo(worker, i int, payload []byte) error
 	// tell sends entity i the payload and does not wait.
 	tell(worker, i int, payload []byte) error
-	// told asks entity i how often it was told or added to, after all that this process told it.
+	// told asks entity i for the number of its tells and adds, after all tells of this worker.
 	told(worker, i int) (int64, error)
 	// Close ends it.
 	io.Closer

@@ -1,5 +1,5 @@
-// Command compare measures this project beside what one would write by hand and beside other
-// projects, and prints one table.
+// Command compare measures this project beside code written by hand and beside other projects, and
+// prints one table.
 //
 //	go run -C bench/peers ./cmd/compare [-rounds 3] [-time 600ms] [-only lone,idle]
 //
@@ -54,7 +54,7 @@ func main() {
 		err = serve(ctx, *role, s, wanted[0], *name, *d)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "compare: %s%v\n", *name, err)
+		fmt.Fprintf(os.Stderr, "%s: %v\n", strings.TrimSpace("compare "+*role+" "+*name), err)
 		os.Exit(1)
 	}
 }

@@ -65,21 +65,32 @@ func sameLength(got, want []byte, err error) error {
 	return err
 }
 
-func (a *accounts) tell(_, i int, payload []byte) (err error) {
-	for {
+func (a *accounts) tell(_, i int, payload []byte) error {
+	return patiently(func() error {
 		if payload == nil {
-			err = a.tells[i].Add(a.ctx, 1)
-		} else {
-			err = a.tells[i].Fetch(a.ctx, a.text) // it counts, and has an argument of that length
+			return a.tells[i].Add(a.ctx, 1)
 		}
-		if !errors.Is(err, shard.ErrOverloaded) {
-			return err
-		}
-		runtime.Gosched() // a mailbox is full
-	}
+		return a.tells[i].Fetch(a.ctx, a.text) // it counts, and has an argument of that length
+	})
 }
 
-func (a *accounts) told(_, i int) (int64, error) { return a.refs[i].Get(a.ctx) }
+func (a *accounts) told(_, i int) (n int64, err error) {
+	err = patiently(func() (err error) {
+		n, err = a.refs[i].Get(a.ctx)
+		return err
+	})
+	return n, err
+}
+
+// patiently tries until the entity's mailbox has room. Those of other projects have no bound.
+func patiently(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, shard.ErrOverloaded) {
+			return err
+		}
+		runtime.Gosched()
+	}
+}
 
 func (a *accounts) Close() error { return a.closers.Close() }
 

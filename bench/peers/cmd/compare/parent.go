@@ -39,7 +39,7 @@ func (p *parent) measure(ctx context.Context, g group, name string, round int) r
 			err = fmt.Errorf("not ready after %v: %w", cellTimeout, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %s: %v\n", g.name, name, err)
-		return result{Failed: 1, Error: err.Error()}
+		return broken(err)
 	}
 	return r
 }
@@ -77,7 +77,7 @@ func (p *parent) run(ctx context.Context, g group, name string, round int) (resu
 	if err != nil {
 		return result{}, err
 	}
-	_ = child.End() // it has said what it measured
+	_ = child.End() // it has reported its result
 	return parse(line)
 }
 

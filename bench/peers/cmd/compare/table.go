@@ -10,7 +10,7 @@ import (
 // columns are those of other projects.
 var columns = []string{"protoactor", "grpc"}
 
-// forms are what the case of a row says of a form of this project.
+// forms are added to the case of a row for a form of this project.
 var forms = map[string]string{
 	"direct":          ", on a direct lane",
 	"by id each time": ", by id each time",
@@ -109,7 +109,7 @@ func (r row) ratio(rs results, ours, other string) string {
 	return text
 }
 
-// show is the median, the least and the greatest of the rounds, and what went wrong in them.
+// show is the median, the least and the greatest of the rounds, and the number of failures in them.
 func (r row) show(rs results, name string) string {
 	if !rs.works(name) {
 		return "failed"
@@ -139,13 +139,15 @@ func (r row) show(rs results, name string) string {
 	return text
 }
 
-// short has three digits.
+// short has three digits, or two of a small number.
 func short(v float64) string {
 	switch {
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case v < 0.1:
+		return fmt.Sprintf("%.2g", v)
 	default:
 		return fmt.Sprintf("%.2f", v)
 	}
