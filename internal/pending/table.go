@@ -62,6 +62,7 @@ type Call struct {
 	res  Result // set before the caller is woken
 
 	mu      sync.Mutex // guards the fields below
+	sent    uint64     // the call that they are about; another one than that in the slot has not been sent
 	session Session    // the session it was last sent on; nil while it is held or local
 	seq     uint64
 }
@@ -77,10 +78,13 @@ func (c *Call) Answer(r Result) { c.res = r }
 func (c *Call) Over() int64 { return c.over.Load() }
 
 // SentOn returns the session and the sequence number by which the call was last sent,
-// or nil if it was not sent to a peer.
+// or nil if it was not sent to a peer. Only the owner of the slot may call it.
 func (c *Call) SentOn() (Session, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.sent != c.last {
+		return nil, 0
+	}
 	return c.session, c.seq
 }
 
@@ -118,9 +122,6 @@ func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	if c == nil {
 		return nil, 0
 	}
-	c.mu.Lock()
-	c.session, c.seq = nil, 0
-	c.mu.Unlock()
 	c.last += MaxCalls
 	c.over.Store(over)
 	c.id.Store(c.last)
@@ -205,7 +206,7 @@ func (t *Table) Sent(id uint64, to Session, seq uint64) {
 	}
 	c.mu.Lock()
 	if c.id.Load() == id {
-		c.session, c.seq = to, seq
+		c.sent, c.session, c.seq = id, to, seq
 	}
 	c.mu.Unlock()
 }
@@ -266,18 +267,18 @@ func (t *Table) Sweep(now int64) {
 
 // CompleteAll answers every call.
 func (t *Table) CompleteAll(r Result) (n int) {
-	return t.completeIf(func(*Call) bool { return true }, r)
+	return t.completeIf(func(*Call, uint64) bool { return true }, r)
 }
 
 // CompleteSent answers every call that was last sent on a session that lost reports. lost
 // must not call the table.
 func (t *Table) CompleteSent(lost func(Session) bool, r Result) (n int) {
-	return t.completeIf(func(c *Call) bool { return c.session != nil && lost(c.session) }, r)
+	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)
 }
 
-// completeIf answers every call that match picks; match is called under the
+// completeIf answers every call that match picks by its slot and number; match is called under the
 // call's lock.
-func (t *Table) completeIf(match func(*Call) bool, r Result) (n int) {
+func (t *Table) completeIf(match func(*Call, uint64) bool, r Result) (n int) {
 	slots := t.slots.Load()
 	if slots == nil {
 		return 0
@@ -285,7 +286,7 @@ func (t *Table) completeIf(match func(*Call) bool, r Result) (n int) {
 	for _, c := range *slots {
 		c.mu.Lock()
 		id := c.id.Load()
-		hit := id != 0 && match(c)
+		hit := id != 0 && match(c, id)
 		c.mu.Unlock()
 		if hit && t.Complete(id, r) {
 			n++

@@ -2,6 +2,7 @@ package pending
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -222,4 +223,42 @@ func TestCompleteAll(t *testing.T) {
 	require.Equal(t, 1, table.CompleteAll(Result{Code: Expired}))
 	require.False(t, table.Waits(id))
 	require.Equal(t, Expired, c.Result().Code)
+}
+
+// TestSentOnIsOfOneCall: a call does not have the session of an earlier one of its slot, and does not end
+// when that is lost.
+func TestSentOnIsOfOneCall(t *testing.T) {
+	table, lost := newTable(), &session{}
+	first, id := table.Open(0, 0)
+	table.Sent(id, lost, 5)
+	require.True(t, table.Complete(id, Result{}))
+	<-first.Caller.(waiter)
+	to, seq := first.SentOn()
+	require.Equal(t, Session(lost), to, "its caller may still ask")
+	require.EqualValues(t, 5, seq)
+	table.Free(first, 0)
+	second, next := table.Open(0, 0)
+	require.Same(t, first, second)
+	table.Sent(id, lost, 6) // late
+	to, _ = second.SentOn()
+	require.Nil(t, to)
+	require.Zero(t, table.CompleteSent(func(s Session) bool { return s == lost }, Result{Code: Lost}))
+	require.True(t, table.Waits(next))
+}
+
+// BenchmarkCalls has the table's part of remote calls by several callers.
+func BenchmarkCalls(b *testing.B) {
+	table, peer := newTable(), &session{}
+	var hint atomic.Uint64
+	b.RunParallel(func(pb *testing.PB) {
+		hint := hint.Add(7919)
+		for pb.Next() {
+			c, id := table.Open(0, hint)
+			table.Sent(id, peer, id)
+			table.Remove(id)
+			table.Coalescer.Wake(1)
+			table.Coalescer.Resumed()
+			table.Free(c, hint)
+		}
+	})
 }
