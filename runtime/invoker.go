@@ -49,6 +49,19 @@ func (p invoker) Locate(id string) (hash uint64, shard uint32, err error) {
 	return hash, placement.ShardOf(hash, k.shards), nil
 }
 
+// Kept returns the references of the kind. There are none if it has a hash of its own, which may be
+// the same for many ids.
+func (p invoker) Kept() *codegen.KeptRefs {
+	kept := p.kind.refs.Load()
+	if kept == nil && p.kind.desc.Hash == nil {
+		kept = new(codegen.KeptRefs)
+		if !p.kind.refs.CompareAndSwap(nil, kept) {
+			return p.kind.refs.Load()
+		}
+	}
+	return kept
+}
+
 func (p invoker) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
 	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }

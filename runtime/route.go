@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
@@ -28,6 +29,7 @@ type kind struct {
 	err    error                  // why calls of it cannot work; nil if they can
 	errors func() []codegen.Error // the declared errors
 	routes []route
+	refs   atomic.Pointer[codegen.KeptRefs] // nil until a reference is made
 	// Set before Start. host is nil if the kind is only called, and declared is nil
 	// if HostX was not called.
 	host     *host

@@ -109,17 +109,25 @@ func TestContextThatIsNotNamed(t *testing.T) {
 	}
 }
 
-// TestCallsWithoutGarbage: a local call leaves none if its method does not name its context.
+// TestCallsWithoutGarbage: a local call leaves none if its method does not name its context, with a
+// reference that is kept and with one for each call.
 func TestCallsWithoutGarbage(t *testing.T) {
 	c := newCluster(t, "a")
-	ref, ctx := fixture.NewAccountClient(c.nodes["a"]).Ref("bob"), testContext(t)
-	call := func() {
-		if _, err := ref.Add(ctx, 1); err != nil {
-			t.Error(err)
+	accounts, ctx := fixture.NewAccountClient(c.nodes["a"]), testContext(t)
+	ref := accounts.Ref("bob")
+	for name, to := range map[string]func() fixture.AccountRef{
+		"kept": func() fixture.AccountRef { return ref },
+		"made": func() fixture.AccountRef { return accounts.Ref("bob") },
+	} {
+		call := func() {
+			if _, err := to().Add(ctx, 1); err != nil {
+				t.Error(err)
+			}
 		}
+		call()
+		call()
+		require.Zero(t, testing.AllocsPerRun(100, call), name)
 	}
-	call()
-	require.Zero(t, testing.AllocsPerRun(100, call))
 }
 
 // TestUnseenTurnUnderWay: an operator who begins to look finds a turn under way also if its method does

@@ -151,6 +151,9 @@ func (i *invoker) Failed(r *codegen.Ref, method string, ran bool, err error) err
 	return &shard.CallError{Kind: i.kind.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }
 
+// Kept returns nil.
+func (i *invoker) Kept() *codegen.KeptRefs { return nil }
+
 // Locate returns nothing that a plain struct needs.
 func (i *invoker) Locate(id string) (hash uint64, number uint32, err error) {
 	return 0, 0, codegen.CheckID(id)

@@ -90,7 +90,7 @@ func benchmarkShardgenLocal(b *testing.B) {
 			i++
 		}
 	})
-	b.Run("add/byID", func(b *testing.B) {
+	b.Run("add/byID/each", func(b *testing.B) {
 		client, ids := fixture.NewAccountClient(node), ids()
 		b.ReportAllocs()
 		i := 0
@@ -100,6 +100,31 @@ func benchmarkShardgenLocal(b *testing.B) {
 			}
 			i++
 		}
+	})
+	b.Run("add/byID/one", func(b *testing.B) {
+		client := fixture.NewAccountClient(node)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := client.Ref("entity-0").Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("add/byID/10000", func(b *testing.B) {
+		refs := references(b, node, 10_000)
+		client, ids := fixture.NewAccountClient(node), make([]string, len(refs))
+		for i := range ids {
+			ids[i] = "entity-" + strconv.Itoa(i)
+		}
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for i := uint32(0); pb.Next(); i++ {
+				if _, err := client.Ref(ids[i*2654435761%10_000]).Add(ctx, 1); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
 	})
 	b.Run("add/256callers", func(b *testing.B) {
 		b.ReportAllocs()

@@ -165,10 +165,10 @@ var awayAllowed = map[string]int{
 // only ever lowered, but for a feature of its own: package shard had 298 before it had the caller's
 // identity, headers and interceptors, and health, and 332 before it was measured and had direct lanes.
 // Package codegen had 233 before members reported hashes of contracts, and 234 before turns of methods
-// without a named context took no memory.
+// without a named context, and references that are made for each call, took no memory.
 var maxExported = map[string]int{
 	"runtime":            342,
-	"runtime/codegen":    236,
+	"runtime/codegen":    237,
 	"runtime/membership": 87,
 	"runtime/placement":  72,
 }
@@ -177,7 +177,7 @@ var maxExported = map[string]int{
 // of which there were 1,442 once. It is only ever lowered, but for a feature of its own: see
 // maxExported for package codegen. Packages for features that came
 // later are not among them; maxLater bounds each.
-const maxPublic = 594
+const maxPublic = 595
 
 // maxLater bounds the exported names of public packages that came later. Package natsstore had 19
 // before members reported how their store lies.

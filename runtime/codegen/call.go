@@ -34,6 +34,8 @@ type Invoker interface {
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Locate resolves an id to its hash and shard.
 	Locate(id string) (hash uint64, shard uint32, err error)
+	// Kept returns references that may be given out again; nil for none.
+	Kept() *KeptRefs
 }
 
 // A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
@@ -55,10 +57,16 @@ type Odd struct {
 // NewRef returns a reference to the entity with that id. A bad id, or err not
 // nil, makes every call fail with it.
 func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
-	r := &Ref{Invoker: by, ID: id}
+	var hash uint64
 	if err == nil {
-		r.Hash, _, err = by.Locate(id)
+		hash, _, err = by.Locate(id)
 	}
+	if err == nil && len(opts) == 0 {
+		if kept := by.Kept(); kept != nil {
+			return kept.get(by, id, hash)
+		}
+	}
+	r := &Ref{Invoker: by, ID: id, Hash: hash}
 	if err != nil || len(opts) > 0 {
 		r.Odd = &Odd{Err: err}
 	}

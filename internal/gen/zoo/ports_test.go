@@ -67,6 +67,8 @@ func (*local) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return
 
 func (p *local) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
 
+func (*local) Kept() *codegen.KeptRefs { return nil }
+
 type turn struct{ context.Context }
 
 func (turn) End(_ string, panicked any, err error) error {
@@ -106,6 +108,8 @@ func (p *remote) Send(ctx context.Context, _ *codegen.Ref, method string, args [
 func (*remote) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
 func (p *remote) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
+
+func (*remote) Kept() *codegen.KeptRefs { return nil }
 
 // A capture keeps the arguments of the last call, which has no results.
 type capture struct {

@@ -1,0 +1,90 @@
+package codegen
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A keeper locates ids of its own hash.
+type keeper struct {
+	Invoker
+	kept *KeptRefs
+	hash func(id string) uint64
+}
+
+func (k *keeper) Locate(id string) (uint64, uint32, error) { return k.hash(id), 0, CheckID(id) }
+
+func (k *keeper) Kept() *KeptRefs { return k.kept }
+
+// TestReferencesAreKept: a reference that is made again and again is the same one from the second time
+// on, until there is another id of its place.
+func TestReferencesAreKept(t *testing.T) {
+	hashes := map[string]uint64{"bob": 7, "other place": 8, "same place": 7 + keptRefs, "same hash": 7}
+	by := &keeper{kept: new(KeptRefs), hash: func(id string) uint64 { return hashes[id] }}
+	first := NewRef(by, "bob", nil)
+	bob := NewRef(by, "bob", nil)
+	require.NotSame(t, first, bob, "that of a single call is not kept")
+	for range 3 {
+		require.Same(t, bob, NewRef(by, "bob", nil))
+		require.Equal(t, "other place", NewRef(by, "other place", nil).ID)
+	}
+	for _, other := range []string{"same place", "same hash"} {
+		bob = NewRef(by, "bob", nil)
+		require.Same(t, bob, NewRef(by, "bob", nil))
+		got := NewRef(by, other, nil)
+		require.Equal(t, other, got.ID)
+		require.Equal(t, hashes[other], got.Hash)
+		require.NotSame(t, bob, NewRef(by, "bob", nil))
+		require.Equal(t, "bob", NewRef(by, "bob", nil).ID)
+	}
+}
+
+// TestReferencesThatAreNotKept: references with options, those of another invoker of the kind, and those
+// to bad ids are their maker's own.
+func TestReferencesThatAreNotKept(t *testing.T) {
+	by := &keeper{kept: new(KeptRefs), hash: func(string) uint64 { return 7 }}
+	within := &keeper{kept: by.kept, hash: by.hash} // the invoker of a process with interceptors
+	for range 3 {
+		bob := NewRef(by, "bob", nil)
+		patient := NewRef(by, "bob", nil, func(o *CallOptions) { o.Timeout = time.Minute })
+		require.Equal(t, time.Minute, patient.Timeout())
+		require.Zero(t, bob.Timeout())
+		require.Same(t, within, NewRef(within, "bob", nil).Invoker)
+		require.Same(t, by, NewRef(by, "bob", nil).Invoker)
+		require.Error(t, NewRef(by, "", nil).Err())
+		require.NoError(t, NewRef(by, "bob", nil).Err())
+	}
+}
+
+// TestKeptReferencesKeepNothingElse: a kept reference does not keep the memory that its id is part of.
+func TestKeptReferencesKeepNothingElse(t *testing.T) {
+	by := &keeper{kept: new(KeptRefs), hash: func(string) uint64 { return 7 }}
+	message := "from bob with much more beside the id"
+	id := message[5:8]
+	NewRef(by, id, nil)
+	require.NotSame(t, unsafe.StringData(id), unsafe.StringData(NewRef(by, id, nil).ID))
+}
+
+// TestReferencesOfManyGoroutines makes references of one place from several goroutines: each gets one to
+// the id that it asks for.
+func TestReferencesOfManyGoroutines(t *testing.T) {
+	by := &keeper{kept: new(KeptRefs), hash: func(id string) uint64 { return uint64(len(id)) * keptRefs }}
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 20_000 {
+				id := fmt.Sprint("id-", (i/3+w)%12)
+				if got := NewRef(by, id, nil); got.ID != id || got.Hash != by.hash(id) {
+					t.Errorf("a reference to %s with the hash %d, want %s", got.ID, got.Hash, id)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
