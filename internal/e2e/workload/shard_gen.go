@@ -500,8 +500,7 @@ type PoisonAPI interface {
 	// Panic panics.
 	Panic(context.Context) error
 
-	// Loop never returns and never rests: it takes a whole core from its process,
-	// also after the end of its context.
+	// Loop never returns, not at the end of its context either.
 	Loop(context.Context) error
 }
 
@@ -565,8 +564,7 @@ func (r PoisonRef) Panic(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Panic", nil, err)
 }
 
-// Loop never returns and never rests: it takes a whole core from its process,
-// also after the end of its context.
+// Loop never returns, not at the end of its context either.
 func (r PoisonRef) Loop(ctx context.Context) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Loop")
 	if e, ok := turn.Entity.(*Poison); ok {
