@@ -76,7 +76,11 @@ func TestTellsUnderWayHoldBytes(t *testing.T) {
 	accounts := fixture.NewAccountClient(c.nodes["a"])
 	settle(t, accounts, "bob")
 	c.nodes["a"].FillRunners(true)
-	err := accounts.Tell("bob").Add(testContext(t), 1)
+	var err error
+	require.Eventually(t, func() bool { // until its calls do not take the long way
+		err = accounts.Tell("bob").Add(testContext(t), 1)
+		return err != nil
+	}, testPatience, testTick)
 	requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
 	require.ErrorContains(t, err, "Config.BufferBytes")
 	got, err := accounts.Ref("bob").Get(testContext(t))

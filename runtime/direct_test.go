@@ -277,14 +277,16 @@ func TestDirectForged(t *testing.T) {
 		forged, foreign := endedDirect(a, "forged frame"), a.Counters()["foreign frame"]
 		frame := wire.AppendFrameHeader(nil, &wire.FrameHeader{Version: wire.FrameVersion, From: from, Seq: 1, Window: 1 << 20})
 		require.Eventually(t, func() bool {
-			if carrier := conn.Carrier(a.Peer(), 0); carrier != nil && carrier.Send(frame) == nil {
+			if endedDirect(a, "forged frame") > forged {
 				return true
 			}
-			_, _ = accounts.Ref("bob").Get(testContext(t)) // traffic brings the lane back
+			if carrier := conn.Carrier(a.Peer(), 0); carrier != nil { // else traffic brings the lane back
+				_ = carrier.Send(frame) // the connection may end for another reason before the frame is read
+			}
+			_, _ = accounts.Ref("bob").Get(testContext(t))
 			return false
 		}, testPatience, testTick, name)
-		require.Eventually(t, func() bool { return endedDirect(a, "forged frame") == forged+1 }, testPatience, testTick, name)
-		require.Equal(t, foreign+1, a.Counters()["foreign frame"], name)
+		require.Greater(t, a.Counters()["foreign frame"], foreign, name)
 	}
 	got, err := accounts.Ref("bob").Get(testContext(t))
 	require.NoError(t, err)
