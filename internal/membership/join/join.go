@@ -221,13 +221,23 @@ func (j *Joiner) precededBy() bool {
 }
 
 // form makes this node the first member. As the only member it is the leader, and makes
-// itself Up at once.
+// itself Up at once. It answers the joiners that it has heard, up to fewCandidates, so that they need
+// not wait for their next hello.
 func (j *Joiner) form() {
+	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}
 	j.Gossip = g.ChangedBy(j.Config.Self, func(g *gossip.State) { g.SetMember(j.newSelf()) })
 	j.Own = true
 	j.Emit(core.Formed{Founder: j.Config.Self})
 	j.BecomeMember()
+	if len(heard) > fewCandidates {
+		return
+	}
+	for _, c := range heard {
+		if c.until.After(j.Now) {
+			j.Send(c.Address, message.HelloAck{Target: message.TargetOf(c.Address)})
+		}
+	}
 }
 
 func (j *Joiner) newSelf() gossip.Member {
