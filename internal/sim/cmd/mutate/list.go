@@ -356,7 +356,7 @@ var listed = []listedMutant{
 	{
 		number: 45, breaks: "a remote call runs without a lease after a long activation",
 		file: "runtime/running.go",
-		before: `		if a, ok := s.leased(t); !ok { // the hook may have taken long
+		before: `		if a, ok := s.leased(&r.turn); !ok { // the hook may have taken long
 			return a
 		}
 `,
