@@ -35,14 +35,18 @@ func (n *Node) WriteStates(kind string, version int) {
 // Peer is the node as transports name it.
 func (n *Node) Peer() transport.Peer { return n.driver.self }
 
-// Waiting is how many calls wait for the entity's turn at this node.
-func (n *Node) Waiting(kind, id string) (waiting int) {
-	p := invoker{(*n.driver.kinds.Load())[kind]}
-	_, shard, err := p.Locate(id)
+// shardOf is the shard of an entity at this node.
+func (n *Node) shardOf(kind, id string) *hostedShard {
+	_, shard, err := invoker{(*n.driver.kinds.Load())[kind]}.Locate(id)
 	if err != nil {
 		panic(err)
 	}
-	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	return n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+}
+
+// Waiting is how many calls wait for the entity's turn at this node.
+func (n *Node) Waiting(kind, id string) (waiting int) {
+	s := n.shardOf(kind, id)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if e := s.Core.Look(region.Hash(id), id); e != nil && e.OfTells() {
@@ -59,11 +63,7 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 
 // LoseShard has the node follow a table in which the entity's shard belongs to another one.
 func (n *Node) LoseShard(kind, id string, to transport.Address) {
-	_, shard, err := invoker{(*n.driver.kinds.Load())[kind]}.Locate(id)
-	if err != nil {
-		panic(err)
-	}
-	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	s := n.shardOf(kind, id)
 	epoch, _ := s.Placement()
 	s.Place(to, epoch+1, epoch.Term())
 }
@@ -71,12 +71,7 @@ func (n *Node) LoseShard(kind, id string, to transport.Address) {
 // RunsFar reports whether a call of the entity is found whose turn is under way at this node and
 // began without the lock of its shard.
 func (n *Node) RunsFar(kind, id string) (found, far bool) {
-	p := invoker{(*n.driver.kinds.Load())[kind]}
-	_, shard, err := p.Locate(id)
-	if err != nil {
-		panic(err)
-	}
-	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	s := n.shardOf(kind, id)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	c, running := s.Core.Find(id, func(*region.Call) bool { return true })
@@ -111,12 +106,7 @@ func (n *Node) Kept() int {
 
 // Placed is the entity's shard on the wire, and the epoch under which it is here.
 func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
-	p := invoker{(*n.driver.kinds.Load())[kind]}
-	_, shard, err := p.Locate(id)
-	if err != nil {
-		panic(err)
-	}
-	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	s := n.shardOf(kind, id)
 	at, _ := s.Placement()
 	return shard, uint64(at)
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/runtoken"
-	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -91,13 +89,7 @@ func TestLostOnce(t *testing.T) {
 
 // TestAsidesAreBounded: tells that are put aside count among the bytes that wait.
 func TestAsidesAreBounded(t *testing.T) {
-	var group tasks.Group
-	group.Init()
-	var watch runtoken.Watchdog
-	watch.Init(time.Now())
-	var r Runner
-	s := &script{run: func(*Turn, []byte) bool { return true }}
-	r.Init(&group, &watch, s)
+	r, group := newRunner(&script{run: func(*Turn, []byte) bool { return true }})
 	r.SetMost(100)
 	e := anEntity()
 	e.Join(9)

@@ -53,17 +53,22 @@ func (s *script) RunAside(e *region.Entity, tell Aside) {
 	s.run(&Turn{Entity: e, Method: tell.Method}, tell.Args)
 }
 
+// newRunner returns a runner of a script, and the group of its goroutines.
+func newRunner(s *script) (*Runner, *tasks.Group) {
+	group, watch, r := new(tasks.Group), new(runtoken.Watchdog), new(Runner)
+	group.Init()
+	watch.Init(time.Now())
+	r.Init(group, watch, s)
+	return r, group
+}
+
 // TestTurnsInOrder: turns run in the order in which they were added, each with its own
 // arguments, also behind a turn that lost the run token.
 func TestTurnsInOrder(t *testing.T) {
-	var group tasks.Group
-	group.Init()
-	var watch runtoken.Watchdog
-	watch.Init(time.Now())
-	var r Runner
 	var ran []string
 	var mu sync.Mutex
 	s := &script{}
+	r, group := newRunner(s)
 	s.run = func(b *Turn, args []byte) bool {
 		hold := r.Enter()
 		mu.Lock()
@@ -74,7 +79,6 @@ func TestTurnsInOrder(t *testing.T) {
 		}
 		return hold.Leave()
 	}
-	r.Init(&group, &watch, s)
 	r.SetMost(1 << 20)
 	var want []string
 	for i := range 10 {
@@ -89,17 +93,12 @@ func TestTurnsInOrder(t *testing.T) {
 
 // TestOfferIsBounded: what waits holds no more bytes than it may.
 func TestOfferIsBounded(t *testing.T) {
-	var group tasks.Group
-	group.Init()
-	var watch runtoken.Watchdog
-	watch.Init(time.Now())
-	var r Runner
 	release := make(chan struct{})
 	s := &script{run: func(*Turn, []byte) bool {
 		<-release
 		return true
 	}}
-	r.Init(&group, &watch, s)
+	r, group := newRunner(s)
 	r.SetMost(100)
 	turn := Turn{Entity: &region.Entity{}}
 	require.True(t, r.Offer(turn, make([]byte, 50)))
@@ -120,18 +119,13 @@ func TestOfferIsBounded(t *testing.T) {
 // TestEndsOfBatchesAreReported: whenever a batch of turns has run, the process learns whether
 // more turns wait.
 func TestEndsOfBatchesAreReported(t *testing.T) {
-	var group tasks.Group
-	group.Init()
-	var watch runtoken.Watchdog
-	watch.Init(time.Now())
-	var r Runner
 	started, release := make(chan struct{}, 10), make(chan struct{})
 	s := &script{run: func(*Turn, []byte) bool {
 		started <- struct{}{}
 		<-release
 		return true
 	}}
-	r.Init(&group, &watch, s)
+	r, group := newRunner(s)
 	turn := Turn{Entity: &region.Entity{}}
 	r.Add(turn)
 	<-started

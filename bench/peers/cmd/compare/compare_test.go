@@ -73,7 +73,7 @@ func TestLineOfABrokenCell(t *testing.T) {
 	}
 }
 
-// lossy is an entity that loses and refuses one tell of so many.
+// lossy is an entity that loses one of each lose tells and refuses one of each fails.
 type lossy struct {
 	none
 	mu          sync.Mutex

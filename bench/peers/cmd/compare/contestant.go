@@ -47,7 +47,8 @@ type entities interface {
 	echo(worker, i int, payload []byte) error
 	// tell sends entity i the payload and does not wait.
 	tell(worker, i int, payload []byte) error
-	// told asks entity i for the number of its tells and adds, after all tells of this worker.
+	// told returns how many tells and adds entity i has run. It returns after all earlier tells of this worker
+	// have run.
 	told(worker, i int) (int64, error)
 	// Close ends it.
 	io.Closer
