@@ -108,7 +108,7 @@ func (n *Node) Kept() int {
 func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
 	s := n.shardOf(kind, id)
 	at, _ := s.Placement()
-	return shard, uint64(at)
+	return s.ID.Shard, uint64(at)
 }
 
 // RestIdle has the entities of a kind rest as if nobody had called them for the idle time.
