@@ -49,7 +49,7 @@ type Config struct {
 	// Default 30s.
 	JoinTimeout time.Duration
 	// FormWindow is how long a joiner without seeds listens for others before it
-	// may form a cluster, from the return of its own first hello. Default 300ms.
+	// may form a cluster, from the return of its own first hello. Default 200ms.
 	FormWindow time.Duration
 	// ProbeVacancy makes a joiner without seeds form a cluster after FormWindow
 	// only if the broker has reported in this round that no Up member listens, and
@@ -172,7 +172,7 @@ func (c Config) WithDefaults() Config {
 		initial time.Duration
 	}{
 		{&c.JoinTimeout, 30 * time.Second},
-		{&c.FormWindow, 300 * time.Millisecond},
+		{&c.FormWindow, 200 * time.Millisecond},
 		{&c.SeedTimeout, time.Second},
 		{&c.GossipInterval, time.Second},
 		{&c.GossipMaxWait, 2 * time.Second},
