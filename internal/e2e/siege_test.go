@@ -15,7 +15,8 @@ import (
 // TestHostileSiege is the command hostile: three processes under attack by a client, a caller of the
 // gateway and all their lies at once, while another client calls. HOSTILE_MESSAGES is the number of messages
 // of the attack, by default few. With many, the limits of the command are judged too: slower calls of
-// others, and memory, which are noise in a short attack.
+// others, and memory, which are noise in a short attack. HOSTILE_RATE is how many of them are sent a second,
+// by default as many as the server takes.
 func TestHostileSiege(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a siege takes half a minute")
@@ -26,6 +27,10 @@ func TestHostileSiege(t *testing.T) {
 		n, err := strconv.Atoi(asked)
 		require.NoError(t, err, "HOSTILE_MESSAGES")
 		s.Messages, s.Callers, s.Quiet, s.Recovery = n, 16, 5*time.Second, 3*time.Minute
+		if rate := os.Getenv("HOSTILE_RATE"); rate != "" {
+			s.Rate, err = strconv.Atoi(rate)
+			require.NoError(t, err, "HOSTILE_RATE")
+		}
 	}
 	var out strings.Builder
 	held, err := s.Run(t.Context(), &out)

@@ -243,8 +243,11 @@ func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.E
 	return a.publish(a.to(self, m, "0"), a.Frame(self, m, envelopes...))
 }
 
-// batch is after how many messages the server is waited for, so that it need not cut the connection.
+// batch is after how many messages at most the server is waited for, so that it need not cut the connection.
 const batch = 256
+
+// interval is how far apart the batches of a flood with a rate are: it is spread over each second.
+const interval = 5 * time.Millisecond
 
 // Flood sends n messages of all kinds in turn, at most rate a second (0: as many as the server
 // takes).
@@ -252,11 +255,15 @@ func (a *Attacker) Flood(ctx context.Context, n, rate int) error {
 	begin := time.Now()
 	lies := liar{a}.all()
 	a.kinds = uint64(len(lies))
+	together := batch
+	if rate > 0 {
+		together = max(1, min(batch, int(time.Duration(rate)*interval/time.Second)))
+	}
 	for i := range n {
 		if err := lies[i%len(lies)](uint64(i)); err != nil {
 			return err
 		}
-		if i%batch != batch-1 {
+		if i%together != together-1 {
 			continue
 		}
 		if err := a.Settle(ctx); err != nil {
