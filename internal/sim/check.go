@@ -66,7 +66,7 @@ func (w checker) check(n *Node, out *membership.Output) {
 		return
 	}
 	if out.LeaseChanged {
-		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) {
+		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) && w.doneWithout(n) {
 			w.fail(w.unsafe(n, by))
 			return
 		}
@@ -105,6 +105,25 @@ func (w checker) checkFenced(n *Node, g *gossip.State) {
 	}
 }
 
+// doneWithout reports whether a process goes on without n as a member, or with n fenced. When all that
+// held it fenced have ended, the others may go on with it.
+func (w checker) doneWithout(n *Node) bool {
+	mine := n.machine.State()
+	for _, o := range w.nodes {
+		if o == n || o.ended {
+			continue
+		}
+		g := o.machine.State()
+		if g == nil || mine == nil || g.Founder != mine.Founder {
+			continue
+		}
+		if r, ok := g.Member(n.Address); !ok || r.Fenced {
+			return true
+		}
+	}
+	return false
+}
+
 // fence notes that a node is fenced in the eyes of another. One whose Welcome was
 // lost belongs to another cluster now, and is not meant.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
@@ -112,14 +131,13 @@ func (w checker) fence(by *Node, a transport.Address, founder transport.Address)
 	if o == nil || o.ended {
 		return
 	}
-	if _, known := w.judge.fenced[o]; known {
-		return
-	}
 	g := o.machine.State()
 	if g == nil || g.Founder != founder {
 		return
 	}
-	w.judge.fenced[o] = by.Address
+	if _, known := w.judge.fenced[o]; !known {
+		w.judge.fenced[o] = by.Address
+	}
 	if w.Lease(o) {
 		w.fail(w.unsafe(o, by.Address))
 	}

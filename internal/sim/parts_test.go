@@ -215,3 +215,32 @@ func TestFence(t *testing.T) {
 		t.Errorf("got %v, want invariant 2", err)
 	}
 }
+
+// TestFenceEndsWithThoseThatHoldIt: a member that stood still while the others removed it breaks no
+// invariant when it runs turns again after all of them have ended. Singletons' seed 905390.
+func TestFenceEndsWithThoseThatHoldIt(t *testing.T) {
+	w, nodes := cluster(t, Config{Seed: 2}, 3)
+	w.Freeze(nodes[2])
+	removed := func() bool {
+		for _, n := range nodes[:2] {
+			if _, ok := n.machine.State().Member(nodes[2].Address); ok {
+				return false
+			}
+		}
+		return true
+	}
+	if !w.RunUntil(time.Minute, 10*time.Millisecond, removed) {
+		t.Fatal("the others keep it", w.Err())
+	}
+	if !(checker{w}).doneWithout(nodes[2]) {
+		t.Error("two go on without it, and that is not seen")
+	}
+	w.Kill(nodes[0])
+	if !(checker{w}).doneWithout(nodes[2]) {
+		t.Error("one goes on without it, and that is not seen")
+	}
+	w.Kill(nodes[1])
+	if (checker{w}).doneWithout(nodes[2]) {
+		t.Error("the ended go on without it")
+	}
+}
