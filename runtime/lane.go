@@ -360,7 +360,6 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	if l.slow.IsSlow() && c.runAlone(sh, e, &l.slow) {
 		return true
 	}
-	l.driver.watch.Awake()
 	c.run = l.Enter()
 	a := c.guarded(sh, e)
 	if !c.run.Leave() {
@@ -389,7 +388,6 @@ func (l *lane) enterFar(s *hostedShard, e *wire.Envelope, seq uint64, now int64)
 	}
 	l.from.Handled.Store(seq)
 	l.wake() // a turn may take long
-	l.driver.watch.Awake()
 	return entity, method, name
 }
 

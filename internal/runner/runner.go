@@ -31,7 +31,6 @@ type Runner struct {
 	asides
 	env   Env
 	group *tasks.Group
-	watch *runtoken.Watchdog
 
 	mu    sync.Mutex
 	most  int // bytes of arguments from which on turns are refused
@@ -49,7 +48,7 @@ type Runner struct {
 // Init sets where the Runner's goroutines are counted, and which Watchdog looks after it.
 // It is called once, before anything else and before the Watchdog runs.
 func (r *Runner) Init(group *tasks.Group, watch *runtoken.Watchdog, env Env) {
-	r.env, r.group, r.watch = env, group, watch
+	r.env, r.group = env, group
 	r.Token.Init(group, r.resume)
 	watch.Mind(&r.Token)
 }
@@ -112,7 +111,6 @@ func (r *Runner) addLocked(t Turn, args []byte) {
 // run runs turns until none is left or the run token is taken away.
 func (r *Runner) run() {
 	for {
-		r.watch.Awake()
 		for r.at < len(r.batch.turns) {
 			if r.at%prefetchTurns == 0 {
 				r.prefetched = prefetch(r.batch.turns[r.at:min(r.at+prefetchTurns, len(r.batch.turns))])

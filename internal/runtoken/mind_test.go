@@ -26,7 +26,6 @@ func TestMindWhileItRuns(t *testing.T) {
 		}
 		w.Unmind(&tokens[1])
 		for i := range tokens {
-			w.Awake()
 			hold := tokens[i].Enter()
 			time.Sleep(4 * longTurn)
 			synctest.Wait()

@@ -21,9 +21,10 @@ type Token struct {
 	word   atomic.Uint64
 	notice atomic.Pointer[Notice] // of the latest turn that is notified; stale unless its word is the present one
 	group  *tasks.Group
-	next   func() // goes on with the series
+	next   func()    // goes on with the series
+	watch  *Watchdog // that minds it; nil means none
 
-	seen uint64 // the watchdog's: word at its last look
+	seen, asked uint64 // the watchdog's: word at its last look, and when it last had a token taken
 }
 
 // A Turn does something before another goroutine goes on with its series.
@@ -52,12 +53,17 @@ type Hold struct {
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
 // Enter marks that a turn begins on the goroutine that has the run token. Without a Token, the turn has
-// no hold.
+// no hold. It wakes the watchdog after it has changed word: a watchdog that is about to sleep looks at
+// word after it has said so, and thus sees the turn or is woken.
 func (t *Token) Enter() Hold {
 	if t == nil {
 		return Hold{}
 	}
-	return Hold{token: t, word: t.word.Add(1)}
+	h := Hold{token: t, word: t.word.Add(1)}
+	if t.watch != nil {
+		t.watch.Awake()
+	}
+	return h
 }
 
 // EnterNotified is Enter for a turn whose Lose is to be called when its run token is taken away.
@@ -93,6 +99,16 @@ func (h Hold) HandOver() {
 	}
 }
 
+// handOverSoon is HandOver for the watchdog, which must not wait for a lock: other series need it, and
+// the clock. A turn that is notified may wait for one, so it is notified on a goroutine of its own.
+func (h Hold) handOverSoon() {
+	if notice := h.token.notice.Load(); notice != nil && notice.word == h.word {
+		h.token.group.Go(h.HandOver)
+		return
+	}
+	h.HandOver()
+}
+
 // A Watchdog takes the run token from turns that run for long, and sets the coarse clock
 // while somebody reads it. It sleeps while there is nothing to do, and seldom looks
 // while turns are so quick that none is under way when it does: each look of a
@@ -122,10 +138,12 @@ func (w *Watchdog) Init(base time.Time) {
 	w.tokens.Store(&[]*Token{})
 }
 
-// Mind has the watchdog look after a series. It may be called at any time.
+// Mind has the watchdog look after a series. It is called before the first turn of the series, and may
+// be called while the watchdog runs.
 func (w *Watchdog) Mind(t *Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	t.watch = w
 	more := append(slices.Clone(*w.tokens.Load()), t)
 	w.tokens.Store(&more)
 }
@@ -139,7 +157,7 @@ func (w *Watchdog) Unmind(t *Token) {
 	w.tokens.Store(&fewer)
 }
 
-// Awake tells the watchdog that a series is busy, or that the clock is read.
+// Awake tells the watchdog that a turn has begun, or that the clock is read.
 func (w *Watchdog) Awake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
@@ -191,8 +209,9 @@ func (w *Watchdog) look() (next time.Duration, busy bool) {
 		word := b.word.Load()
 		if word%2 == 1 {
 			next, busy = longTurn, true
-			if word == b.seen {
-				Hold{token: b, word: word}.HandOver()
+			if word == b.seen && word != b.asked {
+				b.asked = word
+				Hold{token: b, word: word}.handOverSoon()
 			}
 		}
 		busy = busy || word != b.seen
