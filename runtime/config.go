@@ -83,9 +83,9 @@ type Config struct {
 	// BufferBytes bounds the bytes of the calls that wait at this process, counted as for
 	// MailboxBytes: in all shards that are here, and for shards without a home. Calls of
 	// this process that wait on their callers' goroutines are not encoded and do not
-	// count. Tells of this process whose turns have begun may take as much again. The calls
-	// of all clients ([Dial]) of one name together may take half of it. Default
-	// 128 MiB, at least ShardBytes, at most 1 TiB.
+	// count. Tells of this process whose turns have begun may take as much again; each counts
+	// as its arguments and 40 bytes. The calls of all clients ([Dial]) of one name together
+	// may take half of it. Default 128 MiB, at least ShardBytes, at most 1 TiB.
 	BufferBytes int
 	// Window is the number of bytes that one other process may have under way to this
 	// process on one lane. Default 1 MiB, 64 KiB to 16 MiB.
@@ -233,7 +233,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// runnerBytes is how many bytes of arguments may wait at each of that many runners; as much
+// runnerBytes is how many bytes of tells may wait at each of that many runners; as much
 // again is being run.
 func (c *Config) runnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
 

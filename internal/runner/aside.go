@@ -14,7 +14,7 @@ import (
 // value is empty. It is safe for concurrent use.
 type asides struct {
 	n     atomic.Int32 // entities; written under mu
-	bytes atomic.Int64 // of the arguments
+	bytes atomic.Int64 // of the tells, as a batch counts them
 
 	mu    sync.Mutex
 	tells map[*region.Entity][]Aside
@@ -81,7 +81,7 @@ func (a *asides) add(t *Turn, args []byte) bool {
 	all, is := a.tells[t.Entity]
 	if is {
 		a.tells[t.Entity] = append(all, Aside{t.Method, slices.Clone(args)})
-		a.bytes.Add(int64(len(args)))
+		a.bytes.Add(int64(len(args) + turnBytes))
 	}
 	return is
 }
@@ -95,7 +95,7 @@ func (a *asides) leave(e *region.Entity, now uint32) (next Aside, goesOn, left b
 	all, is := a.tells[e]
 	if len(all) > 0 {
 		next, a.tells[e] = all[0], all[1:]
-		a.bytes.Add(-int64(len(next.Args)))
+		a.bytes.Add(-int64(len(next.Args) + turnBytes))
 		return next, true, left
 	}
 	if is {

@@ -51,12 +51,12 @@ func TestAsides(t *testing.T) {
 			copy(args, "ooo") // the buffer is used again
 			require.True(t, a.add(tell(e, "2"), []byte("two!")))
 			require.False(t, a.add(tell(other, "3"), nil), "another entity's")
-			require.EqualValues(t, 7, a.bytes.Load())
+			require.EqualValues(t, 7+2*turnBytes, a.bytes.Load())
 
 			next, goesOn, left := a.leave(e, 1)
 			require.Equal(t, Aside{"1", []byte("one")}, next)
 			require.True(t, goesOn && left)
-			require.EqualValues(t, 4, a.bytes.Load())
+			require.EqualValues(t, 4+turnBytes, a.bytes.Load())
 			next, goesOn, left = a.leave(e, 1)
 			require.Equal(t, Aside{"2", []byte("two!")}, next)
 			require.True(t, goesOn && left)
@@ -96,7 +96,7 @@ func TestAsidesAreBounded(t *testing.T) {
 	e.Join(9)
 	r.SetAside(e)
 	require.True(t, r.Offer(Turn{Entity: e}, make([]byte, 100)))
-	require.Eventually(t, func() bool { return r.asides.bytes.Load() == 100 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return r.asides.bytes.Load() == int64(100+turnBytes) }, time.Minute, time.Millisecond)
 	require.False(t, r.Offer(Turn{Entity: anEntity()}, nil))
 	require.True(t, r.Leave(e, 1))
 	require.True(t, group.Wait(t.Context()))

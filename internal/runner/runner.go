@@ -5,6 +5,7 @@ package runner
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -33,7 +34,7 @@ type Runner struct {
 	group *tasks.Group
 
 	mu    sync.Mutex
-	most  int // bytes of arguments from which on turns are refused
+	most  int // bytes of tells from which on turns are refused
 	queue batch
 	busy  bool // a goroutine is at it
 
@@ -53,7 +54,7 @@ func (r *Runner) Init(group *tasks.Group, watch *runtoken.Watchdog, env Env) {
 	watch.Mind(&r.Token)
 }
 
-// SetMost sets from how many bytes of waiting arguments on Offer refuses.
+// SetMost sets from how many bytes of waiting tells on Offer refuses.
 func (r *Runner) SetMost(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +66,7 @@ func (r *Runner) SetMost(bytes int) {
 type batch struct {
 	turns []Turn
 	args  argsBuffer
-	bytes int // of the arguments
+	bytes int // of the tells among them
 }
 
 // A Turn has begun and waits to be run: for Call, or if that is nil, for a tell of this
@@ -76,6 +77,10 @@ type Turn struct {
 	Method string  // of a tell
 	args   argsEnd // where the turn's arguments end in the batch's
 }
+
+// turnBytes is the size of a Turn. Each tell that waits counts as so many bytes besides its arguments,
+// because any number of them may have none.
+const turnBytes = int(unsafe.Sizeof(Turn{}))
 
 // Add has a turn run behind those that were added before.
 func (r *Runner) Add(t Turn) {
@@ -98,7 +103,9 @@ func (r *Runner) Offer(t Turn, args []byte) bool {
 // addLocked adds a turn and releases mu, which the caller holds.
 func (r *Runner) addLocked(t Turn, args []byte) {
 	t.args = r.queue.args.add(args)
-	r.queue.bytes += len(args)
+	if t.Call == nil {
+		r.queue.bytes += len(args) + turnBytes
+	}
 	r.queue.turns = append(r.queue.turns, t)
 	idle := !r.busy
 	r.busy = true

@@ -116,6 +116,27 @@ func TestOfferIsBounded(t *testing.T) {
 	require.True(t, group.Wait(t.Context()))
 }
 
+// TestOfferOfTellsWithoutArgumentsIsBounded: tells that have no arguments take memory, too.
+func TestOfferOfTellsWithoutArgumentsIsBounded(t *testing.T) {
+	started, release := make(chan struct{}, 20), make(chan struct{})
+	s := &script{run: func(*Turn, []byte) bool {
+		started <- struct{}{}
+		<-release
+		return true
+	}}
+	r, group := newRunner(s)
+	r.SetMost(10 * turnBytes)
+	turn := Turn{Entity: &region.Entity{}}
+	require.True(t, r.Offer(turn, nil))
+	<-started
+	for range 10 {
+		require.True(t, r.Offer(turn, nil))
+	}
+	require.False(t, r.Offer(turn, nil), "ten wait")
+	close(release)
+	require.True(t, group.Wait(t.Context()))
+}
+
 // TestEndsOfBatchesAreReported: whenever a batch of turns has run, the process learns whether
 // more turns wait.
 func TestEndsOfBatchesAreReported(t *testing.T) {
