@@ -55,8 +55,8 @@ func (s *handshake) question(hello uint64) bool {
 	return false
 }
 
-// answer reports whether a member's frame belongs to this client's
-// session, and whether the client must ask for the number.
+// answer takes a member's frame whose number is not that of this client's session, or not yet. It
+// reports whether the frame belongs to the session, and whether the client must ask for the number.
 func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {
 	switch {
 	case h.Session == 0: // foreign

@@ -278,3 +278,20 @@ func TestLateAnswerIsNotAdopted(t *testing.T) {
 		t.Error("the answer was not taken")
 	}
 }
+
+// A frame without a number is of no session of a client, neither before the client knows its session's
+// number nor afterwards.
+func TestFrameWithoutNumberIsForeign(t *testing.T) {
+	v := newVisit(t, 1)
+	foreign := wire.FrameHeader{Version: 1, From: v.client.Peer(), Seq: 1}
+	answer := wire.FrameHeader{Version: 1, From: v.client.Peer(), Seq: 1, Session: 7, Hello: 1}
+	if _, ok := v.client.Receive(&foreign, v.now); ok {
+		t.Error("it was taken before the number was known")
+	}
+	if _, ok := v.client.Receive(&answer, v.now); !ok {
+		t.Error("the answer was not taken")
+	}
+	if _, ok := v.client.Receive(&foreign, v.now); ok || v.client.Dropped() {
+		t.Errorf("taken %v, dropped %v behind the number; want neither", ok, v.client.Dropped())
+	}
+}

@@ -421,7 +421,7 @@ func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
 			p.ackNow, p.nackedAt = true, now // any frame says the number
 		}
 		return h.Session == p.handshake.number
-	case p.cfg.Self.Client:
+	case p.cfg.Self.Client && (h.Session == 0 || h.Session != p.handshake.number):
 		belongs, ask := p.handshake.answer(h)
 		p.ackNow = p.ackNow || ask
 		return belongs
