@@ -413,7 +413,7 @@ func (l *lane) callFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 		return false, false
 	}
 	lease := &l.driver.lease
-	now, deadline := lease.Now(), shardhost.Deadline(e, int64(l.at.Sub(lease.Base())))
+	now, deadline := lease.Now(), e.Deadline(int64(l.at.Sub(lease.Base())))
 	if deadline != 0 && now > deadline {
 		return false, false
 	}

@@ -51,16 +51,7 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	if len(e.Chain) > 0 {
 		c.Chain = Chain(e.Chain)
 	}
-	c.Deadline = Deadline(e, at)
-}
-
-// Deadline is the deadline of the call of an envelope that came at that time; both are in
-// nanoseconds after the process's base. 0 means none.
-func Deadline(e *wire.Envelope, at int64) int64 {
-	if e.Timeout == 0 {
-		return 0
-	}
-	return at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
+	c.Deadline = e.Deadline(at)
 }
 
 // smallFrame is the size in bytes up to which a frame is kept in any case.

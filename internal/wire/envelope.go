@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"slices"
+	"time"
 	unsafe "unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -122,6 +123,15 @@ func (e *Envelope) SizeBound() int {
 // KeptSize is how many bytes are kept for a call that waits.
 func (e *Envelope) KeptSize() int {
 	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
+}
+
+// Deadline returns the deadline of a call whose envelope came at that time. Both are in nanoseconds
+// after the process's base. 0 means none.
+func (e *Envelope) Deadline(at int64) int64 {
+	if e.Timeout == 0 {
+		return 0
+	}
+	return at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
 }
 
 // AppendEnvelope appends the envelope as the next one of a frame. Its length is
