@@ -9,14 +9,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// index finds the entities of a shard by id: a table with open addressing and
+// entities are the entities of a shard, which they find by id: a table with open addressing and
 // linear probing, by [Hash]. One goroutine at a time may change it; others may
-// call find meanwhile. The zero value is empty.
+// call Look meanwhile. The zero value is empty.
 //
-// A find that runs beside a change may miss an entity, or come upon one that is not in
+// A Look that runs beside a change may miss an entity, or come upon one that is not in
 // the index any more. Both are harmless: if no entity is found, or it cannot be entered,
 // the shard's lock is taken, and an entity that leaves the index is not live.
-type index struct {
+type entities struct {
 	table   atomic.Pointer[[]slot] // its length is a power of two; nil means empty
 	n       int
 	actives actives
@@ -36,8 +36,10 @@ const (
 // user's: one that spreads badly must not make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
-// find returns the entity with that id, whose hash is [Hash] of it, or nil.
-func (x *index) find(hash uint64, id string) *Entity {
+// Look finds an entity without the shard's lock; nil means there is none, or the index changes
+// just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
+// its result may be kept for later calls.
+func (x *entities) Look(hash uint64, id string) *Entity {
 	t := x.table.Load()
 	if t == nil {
 		return nil
@@ -55,11 +57,11 @@ func (x *index) find(hash uint64, id string) *Entity {
 	}
 }
 
-// get is find with an id that is not hashed yet.
-func (x *index) get(id string) *Entity { return x.find(Hash(id), id) }
+// get is Look with an id that is not hashed yet.
+func (x *entities) get(id string) *Entity { return x.Look(Hash(id), id) }
 
 // put adds an entity that is not in the index.
-func (x *index) put(e *Entity) {
+func (x *entities) put(e *Entity) {
 	slots := x.slots()
 	if (x.n+1)*fullDen > len(slots)*fullNum {
 		slots = x.resize(max(2*len(slots), minSlots))
@@ -78,7 +80,7 @@ func insert(slots []slot, e *Entity) {
 }
 
 // remove takes an entity out, if it is in the index.
-func (x *index) remove(e *Entity) {
+func (x *entities) remove(e *Entity) {
 	slots := x.slots()
 	if len(slots) == 0 {
 		return
@@ -110,7 +112,7 @@ func (x *index) remove(e *Entity) {
 }
 
 // resize moves all entities to a table of that many slots.
-func (x *index) resize(n int) []slot {
+func (x *entities) resize(n int) []slot {
 	next := make([]slot, n)
 	for e := range x.all() {
 		insert(next, e)
@@ -120,13 +122,13 @@ func (x *index) resize(n int) []slot {
 }
 
 // clear removes all.
-func (x *index) clear() {
+func (x *entities) clear() {
 	x.table.Store(nil)
 	x.n = 0
 	x.actives.clear()
 }
 
-func (x *index) slots() []slot {
+func (x *entities) slots() []slot {
 	if t := x.table.Load(); t != nil {
 		return *t
 	}
@@ -135,7 +137,7 @@ func (x *index) slots() []slot {
 
 // all are the entities, in the order of the table. Entities that are added or removed
 // meanwhile may be missed or occur twice.
-func (x *index) all() iter.Seq[*Entity] {
+func (x *entities) all() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {
 		slots := x.slots()
 		for i := range slots {
@@ -147,7 +149,7 @@ func (x *index) all() iter.Seq[*Entity] {
 }
 
 // sorted are the entities by id.
-func (x *index) sorted() []*Entity {
+func (x *entities) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
 }
 

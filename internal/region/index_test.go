@@ -25,7 +25,7 @@ func TestIndex(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			model := map[string]*Entity{}
-			var x index
+			var x entities
 			most := 0
 			for step := range 40_000 {
 				id := strconv.Itoa(r.IntN(tt.ids))
@@ -44,7 +44,7 @@ func TestIndex(t *testing.T) {
 				stranger := newEntity(nil, id)
 				stranger.hash = tt.hash(id)
 				x.remove(stranger) // changes nothing
-				if got := x.find(tt.hash(id), id); got != model[id] {
+				if got := x.Look(tt.hash(id), id); got != model[id] {
 					t.Fatalf("step %d: found %v for %s, want %v", step, got, id, model[id])
 				}
 				most = max(most, len(x.slots()))
@@ -53,7 +53,7 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%d entities, want %d", x.n, len(model))
 			}
 			for id, e := range model {
-				if got := x.find(tt.hash(id), id); got != e {
+				if got := x.Look(tt.hash(id), id); got != e {
 					t.Errorf("found %v for %s, want %v", got, id, e)
 				}
 			}
@@ -68,7 +68,7 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%d slots for %d entities, and %d before: it never shrank", n, len(model), most)
 			}
 			x.clear()
-			if e := x.find(tt.hash("1"), "1"); e != nil || x.n != 0 {
+			if e := x.Look(tt.hash("1"), "1"); e != nil || x.n != 0 {
 				t.Errorf("after clear: %v, %d", e, x.n)
 			}
 		})
@@ -79,7 +79,7 @@ func TestIndex(t *testing.T) {
 // the table around them. One that stays must be found most of the time, and
 // always once the writer rests; nobody may find what has another id.
 func TestIndexReaders(t *testing.T) {
-	var x index
+	var x entities
 	stays := newEntity(nil, "stays")
 	x.put(stays)
 	var stop atomic.Bool
@@ -89,12 +89,12 @@ func TestIndexReaders(t *testing.T) {
 		readers.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				id := strconv.Itoa(i % 500)
-				if e := x.find(Hash(id), id); e != nil && e.ID != id {
+				if e := x.Look(Hash(id), id); e != nil && e.ID != id {
 					t.Errorf("found %s for %s", e.ID, id)
 					return
 				}
 				looks.Add(1)
-				if x.find(stays.hash, stays.ID) == stays {
+				if x.Look(stays.hash, stays.ID) == stays {
 					found.Add(1)
 				}
 			}

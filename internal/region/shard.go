@@ -18,7 +18,8 @@ import (
 //	moving      gives the shard to another home
 //	stopping    runs the stop hooks of a shard that moves away
 //	delivery    brings calls to where they run or wait: the waiting calls and the barriers
-//	turns       entities and their mailboxes, in the room that waiting calls have
+//	turns       turns and mailboxes of entities, in the room that waiting calls have
+//	entities    entities by their ids
 //	standing    state, epochs and owner, and where calls go for which the shard has left
 //
 // Invariants:

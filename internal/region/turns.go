@@ -8,7 +8,7 @@ import (
 
 // turns are the entities of a shard, with their turns and mailboxes.
 type turns struct {
-	entities index
+	entities
 	room
 
 	shard   *Shard // the one whose entities they are
@@ -20,11 +20,6 @@ func (s *turns) Entities() int { return s.entities.n }
 
 // Live is the number of entities that had a value when their last turn ended.
 func (s *turns) Live() int { return s.entities.actives.live }
-
-// Look finds an entity without the shard's lock; nil means there is none, or the index changes
-// just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
-// its result may be kept for later calls.
-func (s *turns) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
 
 // entity is the one with that id, which is made if there is none.
 func (s *turns) entity(id string) *Entity {
