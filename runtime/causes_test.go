@@ -102,7 +102,7 @@ func TestCausesHere(t *testing.T) {
 	}
 	own := errors.New("own")
 	require.Equal(t, own, publicError(own))
-	_, _, err := p.Locate(strings.Repeat("x", maxIDBytes+1))
+	_, err := p.Hash(strings.Repeat("x", maxIDBytes+1))
 	require.EqualError(t, err, "bad entity id: it has 1025 bytes (want 1 to 1024)")
 }
 

@@ -37,7 +37,7 @@ func (n *Node) Peer() transport.Peer { return n.driver.self }
 
 // shardOf is the shard of an entity at this node.
 func (n *Node) shardOf(kind, id string) *hostedShard {
-	_, shard, err := invoker{(*n.driver.kinds.Load())[kind]}.Locate(id)
+	shard, err := (*n.driver.kinds.Load())[kind].shardOf(id)
 	if err != nil {
 		panic(err)
 	}
@@ -139,8 +139,7 @@ func (c *Conn) Peer() transport.Peer { return c.driver.self }
 
 // ShardOf is the entity's shard.
 func (c *Conn) ShardOf(kind, id string) placement.ShardID {
-	p := invoker{(*c.driver.kinds.Load())[kind]}
-	_, shard, err := p.Locate(id)
+	shard, err := (*c.driver.kinds.Load())[kind].shardOf(id)
 	if err != nil {
 		panic(err)
 	}

@@ -101,7 +101,7 @@ func (i inspections) requestHome(ctx context.Context, e operator.Entity, home st
 	if k == nil || k.desc.Singleton {
 		return operator.Home{}, fmt.Errorf("this node knows no entity type %s with shards", clip(e.Kind))
 	}
-	_, number, err := invoker{k}.Locate(e.ID)
+	number, err := k.shardOf(e.ID)
 	if err == nil {
 		err = i.node.PlaceShards(ctx, e.Kind, map[uint32]string{number: home})
 	}

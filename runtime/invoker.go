@@ -18,7 +18,6 @@ import (
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/placement"
 )
 
 // maxIDBytes bounds an entity id.
@@ -29,24 +28,24 @@ type invoker struct{ kind *kind }
 
 var _ codegen.Invoker = invoker{}
 
-// Locate returns the hash and the shard of an id.
-func (p invoker) Locate(id string) (hash uint64, shard uint32, err error) {
+// Hash returns the hash of an id.
+func (p invoker) Hash(id string) (hash uint64, err error) {
 	k := p.kind
 	switch {
 	case k.err != nil:
-		return 0, 0, k.err
+		return 0, k.err
 	case id == "":
-		return 0, 0, fmt.Errorf("%w: it is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
+		return 0, fmt.Errorf("%w: it is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
 	case len(id) > maxIDBytes:
-		return 0, 0, fmt.Errorf("%w: it has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
+		return 0, fmt.Errorf("%w: it has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
 	case k.desc.Hash == nil:
 		hash = xxhash.Sum64String(id)
 	default:
 		if hash, err = k.ownHash(id); err != nil {
-			return 0, 0, fmt.Errorf("%w: %w", ErrBadID, err)
+			return 0, fmt.Errorf("%w: %w", ErrBadID, err)
 		}
 	}
-	return hash, placement.ShardOf(hash, k.shards), nil
+	return hash, nil
 }
 
 // Kept returns the references of the kind. There are none if it has a hash of its own, which may be
@@ -210,8 +209,9 @@ func (p invoker) tell(c *outCall) error {
 	} else if near {
 		return nil
 	}
-	e := p.envelope(c, wire.TypeTell)
-	if err := p.route(c).send(&e); err != nil {
+	r := p.route(c)
+	e := p.envelope(c, r, wire.TypeTell)
+	if err := r.send(&e); err != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return nil
@@ -228,10 +228,10 @@ func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) erro
 
 func (p invoker) route(c *outCall) *route { return p.kind.routeOf(c.Ref.Hash) }
 
-func (p invoker) envelope(c *outCall, t wire.Type) wire.Envelope {
+func (p invoker) envelope(c *outCall, r *route, t wire.Type) wire.Envelope {
 	k := p.kind
 	e := wire.Envelope{
-		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),
+		Type: t, Kind: k.name, Shard: r.shard,
 		Entity: wire.BytesOf(c.Ref.ID), Method: wire.BytesOf(c.Method), Payload: c.Args,
 	}
 	if t == wire.TypeCall && !k.driver.self.Client { // members take no chain from others
@@ -349,7 +349,7 @@ func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id
 	if drv.closed() { // a call that is entered after the end gets no answer
 		drv.pending.Complete(id, pending.Result{Code: calling.Closed})
 	}
-	e := p.envelope(c, wire.TypeCall)
+	e := p.envelope(c, r, wire.TypeCall)
 	e.ID, e.Timeout = id, left
 	if c.Command != nil {
 		if s, entity := p.enterDurable(c, r); entity != nil {

@@ -135,7 +135,7 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	if k == nil {
 		return fail(errors.New("this node does not know the type (host it, or make a client of it first)"))
 	}
-	_, shard, err := invoker{k}.Locate(id)
+	shard, err := k.shardOf(id)
 	if err != nil {
 		return fail(err)
 	}

@@ -77,7 +77,7 @@ func (p repairs) hostOf(kind string, state bool) (*host, error) {
 // described by that turn.
 func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
-	_, number, err := invoker{h.kind}.Locate(at.ID)
+	number, err := h.kind.shardOf(at.ID)
 	if err != nil {
 		return at, err
 	}

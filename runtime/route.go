@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type kind struct {
 	desc   codegen.Kind
 	name   []byte
 	shards uint32
+	shift  uint8                  // of a hash, so that the bits remain that name its shard
 	err    error                  // why calls of it cannot work; nil if they can
 	errors func() []codegen.Error // the declared errors
 	routes []route
@@ -44,7 +46,7 @@ func newKind(drv *driver, desc codegen.Kind) *kind {
 	if k.err != nil {
 		return k
 	}
-	k.routes = make([]route, k.shards)
+	k.routes, k.shift = make([]route, k.shards), uint8(64-bits.TrailingZeros32(k.shards))
 	for i := range k.routes {
 		k.routes[i].init(k, k.shards+uint32(i))
 	}
@@ -68,10 +70,15 @@ func (k *kind) hosted(shard uint32) *hostedShard {
 	return &k.host.shards[shard-k.shards]
 }
 
-// routeOf returns the route of an entity, by the hash of its reference.
-func (k *kind) routeOf(hash uint64) *route {
-	return &k.routes[placement.ShardOf(hash, k.shards)-k.shards]
+// shardOf returns the number of an entity's shard, or why the id is bad.
+func (k *kind) shardOf(id string) (uint32, error) {
+	hash, err := invoker{k}.Hash(id)
+	return placement.ShardOf(hash, k.shards), err
 }
+
+// routeOf returns the route of an entity, by the hash of its reference: that of the shard that
+// placement.ShardOf finds.
+func (k *kind) routeOf(hash uint64) *route { return &k.routes[hash>>k.shift] }
 
 // adopt follows the table from an older one, if it has the kind with as many shards.
 func (k *kind) adopt(old, t *placement.Table) {

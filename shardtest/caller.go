@@ -154,10 +154,8 @@ func (i *invoker) Failed(r *codegen.Ref, method string, ran bool, err error) err
 // Kept returns nil.
 func (i *invoker) Kept() *codegen.KeptRefs { return nil }
 
-// Locate returns nothing that a plain struct needs.
-func (i *invoker) Locate(id string) (hash uint64, number uint32, err error) {
-	return 0, 0, codegen.CheckID(id)
-}
+// Hash checks the id. A plain struct needs no hash.
+func (i *invoker) Hash(id string) (hash uint64, err error) { return 0, codegen.CheckID(id) }
 
 // A turn is the context of a method that runs on a struct of the test.
 type turn struct {

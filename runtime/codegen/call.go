@@ -32,8 +32,8 @@ type Invoker interface {
 	// Failed returns the caller's error of a call whose arguments do not encode or, if
 	// it ran, whose results do not decode.
 	Failed(r *Ref, method string, ran bool, err error) error
-	// Locate resolves an id to its hash and shard.
-	Locate(id string) (hash uint64, shard uint32, err error)
+	// Hash returns the hash of an id, by which its shard is found, or why the id is bad.
+	Hash(id string) (hash uint64, err error)
 	// Kept returns references that may be given out again; nil for none.
 	Kept() *KeptRefs
 }
@@ -59,7 +59,7 @@ type Odd struct {
 func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 	var hash uint64
 	if err == nil {
-		hash, _, err = by.Locate(id)
+		hash, err = by.Hash(id)
 	}
 	if err == nil && len(opts) == 0 {
 		if kept := by.Kept(); kept != nil {

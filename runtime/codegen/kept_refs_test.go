@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A keeper locates ids of its own hash.
+// A keeper has hashes of its own.
 type keeper struct {
 	Invoker
 	kept *KeptRefs
 	hash func(id string) uint64
 }
 
-func (k *keeper) Locate(id string) (uint64, uint32, error) { return k.hash(id), 0, CheckID(id) }
+func (k *keeper) Hash(id string) (uint64, error) { return k.hash(id), CheckID(id) }
 
 func (k *keeper) Kept() *KeptRefs { return k.kept }
 

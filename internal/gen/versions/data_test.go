@@ -71,7 +71,7 @@ func (w *wire) Send(_ context.Context, _ *codegen.Ref, _ string, args []byte) er
 
 func (*wire) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
-func (w *wire) Locate(string) (uint64, uint32, error) { return 0, 0, nil }
+func (w *wire) Hash(string) (uint64, error) { return 0, nil }
 
 func (*wire) Kept() *codegen.KeptRefs         { return nil }
 func (w *wire) yesterday() yesterday.StockRef { return yesterday.NewStockClient(w).Ref("x") }

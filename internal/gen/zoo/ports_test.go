@@ -65,7 +65,7 @@ func (p *local) Send(context.Context, *codegen.Ref, string, []byte) error {
 
 func (*local) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
-func (p *local) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
+func (p *local) Hash(id string) (uint64, error) { return 0, codegen.CheckID(id) }
 
 func (*local) Kept() *codegen.KeptRefs { return nil }
 
@@ -107,7 +107,7 @@ func (p *remote) Send(ctx context.Context, _ *codegen.Ref, method string, args [
 
 func (*remote) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
-func (p *remote) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
+func (p *remote) Hash(id string) (uint64, error) { return 0, codegen.CheckID(id) }
 
 func (*remote) Kept() *codegen.KeptRefs { return nil }
 
