@@ -46,6 +46,7 @@ type channel struct {
 
 	messages   chan *nats.Msg
 	fair       fairQueue     // those that were taken from messages; the receiver's
+	senders    senders       // the receiver's
 	quit       chan struct{} // closed by Close
 	dry        chan struct{} // closed by a finished Drain
 	serving    chan struct{} // holds a token while a Serve is under way
@@ -358,7 +359,7 @@ func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 				}
 			}
 		case wordClient + ".", wordOperator + ".":
-			if from, to, ok := sender(m.Subject[i:]); ok {
+			if from, to, ok := c.senders.sender(m.Subject[i:]); ok {
 				return transport.Message{Kind: kindTo(to), From: from, Payload: m.Data}, true
 			}
 		}

@@ -208,6 +208,27 @@ func sender(subject string) (from transport.Address, rest string, ok bool) {
 	return transport.Address{Name: name, Incarnation: incarnation}, rest, true
 }
 
+// senders remembers the sender of the last message of a client or an operator, so that a stream of
+// messages from one costs no parsing each. It belongs to the goroutine that receives. The zero value
+// remembers none.
+type senders struct {
+	last string // the beginning of the subject, up to the dot behind the incarnation; "" means none
+	from transport.Address
+}
+
+// sender is the function sender.
+func (s *senders) sender(subject string) (from transport.Address, rest string, ok bool) {
+	if s.last != "" {
+		if rest, ok := strings.CutPrefix(subject, s.last); ok { // its dot stands behind all that names the sender
+			return s.from, rest, true
+		}
+	}
+	if from, rest, ok = sender(subject); ok {
+		s.last, s.from = subject[:len(subject)-len(rest)], from
+	}
+	return from, rest, ok
+}
+
 // replySubject ends a reply prefix with the token. It allocates once.
 func replySubject(prefix string, token uint64) string {
 	var b [maxReplyBytes]byte

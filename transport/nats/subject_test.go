@@ -112,6 +112,38 @@ func TestSender(t *testing.T) {
 	}
 }
 
+// TestSendersConfuseNone: the sender of a subject is the same whichever sender's message came before,
+// and strangers leave nothing but the last one behind.
+func TestSendersConfuseNone(t *testing.T) {
+	subjects := []string{
+		"c.p.4000000000000001.w2.0000000000000001.3", "c.p.4000000000000001.any", "c.p.4000000000000001.",
+		"c.p.4000000000000002.any", "c.pp.4000000000000001.any", "c.P.4000000000000001.any", // another incarnation, and other names
+		"c.p.400000000000000a.any", "c.p.400000000000000A.any", // the second is nobody
+		"c.p.40000000000000011.any", "c.p.4000000000000001", "c.p.4000000000000001any", "c.p", "c.p.", "c", "", // nobody
+		"o.p.get.8000000000000001.all", "o.p.do.c000000000000001.all", "o.p.do.8000000000000001.all", "c.p.8000000000000001.any",
+	}
+	for _, before := range subjects {
+		for _, subject := range subjects {
+			var s senders
+			s.sender(before)
+			for range 2 {
+				from, rest, ok := s.sender(subject)
+				wantFrom, wantRest, want := sender(subject)
+				if from != wantFrom || rest != wantRest || ok != want {
+					t.Errorf("%q behind %q: got %v, %q, %v, want %v, %q, %v", subject, before, from, rest, ok, wantFrom, wantRest, want)
+				}
+			}
+		}
+	}
+	var s senders
+	for i := range uint64(10_000) {
+		s.sender(newSubjects("shop", transport.Address{Name: "p", Incarnation: identity.Mark(identity.Client, i)}, 0).say[len("sh.shop."):] + "any")
+	}
+	if want := "c.p.400000000000270f."; s.last != want || s.from.Incarnation != identity.Mark(identity.Client, 9_999) {
+		t.Errorf("remembers %q of %v, want %q", s.last, s.from, want)
+	}
+}
+
 // FuzzSender checks that a subject names at most one sender, and one that publishes to it.
 func FuzzSender(f *testing.F) {
 	f.Add("c.p.4000000000000001.w2.0000000000000001.3")
