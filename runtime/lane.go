@@ -32,12 +32,13 @@ type lane struct {
 
 	reader wire.FrameReader
 	header wire.FrameHeader
-	size   int // of the frame under way, in bytes
-	from   *peers.Session
-	at     time.Time     // when the frame arrived
-	rest   []byte        // the part of the frame under way that is not parsed yet
-	seq    uint64        // of the next envelope
-	next   wire.Envelope // the one under way; reused
+	size   int               // of the frame under way, in bytes
+	from   *peers.Session    // with the sender of the frame under way, or of the last one
+	named  transport.Address // the sender that the subject of from's last frame named
+	at     time.Time         // when the frame arrived
+	rest   []byte            // the part of the frame under way that is not parsed yet
+	seq    uint64            // of the next envelope
+	next   wire.Envelope     // the one under way; reused
 	skip   uint32
 	open   bool // a frame is under way
 	// answered are calls of this process whose answers are in the current frame.
@@ -125,9 +126,10 @@ func (l *lane) message(m transport.Message) {
 		return
 	}
 	h, rest, err := l.reader.Header(m.Payload)
+	again := err == nil && l.isFrom(m.From, h.From)
 	switch {
 	case err != nil:
-	case !wire.Vouched(m, h.From) || l.conn != nil && h.From != l.conn.Peer():
+	case !again && (!wire.Vouched(m, h.From) || l.conn != nil && h.From != l.conn.Peer()):
 		err = wire.ErrForged
 	case h.From.Client && h.Count > 1 && len(m.Payload) > call.FrameBytes: // else one frame keeps the lane for long
 		err = errBatch
@@ -141,7 +143,10 @@ func (l *lane) message(m transport.Message) {
 		}
 		return
 	}
-	p := drv.peers.Session(h.From, int(l.ch))
+	p := l.from
+	if !again || p.IsGone() {
+		p = drv.peers.Session(h.From, int(l.ch))
+	}
 	if p == nil {
 		drv.counters.add(frameIgnored)
 		return
@@ -163,8 +168,15 @@ func (l *lane) message(m transport.Message) {
 		p.Receiving.Unlock()
 		return
 	}
+	l.named = m.From
 	l.header, l.from, l.rest, l.seq, l.skip, l.open = h, p, rest, h.Seq, skip, true
 	l.size = len(m.Payload)
+}
+
+// isFrom reports whether a frame has the sender of the frame before, which was vouched for, by what
+// its subject and its content name.
+func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
+	return l.from != nil && named == l.named && sender == l.from.Peer()
 }
 
 // carry has the lane's direct connection carry the frames of a session with its peer, which
@@ -259,11 +271,11 @@ func (l *lane) kindOf(name []byte) *kind {
 // goroutine still has the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
-	if from.Peer().Client && !wire.MayClientSend(from.Peer(), e, (*dataEnv)(l.driver)) {
+	if from.Peer().Client && !wire.MayClientSend(from.Class(), e, (*dataEnv)(l.driver)) {
 		if n, tell := l.driver.addSeldomOf(messageForbidden, from.Peer().Name); tell {
 			l.driver.log.Warn("envelope of a client refused", "from", from.Peer().Address.String(), "type", int(e.Type), "count", n)
 		}
-		if (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && identity.Of(from.Peer().Incarnation) == identity.Client {
+		if (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && from.Class() == identity.Client {
 			e.Node = transport.Peer{} // the answer goes to the sender, and to no process that it names
 			l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeForbidden, Text: wire.MissingRight(from.Peer(), e)})
 		}

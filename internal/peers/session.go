@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
@@ -23,8 +24,9 @@ const MinPayload = 8 << 10
 type Session struct {
 	session.Session
 	path
-	set  *Set
-	lane transport.Channel
+	set   *Set
+	lane  transport.Channel
+	class identity.Class // of the peer
 	// Receiving is held from Receive to Received, so that one frame of the peer is handled at
 	// a time: the broker and a direct connection may bring frames at once. Another goroutine
 	// may unlock it than locked it.
@@ -38,10 +40,13 @@ type Session struct {
 
 // newSession returns a new session. The lock of the Set is held.
 func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
-	p := &Session{set: s, lane: lane}
+	p := &Session{set: s, lane: lane, class: identity.Of(to.Incarnation)}
 	p.Init((*sessionEnv)(p), s.configLocked(to), to)
 	return p
 }
+
+// Class returns the class of the peer, which decides what it may send.
+func (p *Session) Class() identity.Class { return p.class }
 
 // Lane returns the lane of the session.
 func (p *Session) Lane() int { return int(p.lane) }

@@ -13,11 +13,11 @@ type Members interface {
 	Knows(a transport.Address) bool
 }
 
-// MayClientSend reports whether a process that is no member may send the envelope: calls and
+// MayClientSend reports whether a process of a class that is no member may send the envelope: calls and
 // tells of its own, which no member has forwarded and no turn has made, and what belongs to
 // them. Answers, and the steps of a shard's move, are for members.
-func MayClientSend(from transport.Peer, e *Envelope, of Members) bool {
-	if identity.Of(from.Incarnation) != identity.Client {
+func MayClientSend(class identity.Class, e *Envelope, of Members) bool {
+	if class != identity.Client {
 		return false // operators have no part in the data plane
 	}
 	switch e.Type {

@@ -106,14 +106,29 @@ func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
 }
 
 // names remembers the last sender's name so that a stream of frames from one
-// peer costs no string each.
-type names struct{ last string }
+// peer costs no string each, and no check of its characters.
+type names struct {
+	last  string
+	valid string // the last one that was checked, and is a name; "" means none
+}
 
 func (n *names) get(b []byte) string {
 	if n.last != string(b) {
 		n.last = string(b)
 	}
 	return n.last
+}
+
+// check returns an error unless text, a result of get, is a name.
+func (n *names) check(text string) error {
+	if text != "" && text == n.valid {
+		return nil
+	}
+	if err := transport.CheckName("sender", text); err != nil {
+		return err
+	}
+	n.valid = text
+	return nil
 }
 
 // A FrameReader parses frames one after another. The zero value is ready. It is
@@ -145,7 +160,7 @@ func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {
 	if h.Version > FrameVersion {
 		return h, nil, fmt.Errorf("%w: format version %d, this program reads up to %d (upgrade it first)", ErrFrame, h.Version, FrameVersion)
 	}
-	if err := transport.CheckName("sender", h.From.Name); err != nil {
+	if err := r.names.check(h.From.Name); err != nil {
 		return h, nil, fmt.Errorf("%w: %v", ErrFrame, err)
 	}
 	h.Handled = max(h.Handled, h.Ack)

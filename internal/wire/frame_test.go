@@ -249,6 +249,26 @@ func TestHeaderRefusals(t *testing.T) {
 	}
 }
 
+// TestHeaderChecksEachName: a name is checked whatever name the reader has read before.
+func TestHeaderChecksEachName(t *testing.T) {
+	frame := func(name string) []byte {
+		return AppendFrameHeader(nil, &FrameHeader{Version: FrameVersion, From: transport.Peer{Address: transport.Address{Name: name, Incarnation: 1}}})
+	}
+	names := []string{"", "n1", "n.", "n1.", "n", "N1", "a.b", strings.Repeat("n", transport.MaxNameBytes), strings.Repeat("n", transport.MaxNameBytes+1)}
+	for _, before := range names {
+		for _, name := range names {
+			var r FrameReader
+			_, _, _ = r.Header(frame(before))
+			for range 2 {
+				h, _, err := r.Header(frame(name))
+				if want := transport.CheckName("", name) == nil; want != (err == nil) || want && h.From.Name != name {
+					t.Errorf("%q behind %q: got %q, %v", name, before, h.From.Name, err)
+				}
+			}
+		}
+	}
+}
+
 func TestVoidEnvelope(t *testing.T) {
 	e := Envelope{Type: TypeCall, ID: 5, Kind: []byte("K"), Entity: []byte("e")}
 	b := AppendEnvelope(nil, &e)
