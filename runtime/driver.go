@@ -483,18 +483,3 @@ func (drv *driver) reply(e *wire.Envelope) {
 		drv.counters.add(replyUnclaimed)
 	}
 }
-
-// answered takes the call of an answer out of the pending table; it is nil if no caller
-// waits for the answer. The goroutine that calls answered must wake the caller.
-func (drv *driver) answered(e *wire.Envelope) *pending.Call {
-	if e.Code == wire.CodeMoved {
-		drv.data.Learn(e)
-	}
-	c := drv.pending.Remove(e.ID)
-	if c == nil {
-		drv.counters.add(replyUnclaimed)
-		return nil
-	}
-	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
-	return c
-}

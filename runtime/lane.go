@@ -286,7 +286,7 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	case wire.TypeCall, wire.TypeTell:
 		return l.call(e, seq)
 	case wire.TypeReply:
-		if c := l.driver.answered(e); c != nil {
+		if c := l.reply(e); c != nil {
 			l.answered = append(l.answered, c) // its caller is woken together with others
 		}
 	default:
@@ -294,6 +294,21 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	}
 	from.Handled.Store(seq)
 	return true
+}
+
+// reply takes the call of an answer out of the table of pending calls; it is nil if no caller waits for
+// the answer. The lane must wake the caller.
+func (l *lane) reply(e *wire.Envelope) *pending.Call {
+	if e.Code == wire.CodeMoved {
+		l.driver.data.Learn(e)
+	}
+	c := l.driver.pending.Remove(e.ID)
+	if c == nil {
+		l.driver.counters.add(replyUnclaimed)
+		return nil
+	}
+	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
+	return c
 }
 
 // call brings a call or a tell to its shard. It refuses envelopes before they are
@@ -388,7 +403,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 // the shard's lock and without an inCall, if it may run at once. If not, entity is nil and enterFar
 // has done nothing. now is the time of the lease's clock.
 func (l *lane) enterFar(s *hostedShard, e *wire.Envelope, seq uint64, now int64) (entity *region.Entity, method *hostedMethod, name string) {
-	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.host.kind.encodes || len(e.Info) > 0 {
+	if e.Relayed() || e.Epoch == 0 || l.slow.IsSlow() || s.host.kind.encodes || len(e.Info) > 0 {
 		return nil, nil, ""
 	}
 	name = wire.StringOf(e.Method)

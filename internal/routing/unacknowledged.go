@@ -31,7 +31,7 @@ func GiveBack(s Sender, peer transport.Address, left []call.Unacknowledged, stop
 		e, certain := &left[i].Envelope, left[i].NotExecuted
 		isCall := e.Type == wire.TypeCall || e.Type == wire.TypeTell
 		switch {
-		case e.Type == wire.TypeFlushed || isCall && !e.Node.IsZero():
+		case e.Type == wire.TypeFlushed || isCall && e.Relayed():
 			s.Returned(e, certain)
 			continue
 		case !isCall:

@@ -41,7 +41,7 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.Tell, c.Info = e.Type == wire.TypeTell, e.Info
 	c.Entity = wire.StringOf(e.Entity)
 	c.Sender = from
-	if !e.Node.IsZero() {
+	if e.Relayed() {
 		c.Sender, c.Via, c.Straight = e.Node, from.Address, e.Hop != 0
 	}
 	if len(e.Info) > 0 {

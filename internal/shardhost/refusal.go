@@ -22,7 +22,7 @@ func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, di
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,
 		Code: r.Code, Epoch: uint64(r.Epoch), Node: transport.Peer{Address: r.Owner}, Text: []byte(r.Text),
 	}
-	if e.Node.IsZero() {
+	if !e.Relayed() {
 		return answer, true, true
 	}
 	answer.Type, answer.Seq = wire.TypeReply, 0

@@ -24,7 +24,7 @@ func MayClientSend(class identity.Class, e *Envelope, of Members) bool {
 	case 0, TypeCancel:
 		return true
 	case TypeCall, TypeTell:
-		return e.Node.IsZero() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
+		return !e.Relayed() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
 	case TypeFlush:
 		// It is passed on to the member that it names, with which this one may begin a session. The
 		// member may have been removed while the Flush was on its way.

@@ -125,6 +125,10 @@ func (e *Envelope) KeptSize() int {
 	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
 }
 
+// Relayed reports whether a call or a tell came by way of a process that is not its sender: Node is the
+// sender then, and the zero Peer otherwise.
+func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
+
 // Deadline returns the deadline of a call whose envelope came at that time. Both are in nanoseconds
 // after the process's base. 0 means none.
 func (e *Envelope) Deadline(at int64) int64 {
@@ -185,22 +189,24 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	n = putUint(room, n, envCode<<3|varint, uint64(e.Code))
 	n = putBytes(room, n, envText<<3|lengthed, e.Text)
 	b = room[:n]
-	if !e.Node.IsZero() {
-		b = protowire.AppendTag(b, envNode, protowire.BytesType)
-		b = protowire.AppendBytes(b, AppendPeer(nil, e.Node))
-	}
+	b = appendPeer(b, envNode, e.Node)
 	b = appendBytes(b, envChain, e.Chain)
 	b = appendUint(b, envSeq, e.Seq)
 	if e.Last {
 		b = appendUint(b, envLast, 1)
 	}
-	if !e.Via.IsZero() {
-		b = protowire.AppendTag(b, envVia, protowire.BytesType)
-		b = protowire.AppendBytes(b, AppendPeer(nil, e.Via))
-	}
+	b = appendPeer(b, envVia, e.Via)
 	b = appendUint(b, envHop, e.Hop)
 	b = appendBytes(b, envCommand, e.Command)
 	return appendBytes(b, envInfo, e.Info)
+}
+
+// appendPeer appends a field with a process, unless it is the zero one.
+func appendPeer(b []byte, num protowire.Number, p transport.Peer) []byte {
+	if p == (transport.Peer{}) {
+		return b
+	}
+	return appendBytes(b, num, AppendPeer(nil, p))
 }
 
 // The wire types of tags that are written or read as one byte.
