@@ -18,6 +18,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/failures"
+	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -167,6 +168,9 @@ func (drv *driver) runner(shard uint32) *turnRunner { return &drv.runs[int(shard
 
 // open starts the lanes over an open link.
 func (drv *driver) open(l transport.Link) {
+	if began := len(drv.peers.All()); invariant.Enabled && began > 0 {
+		invariant.Failf("%d sessions began before the link was open, and would never use it", began)
+	}
 	drv.tr.Store(&l)
 	if d := drv.direct.Load(); d != nil {
 		d.Start()
@@ -247,7 +251,7 @@ func (drv *driver) close() {
 		left, _ := p.Close(false)
 		drv.lost.count(&drv.counters, left)
 	}
-	drv.pending.CompleteAll(pending.Result{Code: calling.Closed})
+	drv.pending.Close(pending.Result{Code: calling.Closed})
 }
 
 // minPayload is the smallest payload limit of the broker that a process accepts, in

@@ -336,18 +336,12 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 //go:noinline
 func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
 	drv, r := p.kind.driver, p.route(c)
-	if drv.closed() {
-		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, drv.errClosed())
-	}
 	left := limit.Micros()
 	if limit.Passed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
 	}
 	if w, id = drv.pending.Open(limit.Swept(drv.lease.Base()), c.Ref.Hash); w == nil {
-		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
-	}
-	if drv.closed() { // a call that is entered after the end gets no answer
-		drv.pending.Complete(id, pending.Result{Code: calling.Closed})
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, p.noPlace())
 	}
 	e := p.envelope(c, r, wire.TypeCall)
 	e.ID, e.Timeout = id, left
@@ -366,6 +360,14 @@ func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return w, id, nil
+}
+
+// noPlace is the reason why a call was not entered into the table of pending calls.
+func (p invoker) noPlace() error {
+	if p.kind.driver.closed() {
+		return p.kind.driver.errClosed()
+	}
+	return errPending
 }
 
 // failed ends an attempt without results: the call is sent again after a pause, or

@@ -28,7 +28,8 @@ type lane struct {
 	peers.Batch // sessions with something to publish, answers or acknowledgements
 	driver      *driver
 	ch          transport.Channel
-	conn        *direct.Conn // nil: it has the broker's messages
+	link        transport.Link // to the broker
+	conn        *direct.Conn   // nil: it has the broker's messages
 
 	reader wire.FrameReader
 	header wire.FrameHeader
@@ -52,7 +53,7 @@ type lane struct {
 }
 
 func newLane(drv *driver, ch transport.Channel, conn *direct.Conn) *lane {
-	l := &lane{driver: drv, ch: ch, conn: conn, done: make(chan struct{})}
+	l := &lane{driver: drv, ch: ch, link: drv.link(), conn: conn, done: make(chan struct{})}
 	l.Init(&drv.group, l.resume)
 	drv.watch.Mind(&l.Token)
 	return l
@@ -69,7 +70,7 @@ func (l *lane) run() {
 		if l.conn != nil {
 			m, ok = l.conn.TryReceive()
 		} else {
-			m, ok = l.driver.link().TryReceive(l.ch)
+			m, ok = l.link.TryReceive(l.ch)
 		}
 		if !ok {
 			l.slow.Rest()
@@ -78,7 +79,7 @@ func (l *lane) run() {
 			if l.conn != nil {
 				m, err = l.conn.Receive()
 			} else {
-				m, err = l.driver.link().Receive(l.ch)
+				m, err = l.link.Receive(l.ch)
 			}
 			if err != nil {
 				l.stop(err)
@@ -173,8 +174,8 @@ func (l *lane) message(m transport.Message) {
 	l.size = len(m.Payload)
 }
 
-// isFrom reports whether a frame has the sender of the frame before, which was vouched for, by what
-// its subject and its content name.
+// isFrom reports whether the subject and the content of a frame name the sender of the frame before, which
+// was vouched for.
 func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }

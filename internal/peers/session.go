@@ -27,6 +27,7 @@ type Session struct {
 	set   *Set
 	lane  transport.Channel
 	class identity.Class // of the peer
+	link  transport.Link
 	// Receiving is held from Receive to Received, so that one frame of the peer is handled at
 	// a time: the broker and a direct connection may bring frames at once. Another goroutine
 	// may unlock it than locked it.
@@ -40,12 +41,12 @@ type Session struct {
 
 // newSession returns a new session. The lock of the Set is held.
 func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
-	p := &Session{set: s, lane: lane, class: identity.Of(to.Incarnation)}
+	p := &Session{set: s, lane: lane, class: identity.Of(to.Incarnation), link: s.cfg.Link()}
 	p.Init((*sessionEnv)(p), s.configLocked(to), to)
 	return p
 }
 
-// Class returns the class of the peer, which decides what it may send.
+// Class returns the class of the peer, by which its envelopes are allowed or refused.
 func (p *Session) Class() identity.Class { return p.class }
 
 // Lane returns the lane of the session.
@@ -258,7 +259,7 @@ func (p *Session) Silence(now time.Time) time.Duration {
 // answers those that no longer fit. It reports false if that does not help: the payload fits
 // again, or the limit is too low even for small messages.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
-	limit := p.set.cfg.Link().MaxPayload()
+	limit := p.link.MaxPayload()
 	if token == 0 || size <= limit {
 		return false
 	}
@@ -302,18 +303,18 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 		if token != 0 && v.set.cfg.Direct {
 			v.ask()
 		}
-		return v.set.cfg.Link().Send(v.lane, v.Peer(), token, frame)
+		return v.link.Send(v.lane, v.Peer(), token, frame)
 	}
 	return v.sendDirect(*direct, token, frame)
 }
 
 // sendDirect sends a frame over the direct connection, if that can be relied on.
 func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
-	if len(frame) > MinPayload && len(frame) > v.set.cfg.Link().MaxPayload() {
+	if len(frame) > MinPayload && len(frame) > v.link.MaxPayload() {
 		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
 	}
 	if v.stalled(c) {
-		return v.set.cfg.Link().Send(v.lane, v.Peer(), token, frame)
+		return v.link.Send(v.lane, v.Peer(), token, frame)
 	}
 	if c.Send(frame) == nil {
 		if token != 0 {
@@ -323,7 +324,7 @@ func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
 	}
 	v.leave(c)
 	if token == 0 {
-		return v.set.cfg.Link().Send(v.lane, v.Peer(), token, frame)
+		return v.link.Send(v.lane, v.Peer(), token, frame)
 	}
 	// The frame counts as sent, for it may have arrived. It goes again with all others that
 	// the connection may have lost.
@@ -364,7 +365,7 @@ func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 func (v *sessionEnv) MayAnswer() bool { return v.set.cfg.MayAnswer() }
 
 // MaxPayload returns the broker's limit, at least MinPayload.
-func (v *sessionEnv) MaxPayload() int { return max(v.set.cfg.Link().MaxPayload(), MinPayload) }
+func (v *sessionEnv) MaxPayload() int { return max(v.link.MaxPayload(), MinPayload) }
 
 // WakeAfter sets the timer.
 func (v *sessionEnv) WakeAfter(d time.Duration) {

@@ -59,7 +59,7 @@ type Config struct {
 	Calls *pending.Coalescer
 	// Direct is set if sessions may have direct connections.
 	Direct bool
-	// Link returns the connection to the broker. It must not block.
+	// Link returns the connection to the broker, which each session has from its beginning on. It must not block.
 	Link func() transport.Link
 	// MayAnswer reports whether the process's lease lets answers leave. It must not block.
 	MayAnswer func() bool

@@ -98,6 +98,7 @@ type Table struct {
 	_         [64]byte                // fields that every call writes do not share a cache line with those that it reads
 	newCaller func() Caller           // for a new place
 	slots     atomic.Pointer[[]*Call] // copied when it grows
+	closed    atomic.Bool             // no call is entered any more
 	limit     atomic.Int64            // places from this number on go when they are free; 0 means none
 	grow      sync.Mutex              // guards changes of slots and limit, and gone and uses
 	gone      []*Call                 // those that went; empty without a limit
@@ -116,7 +117,7 @@ func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 // Open enters a call. over is when its time is over, on Sweep's clock; 0 if its caller
 // watches itself; and below 0 it is how long the call may take from the next Sweep on.
 // Callers with different hints meet at different locks. Open returns nil when MaxCalls are
-// under way.
+// under way, and after Close.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	c = t.place(hint % parts)
 	if c == nil {
@@ -125,8 +126,18 @@ func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	c.last += MaxCalls
 	c.over.Store(over)
 	c.id.Store(c.last)
+	if t.closed.Load() && t.Remove(c.last) != nil { // else Close has seen it, and answers it
+		t.Free(c, hint)
+		return nil, 0
+	}
 	t.Coalescer.calls.Add(oneUnderWay)
 	return c, c.last
+}
+
+// Close answers every call, and lets none in from now on. It returns how many it has answered.
+func (t *Table) Close(r Result) (n int) {
+	t.closed.Store(true) // first, so that a call that it does not see is not entered
+	return t.completeIf(func(*Call, uint64) bool { return true }, r)
 }
 
 // place takes a free place: of that part, or a new one, or of any part.
@@ -263,11 +274,6 @@ func (t *Table) Sweep(now int64) {
 			t.Complete(id, Result{Code: Expired})
 		}
 	}
-}
-
-// CompleteAll answers every call.
-func (t *Table) CompleteAll(r Result) (n int) {
-	return t.completeIf(func(*Call, uint64) bool { return true }, r)
 }
 
 // CompleteSent answers every call that was last sent on a session that lost reports. lost

@@ -215,14 +215,47 @@ func TestCompleteSent(t *testing.T) {
 	require.Equal(t, uint64(1), seq)
 }
 
-// TestCompleteAll: all calls are answered, of a table without any, too.
-func TestCompleteAll(t *testing.T) {
+// TestClose: all calls are answered, of a table without any, too, and none is entered afterwards.
+func TestClose(t *testing.T) {
+	require.Zero(t, newTable().Close(Result{Code: Expired}))
 	table := newTable()
-	require.Zero(t, table.CompleteAll(Result{Code: Expired}))
 	c, id := table.Open(0, 0)
-	require.Equal(t, 1, table.CompleteAll(Result{Code: Expired}))
+	require.Equal(t, 1, table.Close(Result{Code: Expired}))
 	require.False(t, table.Waits(id))
 	require.Equal(t, Expired, c.Result().Code)
+	for range 2 { // with a new place, and with the one that it has given back
+		late, _ := table.Open(0, 0)
+		require.Nil(t, late)
+	}
+	require.Zero(t, table.Close(Result{Code: Expired}))
+	require.EqualValues(t, 1, table.Coalescer.UnderWay(), "only the first one's caller has yet to run")
+}
+
+// TestOpenBesideClose: a call that is entered while the table closes is answered or refused.
+func TestOpenBesideClose(t *testing.T) {
+	for range 200 {
+		table := newTable()
+		var calls []*Call
+		var wg sync.WaitGroup
+		began := make(chan struct{})
+		wg.Go(func() {
+			for {
+				c, _ := table.Open(0, 0)
+				if c == nil {
+					return
+				}
+				if calls = append(calls, c); len(calls) == 1 {
+					close(began)
+				}
+			}
+		})
+		<-began
+		table.Close(Result{Code: Expired})
+		wg.Wait()
+		for _, c := range calls {
+			<-c.Caller.(waiter)
+		}
+	}
 }
 
 // TestSentOnIsOfOneCall: a call does not have the session of an earlier one of its slot, and does not end
