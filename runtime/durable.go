@@ -105,7 +105,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		return a, nil
 	}
 	s.host.lost(e)
-	e.Value, e.State = nil, nil
+	e.Clear()
 	t.yieldLane()
 	ctx, cancel := d.patience(t)
 	defer cancel()
@@ -114,7 +114,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		return nil, err
 	}
 	if loaded.Found {
-		e.State, e.Why = loaded.State, codegen.Recovered
+		e.SetState(loaded.State, codegen.Recovered)
 	}
 	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID), expires: loaded.Expires}
 	a.Driver = a
@@ -123,7 +123,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		if err := tenure.Wait(ctx, a.last); err != nil { // OnActivate may tell others of these changes
 			tenure.Rest(e.ID)
 			e.Keep(nil)
-			e.State = nil
+			e.SetState(nil, codegen.Fresh)
 			return nil, err
 		}
 		a.woken = true
@@ -132,7 +132,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		}
 	}
 	if err := s.activate(t, e); err != nil {
-		e.Value, e.State = nil, nil
+		e.Clear()
 		d.lost(e)
 		return nil, fmt.Errorf("%w: %w", errActivate, err)
 	}
@@ -233,7 +233,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 		if !settled {
 			d.discard(r)
 			s.host.lost(e)
-			e.Value, e.State = nil, nil
+			e.Clear()
 		}
 	}()
 	if why := d.strayed(e, tenure); why != "" {
@@ -307,7 +307,7 @@ func (d *durableShard) checkRead(e *region.Entity, method string) error {
 	if a == nil || e.Value == nil { // the shard was lost meanwhile
 		return nil
 	}
-	state, err := d.encode(e.Value, e.State)
+	state, err := d.encode(e.Value, e.State())
 	if err == nil {
 		_, err = takeEvents(&d.hosted.host.desc, e.Value, a.state, state, true, e.ID)
 	}
@@ -421,7 +421,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	checked := read && s.driver().checksReads
 	if !read || checked {
 		var err error
-		if state, err = d.encode(e.Value, e.State); err != nil {
+		if state, err = d.encode(e.Value, e.State()); err != nil {
 			d.drop(r, e)
 			return d.refused(r, a, fmt.Sprintf("encode the state of %s/%s: %v (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err))
 		}
@@ -475,7 +475,7 @@ func (d *durableShard) drop(r *durableTurn, e *region.Entity) {
 	d.tasks.take()
 	d.hosted.host.died("the changes of its last turn were not committed")
 	d.hosted.host.lost(e)
-	e.Value, e.State = nil, nil
+	e.Clear()
 }
 
 // unwoken ends an activation whose OnActivate has told others something that no turn has committed.
@@ -483,7 +483,7 @@ func (d *durableShard) drop(r *durableTurn, e *region.Entity) {
 func (d *durableShard) unwoken(r *durableTurn, e *region.Entity, active *durableEntity) {
 	if active.woken && len(r.tells.take()) > 0 {
 		d.hosted.host.lost(e)
-		e.Value, e.State = nil, nil
+		e.Clear()
 	}
 }
 
@@ -523,7 +523,7 @@ func (d *durableShard) activateInstance(t *turn, e *region.Entity) error {
 		return err
 	}
 	h := &d.hosted.host.desc
-	state, err := d.encode(e.Value, e.State)
+	state, err := d.encode(e.Value, e.State())
 	if err != nil {
 		return err
 	}
@@ -561,7 +561,7 @@ func (d *durableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) str
 
 // differs reports whether the state differs from the one that was committed last.
 func (d *durableShard) differs(e *region.Entity, a *durableEntity) bool {
-	state, err := d.encode(e.Value, e.State)
+	state, err := d.encode(e.Value, e.State())
 	return err != nil || !bytes.Equal(state, a.state)
 }
 

@@ -131,7 +131,7 @@ func (h *host) encodeState(e *region.Entity) (state []byte, err error) {
 func (h *host) appendState(b []byte, e *region.Entity) (state []byte, err error) {
 	d := &h.desc
 	if d.AppendState == nil {
-		return e.State, nil
+		return e.State(), nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -141,7 +141,7 @@ func (h *host) appendState(b []byte, e *region.Entity) (state []byte, err error)
 	if state, err = d.AppendState(b, e.Value); err != nil {
 		return nil, err
 	}
-	return codegen.AppendUnknown(state, e.State, d.StateFields), nil
+	return codegen.AppendUnknown(state, e.State(), d.StateFields), nil
 }
 
 // decodeState decodes an entity's state into its value. It returns the fields that this

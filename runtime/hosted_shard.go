@@ -406,7 +406,8 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 		state = s.durable.retire(e, why, state, err)
 	}
 	s.host.lost(e)
-	e.Value, e.State = nil, state
+	e.Value = nil
+	e.SetState(state, codegen.Reactivated)
 	if why == codegen.Idle {
 		if s.remembered != nil {
 			s.remembered.ForgetRested(e) // unless its shard was lost: its present home remembers it, even if that is this node again
@@ -423,8 +424,8 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 			e.Value, err = nil, panicError("OnActivate or the factory", r)
 		}
 	}()
-	why := e.Why
-	if e.State == nil {
+	why := e.Why()
+	if e.State() == nil {
 		why = codegen.Fresh
 	}
 	value := h.desc.New()
@@ -434,8 +435,8 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 		}
 	}
 	var unknown []byte
-	if e.State != nil {
-		if unknown, err = s.host.decodeState(value, e.State); err != nil {
+	if e.State() != nil {
+		if unknown, err = s.host.decodeState(value, e.State()); err != nil {
 			h.unreadable.add(e.ID)
 			return errUnreadable(s.ID.Kind, e.ID, err)
 		}
@@ -450,7 +451,8 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 			return err
 		}
 	}
-	e.Value, e.State, e.Why = value, unknown, codegen.Reactivated
+	e.Value = value
+	e.SetState(unknown, codegen.Reactivated)
 	h.tally.activations[why].Add(1)
 	h.woke()
 	return nil

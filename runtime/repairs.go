@@ -179,9 +179,9 @@ func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error
 		to.JSON = stateJSON(e.Value)
 		return err
 	}
-	if to.State = slices.Clone(e.State); e.State != nil {
+	if to.State = slices.Clone(e.State()); e.State() != nil {
 		value := s.host.desc.New()
-		if _, err := s.host.decodeState(value, e.State); err != nil {
+		if _, err := s.host.decodeState(value, e.State()); err != nil {
 			to.Why = err.Error()
 			return nil
 		}
@@ -224,8 +224,8 @@ func setState(s *hostedShard, e *region.Entity, state []byte) error {
 			return fmt.Errorf("the new state cannot be read either: %w", err)
 		}
 	}
-	before := len(e.State)
-	e.State = state
+	before := len(e.State())
+	e.SetState(state, e.Why())
 	s.host.unreadable.remove(e.ID)
 	s.driver().log.Warn("state set by an operator", "kind", s.ID.Kind, "entity", clip(e.ID), "bytes", len(state), "before", before, "dropped", state == nil)
 	return nil

@@ -88,7 +88,7 @@ func (s *hostedShard) end(e *region.Entity, forget bool) {
 	s.Mu.Lock()
 	delete(s.failures, e.ID)
 	s.Mu.Unlock()
-	e.Value, e.State = nil, nil
+	e.Clear()
 	switch {
 	case s.remembered == nil:
 	case forget:
@@ -111,7 +111,7 @@ const maxFailures = 1024
 // restart drops the entity and ends its turn after the back-off.
 func (s *hostedShard) restart(e *region.Entity) {
 	s.host.lost(e)
-	e.Value, e.State, e.Why = nil, nil, codegen.Fresh
+	e.Clear()
 	first, longest := s.host.settings.backoff, s.host.settings.backoffMost
 	now := time.Now()
 	s.Mu.Lock()

@@ -338,7 +338,7 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 		failed = s.host.panicFailure(e.ID, method, fmt.Sprint(recovered))
 		if s.durable != nil { // as for an encoded turn, it may have changed the state
 			s.host.lost(e)
-			e.Value, e.State = nil, nil
+			e.Clear()
 		}
 	case err != nil:
 		failed = s.host.failureOf(e.ID, method, err)

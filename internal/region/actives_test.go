@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
@@ -58,7 +59,8 @@ func TestSurveySkipsTheRested(t *testing.T) {
 		}
 	})
 	for _, e := range rested {
-		e.Value, e.State = nil, []byte{}
+		e.Value = nil
+		e.SetState([]byte{}, codegen.Reactivated)
 		s.End(e, 2000)
 	}
 	if len(rested) != 990 || s.Live() != 10 {
@@ -122,9 +124,64 @@ func TestRestIdleRefuses(t *testing.T) {
 	}
 }
 
-// TestEntitySize: an entity stays in the allocator's class of 128 bytes.
+// TestSeldomPartGoes: the part that an entity has for a turn under the lock is gone with the turn, and
+// serves another entity. It stays while there is a state, or data of the driver.
+func TestSeldomPartGoes(t *testing.T) {
+	s := openShard()
+	turn := func(id string, f func(*Entity)) *Entity {
+		e, v := s.Deliver(&Call{Entity: id, Epoch: s.Epoch()}, 1, time.Unix(1000, 0))
+		if v != Run || e.Turn() == nil {
+			t.Fatalf("%s: %v, turn %v", id, v, e.Turn())
+		}
+		f(e)
+		s.End(e, 1)
+		if e.Turn() != nil {
+			t.Errorf("%s has the turn of a call after its end", id)
+		}
+		return e
+	}
+	wakes := func(e *Entity) { e.Value = "value"; e.SetState(nil, codegen.Fresh) }
+	var part *seldom
+	x := turn("x", func(e *Entity) { wakes(e); part = e.seldom.Load() })
+	turn("y", func(e *Entity) {
+		wakes(e)
+		if e.seldom.Load() != part {
+			t.Error("the part is not used again")
+		}
+	})
+	for name, step := range map[string]struct {
+		keep, drop func(*Entity)
+	}{
+		"state":  {func(e *Entity) { e.SetState([]byte{}, codegen.Moved) }, wakes},
+		"driver": {func(e *Entity) { e.Keep(&Kept{"data"}) }, func(e *Entity) { e.Keep(nil) }},
+	} {
+		if x.seldom.Load() != nil {
+			t.Errorf("%s: an idle entity has the part for nothing", name)
+		}
+		if turn("x", step.keep); x.seldom.Load() == nil {
+			t.Errorf("%s: it is lost with the part", name)
+		}
+		turn("x", step.drop)
+	}
+	if x.seldom.Load() != nil || x.Why() != codegen.Fresh {
+		t.Error("an idle entity has the part for nothing, or a reason to be activated")
+	}
+	if len(s.spare) != 1 {
+		t.Errorf("%d parts are kept for reuse, want 1: no two turns were under way", len(s.spare))
+	}
+}
+
+// TestEntitySize: an entity, and the part that only some have, stay in the allocator's class of 64
+// bytes, and a slot of the table with its tag has 9.
 func TestEntitySize(t *testing.T) {
-	if size := unsafe.Sizeof(Entity{}); size > 128 {
-		t.Errorf("an entity has %d bytes, want at most 128", size)
+	if size := unsafe.Sizeof(Entity{}); size > 64 {
+		t.Errorf("an entity has %d bytes, want at most 64", size)
+	}
+	if size := unsafe.Sizeof(seldom{}); size > 64 {
+		t.Errorf("the part that an entity seldom has takes %d bytes, want at most 64", size)
+	}
+	x := newTable(64)
+	if size := unsafe.Sizeof(x.slots[0])*64 + unsafe.Sizeof(x.tags[0])*uintptr(len(x.tags)); size > 64*9 {
+		t.Errorf("64 slots have %d bytes, want at most 9 each", size)
 	}
 }

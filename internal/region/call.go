@@ -54,18 +54,31 @@ type Chain interface {
 	HoldsEntity(s placement.ShardID, entity string) bool
 }
 
-// queue is a first-in-first-out list of calls.
+// queue is a first-in-first-out list of calls. Nil is an empty one, to which nothing can be added.
 type queue struct {
 	last     *Call  // whose next is the first, so that an entity's queue has one pointer
 	n, bytes uint32 // calls, and the sum of their sizes; small, for each entity has a queue
 }
 
-func (q *queue) len() int { return int(q.n) }
+func (q *queue) len() int {
+	if q == nil {
+		return 0
+	}
+	return int(q.n)
+}
+
+// size is the sum of the calls' sizes.
+func (q *queue) size() int {
+	if q == nil {
+		return 0
+	}
+	return int(q.bytes)
+}
 
 // all yields the calls from the first to the last. None may be added or removed meanwhile.
 func (q *queue) all() iter.Seq[*Call] {
 	return func(yield func(*Call) bool) {
-		if q.last == nil {
+		if q.len() == 0 {
 			return
 		}
 		for c := q.last.next; yield(c) && c != q.last; c = c.next {
@@ -85,7 +98,7 @@ func (q *queue) push(c *Call) {
 }
 
 func (q *queue) pop() *Call {
-	if q.last == nil {
+	if q.len() == 0 {
 		return nil
 	}
 	c := q.last.next
@@ -102,7 +115,7 @@ func (q *queue) pop() *Call {
 
 // take moves all of o behind q.
 func (q *queue) take(o *queue) {
-	if o.last == nil {
+	if o.len() == 0 {
 		return
 	}
 	if q.last != nil {
@@ -127,6 +140,9 @@ func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 
 // filter removes the calls for which drop returns true and returns them.
 func (q *queue) filter(drop func(*Call) bool) []*Call {
+	if q.len() == 0 {
+		return nil
+	}
 	var kept queue
 	var out []*Call
 	for c := q.pop(); c != nil; c = q.pop() {

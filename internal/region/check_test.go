@@ -57,7 +57,7 @@ func TestCheckSeesWhatIsBroken(t *testing.T) {
 			s.entities.all()(func(e *Entity) bool { e.word.Add(oneTell); return true })
 		}},
 		"a call's turn that may end outside the lock": {"invariant 16:", func(s *Shard) {
-			s.entity("x").turn = &Call{}
+			s.name(s.entity("x"), &Call{})
 			flag(s, busy)
 		}},
 		"forwarding, and it has an entity": {"invariant 14:", func(s *Shard) { s.entity("x"); forward(s) }},

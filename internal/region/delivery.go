@@ -141,7 +141,7 @@ func (s *delivery) hold(c *Call) Verdict { return s.wait(&s.waiting, c) }
 // Cancel removes a waiting call and reports whether it still waited.
 func (s *delivery) Cancel(c *Call) bool {
 	is := func(o *Call) bool { return o == c }
-	if e := s.entities.get(c.Entity); e != nil && len(s.sift(&e.mailbox, is)) > 0 {
+	if e := s.entities.get(c.Entity); e != nil && len(s.sift(e.mailbox(), is)) > 0 {
 		return true
 	}
 	for _, t := range s.barriers.closed {
@@ -164,10 +164,10 @@ func (s *delivery) Find(entity string, match func(*Call) bool) (c *Call, running
 		return nil
 	}
 	if e := s.entities.get(entity); e != nil {
-		if e.turn != nil && match(e.turn) {
-			return e.turn, true
+		if turn := e.Turn(); turn != nil && match(turn) {
+			return turn, true
 		}
-		if c := look(&e.mailbox); c != nil {
+		if c := look(e.mailbox()); c != nil {
 			return c, false
 		}
 	}
@@ -385,7 +385,7 @@ func (s *delivery) checkRoom() error {
 		return nil
 	}
 	for e := range s.entities.all() {
-		count(&e.mailbox)
+		count(e.mailbox())
 	}
 	count(&s.waiting)
 	s.barriers.find(count)

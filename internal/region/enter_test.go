@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -36,7 +37,8 @@ func TestEnter(t *testing.T) {
 		{"a turn has ended", func(s *Shard, _ *Entity) { s.End(s.Begin("x", 1), 1) }, Entered},
 		{"passivated", func(s *Shard, _ *Entity) {
 			for _, e := range s.Idle(2, 1) {
-				e.Value, e.State = nil, []byte("state")
+				e.Value = nil
+				e.SetState([]byte("state"), codegen.Reactivated)
 				s.End(e, 1)
 			}
 		}, Refused},
@@ -423,7 +425,8 @@ func TestGoneEntitiesHoldNothing(t *testing.T) {
 			s.BeginMove(node("b"), 11)
 			entities, _ := s.Stop()
 			for _, e := range entities {
-				e.Value, e.State = nil, []byte("state")
+				e.Value = nil
+				e.SetState([]byte("state"), codegen.Reactivated)
 			}
 			s.Stopped(11, 1)
 			s.Ready(node("b"), 11)
@@ -432,11 +435,11 @@ func TestGoneEntitiesHoldNothing(t *testing.T) {
 	} {
 		s, e := opened(Limits{Mailbox: 1, Waiting: 1})
 		p := s.Begin("passive", 1)
-		p.State = []byte("state")
+		p.SetState([]byte("state"), codegen.Reactivated)
 		s.End(p, 1)
 		leave(s)
-		if s.Entities() != 0 || e.Value != nil || e.State != nil || p.State != nil {
-			t.Errorf("%s: %d entities left; live %v %q, passive %q: want nothing", name, s.Entities(), e.Value, e.State, p.State)
+		if s.Entities() != 0 || e.Value != nil || e.State() != nil || p.State() != nil {
+			t.Errorf("%s: %d entities left; live %v %q, passive %q: want nothing", name, s.Entities(), e.Value, e.State(), p.State())
 		}
 	}
 }

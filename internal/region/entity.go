@@ -14,21 +14,28 @@ import (
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the
 // turn. The driver may prefetch the memory that Value points to at any time, and decides
-// nothing by it. word is atomic (see Enter); all other fields are guarded by the shard's
-// lock. The fields for a call of an idle entity come first, in one cache line.
+// nothing by it. word is atomic (see Enter), and so is seldom; next is guarded by the
+// shard's lock. An entity is one cache line.
 type Entity struct {
-	ID    string
-	hash  uint64
-	word  atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
-	Value any
-	shard *Shard
-	State []byte
-	// Why is the reason that the next activation gives the entity.
-	Why codegen.Activation
+	ID     string
+	word   atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
+	Value  any
+	shard  *Shard
+	next   *Entity                // behind it in the shard's list of active entities; see actives
+	seldom atomic.Pointer[seldom] // nil while nothing is in it
+}
 
-	next    *Entity // behind it in the shard's list of active entities; see actives
-	kept    *Kept   // the data of the driver
-	turn    *Call   // the call whose turn it is; nil when idle or when anonymous, see Shard.Disclose
+// seldom is the part of an entity that most active ones do not need: while nobody waits for them,
+// and no turn runs that began under the lock. state, why and kept belong to the goroutine that
+// holds the turn, turn and mailbox are guarded by the shard's lock. Either may add the part at any
+// time, by a compare-and-swap. It is taken away (turns.trim) under the lock only, by the holder of
+// the turn or when no turn can be under way. So no user of a field finds that the part serves another
+// entity now.
+type seldom struct {
+	state   []byte
+	why     codegen.Activation
+	kept    *Kept // the data of the driver
+	turn    *Call // the call whose turn it is; nil when idle or when anonymous, see Shard.Disclose
 	mailbox queue
 }
 
@@ -49,22 +56,76 @@ const (
 const TellBytes = 1 << 10
 
 // Kept is the first field of the data that a driver has of an entity. Driver is all of them. So an
-// entity has one word for it, and still fits two cache lines.
+// entity has one word for it.
 type Kept struct{ Driver any }
 
 // Keep keeps k for the driver; nil is nothing. Like Value, it belongs to the
 // goroutine that holds the turn.
-func (e *Entity) Keep(k *Kept) { e.kept = k }
+func (e *Entity) Keep(k *Kept) {
+	if k != nil || e.seldom.Load() != nil {
+		e.more().kept = k
+	}
+}
 
 // Kept returns the data of the driver, or nil.
 func (e *Entity) Kept() any {
-	if e.kept == nil {
-		return nil
+	if p := e.seldom.Load(); p != nil && p.kept != nil {
+		return p.kept.Driver
 	}
-	return e.kept.Driver
+	return nil
 }
 
-func newEntity(s *Shard, id string) *Entity { return &Entity{ID: id, hash: Hash(id), shard: s} }
+// State returns the encoded state of a passivated entity, or the fields of an active one's state
+// that its program does not know. nil means none; an empty state is not nil.
+func (e *Entity) State() []byte {
+	if p := e.seldom.Load(); p != nil {
+		return p.state
+	}
+	return nil
+}
+
+// Why returns the reason that the next activation gives the entity. It counts only while the
+// entity has a State: without one, the activation makes it fresh.
+func (e *Entity) Why() codegen.Activation {
+	if p := e.seldom.Load(); p != nil {
+		return p.why
+	}
+	return codegen.Fresh
+}
+
+// SetState sets State, and the reason that the next activation gives the entity. Like Value, both
+// belong to the goroutine that holds the turn.
+func (e *Entity) SetState(state []byte, why codegen.Activation) {
+	if state != nil || e.seldom.Load() != nil {
+		p := e.more()
+		p.state, p.why = state, why
+	}
+}
+
+// Clear drops the value and the state: the next activation makes the entity fresh.
+func (e *Entity) Clear() {
+	e.Value = nil
+	e.SetState(nil, codegen.Fresh)
+}
+
+// more returns the part for seldom fields, which the entity gets if it has none.
+func (e *Entity) more() *seldom {
+	if p := e.seldom.Load(); p != nil {
+		return p
+	}
+	e.seldom.CompareAndSwap(nil, new(seldom)) // if this fails, another goroutine has added one
+	return e.seldom.Load()
+}
+
+// mailbox returns the calls that wait for the entity; nil is an empty queue.
+func (e *Entity) mailbox() *queue {
+	if p := e.seldom.Load(); p != nil {
+		return &p.mailbox
+	}
+	return nil
+}
+
+func newEntity(s *Shard, id string) *Entity { return &Entity{ID: id, shard: s} }
 
 // Shard is the shard that the entity is one of, or was before that left.
 func (e *Entity) Shard() *Shard { return e.shard }
@@ -78,10 +139,15 @@ func (e *Entity) Lost() bool { return e.has(orphan) }
 
 // Turn is the call whose turn is under way; nil when there is none or when it
 // began by Begin or Enter, and also when it began by EnterUnder unless its call was disclosed.
-func (e *Entity) Turn() *Call { return e.turn }
+func (e *Entity) Turn() *Call {
+	if p := e.seldom.Load(); p != nil {
+		return p.turn
+	}
+	return nil
+}
 
 // Mailbox is the number of calls that wait, with the tells that have joined the turn under way.
-func (e *Entity) Mailbox() int { return e.mailbox.len() + waitingTells(e.word.Load()) }
+func (e *Entity) Mailbox() int { return e.mailbox().len() + waitingTells(e.word.Load()) }
 
 // OfTells reports whether the turn under way is one of tells, which more may have joined.
 func (e *Entity) OfTells() bool { return e.has(told) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -190,8 +191,9 @@ func (g *rig) wait(id string) *Entity {
 
 func (g *rig) turn(e *Entity) {
 	if e.Value == nil {
-		n, _ := strconv.Atoi(string(e.State))
-		e.Value, e.State = &body{n: n}, nil
+		n, _ := strconv.Atoi(string(e.State()))
+		e.Value = &body{n: n}
+		e.SetState(nil, codegen.Fresh)
 	}
 	b := e.Value.(*body)
 	if b.inside {
@@ -240,7 +242,8 @@ func (g *rig) do(f func() Effects) {
 }
 
 func rest(e *Entity) {
-	e.State, e.Value = []byte(strconv.Itoa(e.Value.(*body).n)), nil
+	e.SetState([]byte(strconv.Itoa(e.Value.(*body).n)), codegen.Reactivated)
+	e.Value = nil
 }
 
 // handOff encodes everything, and then the move is called off.
@@ -411,7 +414,7 @@ func TestOutsideTheLock(t *testing.T) {
 			sum := 0
 			for e := range g.s.entities.all() {
 				if e.Value == nil {
-					n, _ := strconv.Atoi(string(e.State))
+					n, _ := strconv.Atoi(string(e.State()))
 					sum += n
 				} else {
 					sum += e.Value.(*body).n

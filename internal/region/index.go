@@ -10,27 +10,61 @@ import (
 )
 
 // entities are the entities of a shard, which they find by id: a table with open addressing and
-// linear probing, by [Hash]. One goroutine at a time may change it; others may
+// linear probing, by [Hash]. An entity does not keep its hash, which would be an eighth of it:
+// to move it in the table is rare, and reads its id. One goroutine at a time may change it; others may
 // call Look meanwhile. The zero value is empty.
 //
 // A Look that runs beside a change may miss an entity, or come upon one that is not in
 // the index any more. Both are harmless: if no entity is found, or it cannot be entered,
 // the shard's lock is taken, and an entity that leaves the index is not live.
 type entities struct {
-	table   atomic.Pointer[[]slot] // its length is a power of two; nil means empty
+	table   atomic.Pointer[table] // nil means empty
 	n       int
 	actives actives
 }
 
 type slot = atomic.Pointer[Entity]
 
+// A table has as many slots as tags, a power of two. A tag is one byte of the hash of the entity
+// in the slot of its number; 0 means that the slot is empty. Four of them share a word. A search
+// passes a slot with another tag without a look at its entity, which is not in the cache.
+type table struct {
+	slots []slot
+	tags  []atomic.Uint32
+}
+
 const (
 	minSlots = 8
-	// At most three of four slots are taken; a table of which less than one in
-	// eight is taken shrinks. A slot is 8 bytes, so that an entity costs 11 to 22.
-	fullNum, fullDen = 3, 4
+	// At most seven of eight slots are taken; a table of which less than one in
+	// eight is taken shrinks. A slot with its tag is 9 bytes, so that an entity costs 10 to 21.
+	fullNum, fullDen = 7, 8
 	sparse           = 8
+
+	tagsInWord, tagBits = 4, 8
+	// The bits of a hash from tagAt on are its tag, or 1 if they are 0. They are neither those that
+	// choose the shard, which are the highest, nor those that choose the slot.
+	tagAt = 32
 )
+
+func newTable(n int) *table {
+	return &table{make([]slot, n), make([]atomic.Uint32, n/tagsInWord)}
+}
+
+func (t *table) tag(i uint64) uint8 {
+	return uint8(t.tags[i/tagsInWord].Load() >> (i % tagsInWord * tagBits))
+}
+
+// set fills a slot; nil empties it. A search that sees a new tag sees its entity too.
+func (t *table) set(i uint64, e *Entity, tag uint8) {
+	if e != nil {
+		t.slots[i].Store(e)
+	}
+	word, shift := &t.tags[i/tagsInWord], i%tagsInWord*tagBits
+	word.Store(word.Load()&^(0xff<<shift) | uint32(tag)<<shift)
+	if e == nil {
+		t.slots[i].Store(nil)
+	}
+}
 
 // Hash is the hash that a shard finds the entity with that id by. It is not a
 // user's: one that spreads badly must not make every call slow.
@@ -44,15 +78,15 @@ func (x *entities) Look(hash uint64, id string) *Entity {
 	if t == nil {
 		return nil
 	}
-	slots := *t
-	mask := uint64(len(slots) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask { // ends: a quarter of the slots is empty
-		e := slots[i].Load()
-		if e == nil {
+	mask, tag := uint64(len(t.slots)-1), max(uint8(hash>>tagAt), 1)
+	for i := hash & mask; ; i = (i + 1) & mask { // ends: an eighth of the slots is empty
+		switch uint8(t.tags[i/tagsInWord].Load() >> (i % tagsInWord * tagBits)) {
+		case 0:
 			return nil
-		}
-		if e.hash == hash && e.ID == id {
-			return e
+		case tag:
+			if e := t.slots[i].Load(); e != nil && e.ID == id {
+				return e
+			}
 		}
 	}
 }
@@ -62,21 +96,21 @@ func (x *entities) get(id string) *Entity { return x.Look(Hash(id), id) }
 
 // put adds an entity that is not in the index.
 func (x *entities) put(e *Entity) {
-	slots := x.slots()
-	if (x.n+1)*fullDen > len(slots)*fullNum {
-		slots = x.resize(max(2*len(slots), minSlots))
+	t := x.table.Load()
+	if n := len(x.slots()); (x.n+1)*fullDen > n*fullNum {
+		t = x.resize(max(2*n, minSlots))
 	}
-	insert(slots, e)
+	t.insert(e)
 	x.n++
 }
 
-func insert(slots []slot, e *Entity) {
-	mask := uint64(len(slots) - 1)
-	i := e.hash & mask
-	for slots[i].Load() != nil {
+func (t *table) insert(e *Entity) {
+	mask, hash := uint64(len(t.slots)-1), Hash(e.ID)
+	i := hash & mask
+	for t.tag(i) != 0 {
 		i = (i + 1) & mask
 	}
-	slots[i].Store(e)
+	t.set(i, e, max(uint8(hash>>tagAt), 1))
 }
 
 // remove takes an entity out, if it is in the index.
@@ -85,8 +119,8 @@ func (x *entities) remove(e *Entity) {
 	if len(slots) == 0 {
 		return
 	}
-	mask := uint64(len(slots) - 1)
-	gap := e.hash & mask
+	t, mask := x.table.Load(), uint64(len(slots)-1)
+	gap := Hash(e.ID) & mask
 	for o := slots[gap].Load(); o != e; o = slots[gap].Load() {
 		if o == nil {
 			return
@@ -99,12 +133,12 @@ func (x *entities) remove(e *Entity) {
 		if o == nil {
 			break
 		}
-		if (i-o.hash)&mask >= (i-gap)&mask {
-			slots[gap].Store(o)
+		if (i-Hash(o.ID))&mask >= (i-gap)&mask {
+			t.set(gap, o, t.tag(i))
 			gap = i
 		}
 	}
-	slots[gap].Store(nil)
+	t.set(gap, nil, 0)
 	x.actives.left(e)
 	if x.n--; len(slots) > minSlots && x.n*sparse < len(slots) {
 		x.resize(len(slots) / 2)
@@ -112,12 +146,12 @@ func (x *entities) remove(e *Entity) {
 }
 
 // resize moves all entities to a table of that many slots.
-func (x *entities) resize(n int) []slot {
-	next := make([]slot, n)
+func (x *entities) resize(n int) *table {
+	next := newTable(n)
 	for e := range x.all() {
-		insert(next, e)
+		next.insert(e)
 	}
-	x.table.Store(&next)
+	x.table.Store(next)
 	return next
 }
 
@@ -130,7 +164,7 @@ func (x *entities) clear() {
 
 func (x *entities) slots() []slot {
 	if t := x.table.Load(); t != nil {
-		return *t
+		return t.slots
 	}
 	return nil
 }

@@ -14,37 +14,40 @@ import (
 func TestIndex(t *testing.T) {
 	tests := []struct {
 		name string
-		hash func(id string) uint64
+		is   func(hash uint64) bool // of the ids
 		ids  int
 	}{
-		{"spread", Hash, 3000},
-		{"one hash for all", func(string) uint64 { return 7 }, 40},
-		{"all at the table's end", func(id string) uint64 { return ^uint64(0) - Hash(id)%3 }, 60},
+		{"spread", func(uint64) bool { return true }, 3000},
+		{"one place and one tag for all", func(h uint64) bool { return h%64 == 7 && uint8(h>>tagAt) <= 1 }, 40},
+		{"all at the table's end", func(h uint64) bool { return h%128 >= 125 }, 60},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			var ids []string
+			for i := 0; len(ids) < tt.ids; i++ {
+				if id := strconv.Itoa(i); tt.is(Hash(id)) {
+					ids = append(ids, id)
+				}
+			}
 			r := rand.New(rand.NewPCG(1, 2))
 			model := map[string]*Entity{}
 			var x entities
 			most := 0
 			for step := range 40_000 {
-				id := strconv.Itoa(r.IntN(tt.ids))
+				id := ids[r.IntN(tt.ids)]
 				grows := step/10_000%2 == 0 // then shrinks, then again
 				e := model[id]
 				switch {
 				case e == nil && (grows || r.IntN(4) == 0):
 					e = newEntity(nil, id)
-					e.hash = tt.hash(id)
 					model[id] = e
 					x.put(e)
 				case e != nil && (!grows || r.IntN(4) == 0):
 					delete(model, id)
 					x.remove(e)
 				}
-				stranger := newEntity(nil, id)
-				stranger.hash = tt.hash(id)
-				x.remove(stranger) // changes nothing
-				if got := x.Look(tt.hash(id), id); got != model[id] {
+				x.remove(newEntity(nil, id)) // a stranger: changes nothing
+				if got := x.get(id); got != model[id] {
 					t.Fatalf("step %d: found %v for %s, want %v", step, got, id, model[id])
 				}
 				most = max(most, len(x.slots()))
@@ -53,7 +56,7 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%d entities, want %d", x.n, len(model))
 			}
 			for id, e := range model {
-				if got := x.Look(tt.hash(id), id); got != e {
+				if got := x.get(id); got != e {
 					t.Errorf("found %v for %s, want %v", got, id, e)
 				}
 			}
@@ -68,7 +71,7 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%d slots for %d entities, and %d before: it never shrank", n, len(model), most)
 			}
 			x.clear()
-			if e := x.Look(tt.hash("1"), "1"); e != nil || x.n != 0 {
+			if e := x.get(ids[0]); e != nil || x.n != 0 {
 				t.Errorf("after clear: %v, %d", e, x.n)
 			}
 		})
@@ -94,7 +97,7 @@ func TestIndexReaders(t *testing.T) {
 					return
 				}
 				looks.Add(1)
-				if x.Look(stays.hash, stays.ID) == stays {
+				if x.get(stays.ID) == stays {
 					found.Add(1)
 				}
 			}

@@ -99,7 +99,7 @@ func (s *moving) drain() (fx Effects) {
 		if e.want() {
 			s.running++
 		}
-		s.waiting.take(&e.mailbox)
+		s.waiting.take(e.mailbox())
 	}
 	s.waiting.take(&later)
 	if s.how.DropCalls {

@@ -31,11 +31,11 @@ func (s *placing) prepare(from transport.Address, epoch placement.Epoch, states 
 	}
 	for id, state := range states { //arch:order-free fills a map
 		if e := s.entities.get(id); e != nil {
-			e.State = append(e.State, state...) // it did not fit into one part
+			e.SetState(append(e.State(), state...), codegen.Moved) // it did not fit into one part
 			continue
 		}
 		e := newEntity(s.shard, id)
-		e.State, e.Why = state, codegen.Moved
+		e.SetState(state, codegen.Moved)
 		s.entities.put(e)
 	}
 	if last {

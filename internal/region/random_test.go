@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -223,7 +224,8 @@ func (d *dice) begin(e *Entity) {
 		d.fail("%s has two turns", e.ID)
 	}
 	d.turns[e] = true
-	e.Value, e.State = "value", nil
+	e.Value = "value"
+	e.SetState(nil, codegen.Fresh)
 }
 
 func (d *dice) end() {
@@ -350,7 +352,8 @@ func (d *dice) rest() bool {
 		d.fail("%s rests and has a turn", e.ID)
 	}
 	d.stopped = d.stopped[1:]
-	e.Value, e.State = nil, []byte("state")
+	e.Value = nil
+	e.SetState([]byte("state"), codegen.Reactivated)
 	return true
 }
 

@@ -205,18 +205,18 @@ func (s *room) wait(q *queue, c *Call) Verdict {
 
 // post puts a call into the mailbox of an entity that has a turn.
 func (s *room) post(e *Entity, c *Call) Verdict {
-	joined := waitingTells(e.word.Load())
+	joined, mailbox := waitingTells(e.word.Load()), e.mailbox()
 	switch {
-	case e.mailbox.len()+joined >= s.limits.Mailbox:
+	case mailbox.len()+joined >= s.limits.Mailbox:
 		c.Full = MailboxCalls
 		return Overloaded
-	case above(s.limits.MailboxBytes, int(e.mailbox.bytes)+joined*TellBytes, c.Size):
+	case above(s.limits.MailboxBytes, mailbox.size()+joined*TellBytes, c.Size):
 		c.Full = MailboxBytes
 		return Overloaded
 	case !s.reserve(c):
 		return Overloaded
 	}
-	e.mailbox.push(c)
+	e.more().mailbox.push(c)
 	return Queued
 }
 

@@ -83,10 +83,10 @@ func (s *Shard) Check() error {
 		if has&busy != 0 {
 			running++
 		}
-		if e.mailbox.n > 0 && has&(busy|wanted) != busy|wanted {
-			return fmt.Errorf("shard %v: invariant 3: %q has flags %b and %d calls wait for it", s.id, e.ID, has, e.mailbox.n)
+		if e.mailbox().len() > 0 && has&(busy|wanted) != busy|wanted {
+			return fmt.Errorf("shard %v: invariant 3: %q has flags %b and %d calls wait for it", s.id, e.ID, has, e.mailbox().len())
 		}
-		if e.turn != nil && has&(busy|wanted) != busy|wanted {
+		if e.Turn() != nil && has&(busy|wanted) != busy|wanted {
 			return fmt.Errorf("shard %v: invariant 16: %q has flags %b and the turn of a call", s.id, e.ID, has)
 		}
 		if s.state != Open && has&(busy|live) != 0 && has&wanted == 0 {

@@ -62,8 +62,8 @@ func (s *stopping) States() (all []Encoded) {
 		return nil
 	}
 	for _, e := range s.entities.sorted() {
-		if e.State != nil {
-			all = append(all, Encoded{e.ID, e.State})
+		if state := e.State(); state != nil {
+			all = append(all, Encoded{e.ID, state})
 		}
 	}
 	return all
@@ -96,7 +96,7 @@ func (s *stopping) orphan() (fx Effects) {
 		if e.abandon() != busy {
 			s.empty(e)
 		}
-		for c := e.mailbox.pop(); c != nil; c = e.mailbox.pop() {
+		for c := e.mailbox().pop(); c != nil; c = e.mailbox().pop() {
 			s.release(c)
 			fx.Drop = append(fx.Drop, c)
 		}
@@ -117,6 +117,7 @@ func (s *stopping) dismiss() {
 // contents. While the driver encodes the shard's entities it owns their contents.
 func (s *stopping) empty(e *Entity) {
 	if !s.stops {
-		e.Value, e.State = nil, nil
+		e.Clear()
+		s.trim(e)
 	}
 }

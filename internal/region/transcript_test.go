@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/transcript"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -334,14 +335,16 @@ func (s *script) call(args []string, say func(string, ...any)) {
 
 func (s *script) begin(e *Entity) {
 	if e.Value == nil {
-		e.Value, e.State = "value", nil
+		e.Value = "value"
+		e.SetState(nil, codegen.Fresh)
 	}
 	s.running[e.ID] = e
 }
 
 func (s *script) rest(e *Entity) {
 	if e.Value != nil {
-		e.Value, e.State = nil, []byte("state of "+e.ID)
+		e.Value = nil
+		e.SetState([]byte("state of "+e.ID), codegen.Reactivated)
 	}
 }
 

@@ -11,8 +11,9 @@ type turns struct {
 	entities
 	room
 
-	shard   *Shard // the one whose entities they are
-	running int    // turns under way, counted while Draining
+	shard   *Shard    // the one whose entities they are
+	spare   []*seldom // empty parts of entities, for reuse
+	running int       // turns under way, counted while Draining
 }
 
 // Entities is the number of entities, active or passivated.
@@ -33,7 +34,37 @@ func (s *turns) entity(id string) *Entity {
 
 // Kept is for a driver that goes on with the entity's turn when the call is over
 // that it was for: nobody finds that call any more.
-func (s *turns) Kept(e *Entity) { e.turn = nil }
+func (s *turns) Kept(e *Entity) {
+	if p := e.seldom.Load(); p != nil {
+		p.turn = nil
+	}
+}
+
+// maxSpare is how many empty parts of entities a shard keeps. Most turns that begin under the lock
+// need one, and few are under way at a time.
+const maxSpare = 8
+
+// name notes the call whose turn it is.
+func (s *turns) name(e *Entity, c *Call) {
+	if last := len(s.spare) - 1; last >= 0 && e.seldom.CompareAndSwap(nil, s.spare[last]) {
+		s.spare[last], s.spare = nil, s.spare[:last]
+	}
+	e.more().turn = c
+}
+
+// trim takes the part for seldom fields from the entity, if nothing is in it. The caller has the
+// lock, and the turn is its own or none is under way and none can begin.
+func (s *turns) trim(e *Entity) {
+	p := e.seldom.Load()
+	if p == nil || p.state != nil || p.kept != nil || p.turn != nil || p.mailbox.n > 0 {
+		return
+	}
+	e.seldom.Store(nil)
+	if len(s.spare) < maxSpare {
+		p.why = 0
+		s.spare = append(s.spare, p)
+	}
+}
 
 // Disclose has Find find the call of a turn that began by EnterUnder, and has that turn end by
 // End. The driver calls it before it handles anything that the call's sender has sent later, such
@@ -44,7 +75,7 @@ func (s *turns) Kept(e *Entity) { e.turn = nil }
 func (s *turns) Disclose(e *Entity, taken func() *Call) {
 	e.want()
 	if c := taken(); c != nil {
-		e.turn = c
+		s.name(e, c)
 	}
 }
 
@@ -162,7 +193,7 @@ func (s *turns) begin(c *Call, now uint32) (*Entity, Verdict) {
 		}
 		return nil, s.post(e, c)
 	}
-	e.turn = c
+	s.name(e, c)
 	s.running++
 	return e, Run
 }
@@ -171,16 +202,19 @@ func (s *turns) begin(c *Call, now uint32) (*Entity, Verdict) {
 // call in its mailbox.
 func (s *turns) end(e *Entity, now uint32, in State) (next *Call) {
 	if e.has(orphan) {
-		e.turn, e.Value, e.State = nil, nil, nil
+		s.Kept(e)
+		e.Clear()
+		s.trim(e)
 		e.rest(0, now)
 		return nil
 	}
-	if e.mailbox.n > 0 && (in == Open || in == Draining) {
-		e.turn = e.mailbox.pop()
-		s.release(e.turn)
-		return e.turn
+	if mailbox := e.mailbox(); mailbox.len() > 0 && (in == Open || in == Draining) {
+		next = mailbox.pop()
+		s.name(e, next)
+		s.release(next)
+		return next
 	}
-	e.turn = nil
+	s.Kept(e)
 	s.running--
 	was, is := e.has(live), e.Value != nil
 	var idle uint64
@@ -190,9 +224,11 @@ func (s *turns) end(e *Entity, now uint32, in State) (next *Call) {
 	if in != Open {
 		idle |= wanted
 	}
+	forgotten := !is && e.State() == nil
+	s.trim(e) // before another goroutine can begin a turn
 	e.rest(idle, now)
 	s.entities.actives.ended(e, was, is)
-	if !is && e.State == nil {
+	if forgotten {
 		s.entities.remove(e) // not activated after all, or forgotten
 	}
 	return nil

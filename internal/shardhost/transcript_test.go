@@ -15,6 +15,7 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/transcript"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -424,16 +425,18 @@ func (s *script) step(args []string) {
 // turn notes that the entity's turn has begun.
 func (s *script) turn(e *region.Entity) {
 	if e.Value == nil {
-		e.Value, e.State = "value", nil
+		e.Value = "value"
+		e.SetState(nil, codegen.Fresh)
 	}
 	s.turns[e.ID] = e
 }
 
 func (s *script) rest(e *region.Entity) {
 	if e.Value != nil {
-		e.Value, e.State = nil, []byte("state of "+e.ID)
+		e.Value = nil
+		e.SetState([]byte("state of "+e.ID), codegen.Reactivated)
 		if e.ID == "large" {
-			e.State = make([]byte, 2500)
+			e.SetState(make([]byte, 2500), codegen.Reactivated)
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (in *Instance) bury(e *region.Entity) {
 func (in *Instance) buried(e *region.Entity) {
 	s := in.shard
 	in.home.Lost(e)
-	e.Value, e.State = nil, nil
+	e.Clear()
 	s.Mu.Lock()
 	in.busy = false
 	reason, stopping := in.reason, in.stopping

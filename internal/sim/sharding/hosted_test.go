@@ -402,7 +402,7 @@ func (s *hosted) rest(e *region.Entity) {
 		s.process.w.fail("%s: %v: %s rests during the turn of %s", s.process.name, s.ID, e.ID, inCallOf(c).Args)
 	}
 	if v, ok := e.Value.(*value); ok {
-		e.State = binary.BigEndian.AppendUint64([]byte{}, v.turns)
+		e.SetState(binary.BigEndian.AppendUint64([]byte{}, v.turns), codegen.Reactivated)
 		e.Value = nil
 	}
 }
@@ -410,9 +410,10 @@ func (s *hosted) rest(e *region.Entity) {
 // wake activates an entity.
 func (s *hosted) wake(e *region.Entity) *value {
 	v := &value{}
-	if e.State != nil {
-		v.turns = binary.BigEndian.Uint64(e.State)
+	if e.State() != nil {
+		v.turns = binary.BigEndian.Uint64(e.State())
 	}
-	e.Value, e.State, e.Why = v, nil, codegen.Reactivated
+	e.Value = v
+	e.SetState(nil, codegen.Fresh)
 	return v
 }

@@ -61,11 +61,12 @@ func (h *home) Activate(life context.Context, e *region.Entity) error {
 		r.fail("%s: an active instance is started again", h.self.Name)
 	}
 	v := &value{}
-	if e.State != nil {
-		v.turns = binary.BigEndian.Uint64(e.State)
+	if e.State() != nil {
+		v.turns = binary.BigEndian.Uint64(e.State())
 		r.counts.Handed++
 	}
-	e.Value, e.State, h.value = v, nil, v
+	e.Value, h.value = v, v
+	e.SetState(nil, codegen.Fresh)
 	h.active = true
 	h.life++
 	r.counts.Started++
@@ -167,7 +168,7 @@ func (h *home) Rest(entities []*region.Entity, why codegen.Passivation) {
 			return
 		}
 		if v, ok := e.Value.(*value); ok {
-			e.State = binary.BigEndian.AppendUint64(nil, v.turns)
+			e.SetState(binary.BigEndian.AppendUint64(nil, v.turns), codegen.Reactivated)
 			h.run.rested = v.turns
 			e.Value = nil
 		}
