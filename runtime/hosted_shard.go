@@ -191,7 +191,7 @@ func (s *hostedShard) hashOf(r *codegen.Ref) uint64 {
 func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
-		r.Near.Store(e)
+		setNear(r, e)
 	}
 	return e
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -65,10 +67,16 @@ func (p invoker) fail(r *codegen.Ref, method string, outcome Outcome, err error)
 	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }
 
+// nearOf returns the entity that an earlier call of the reference has found in this process; nil if
+// there is none.
+func nearOf(r *codegen.Ref) *region.Entity { return (*region.Entity)(atomic.LoadPointer(&r.Near)) }
+
+func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, unsafe.Pointer(e)) }
+
 // Begin starts a call. It begins the turn itself if the entity is in this process and
 // may run on the caller's goroutine.
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
-	if r.Odd != nil || ctx.Err() != nil {
+	if _, odd := r.Invoker.(*codegen.Odd); odd || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
 			return codegen.Turn{}, err
 		}
@@ -87,7 +95,7 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 	if p.kind.encodes {
 		return p.beginRead(ctx, up, r, method, noContext)
 	}
-	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).TryEnter(e) {
+	if e := (*region.Entity)(atomic.LoadPointer(&r.Near)); e != nil && hostedOf(e).TryEnter(e) {
 		return hostedOf(e).begin(ctx, up, e, method, noContext)
 	}
 	k := p.kind
@@ -253,7 +261,7 @@ func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entit
 	if up := turnOf(c.Context); up != nil && up.depth >= maxInline {
 		return nil, nil
 	}
-	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).TryEnter(e) {
+	if e := nearOf(c.Ref); e != nil && hostedOf(e).TryEnter(e) {
 		return hostedOf(e), e
 	}
 	s := r.local()
@@ -272,8 +280,8 @@ func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method
 	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.desc.Reads[method] || !k.host.settings.inline {
 		return codegen.Turn{}, nil
 	}
-	e, ok := r.Near.Load().(*region.Entity)
-	if !ok || !hostedOf(e).TryEnter(e) {
+	e := nearOf(r)
+	if e == nil || !hostedOf(e).TryEnter(e) {
 		s := k.routeOf(r.Hash).local()
 		if s == nil {
 			return codegen.Turn{}, nil
@@ -281,7 +289,7 @@ func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method
 		if e = s.look(r); e == nil || !s.TryEnter(e) {
 			return codegen.Turn{}, nil
 		}
-		r.Near.Store(e)
+		setNear(r, e)
 	}
 	s := hostedOf(e)
 	if !s.durable.mayRead(e) {
@@ -445,7 +453,7 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments
 	}
-	if e, ok := c.Ref.Near.Load().(*region.Entity); ok {
+	if e := nearOf(c.Ref); e != nil {
 		if near, err = hostedOf(e).tell(e, c); near {
 			return near, err
 		}
@@ -456,11 +464,11 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 		return false, nil
 	}
 	e := s.look(c.Ref)
-	if e == nil || e == c.Ref.Near.Load() {
+	if e == nil || e == nearOf(c.Ref) {
 		return false, nil
 	}
 	if near, err = s.tell(e, c); near {
-		c.Ref.Near.Store(e)
+		setNear(c.Ref, e)
 	}
 	return near, err
 }
@@ -507,8 +515,8 @@ func newCommand(p invoker, c *outCall) *sentCommand {
 			return &sentCommand{id: id}
 		}
 	}
-	if c.Ref.Odd != nil && c.Ref.Odd.Options.CommandID != "" {
-		return &sentCommand{id: durablehost.ID{Key: c.Ref.Odd.Options.CommandID}}
+	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
+		return &sentCommand{id: durablehost.ID{Key: odd.Options.CommandID}}
 	}
 	id := p.kind.driver.commands.Begin()
 	return &sentCommand{id: id, number: id.Number}

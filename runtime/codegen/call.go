@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // A Caller reaches entities: a node that is a member, or a connection from
@@ -43,13 +43,16 @@ type Invoker interface {
 type Ref struct {
 	Invoker Invoker
 	Hash    uint64
-	ID      string       // as on the wire; 1 to 1024 bytes
-	Near    atomic.Value // the Invoker's own: the result of an earlier lookup
-	Odd     *Odd         // nil for most, so that a Ref fits a cache line
+	ID      string // as on the wire; 1 to 1024 bytes
+	// Near is the Invoker's own: the result of an earlier lookup. It is read and written by
+	// sync/atomic.
+	Near unsafe.Pointer
 }
 
-// Odd has the unusual properties of a reference.
+// Odd is the Invoker of a reference with unusual properties. Most references have none, and need no
+// memory for them.
 type Odd struct {
+	Invoker
 	Err     error // why every call fails: a bad id
 	Options CallOptions
 }
@@ -66,30 +69,30 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 			return kept.get(by, id, hash)
 		}
 	}
-	r := &Ref{Invoker: by, ID: id, Hash: hash}
 	if err != nil || len(opts) > 0 {
-		r.Odd = &Odd{Err: err}
+		odd := &Odd{Invoker: by, Err: err}
+		for _, o := range opts {
+			o(&odd.Options)
+		}
+		by = odd
 	}
-	for _, o := range opts {
-		o(&r.Odd.Options)
-	}
-	return r
+	return &Ref{Invoker: by, ID: id, Hash: hash}
 }
 
 // Err is why every call fails; nil for a good id.
 func (r *Ref) Err() error {
-	if r.Odd == nil {
-		return nil
+	if odd, is := r.Invoker.(*Odd); is {
+		return odd.Err
 	}
-	return r.Odd.Err
+	return nil
 }
 
 // Timeout is that of the reference's options; 0 means none.
 func (r *Ref) Timeout() time.Duration {
-	if r.Odd == nil {
-		return 0
+	if odd, is := r.Invoker.(*Odd); is {
+		return odd.Options.Timeout
 	}
-	return r.Odd.Options.Timeout
+	return 0
 }
 
 // SingletonID is the id under which a singleton's only instance is called.

@@ -3,35 +3,50 @@ package codegen
 import (
 	"strings"
 	"sync/atomic"
+	"unsafe"
 )
 
 // keptRefs is the number of places of a KeptRefs, a power of two: 32 KiB.
 const keptRefs = 1 << 11
 
-// KeptRefs has references of one kind that were made twice with no other in between that has the same
-// place, for callers that make one for each call: they then get the same one, which has its entity
-// already, and leave no garbage. The zero value is empty. It is safe for concurrent use.
+// KeptRefs has references of one kind that were made lately, for callers that make one for each call:
+// they then get the same one, which has its entity already, and leave no garbage. A reference to an id
+// of more than 16 bytes is kept when it is made for the second time, with no other in between that has
+// the same place. The zero value is empty. It is safe for concurrent use.
 type KeptRefs struct{ places [keptRefs]keptRef }
 
 type keptRef struct {
-	hash atomic.Uint64       // of the id that was last looked for
-	ref  atomic.Pointer[Ref] // nil: there is none, or it was looked for once
+	ref  atomic.Pointer[Ref] // nil: there is none
+	hash atomic.Uint64       // of the long id that was last looked for
 }
+
+// shortRef is a reference with its id, in one piece of memory as large as a Ref and the string of an
+// id that its caller has.
+type shortRef struct {
+	Ref
+	id [maxShort]byte
+}
+
+const maxShort = 16
 
 // get returns a reference to an id with that hash, without options.
 func (k *KeptRefs) get(by Invoker, id string, hash uint64) *Ref {
 	p := &k.places[hash%keptRefs]
-	if p.hash.Load() != hash {
-		p.hash.Store(hash)
-		if p.ref.Load() != nil {
-			p.ref.Store(nil)
-		}
-		return &Ref{Invoker: by, ID: id, Hash: hash}
-	}
-	if r := p.ref.Load(); r != nil && r.ID == id && r.Invoker == by {
+	if r := p.ref.Load(); r != nil && r.Hash == hash && r.ID == id && r.Invoker == by {
 		return r
 	}
-	r := &Ref{Invoker: by, ID: strings.Clone(id), Hash: hash} // id may be part of much more
+	if n := len(id); n <= maxShort { // id may be part of much more, so the reference has a copy
+		s := &shortRef{Ref: Ref{Invoker: by, Hash: hash}}
+		copy(s.id[:], id)
+		s.ID = unsafe.String(&s.id[0], n)
+		p.ref.Store(&s.Ref)
+		return &s.Ref
+	}
+	if p.hash.Load() != hash {
+		p.hash.Store(hash)
+		return &Ref{Invoker: by, ID: id, Hash: hash}
+	}
+	r := &Ref{Invoker: by, ID: strings.Clone(id), Hash: hash}
 	p.ref.Store(r)
 	return r
 }

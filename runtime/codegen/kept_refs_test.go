@@ -21,14 +21,17 @@ func (k *keeper) Hash(id string) (uint64, error) { return k.hash(id), CheckID(id
 
 func (k *keeper) Kept() *KeptRefs { return k.kept }
 
-// TestReferencesAreKept: a reference that is made again and again is the same one from the second time
-// on, until there is another id of its place.
+// TestReferencesAreKept: a reference that is made again and again is the same one, until there is
+// another id of its place. One to a long id is the same from the second time on.
 func TestReferencesAreKept(t *testing.T) {
-	hashes := map[string]uint64{"bob": 7, "other place": 8, "same place": 7 + keptRefs, "same hash": 7}
+	long := "an id that is too long for its reference"
+	hashes := map[string]uint64{"bob": 7, "other place": 8, "same place": 7 + keptRefs, "same hash": 7, long: 9}
 	by := &keeper{kept: new(KeptRefs), hash: func(id string) uint64 { return hashes[id] }}
-	first := NewRef(by, "bob", nil)
 	bob := NewRef(by, "bob", nil)
-	require.NotSame(t, first, bob, "that of a single call is not kept")
+	first := NewRef(by, long, nil)
+	kept := NewRef(by, long, nil)
+	require.NotSame(t, first, kept, "that of a single call to a long id is not kept")
+	require.Same(t, kept, NewRef(by, long, nil))
 	for range 3 {
 		require.Same(t, bob, NewRef(by, "bob", nil))
 		require.Equal(t, "other place", NewRef(by, "other place", nil).ID)
@@ -64,10 +67,26 @@ func TestReferencesThatAreNotKept(t *testing.T) {
 // TestKeptReferencesKeepNothingElse: a kept reference does not keep the memory that its id is part of.
 func TestKeptReferencesKeepNothingElse(t *testing.T) {
 	by := &keeper{kept: new(KeptRefs), hash: func(string) uint64 { return 7 }}
-	message := "from bob with much more beside the id"
-	id := message[5:8]
-	NewRef(by, id, nil)
-	require.NotSame(t, unsafe.StringData(id), unsafe.StringData(NewRef(by, id, nil).ID))
+	message := "from bob with very much more beside the id"
+	for _, id := range []string{message[5:8], message[5:25]} {
+		NewRef(by, id, nil)
+		kept := NewRef(by, id, nil)
+		require.Same(t, kept, NewRef(by, id, nil))
+		require.Equal(t, id, kept.ID)
+		require.NotSame(t, unsafe.StringData(id), unsafe.StringData(kept.ID))
+	}
+}
+
+// TestReferenceSize: a kept reference with its id stays in the allocator's class of 64 bytes, and any
+// other reference in that of 48.
+func TestReferenceSize(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(shortRef{}), uintptr(64))
+	require.LessOrEqual(t, unsafe.Sizeof(Ref{}), uintptr(48))
+	by := &keeper{kept: new(KeptRefs), hash: func(string) uint64 { return 7 }}
+	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() {
+		by.kept.places[7].ref.Store(nil)
+		NewRef(by, "bob", nil)
+	}), "allocations for a reference with its id")
 }
 
 // TestReferencesOfManyGoroutines makes references of one place from several goroutines: each gets one to

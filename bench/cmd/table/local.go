@@ -173,7 +173,7 @@ func memory(ctx context.Context, s settings, url string) error {
 		if now := runtime.NumGoroutine(); now > routines+16 {
 			return measure{}, errors.New("idle entities have goroutines")
 		}
-		const own = 96 + 16 // the fixture's struct in its size class, and its id's bytes
+		const own = 80 + 16 // the fixture's struct in its size class, and its id's bytes
 		return measure{Value: float64(inUse()-before)/float64(s.entities) - own}, nil
 	}
 	g := group{[]contestant{{"shardgen", run}}, []row{{
