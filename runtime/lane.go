@@ -40,8 +40,8 @@ type lane struct {
 	rest   []byte            // the part of the frame under way that is not parsed yet
 	seq    uint64            // of the next envelope
 	next   wire.Envelope     // the one under way; reused
-	skip   uint32
-	open   bool // a frame is under way
+	skip   uint32            // envelopes of the frame that are still to be skipped, because they were handled before
+	open   bool              // a frame is under way
 	// answered are calls of this process whose answers are in the current frame.
 	answered []*pending.Call
 	slow     runtoken.SlowTurnDetector
@@ -49,7 +49,7 @@ type lane struct {
 	spare    *inCall // a call whose turn has ended, for reuse
 
 	done chan struct{} // closed when there is nothing more to receive
-	end  func(error)   // called before done is closed; nil means nothing is to be done
+	end  func(error)   // called before done is closed, if it is not nil
 }
 
 func newLane(drv *driver, ch transport.Channel, conn *direct.Conn) *lane {
@@ -434,8 +434,8 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	return true, true
 }
 
-// callFar is tellFar for a call that nothing waits for but its caller, and that is no command. Others
-// go the long way, as does one whose deadline has passed.
+// callFar is tellFar for a call that no turn waits for and that is not a command. It leaves other calls,
+// and those whose deadline has passed, to Deliver.
 func (l *lane) callFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
 	if e.ID == 0 || e.Hop != 0 || len(e.Chain) > 0 || len(e.Command) > 0 {
 		return false, false

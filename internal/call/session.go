@@ -14,9 +14,9 @@ import (
 
 // Errors of Append.
 var (
-	// ErrTooLarge: one envelope exceeds the broker's payload limit.
+	// ErrTooLarge means that one envelope exceeds the broker's payload limit.
 	ErrTooLarge = errors.New("exceeds the broker's payload limit")
-	// ErrFull: the session holds MaxBuffered bytes that the peer has not acknowledged.
+	// ErrFull means that the session holds more than MaxBuffered bytes that the peer has not acknowledged.
 	ErrFull = errors.New("too much unacknowledged")
 )
 
@@ -32,7 +32,7 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("%v: %d bytes for %s", ErrFull, e.Bytes, e.Peer)
 }
 
-// Unwrap is ErrFull.
+// Unwrap returns ErrFull.
 func (e *FullError) Unwrap() error { return ErrFull }
 
 // Times of a session. They are far above a round trip on a network and far below the time
@@ -74,14 +74,14 @@ type Session struct {
 	acks
 	handshake handshake
 
-	// Account is that of the Config. It is never changed.
+	// Account is Config.Account. It is never changed.
 	Account *Account
 
 	cfg  Config
 	peer transport.Peer
 
 	window  int
-	retryAt time.Time // zero: nothing is under way
+	retryAt time.Time // zero means that nothing is under way
 	owedAt  time.Time // since when the peer owes an acknowledgement; zero means it owes none
 	probing bool      // the peer was absent: one frame at a time until it answers
 	retries uint64    // how often Tick sent again, because nothing was acknowledged for RetryAfter
@@ -245,7 +245,7 @@ func (p *Session) Rewind() {
 	p.again()
 }
 
-// again is Rewind, also for a peer that asks.
+// again makes Take hand out all unhandled frames again at once, for Rewind or because the peer asks.
 func (p *Session) again() {
 	p.rewindTo(p.handled)
 	p.probing = false
@@ -330,11 +330,9 @@ func (p *Session) check() {
 
 // Receive takes the header of a frame from the peer and returns how many of its
 // envelopes, from the front, are known already; the others must be handled now,
-// in order. ok is false when the whole frame must be ignored, its
-// acknowledgement too: something before it is missing, or it is old, or of a session
-// that was dropped.
-//
-// After a frame with ok the driver handles the envelopes and then calls Ack.
+// in order, and then the driver calls Ack. ok is false when the driver must ignore the frame
+// and not call Ack, because something before the frame is missing, it belongs to another session, or
+// there is no room for the answers to the client that sent it.
 func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
 	defer p.check()
 	last := h.Seq + uint64(h.Count) - 1 // h.Seq-1 for a frame without envelopes
@@ -478,12 +476,12 @@ func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 
 // acks are the acknowledgements that a session owes its peer for the frames that it received.
 type acks struct {
-	granted  int // bytes granted to the peer
-	received uint64
+	granted  int    // bytes granted to the peer
+	received uint64 // the highest sequence received without a gap
 	nackedAt time.Time
-	nack     bool
-	ackSent  uint64
-	unsaid   int // bytes of frames that were handled since an acknowledgement was sent
+	nack     bool   // the next frame asks for those that are missing
+	ackSent  uint64 // the last acknowledgement that was sent
+	unsaid   int    // bytes of frames that were handled since an acknowledgement was sent
 	ackDueAt time.Time
 	ackNow   bool
 }

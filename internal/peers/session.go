@@ -32,11 +32,11 @@ type Session struct {
 	// a time: the broker and a direct connection may bring frames at once. Another goroutine
 	// may unlock it than locked it.
 	Receiving sync.Mutex
-	retries   uint64 // that the direct connection was left for, or that came before it
+	retries   uint64 // Core.Retries when it was last read; see stalled
 	// Guarded by the session's lock.
 	queued bool // it waits for the pump, or for the last of the woken callers
 	timer  *time.Timer
-	probed time.Time // when a silent client was last sent an acknowledgement for nothing
+	probed time.Time // when an acknowledgement was last sent only to learn whether the client still listens
 }
 
 // newSession returns a new session. The lock of the Set is held.
@@ -203,7 +203,7 @@ func (p *Session) NobodyListens(token uint64) {
 	}
 }
 
-// partIfStranger ends the session with a member that has left, if no message ever
+// partIfStranger ends the session with a member that has left, if no frame ever
 // arrived on it and the member no longer listens.
 func (p *Session) partIfStranger() {
 	if p.Unreached() {
@@ -211,7 +211,7 @@ func (p *Session) partIfStranger() {
 	}
 }
 
-// inUse reports whether any message was sent or received on the session, and its peer
+// inUse reports whether any frame was sent or received on the session, and its peer
 // is not gone.
 func (p *Session) inUse() bool {
 	p.Lock()
@@ -219,7 +219,7 @@ func (p *Session) inUse() bool {
 	return !p.GoneLocked() && p.UsedLocked()
 }
 
-// Owed returns the number of messages up to a sequence number that the peer has not
+// Owed returns the number of envelopes up to a sequence number that the peer has not
 // acknowledged. It is 0 if everything has bounced for patience, because such a peer need
 // not be waited for.
 func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
@@ -238,7 +238,7 @@ func (p *Session) Last() uint64 {
 	return p.Core.Next() - 1
 }
 
-// Unsettled reports whether any message is unacknowledged.
+// Unsettled reports whether any envelope is unacknowledged.
 func (p *Session) Unsettled() bool {
 	p.Lock()
 	defer p.Unlock()

@@ -25,12 +25,12 @@ type Entity struct {
 	seldom atomic.Pointer[seldom] // nil while nothing is in it
 }
 
-// seldom is the part of an entity that most active ones do not need: while nobody waits for them,
-// and no turn runs that began under the lock. state, why and kept belong to the goroutine that
-// holds the turn, turn and mailbox are guarded by the shard's lock. Either may add the part at any
-// time, by a compare-and-swap. It is taken away (turns.trim) under the lock only, by the holder of
-// the turn or when no turn can be under way. So no user of a field finds that the part serves another
-// entity now.
+// seldom is the part of an entity that an active one does not need while no call waits for it and no
+// turn runs that began under the lock. state, why and kept belong to the goroutine that holds the
+// turn; turn and mailbox are guarded by the shard's lock. The holder of the turn and the holder of the
+// lock may add the part at any time, by a compare-and-swap. turns.trim takes it away, to use it for
+// another entity. It does so under the lock, and only for the holder of the turn or when no turn can be
+// under way, so that nobody still uses a field of the part then.
 type seldom struct {
 	state   []byte
 	why     codegen.Activation
@@ -55,12 +55,12 @@ const (
 // as so many against Limits.MailboxBytes.
 const TellBytes = 1 << 10
 
-// Kept is the first field of the data that a driver has of an entity. Driver is all of them. So an
-// entity has one word for it.
+// Kept is the first field of the struct in which a driver keeps its data about an entity. Driver is
+// a pointer to that struct. The entity refers to it by one word, where an interface would take two.
 type Kept struct{ Driver any }
 
-// Keep keeps k for the driver; nil is nothing. Like Value, it belongs to the
-// goroutine that holds the turn.
+// Keep keeps k for the driver in place of the former data; nil means none. Like Value, the data belongs
+// to the goroutine that holds the turn.
 func (e *Entity) Keep(k *Kept) {
 	if k != nil || e.seldom.Load() != nil {
 		e.more().kept = k
@@ -127,7 +127,7 @@ func (e *Entity) mailbox() *queue {
 
 func newEntity(s *Shard, id string) *Entity { return &Entity{ID: id, shard: s} }
 
-// Shard is the shard that the entity is one of, or was before that left.
+// Shard returns the shard of the entity. It is still the same after that shard has left the process.
 func (e *Entity) Shard() *Shard { return e.shard }
 
 // Busy reports whether a turn is under way.
@@ -137,8 +137,8 @@ func (e *Entity) Busy() bool { return e.has(busy) }
 // turn are dropped.
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
-// Turn is the call whose turn is under way; nil when there is none or when it
-// began by Begin or Enter, and also when it began by EnterUnder unless its call was disclosed.
+// Turn returns the call whose turn is under way. It returns nil when no turn is, when the turn began by
+// Begin or Enter, and when it began by EnterUnder and its call was not disclosed.
 func (e *Entity) Turn() *Call {
 	if p := e.seldom.Load(); p != nil {
 		return p.turn
@@ -146,21 +146,22 @@ func (e *Entity) Turn() *Call {
 	return nil
 }
 
-// Mailbox is the number of calls that wait, with the tells that have joined the turn under way.
+// Mailbox returns the number of calls that wait, including tells that have joined the turn under way
+// and do not run yet.
 func (e *Entity) Mailbox() int { return e.mailbox().len() + waitingTells(e.word.Load()) }
 
 // OfTells reports whether the turn under way is one of tells, which more may have joined.
 func (e *Entity) OfTells() bool { return e.has(told) }
 
-// tells is how many tells of the turn under way are not over.
+// tells returns the number of tells of the turn under way that are not over.
 func tells(word uint64) int { return int(uint32(word) / oneTell) }
 
-// waitingTells is tells without the one that runs.
+// waitingTells returns the number of tells without the one that runs.
 func waitingTells(word uint64) int { return max(tells(word)-1, 0) }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
 
-// change replaces the flags by f of them, and returns the former ones.
+// change replaces the flags by the result of f for them, and returns the former ones.
 func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	for {
 		w := e.word.Load()
@@ -199,8 +200,8 @@ func (e *Entity) want() bool {
 	return e.change(func(was uint64) uint64 { return was | wanted })&busy != 0
 }
 
-// abandon is for an entity that leaves the index with its shard. If a turn is under
-// way, it is the last. It returns busy, live, or neither.
+// abandon is called for an entity that leaves the index with its shard. If a turn is under
+// way, it is the last. abandon returns busy, live or 0.
 func (e *Entity) abandon() uint64 {
 	was := e.change(func(was uint64) uint64 {
 		if was&busy == 0 {
@@ -220,7 +221,7 @@ func (e *Entity) rest(flag uint64, now uint32) { e.word.Store(uint64(now)<<usedA
 
 func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 
-// An Entry is the result of Enter.
+// An Entry is the result of Enter, EnterUnder, Join or Unjoin.
 type Entry uint8
 
 // Enter begins a turn of a local caller without the shard's lock, of an entity that
@@ -281,8 +282,8 @@ func (e *Entity) entered(w uint64, epoch placement.Epoch) Entry {
 
 // Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
 // turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
-// tells without the shard's lock. At most so many may wait for the one that runs; Full means that
-// there are as many. With 0 the tell begins a turn, which others may join, and joins none.
+// tells without the shard's lock. most is the number of tells that may wait for the one that runs; Full
+// means that so many wait. With 0 the tell joins no turn, and begins one that others may join.
 //
 // The driver runs the tells of an entity one after another in the order in which they joined, if one
 // sender's tells and calls are to stay in order. What is said at Enter holds here too:
@@ -377,11 +378,11 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 	}
 }
 
-// listed reports whether the entity is in the list: only then it has a next one. The
-// last one's is itself. A flag would make each entity larger.
+// listed reports whether the entity is in the list of active entities. Only then next is set; that of
+// the last entity points to itself, so that no field of its own is needed for this.
 func (e *Entity) listed() bool { return e.next != nil }
 
-// The ways to enter.
+// The results of Enter, EnterUnder, Join and Unjoin.
 const (
 	Refused Entry = iota // no turn: Begin is the long way, then Deliver
 	Entered              // a turn has begun

@@ -9,10 +9,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// entities are the entities of a shard, which they find by id: a table with open addressing and
-// linear probing, by [Hash]. An entity does not keep its hash, which would be an eighth of it:
-// to move it in the table is rare, and reads its id. One goroutine at a time may change it; others may
-// call Look meanwhile. The zero value is empty.
+// entities is the index of a shard's entities by id, a hash table with open addressing and linear
+// probing. The hash is [Hash]. An entity does not keep it, because it would take an eighth of the
+// entity's memory and is needed again only when the entity moves in the table, which is rare. One
+// goroutine at a time may change the index; others may call Look meanwhile. The zero value is empty.
 //
 // A Look that runs beside a change may miss an entity, or come upon one that is not in
 // the index any more. Both are harmless: if no entity is found, or it cannot be entered,
@@ -36,7 +36,7 @@ type table struct {
 const (
 	minSlots = 8
 	// At most seven of eight slots are taken; a table of which less than one in
-	// eight is taken shrinks. A slot with its tag is 9 bytes, so that an entity costs 10 to 21.
+	// eight is taken shrinks. A slot with its tag is 9 bytes, so that an entity costs 10 to 21 bytes.
 	fullNum, fullDen = 7, 8
 	sparse           = 8
 
@@ -66,8 +66,8 @@ func (t *table) set(i uint64, e *Entity, tag uint8) {
 	}
 }
 
-// Hash is the hash that a shard finds the entity with that id by. It is not a
-// user's: one that spreads badly must not make every call slow.
+// Hash returns the hash by which a shard finds the entity with that id. Users cannot replace it,
+// because a hash that spreads badly would make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
 // Look finds an entity without the shard's lock; nil means there is none, or the index changes
@@ -127,7 +127,7 @@ func (x *entities) remove(e *Entity) {
 		}
 		gap = (gap + 1) & mask
 	}
-	// Those behind it that would not be found across the gap move into it.
+	// An entity behind the gap that a search would not find across it moves into it.
 	for i := (gap + 1) & mask; ; i = (i + 1) & mask {
 		o := slots[i].Load()
 		if o == nil {
@@ -155,7 +155,7 @@ func (x *entities) resize(n int) *table {
 	return next
 }
 
-// clear removes all.
+// clear removes all entities.
 func (x *entities) clear() {
 	x.table.Store(nil)
 	x.n = 0
@@ -169,7 +169,7 @@ func (x *entities) slots() []slot {
 	return nil
 }
 
-// all are the entities, in the order of the table. Entities that are added or removed
+// all returns the entities, in the order of the table. Entities that are added or removed
 // meanwhile may be missed or occur twice.
 func (x *entities) all() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {
@@ -182,14 +182,14 @@ func (x *entities) all() iter.Seq[*Entity] {
 	}
 }
 
-// sorted are the entities by id.
+// sorted returns the entities in the order of their ids.
 func (x *entities) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // actives lists the entities of a shard that are active, so that passivation need not
-// look at those that are not. The list runs through the entities themselves, those
-// first that were not looked at for longest. An entity joins it when a turn ends that
+// look at those that are not. The list runs through the entities themselves, and begins with
+// those that were looked at longest ago. An entity joins it when a turn ends that
 // leaves it active; one that is not active any more stays until somebody looks at it.
 // It is guarded by the shard's lock. The zero value is empty.
 type actives struct {
@@ -223,8 +223,8 @@ func (a *actives) pop() *Entity {
 	return e
 }
 
-// ended notes that a turn of an entity in the index has ended, which was live before
-// if was is true and is live now if is is true.
+// ended notes that a turn of an entity in the index has ended. was and is report whether the
+// entity was live before the turn and is live now.
 func (a *actives) ended(e *Entity, was, is bool) {
 	if is && !e.listed() {
 		a.push(e)

@@ -6,22 +6,22 @@ import (
 	"unsafe"
 )
 
-// keptRefs is the number of places of a KeptRefs, a power of two: 32 KiB.
+// keptRefs is the number of places of a KeptRefs, a power of two. They take 32 KiB.
 const keptRefs = 1 << 11
 
-// KeptRefs has references of one kind that were made lately, for callers that make one for each call:
-// they then get the same one, which has its entity already, and leave no garbage. A reference to an id
-// of more than 16 bytes is kept when it is made for the second time, with no other in between that has
-// the same place. The zero value is empty. It is safe for concurrent use.
+// KeptRefs has references of one kind that were made lately. A caller that makes a reference for each
+// call then gets the same one again, which has found its entity already, and leaves no garbage. A
+// reference to an id of more than 16 bytes is kept when it is made for the second time, with no other in
+// between that has the same place. The zero value is empty. It is safe for concurrent use.
 type KeptRefs struct{ places [keptRefs]keptRef }
 
 type keptRef struct {
-	ref  atomic.Pointer[Ref] // nil: there is none
+	ref  atomic.Pointer[Ref] // nil means there is none
 	hash atomic.Uint64       // of the long id that was last looked for
 }
 
-// shortRef is a reference with its id, in one piece of memory as large as a Ref and the string of an
-// id that its caller has.
+// shortRef is a reference and the bytes of its id, in one piece of memory. It takes no more than a Ref
+// and a copy of its id would take apart.
 type shortRef struct {
 	Ref
 	id [maxShort]byte

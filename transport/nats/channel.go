@@ -45,8 +45,8 @@ type channel struct {
 	onState  func(transport.Channel, transport.State)
 
 	messages   chan *nats.Msg
-	fair       fairQueue     // those that were taken from messages; the receiver's
-	senders    senders       // the receiver's
+	fair       fairQueue     // taken from messages; belongs to the goroutine that receives
+	senders    senders       // belongs to the goroutine that receives
 	quit       chan struct{} // closed by Close
 	dry        chan struct{} // closed by a finished Drain
 	serving    chan struct{} // holds a token while a Serve is under way
@@ -67,8 +67,8 @@ type channel struct {
 
 // interest has the changeable part of a channel's subscriptions. It outlives connections.
 type interest struct {
-	drained bool // none at all
-	serves  bool // Anycast too
+	drained bool // there are no subscriptions
+	serves  bool // there are also those for Anycast
 }
 
 func (c *channel) isControl() bool { return c.id == transport.Control }
@@ -94,7 +94,7 @@ func (c *channel) adopt(s *connection, subscribed interest) bool {
 	return true
 }
 
-// retire keeps the still needed part of an ended connection.
+// retire keeps the part of an ended connection that is still needed.
 func (c *channel) retire(s *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *channel) state() transport.State {
 	return transport.State{Connected: true, Server: s.server}
 }
 
-// serverOf tells which instance sent m.
+// serverOf returns the broker instance that sent m, or "" if it is not known.
 func (c *channel) serverOf(m *nats.Msg) string {
 	if s := c.connection.Load(); s.replies == m.Sub {
 		return s.server
@@ -220,8 +220,8 @@ func (c *channel) countDropped() uint64 {
 	return n
 }
 
-// powerOfTwo thins out the log of something that may happen very often: the first time
-// is logged, the second, fourth, eighth and so on, with their count.
+// powerOfTwo reports whether the nth occurrence of something that may happen very often is logged.
+// The first, second, fourth, eighth and so on are.
 func powerOfTwo(n uint64) bool { return bits.OnesCount64(n) == 1 }
 
 func (c *channel) publish(subject, reply string, payload []byte) error {
@@ -245,7 +245,7 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
-// broken names an error of a round trip.
+// broken returns the error of a failed round trip in the terms of package transport.
 func (c *channel) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -341,8 +341,8 @@ func (c *channel) next() (*nats.Msg, error) {
 	}
 }
 
-// parse finds the kind of m, and its sender, by the words behind "sh.<cluster>.": the link's
-// own subscriptions leave no more to tell apart.
+// parse finds the kind of m and its sender by the words behind "sh.<cluster>.". These suffice, because
+// messages come only by the link's own subscriptions.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	if m.Sub == nil { // of tellDenied
 		from, _ := address(m.Subject)
@@ -404,8 +404,8 @@ func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool)
 	return msg, ok
 }
 
-// wish notes the subscriptions of later connections and returns the present one, which must
-// be informed, because adopt takes none that does not know them.
+// wish records whether later connections subscribe to Anycast, and returns the present connection,
+// whose subscriptions the caller must change. adopt takes no connection with the former subscriptions.
 func (c *channel) wish(serves bool) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
