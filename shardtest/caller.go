@@ -49,7 +49,7 @@ func NewCaller() *Caller {
 }
 
 // Put makes calls to an entity run on a struct, which must be a pointer to the struct of that
-// type. Id is as on the wire; of a singleton it is "singleton".
+// type. id is as on the wire; that of a singleton is "singleton".
 func (c *Caller) Put(kind, id string, entity any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *Caller) Calls() []Call {
 	return slices.Clone(c.calls)
 }
 
-// note records a call and returns the entity, or why there is none.
+// note records a call and returns its entity, or an error if there is none.
 func (c *Caller) note(call Call) (entity any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

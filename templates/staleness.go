@@ -12,7 +12,7 @@ import (
 type stalenessEmitter struct{ *emitter }
 
 // staleness emits declarations that no longer compile when a struct gets a field that
-// the rest does not know.
+// the rest of the generated code does not know.
 func (e stalenessEmitter) staleness() {
 	var lines []jen.Code
 	if !e.isClient() {
@@ -50,7 +50,8 @@ func (e stalenessEmitter) asked(t *model.Type) bool {
 	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
 }
 
-// allFields names an entity's fields. Those that must not be copied are made.
+// allFields returns a declaration that names all fields of an entity. For a field that must not be
+// copied it has the zero value of the field's type.
 func (e stalenessEmitter) allFields(n *model.Entity) jen.Code {
 	var values []jen.Code
 	for _, f := range n.Own {

@@ -7,7 +7,7 @@ import (
 
 // check compares the answers that the callers got, each one's in its own order,
 // with the totals in the end, and returns one line for each counter that is
-// wrong. A total below zero is not known and not compared.
+// wrong. A total below zero is unknown, and is not compared.
 //
 // Each call added one. So the answers of a counter, all callers' together, must
 // be 1 to n without a gap (a call lost) and without a repetition (a state lost);

@@ -50,7 +50,7 @@ type Tenure struct {
 	walk      walk          // through its records, for those of expired entities
 }
 
-// A wait is for a ticket.
+// A wait is a function to call when the log has all up to a ticket, or the tenure ends.
 type wait struct {
 	ticket durable.Ticket
 	again  bool // it is told of the store's faults, and asks again
@@ -73,7 +73,7 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	return t
 }
 
-// Epoch is the store's. It only grows over the tenures of a shard, wherever they are.
+// Epoch returns the epoch in the store. It only grows over the tenures of a shard, wherever they are.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
 // fixedEpoch returns an epoch above which the tenure does not go any more.
@@ -226,7 +226,7 @@ func (t *Tenure) endLocked(e durable.Event) (after []func()) {
 	return append(after, func() { t.shard.ended(t, e) })
 }
 
-// inDoubt is the error for calls that wait when the tenure ends.
+// inDoubt returns the error for calls that wait when the tenure ends.
 func (t *Tenure) inDoubt(e durable.Event) error {
 	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
 	if e.Err != nil {
@@ -267,7 +267,7 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// trouble is ": " and the store's last fault, or nothing.
+// trouble returns ": " and the store's last fault, or nothing.
 func (t *Tenure) trouble() string {
 	if t == nil {
 		return ""
@@ -589,5 +589,5 @@ func (t *Tenure) Rest(entity string) {
 	t.do(func(time.Time) { t.core.Rest(entity) })
 }
 
-// Shard is the shard in the store.
+// Shard returns the shard as the store names it.
 func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }

@@ -15,11 +15,11 @@ import (
 
 // An Env is the process that a Runner is in.
 type Env interface {
-	// Run runs a turn on the goroutine that has the run token, and reports whether it has it
-	// still. args are valid until Run returns.
+	// Run runs a turn on the goroutine that has the run token, and reports whether that goroutine
+	// still has it. args are valid until Run returns.
 	Run(t *Turn, args []byte) (kept bool)
-	// Emptied is called by the holder of the run token when a batch of turns has run. idle:
-	// no other turn waits. It must not block, or add turns.
+	// Emptied is called by the holder of the run token when a batch of turns has run. idle
+	// is true if no other turn waits. Emptied must not block, or add turns.
 	Emptied(idle bool)
 	// RunAside runs a tell without the run token, in the turn of an entity that it has joined.
 	RunAside(e *region.Entity, tell Aside)
@@ -36,7 +36,7 @@ type Runner struct {
 	mu    sync.Mutex
 	most  int // bytes of tells from which on turns are refused
 	queue batch
-	busy  bool // a goroutine is at it
+	busy  bool // a goroutine runs turns, or is about to
 
 	// The fields below belong to the holder of the run token.
 	batch      batch
@@ -70,7 +70,8 @@ type batch struct {
 }
 
 // A Turn has begun and waits to be run: for Call, or if that is nil, for a tell of this
-// process, which has joined a turn of tells. It is as short as it can be, for it goes from processor to processor.
+// process, which has joined a turn of tells. It is kept small, because it goes from processor to
+// processor.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call
@@ -159,18 +160,18 @@ func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 }
 
 // HasAside reports whether tells of any entity are put aside: then the turns of tells end by Leave.
-// The holder of an entity's turn sees what concerns that entity.
+// The result is certain for an entity whose turn the caller holds.
 func (r *Runner) HasAside() bool { return r.some() }
 
-// keptTurns is of how many turns a batch is at most whose memory is used again, and
-// idleTurns that which a runner keeps that has nothing to do.
+// keptTurns is the largest batch, in turns, whose memory is used again. idleTurns is the largest one
+// whose memory a runner keeps while it has nothing to do.
 const (
 	keptTurns = 4 << 10
 	idleTurns = 1 << 10
 )
 
-// nextBatch takes the turns that were added since the batch began. It reports false when that is
-// nothing, and so the runner ends.
+// nextBatch takes the turns that were added since the batch began. It reports false when
+// there are none, and the runner ends.
 func (r *Runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil
@@ -191,8 +192,7 @@ func (r *Runner) nextBatch() bool {
 	return true
 }
 
-// emptied is a batch without anything, in the same memory as far as that is for no more
-// turns.
+// emptied returns an empty batch. It has the memory of b, unless that is for more than so many turns.
 func (b batch) emptied(turns int) batch {
 	e := batch{args: b.args.emptied()}
 	if cap(b.turns) <= turns {

@@ -25,8 +25,8 @@ type ProxyConfig struct {
 // [Lost] or [Tick].
 type ProxyInput interface{ proxyInput() }
 
-// Guide is the member to ask, for a process that is not a member and so has no view;
-// zero: none is known.
+// Guide is the member to ask, for a process that is not a member and so has no view.
+// The zero value means that none is known.
 type Guide struct{ Member transport.Address }
 
 // Want means that a call waits because the instance's node is unknown.
@@ -56,7 +56,7 @@ type Placement struct {
 }
 
 // A Proxy finds the instance of a singleton for the callers at one process: it asks the
-// oldest member again and again until that says that the instance runs there, and
+// oldest member again and again until it answers that the instance runs there, and
 // begins anew whenever the oldest changes, the instance's node is lost, or a call finds
 // no instance where it was. It is a pure machine, not safe for concurrent use. Calls
 // that wait are kept by package call.

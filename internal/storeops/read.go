@@ -20,7 +20,7 @@ type Store interface {
 	Last(ctx context.Context, shard store.Shard) (store.Position, error)
 }
 
-// TypeOf reads the record that says what must not change about a type. It fails with
+// TypeOf reads the record of a type's properties that must not change. It fails with
 // store.ErrNotFound if no node has hosted the type with this store.
 func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type, err error) {
 	key := durablehost.TypeKey(kind)
@@ -34,10 +34,11 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 	return t, nil
 }
 
-// ShardsOf are the numbers of a type's shards: those of n shards begin with n.
+// ShardsOf returns the range of the numbers of a type's shards, without end. Those of n shards begin
+// with n.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
-// readTries is how often a shard is read whose log is trimmed meanwhile.
+// readTries is how often a shard is read if its log is trimmed during each read.
 const readTries = 5
 
 // ReadShard reads one shard. Entities that have expired are left out.
@@ -56,8 +57,8 @@ func snapOf(head store.Head, log []store.Append, records []store.Record) durable
 	return snap
 }
 
-// ReadAll is ReadShard with everything else in the shard. Without an error, an image without a
-// head is of a shard that was never used, or has problems that are in the snapshot.
+// ReadAll is ReadShard, and also returns everything else in the shard. If the image has no head and err
+// is nil, the shard was never used, or has the problems that the snapshot lists.
 func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
 	err = readShard(ctx, s, shard, func(head store.Head, log []store.Append, records []store.Record) error {
 		snap = snapOf(head, log, records)

@@ -8,8 +8,8 @@ import (
 // heavy finds the keys that are counted most often, in memory for a given number of keys. It is
 // the Space-Saving algorithm of Metwally, Agrawal and El Abbadi (Efficient Computation of Frequent
 // and Top-k Elements in Data Streams, 2005): a new key takes the place and the count of the rarest
-// one. A key that makes up more than 1/size of all counts is certainly there, and its count is at
-// most that of the rarest key too high.
+// one. A key that makes up more than 1/size of all counts is certainly among them. The count of a key
+// is too high by at most the count of the rarest one.
 type heavy[K comparable] struct {
 	size  int
 	slots map[K]*slot[K]
@@ -20,7 +20,7 @@ type slot[K comparable] struct {
 	key   K
 	at    int // in order
 	count uint64
-	over  uint64 // at most that much of count was of other keys
+	over  uint64 // the part of count that may belong to other keys
 	busy  int64  // nanoseconds, since it has the slot
 }
 
@@ -55,7 +55,7 @@ func (h *heavy[K]) spend(k K, nanos int64) {
 	}
 }
 
-// top returns the most frequent keys first, at most n.
+// top returns the at most n most frequent keys, the most frequent first. before orders keys of equal count.
 func (h *heavy[K]) top(n int, before func(a, b K) int) []slot[K] {
 	all := make([]slot[K], 0, len(h.order))
 	for _, s := range h.order {

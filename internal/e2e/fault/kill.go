@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// kill: a process dies with the state of its entities. They are activated again elsewhere,
+// kill is the fault in which a process dies with the state of its entities. They are activated again elsewhere,
 // empty; calls that ran there never run again, and the others notice nothing.
 var kill = Fault{
 	Name:   "kill",
@@ -40,7 +40,7 @@ var kill = Fault{
 	},
 }
 
-// durableKill: a node with durable entities is killed, and nothing that was answered is
+// durableKill is the fault in which a node with durable entities is killed. Nothing that was answered is
 // lost, nothing is done twice, and no call fails.
 var durableKill = Fault{
 	Name:    "durable-kill",
@@ -53,9 +53,9 @@ var durableKill = Fault{
 	Hit:     killNode,
 }
 
-// inPairs has each node connect to a server to which another node connects, too. That one
-// learns from the server at once that the node is gone; of a node that is alone at its
-// server the others hear nothing, which takes Membership.AgreedAfter.
+// inPairs has each node connect to a server to which another node connects, too. The other node
+// learns from the server at once that the first one is gone. Of a node that was alone at its server
+// the others only hear nothing, and need Membership.AgreedAfter to down it.
 func inPairs(name string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	if err != nil {
@@ -64,7 +64,7 @@ func inPairs(name string) int {
 	return (n - 1) % 5 % 2 // killNode goes round, and the sixth node takes the place of the first
 }
 
-// killNode kills one node: the oldest, too, which coordinates.
+// killNode kills one node after another, including the oldest, which coordinates.
 func killNode(_ context.Context, d *DurableRun) (Blow, error) {
 	victim := d.Nodes[d.Round%len(d.Nodes)]
 	b := Blow{Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}}

@@ -19,8 +19,9 @@ import (
 	"github.com/shardgen/shardgen/internal/childproc"
 )
 
-// A Process is one child. It ends with this process, however that ends: by
-// SIGKILL on Linux, elsewhere if it heeds that its standard input closes. All methods are safe for concurrent use.
+// A Process is one child process. When this process ends, however that happens, the child gets
+// SIGKILL on Linux; elsewhere its standard input closes, and it should end by itself. All methods are
+// safe for concurrent use.
 type Process struct {
 	name string
 	cmd  *exec.Cmd
@@ -55,7 +56,7 @@ func Start(name string, logs io.Writer, program string, args ...string) (*Proces
 	return StartAt(nil, name, logs, program, args...)
 }
 
-// StartAt is Start on a host of another network; nil is this one.
+// StartAt is Start on a host of another network; a nil place means this one.
 func StartAt(place childproc.Place, name string, logs io.Writer, program string, args ...string) (*Process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = logs
@@ -130,14 +131,14 @@ func (p *Process) Said() []Event {
 }
 
 // Await waits until the process has said an event. It fails when the process
-// ends without.
+// ends before that.
 func (p *Process) Await(ctx context.Context, event string) error {
 	_, err := p.AwaitThat(ctx, "to be "+event, func(e Event) bool { return e.Event == event })
 	return err
 }
 
-// AwaitThat waits until the process has said an event of which that holds, and
-// returns the first such. It fails when the process ends without.
+// AwaitThat waits until the process has said an event for which that returns true, and
+// returns the first such event. It fails when the process ends before that.
 func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()
@@ -176,7 +177,7 @@ func (p *Process) AwaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// ended is the exit status of a process that has ended, with its last output.
+// ended returns the exit status of a process that has ended, with its last output.
 func (p *Process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,9 +7,9 @@
 // package time of its own, by go build -overlay: time.Now adds a shift of whole
 // seconds to the time that it reads, and is otherwise the standard library's.
 //
-// So a program with a [Shift] is one whose machine's clock was set: everything in it
+// So a program with a [Shift] behaves as if its machine's clock had been set. Everything in it
 // that reads the wall clock in Go is shifted at once, all libraries included.
 // Timers, deadlines and time.Since use the monotonic clock and are not shifted, as
-// they are not when a machine's clock is set. It does not cover the clock's
-// rate, and times that the kernel stamps: those of files.
+// they are not when a machine's clock is set. The shift covers neither the clock's rate
+// nor the times that the kernel gives to files.
 package wallclock

@@ -50,7 +50,7 @@ type protos struct {
 	closers
 	root *actor.RootContext
 	pids []*actor.PID
-	// Messages that are sent again and again: nobody changes them.
+	// Messages that are sent again and again, and never changed.
 	one, empty, nothing proto.Message
 	text                proto.Message // of a tell with a payload
 }
