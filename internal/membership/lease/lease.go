@@ -97,12 +97,21 @@ func (l *Lease) enoughAlone() bool {
 
 // A leaseBench is the set of members whose vouchers count for the lease. It is cached
 // for a view and an electorate, because every step needs it.
+//
+// A quorum of all is not enough where some came Up after the last converged view, or where this node
+// is not Up yet: the other side of a split may not count these, and have a majority of the rest
+// (ADR 0085). So a quorum of those whose votes are settled has to vouch too.
 type leaseBench struct {
-	of, elected *gossip.Summary
-	quorum      splitbrain.Quorum
-	voters      []*detector.Peer // in the order of quorum.voters; nil means this node
-	times       []time.Time
-	others      []leaseVoter
+	of, elected  *gossip.Summary
+	all, settled bench
+	others       []leaseVoter
+}
+
+// A bench is voters, of whom a quorum has to vouch.
+type bench struct {
+	quorum splitbrain.Quorum
+	voters []*detector.Peer // in the order of quorum.voters; nil means this node
+	times  []time.Time
 }
 
 // A leaseVoter is another member that is not Down.
@@ -125,17 +134,35 @@ func (l *Lease) bench() *leaseBench {
 		}
 		if l.Config.Votes(r) {
 			voters = append(voters, r.Address)
-			b.voters = append(b.voters, nil)
-			if i != f.Self {
-				b.voters[len(voters)-1] = l.Peers.Peer(r.Address)
-			}
 		}
 		if i != f.Self && r.Status != gossip.Down {
 			b.others = append(b.others, leaseVoter{l.Peers.Peer(r.Address), f.Evidence[i] == gossip.NoEvidence})
 		}
 	}
-	b.quorum, b.times = l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]time.Time, len(voters))
+	b.all, b.settled = l.benchOf(voters), l.benchOf(l.Voters.settledOf(voters))
 	return b
+}
+
+// benchOf is the bench of these voters.
+func (l *Lease) benchOf(voters []transport.Address) bench {
+	b := bench{l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]*detector.Peer, len(voters)), make([]time.Time, len(voters))}
+	for i, node := range voters {
+		if node != l.Config.Self {
+			b.voters[i] = l.Peers.Peer(node)
+		}
+	}
+	return b
+}
+
+// vouchedBy is when a quorum of the bench vouched for this node last.
+func (l *Lease) vouchedBy(b *bench) time.Time {
+	for i, p := range b.voters {
+		b.times[i] = l.Now
+		if p != nil {
+			b.times[i] = p.Vouched
+		}
+	}
+	return b.quorum.SinceTimes(b.times, l.Peers.VouchedAt)
 }
 
 // countVouched counts direct vouchers, in a small cluster: when a
@@ -143,13 +170,11 @@ func (l *Lease) bench() *leaseBench {
 // since the doubt began.
 func (l *Lease) countVouched() (all bool) {
 	b := l.bench()
-	for i, p := range b.voters {
-		b.times[i] = l.Now
-		if p != nil {
-			b.times[i] = p.Vouched
-		}
+	since := l.vouchedBy(&b.all)
+	if len(b.settled.voters) > 0 {
+		since = core.Earlier(since, l.vouchedBy(&b.settled))
 	}
-	l.Votes.majority = core.Later(l.Votes.majority, b.quorum.SinceTimes(b.times, l.Peers.VouchedAt))
+	l.Votes.majority = core.Later(l.Votes.majority, since)
 	all, l.Votes.every = true, l.Now
 	for _, p := range b.others {
 		l.Votes.every = core.Earlier(l.Votes.every, p.Vouched)

@@ -96,6 +96,12 @@ func (v *Voters) settled() []transport.Address {
 	return nodes
 }
 
+// settledOf returns those of the nodes that were Up or Leaving in the last converged view.
+func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
+	settled := v.settled()
+	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })
+}
+
 // Electorate adds the oldest member to the voters: that of the last converged view and
 // that among them.
 func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
