@@ -76,6 +76,7 @@ func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
 	from.AckSoon()
 	f := region.Flush{
 		Sender: from.Peer(), Via: p.env.Self(), Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
+		Lost: !e.Node.IsZero() && p.env.Parted(e.Node.Address),
 	}
 	if s, ok := p.env.Shard(e.Kind, e.Shard); ok {
 		s.Flush(f)

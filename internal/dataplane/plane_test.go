@@ -23,15 +23,16 @@ import (
 type stage struct {
 	Env
 	Plane
-	calls  pending.Table
-	did    []string
-	left   []call.Unacknowledged
-	hosts  bool
-	peer   *session
-	closed bool
-	after  func(time.Duration, func())
-	parted map[transport.Address]bool
-	route  *routing.Route // the only one; nil means there is none
+	calls   pending.Table
+	did     []string
+	left    []call.Unacknowledged
+	hosts   bool
+	peer    *session
+	closed  bool
+	flushes []region.Flush // that shards got
+	after   func(time.Duration, func())
+	parted  map[transport.Address]bool
+	route   *routing.Route // the only one; nil means there is none
 }
 
 func newStage() *stage {
@@ -110,7 +111,10 @@ func (s *shard) Forget(func(transport.Address) bool)       { s.stage.say("forget
 func (s *shard) OpenBarriers(func(transport.Address) bool) { s.stage.say("open barriers") }
 func (s *shard) Return(_ *shardhost.Call, died bool)       { s.stage.say("return, died: %v", died) }
 
-func (s *shard) Flush(f region.Flush)                            { s.stage.say("flush of %s", f.Sender.Name) }
+func (s *shard) Flush(f region.Flush) {
+	s.stage.say("flush of %s", f.Sender.Name)
+	s.stage.flushes = append(s.stage.flushes, f)
+}
 func (s *shard) MoveStep(shardhost.Session, *wire.Envelope) bool { return false }
 func (s *shard) Dismiss()                                        { s.stage.say("dismiss") }
 func (s *shard) Needed() bool                                    { return s.stage.hosts }
@@ -178,6 +182,21 @@ func TestEnvelopesWithoutAShard(t *testing.T) {
 		"acknowledge soon", fmt.Sprintf("post %d", wire.TypeFlushed), "acknowledge soon",
 		fmt.Sprintf("post %d", wire.TypeReject), ignored, ignored,
 	}, s.did)
+}
+
+// TestFlushForAHomeThatIsGone: the shard hears that the home is gone which a Flush names.
+func TestFlushForAHomeThatIsGone(t *testing.T) {
+	s := newStage()
+	s.parted = map[transport.Address]bool{address("gone"): true}
+	for _, to := range []string{"c", "gone"} {
+		s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeFlush, Node: transport.Peer{Address: address(to)}})
+	}
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeFlush})
+	var lost []bool
+	for _, f := range s.flushes {
+		lost = append(lost, f.Lost)
+	}
+	require.Equal(t, []bool{false, true, false}, lost)
 }
 
 // TestRefusal: the answer to a refused call goes back on the session that it came on; that to

@@ -34,10 +34,12 @@ type Flush struct {
 	// Hop is the epoch of the calls before it: the sender's former epoch, or the one
 	// under which the last node forwarded them.
 	Hop placement.Epoch
-	// To is the sender's new home for the shard. It is sent to Via, and further only where
-	// the calls before the Flush went under a higher epoch than Epoch: then the Flush
+	// To is the sender's new home for the shard. Only the last node before it leaves it out. The
+	// calls before the Flush may have gone under a higher epoch than Epoch: then the Flush
 	// follows them first, and comes to its barrier behind them.
 	To transport.Address
+	// Lost says that To is gone, as this node knows. It does not travel.
+	Lost bool
 }
 
 // follows reports whether the Flush takes the departure from self that the calls before it

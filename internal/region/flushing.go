@@ -54,11 +54,11 @@ func (s *flushing) takeFlush(f Flush, now uint32, at time.Time) Effects {
 func (s *flushing) takeFlushed(f Flush, now uint32, at time.Time) Effects {
 	d, went := s.departures.beyond(f.Hop)
 	if went && !d.to.IsZero() && f.follows(d, s.self) {
-		s.owed.repay(f, s.self)
+		s.repay(f, at)
 		return Effects{Flushed: []Flush{f}}
 	}
 	if went && f.Epoch > d.epoch && d.to.IsZero() && !f.To.IsZero() && f.To != s.self {
-		s.owed.repay(f, s.self)
+		s.repay(f, at)
 		return s.takeAlong(f)
 	}
 	for i, t := range s.barriers.closed {

@@ -147,7 +147,9 @@ func (s *moving) follow() Effects {
 	}
 	fx.add(Effects{Flushed: s.barriers.take(func(f Flush) bool { return f.Epoch >= s.moveE })})
 	for _, f := range fx.Flushed {
-		s.owed.repay(f, s.self)
+		if at, owes := s.owed[f.Sender.Address]; owes {
+			s.repay(f, at)
+		}
 	}
 	return fx
 }

@@ -103,13 +103,6 @@ func (t departures) last() *departure { return &t[len(t)-1] }
 // owed has the senders that have yet to flush, and when their last calls came.
 type owed map[transport.Address]time.Time
 
-// repay notes that a sender's Flush goes from self the way of its calls.
-func (o owed) repay(f Flush, self transport.Address) {
-	if f.Via.Address == self {
-		delete(o, f.Sender.Address)
-	}
-}
-
 // standing is where a shard stands at this node, by the placements and moves that are known
 // here, and where calls and flushes go for which it has left.
 //
@@ -246,15 +239,33 @@ func (s *standing) owe(c *Call) {
 	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
 		return
 	}
+	s.oweTo(c.Sender.Address, c.at)
+}
+
+// oweTo notes that a sender has yet to flush, whose last word came at that time.
+func (s *standing) oweTo(sender transport.Address, at time.Time) {
 	s.settled = false
-	sender := c.Sender.Address
 	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
 		sender = transport.Address{} // stands for all others, until they have been silent
 	}
 	if s.owed == nil {
 		s.owed = owed{}
 	}
-	s.owed[sender] = c.at
+	s.owed[sender] = at
+}
+
+// repay notes that a sender's Flush goes from here the way of its calls. If the home that it names
+// is gone, the sender will turn to another, and flush again: its calls may have come back from
+// that home to one that the sender does not know, and the next home learns by way of this one
+// to wait for them.
+func (s *standing) repay(f Flush, at time.Time) {
+	switch {
+	case f.Via.Address != s.self:
+	case f.Lost && s.state == Forwarding && !s.settled: // a settled home may have refused a call
+		s.oweTo(f.Sender.Address, at)
+	default:
+		delete(s.owed, f.Sender.Address)
+	}
 }
 
 // Owes reports whether the Flush of a sender is to come whose last call was forwarded less

@@ -238,7 +238,7 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 	case "direct":
 		s.effects(s.s.GoDirect(node(arg(0)), s.epoch(arg(1)), 0), say)
 	case "flush":
-		f := Flush{Sender: peer(0), Via: transport.Peer{Address: node("a")}, Epoch: s.epoch(arg(1)), Hop: s.epoch(arg(2)), To: node(arg(3))}
+		f := Flush{Sender: peer(0), Via: transport.Peer{Address: node("a")}, Epoch: s.epoch(arg(1)), Hop: s.epoch(arg(2)), To: node(arg(3)), Lost: slices.Contains(args, "lost")}
 		s.effects(s.s.Flush(f, 0, s.now), say)
 	case "flushed":
 		f := Flush{Sender: peer(0), Via: peer(1), Epoch: s.epoch(arg(2)), Hop: s.epoch(arg(3))}
@@ -260,6 +260,8 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		is := func(a transport.Address) bool { return a == node(arg(0)) }
 		s.effects(s.s.Forget(is, 0), say)
 		s.effects(s.s.OpenBarriers(is, 0, s.now), say)
+	case "owes":
+		say("a flush is to come: %v", s.s.Owes(s.now))
 	case "settle":
 		s.s.Settle(s.now)
 		say("settled: %v, look again: %v", s.s.Settled(), s.s.Unsettled())

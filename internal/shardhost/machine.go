@@ -278,7 +278,7 @@ func (s *machine) passLocked(f region.Flush, after *later) {
 	}
 	e := s.envelope(wire.TypeFlushed, f.Epoch)
 	e.Node, e.Via, e.Hop = f.Sender, f.Via, uint64(hop)
-	if hop > f.Epoch && !f.To.IsZero() {
+	if hop != f.Epoch && !f.To.IsZero() {
 		e.Payload = wire.AppendPeer(nil, transport.Peer{Address: f.To})
 	}
 	if p, ok := s.post(transport.Peer{Address: to}, e); ok {
