@@ -6,5 +6,9 @@
 // that lock, local calls of idle entities and all tells to them, is seen here and by the
 // stress tests of package region.
 //
+// Twenty runs of a million operations each take about ten minutes:
+//
+//	go test -C internal/linear -run TestCallsAreLinearizable -count 20 -timeout 60m . -operations 1000000
+//
 // It is a module of its own, so that nobody else needs porcupine.
 package linear

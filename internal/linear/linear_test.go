@@ -3,6 +3,7 @@ package linear
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +31,8 @@ const (
 	moves    = 40              // a member joins, and leaves
 )
 
+var least = flag.Int("operations", 0, "how many operations TestCallsAreLinearizable records, at least")
+
 // TestCallsAreLinearizable makes history after history while a second member comes and
 // goes, and every shard of an account with it or not. Between two histories nobody
 // calls, so each begins with the balances that the one before left.
@@ -40,7 +44,8 @@ func TestCallsAreLinearizable(t *testing.T) {
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	// A thousand operations took about 20 ms.
+	ctx, cancel := context.WithTimeout(context.Background(), patience+time.Duration(*least)*time.Millisecond)
 	defer cancel()
 	member := func(name string) (*shard.Node, error) {
 		n := shard.New(config(name))
@@ -58,9 +63,10 @@ func TestCallsAreLinearizable(t *testing.T) {
 	defer func() { require.NoError(t, outside.Close()) }()
 
 	moved := make(chan error, 1) // all members have come and gone
+	var operations atomic.Int64
 	go func() {
 		var err error
-		for i := 0; i < moves && err == nil; i++ {
+		for i := 0; err == nil && (i < moves || operations.Load() < int64(*least)); i++ {
 			var comes *shard.Node
 			comes, err = member(fmt.Sprint("comes-", i))
 			err = errors.Join(err, awaitShards(ctx, comes), comes.Shutdown(ctx))
@@ -71,7 +77,7 @@ func TestCallsAreLinearizable(t *testing.T) {
 	for i, c := range []shard.Caller{stays, stays, stays, stays, outside, outside} {
 		callers = append(callers, newCaller(c, i))
 	}
-	begin, histories, operations := map[string]int64{}, 0, 0
+	begin, histories := map[string]int64{}, 0
 	for done := false; !done; histories++ {
 		select {
 		case err := <-moved:
@@ -80,7 +86,7 @@ func TestCallsAreLinearizable(t *testing.T) {
 		default:
 		}
 		history := record(ctx, t, callers)
-		operations += len(history)
+		operations.Add(int64(len(history)))
 		result, info := porcupine.CheckOperationsVerbose(balances(begin), history, patience)
 		if result != porcupine.Ok {
 			picture := filepath.Join(t.ArtifactDir(), "history.html")
@@ -96,7 +102,7 @@ func TestCallsAreLinearizable(t *testing.T) {
 	for _, c := range callers {
 		gaveUp += c.gaveUp
 	}
-	t.Log(histories, "histories,", operations, "operations,", gaveUp, "of unknown outcome,", stays.Counters()["shard moved out"], "shards moved")
+	t.Log(histories, "histories,", operations.Load(), "operations,", gaveUp, "of unknown outcome,", stays.Counters()["shard moved out"], "shards moved")
 }
 
 // awaitShards waits until the member has shards.
