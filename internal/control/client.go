@@ -43,6 +43,7 @@ type Client struct {
 	digest  uint64                          // of members
 	members map[transport.Address]bool      // as the gateway sees them
 	absent  map[transport.Address]time.Time // peers that are no members: since when
+	silent  map[transport.Address]uint64    // of those, where nobody listens: the latest hello before that was known
 	parted  map[transport.Address]bool      // peers whose dealings were ended, in this life
 }
 
@@ -50,7 +51,8 @@ type Client struct {
 func NewClient(cfg ClientConfig, env ClientEnv) *Client {
 	c := &Client{
 		env: env, cfg: cfg, follower: coordinator.NewFollower(false),
-		asks: map[string]bool{}, absent: map[transport.Address]time.Time{}, parted: map[transport.Address]bool{},
+		asks: map[string]bool{}, absent: map[transport.Address]time.Time{}, silent: map[transport.Address]uint64{},
+		parted: map[transport.Address]bool{},
 	}
 	c.seekers = cfg.Seekers(seeking{c})
 	return c
@@ -242,7 +244,7 @@ func (c *Client) meet(w *wire.GatewayWelcome) {
 			c.env.PeerBack(a)
 		}
 	}
-	c.partWithAbsent()
+	c.partWithAbsent(w.GetHello())
 }
 
 func addressesOf(nodes []*wire.GatewayNode) map[transport.Address]bool {
@@ -260,23 +262,27 @@ func (c *Client) part(a transport.Address) {
 	c.seekers.Lost(a)
 }
 
-// partWithAbsent ends the dealings with peers that have been no members for so long that
-// they would have said goodbye by now.
-func (c *Client) partWithAbsent() {
+// partWithAbsent ends the dealings with peers that are no members and do not say goodbye any
+// more: they would have by now, or nobody listened at their addresses before this process
+// said the hello that was answered.
+func (c *Client) partWithAbsent(answered uint64) {
 	now := c.env.Now()
 	for _, a := range c.env.Peers() {
 		since, absent := c.absent[a]
+		asked, silent := c.silent[a]
 		switch {
 		case c.members[a]:
 			if absent {
 				delete(c.absent, a)
+				delete(c.silent, a)
 				c.env.PeerBack(a)
 			}
 		case !absent:
 			c.absent[a] = now
 			c.env.PeerAbsent(a)
-		case now.Sub(since) >= byeAllowed:
+		case now.Sub(since) >= byeAllowed, silent && answered > asked:
 			delete(c.absent, a)
+			delete(c.silent, a)
 			c.part(a)
 		}
 	}
@@ -308,8 +314,14 @@ func (c *Client) Ask(kind string) {
 }
 
 // Suspect notes that nobody listens at the address of a peer. If that is the end of a life
-// of the cluster, the gateway does not answer either: a hello finds out.
-func (c *Client) Suspect() {
+// of the cluster, the gateway does not answer either: a hello finds out. A peer that is no
+// member has ended, and what it said before has arrived when the hello is answered.
+func (c *Client) Suspect(a transport.Address) {
+	if _, absent := c.absent[a]; absent {
+		if _, known := c.silent[a]; !known {
+			c.silent[a] = c.life.hello
+		}
+	}
 	if now := c.env.Now(); !c.gateway.IsZero() && now.Sub(c.life.helloAt) >= AskDelay {
 		c.helloAt = now
 	}

@@ -21,15 +21,20 @@ type fakeClientEnv struct {
 	anycasts   int
 	sent       [][]byte
 	single     singlehost.Callable // the singleton S
+	peers      []transport.Address
+	gone       []transport.Address // with which the dealings have ended
 }
 
-func (v *fakeClientEnv) Now() time.Time             { return v.now }
-func (v *fakeClientEnv) Link() Link                 { return clientLink{env: v} }
-func (v *fakeClientEnv) Heard(at time.Time)         { v.heard = at }
-func (v *fakeClientEnv) Served(map[string]uint32)   {}
-func (v *fakeClientEnv) Peers() []transport.Address { return nil }
-func (v *fakeClientEnv) Waiting(string) int         { return 1 }
-func (v *fakeClientEnv) SetWhy(string, string)      {}
+func (v *fakeClientEnv) Now() time.Time               { return v.now }
+func (v *fakeClientEnv) Link() Link                   { return clientLink{env: v} }
+func (v *fakeClientEnv) Heard(at time.Time)           { v.heard = at }
+func (v *fakeClientEnv) Served(map[string]uint32)     {}
+func (v *fakeClientEnv) Peers() []transport.Address   { return v.peers }
+func (v *fakeClientEnv) PeerAbsent(transport.Address) {}
+func (v *fakeClientEnv) PeerBack(transport.Address)   {}
+func (v *fakeClientEnv) PeerGone(a transport.Address) { v.gone = append(v.gone, a) }
+func (v *fakeClientEnv) Waiting(string) int           { return 1 }
+func (v *fakeClientEnv) SetWhy(string, string)        {}
 func (v *fakeClientEnv) Callable(kind string) singlehost.Callable {
 	if kind == "S" {
 		return v.single
@@ -157,20 +162,20 @@ func TestClientSearchesAgain(t *testing.T) {
 // once, but not to nobody, and not again at once.
 func TestSuspiciousClientAsksItsGateway(t *testing.T) {
 	c, env := newTestClient()
-	c.Suspect()
+	c.Suspect(other)
 	c.Tick()
 	before := c.WakeAt()
-	c.Suspect()
+	c.Suspect(other)
 	require.Equal(t, before, c.WakeAt(), "no member serves it")
 	c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
 		Founder: &wire.GatewayNode{Name: "a", Incarnation: self.Incarnation}, Hello: c.life.hello,
 	}})
 	before = c.WakeAt()
 	env.now = env.now.Add(AskDelay - 1)
-	c.Suspect()
+	c.Suspect(other)
 	require.Equal(t, before, c.WakeAt(), "it has just said hello")
 	env.now = env.now.Add(1)
-	c.Suspect()
+	c.Suspect(other)
 	require.Equal(t, env.now, c.WakeAt())
 }
 
@@ -186,4 +191,45 @@ func TestClientKeepsTheMembers(t *testing.T) {
 		}})
 		require.Equal(t, map[transport.Address]bool{self: true}, c.members)
 	}
+}
+
+// TestClientPartsWithTheSilent: the dealings with a peer that is no member end when nobody listens
+// there and a member that was asked since does not have it either. A member keeps them, and so
+// does a peer that may be about to say goodbye.
+func TestClientPartsWithTheSilent(t *testing.T) {
+	c, env := newTestClient()
+	env.peers = []transport.Address{other}
+	welcome := func(answered uint64, members ...transport.Address) {
+		m := &wire.GatewayWelcome{Founder: &wire.GatewayNode{Name: "a", Incarnation: 2}, Hello: answered, Digest: uint64(len(members))}
+		for _, a := range members {
+			m.Members = append(m.Members, &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation})
+		}
+		c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: m})
+	}
+	hello := func() uint64 {
+		env.now = c.WakeAt()
+		c.Tick()
+		return c.life.hello
+	}
+	welcome(hello(), self, other)
+	c.Suspect(other)
+	welcome(hello(), self, other)
+	require.Empty(t, env.gone, "it is a member")
+	welcome(hello(), self)
+	welcome(hello(), self)
+	require.Empty(t, env.gone, "it may say goodbye")
+	before := c.life.hello
+	c.Suspect(other)
+	c.Suspect(other)
+	welcome(before, self)
+	require.Empty(t, env.gone, "the answer to what was said before")
+	welcome(hello(), self)
+	require.Equal(t, []transport.Address{other}, env.gone)
+	require.Less(t, env.now.Sub(time.Unix(1_000_000, 0)), byeAllowed+time.Second, "time alone would have done it")
+
+	welcome(hello(), self, other)
+	env.gone = nil
+	welcome(hello(), self)
+	welcome(hello(), self)
+	require.Empty(t, env.gone, "nothing is known of its next absence")
 }

@@ -93,7 +93,7 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 					if from.host {
 						from.control.do(func() { from.control.Bounced(to.self.Address, "") })
 					} else {
-						from.client.do(from.client.Suspect)
+						from.client.do(func() { from.client.Suspect(to.self.Address) })
 					}
 				}
 			}

@@ -120,6 +120,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"everything", 2500120, "a tell waited at its home for a table that was lost with the coordinator, and its sender, which turned to that home, had a younger one run"},
 		{"everything", 6000130, "a member that was not Up made a majority for its lease with itself and a member that was fenced, while the others fenced it"},
 		{"joins and leaves", 6000196, "two homes left one after the other, and a call that had come back from the second to a third was refused when its sender went on"},
+		{"joins and leaves", 8000012, "a client with a late table called a home that had left before, and waited three seconds for the goodbye of that home"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
