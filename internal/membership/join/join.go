@@ -265,11 +265,12 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner treats a member's broadcast as an offer when many nodes join, because
-// hellos are rare then.
+// OnAliveAsJoiner notes that there is a cluster, so that this node forms none beside it: a member
+// that was cut off or stood still may have missed the hellos. When many nodes join, hellos are
+// rare, and the broadcast is an offer.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
+	j.Progress.offered = j.Now
 	if len(j.Progress.candidates) > fewCandidates && !j.Now.Before(j.Progress.notBefore) {
-		j.Progress.offered = j.Now
 		j.ask(from)
 	}
 }
