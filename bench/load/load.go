@@ -18,6 +18,7 @@ type Measure struct {
 	Value     float64       // of a row that is no rate: bytes, or seconds
 	CPU       time.Duration // processor time of this process by call
 	Servers   time.Duration // that of the servers, where it is measured
+	PerAppend float64       // calls that one append to a log has, where that is counted
 }
 
 // A Load says how calls are made. The zero value is for calls that any goroutine may make.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/bench/limit"
@@ -20,6 +21,7 @@ const bareShards = 64
 // faster.
 type bareLogs struct {
 	backend *natsstore.Store
+	appends atomic.Int64
 	logs    [bareShards]bareLog
 }
 
@@ -27,6 +29,7 @@ type bareLogs struct {
 type bareLog struct {
 	shard store.Shard
 	begin appendBeginner
+	sends *atomic.Int64 // appends of all logs
 
 	mu      sync.Mutex
 	waiting []chan error
@@ -49,7 +52,7 @@ func newBareLogs(ctx context.Context, url string, replicas int) (*bareLogs, erro
 	for i := range b.logs {
 		l := &b.logs[i]
 		l.shard = store.Shard{Type: "Bare", Number: i}
-		l.begin = backend.Shards().(appendBeginner)
+		l.begin, l.sends = backend.Shards().(appendBeginner), &b.appends
 		if l.last, err = backend.Shards().Append(ctx, l.shard, store.Any, make([]byte, limit.CommitBytes)); err != nil {
 			backend.Close()
 			return nil, err
@@ -73,6 +76,7 @@ func (l *bareLog) commit(done chan error) error {
 // send begins an append of all that waits. The log's lock is held.
 func (l *bareLog) send() {
 	l.under, l.waiting = l.waiting, l.under[:0]
+	l.sends.Add(1)
 	sent := l.begin.BeginAppend(l.shard, l.last, make([]byte, limit.CommitBytes*len(l.under)), func(p store.Position, rest func(context.Context) (store.Position, error)) {
 		if rest != nil {
 			go func() { l.sent(rest(context.Background())) }() // ends with the append
@@ -117,8 +121,11 @@ func (b *bareLogs) appenders(n int) contestant {
 		done[i] = make(chan error, 1)
 	}
 	return contestant{"bare appends", func(d time.Duration) (measure, error) {
-		return load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error {
+		before := b.appends.Load()
+		m, err := load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error {
 			return b.logs[load.Pick(w, i, entities)*bareShards/entities].commit(done[w])
 		})
+		m.PerAppend = float64(m.Calls+m.Warm) / float64(max(b.appends.Load()-before, 1))
+		return m, err
 	}}
 }

@@ -48,6 +48,7 @@ func servers(m measure) float64   { return float64(m.Servers.Nanoseconds()) }
 func p50(m measure) float64       { return float64(m.P50.Nanoseconds()) / 1e3 }
 func p99(m measure) float64       { return float64(m.P99.Nanoseconds()) / 1e3 }
 func value(m measure) float64     { return m.Value }
+func calls(m measure) float64     { return m.PerAppend }
 
 // print runs the group and writes its rows.
 func (g group) print(w io.Writer, rounds int, d time.Duration) error {
@@ -163,6 +164,8 @@ func show(v []float64, unit string) string {
 	m := median(v)
 	text := ""
 	switch {
+	case unit == "":
+		text = fmt.Sprintf("%.1f", m)
 	case unit != "/s":
 		text = fmt.Sprintf("%.0f %s", m, unit)
 	case m >= 1e6:

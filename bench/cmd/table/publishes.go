@@ -17,6 +17,8 @@ func lonePublishes(p *limit.Publishes) contestant {
 // manyPublishes has so many callers, each with entities of its own, so that none waits for another.
 func manyPublishes(p *limit.Publishes, n int) contestant {
 	return contestant{"publishes", func(d time.Duration) (measure, error) {
-		return load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error { return p.Publish(w + n*load.Pick(w, i, entities/n)) })
+		m, err := load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error { return p.Publish(w + n*load.Pick(w, i, entities/n)) })
+		m.PerAppend = 1
+		return m, err
 	}}
 }
