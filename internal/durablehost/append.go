@@ -28,11 +28,14 @@ type Rest = func(context.Context) (store.Position, error)
 //
 // As long as few are under way, each is sent when a turn has something to append. Otherwise the
 // process has more to do than it can, and an append that leaves later has more turns, at no cost
-// to those that wait: all goroutines that can run do so first.
+// to those that wait: all goroutines that can run do so first, and appends beyond those that the
+// store works on wait here.
 type Appends struct {
-	under   atomic.Int32 // sent, and not answered
 	mu      sync.Mutex
-	queue   []*Tenure // have something to append
+	pace    pace
+	under   int       // sent in this spell, and not answered
+	spell   int       // grows when those under way do not count any more
+	queue   []*Tenure // have something to append, the longest first
 	running bool      // run has been started
 	ended   bool      // the process has
 	wake    chan struct{}
@@ -81,23 +84,27 @@ const fewAppends = 3
 // late reports whether a tenure's append is to wait for the turns that can run now. The tenure
 // then appends soon.
 func (a *Appends) late(t *Tenure) bool {
-	if a.under.Load() < fewAppends {
-		return false
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.startLocked(t.shard.cfg.Host) {
+	if a.under < fewAppends && len(a.queue) == 0 || !a.startLocked(t.shard.cfg.Host) {
 		return false
 	}
 	if !t.queued {
 		t.queued = true
 		a.queue = append(a.queue, t)
-		select {
-		case a.wake <- struct{}{}:
-		default:
+		if len(a.queue) == 1 || a.pace.room(a.under, len(a.queue)) > 0 {
+			a.wakeLocked()
 		}
 	}
 	return true
+}
+
+// wakeLocked has run look at the queue.
+func (a *Appends) wakeLocked() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
 }
 
 // startLocked starts run. It reports whether it runs.
@@ -112,9 +119,14 @@ func (a *Appends) startLocked(h Host) bool {
 // run has the tenures append that have something to append, until the process ends.
 func (a *Appends) run(ctx context.Context) {
 	var due []*Tenure
+	held, holds := time.NewTimer(longestHold), true
+	defer held.Stop()
 	for {
+		overdue := false
 		select {
 		case <-a.wake:
+		case <-held.C:
+			overdue = true
 		case <-ctx.Done():
 			a.mu.Lock()
 			a.ended = true
@@ -123,17 +135,41 @@ func (a *Appends) run(ctx context.Context) {
 			return
 		}
 		runtime.Gosched() // the turns that can run now are appended too
-		a.mu.Lock()
-		a.queue, due = due[:0], a.queue
-		for _, t := range due {
-			t.queued = false
+		var rest bool
+		due, rest = a.due(due, overdue)
+		switch {
+		case !rest && holds:
+			held.Stop()
+			holds = false
+		case rest && (!holds || overdue || len(due) > 0):
+			held.Reset(longestHold)
+			holds = true
 		}
-		a.mu.Unlock()
 		for i, t := range due {
 			t.do(func(time.Time) {}) // takes
 			due[i] = nil
 		}
 	}
+}
+
+// due takes the tenures that append now out of the queue, into room, and reports whether others
+// wait. Overdue says that they have waited for long: nothing under way counts any more.
+func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if overdue && len(a.queue) > 0 {
+		a.spell++
+		a.under = 0
+	}
+	n := a.pace.room(a.under, len(a.queue))
+	due = append(room[:0], a.queue[:n]...)
+	for _, t := range due {
+		t.queued = false
+	}
+	left := copy(a.queue, a.queue[n:])
+	clear(a.queue[left:])
+	a.queue = a.queue[:left]
+	return due, left > 0
 }
 
 // enter has the process wait for an answer that is handled. It reports whether there is still a
@@ -148,13 +184,36 @@ func (a *Appends) enter(h Host) bool {
 	return true
 }
 
+// sent counts an append that is sent now, until over is called with the spell.
+func (a *Appends) sent() (spell int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.under++
+	return a.spell
+}
+
+// over counts an append no more, that was sent in that spell. It took so long; 0 means that its
+// outcome is not known.
+func (a *Appends) over(spell int, now time.Time, took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if spell == a.spell {
+		a.under--
+	}
+	if took > 0 {
+		a.pace.answered(now, took)
+	}
+	if a.pace.room(a.under, len(a.queue)) > 0 {
+		a.wakeLocked()
+	}
+}
+
 // beginAppend sends an append, here if the store can.
 func (t *Tenure) beginAppend(r *durable.Request) {
 	a := t.shard.cfg.Appends
-	a.under.Add(1)
-	began := a.Measured.begun()
-	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, began, p, rest) }) {
-		a.under.Add(-1)
+	spell, began := a.sent(), time.Now()
+	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, spell, began, p, rest) }) {
+		a.over(spell, began, 0)
 		t.mu.Lock()
 		t.sendLocked(*r)
 		t.mu.Unlock()
@@ -162,14 +221,15 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 }
 
 // answered takes the answer to an append that began at that time.
-func (t *Tenure) answered(r *durable.Request, began time.Time, p store.Position, rest Rest) {
+func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
-	a.under.Add(-1)
 	if !a.enter(h) {
 		return
 	}
 	defer a.active.Done()
+	now := time.Now()
 	if rest != nil {
+		a.over(spell, now, 0)
 		h.Go(func() {
 			ctx, cancel := context.WithTimeout(t.ctx, t.shard.cfg.Patience)
 			defer cancel()
@@ -181,6 +241,7 @@ func (t *Tenure) answered(r *durable.Request, began time.Time, p store.Position,
 	}
 	a.Measured.ended(t.shard.cfg.Shard, r, began, nil)
 	t.done(r, durable.Response{ID: r.ID, Position: p})
+	a.over(spell, now, now.Sub(began)) // the callers that it woke run before the next appends leave
 }
 
 // done tells the core of an append, and has the next one follow.
