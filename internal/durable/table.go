@@ -29,9 +29,12 @@ func (n name) compare(o name) int {
 type ids struct {
 	plain  map[uint64]*applied
 	nested map[name]*applied
+	// numbers are those of plain, in any order. Each rise of the floor goes through them, which is
+	// faster than going through the map.
+	numbers []uint64
 }
 
-func newIDs() ids { return ids{map[uint64]*applied{}, map[name]*applied{}} }
+func newIDs() ids { return ids{plain: map[uint64]*applied{}, nested: map[name]*applied{}} }
 
 func (i ids) get(n name) *applied {
 	if n.path == "" {
@@ -40,20 +43,53 @@ func (i ids) get(n name) *applied {
 	return i.nested[n]
 }
 
-func (i ids) put(n name, a *applied) {
+func (i *ids) put(n name, a *applied) {
 	if n.path == "" {
 		i.plain[n.number] = a
+		i.numbers = append(i.numbers, n.number)
 	} else {
 		i.nested[n] = a
 	}
 }
 
-func (i ids) remove(n name) {
-	if n.path == "" {
-		delete(i.plain, n.number)
-	} else {
+func (i *ids) remove(n name) {
+	if n.path != "" {
 		delete(i.nested, n)
+		return
 	}
+	delete(i.plain, n.number)
+	for at, number := range slices.Backward(i.numbers) { // it is often the last
+		if number == n.number {
+			i.numbers = slices.Delete(i.numbers, at, at+1)
+			return
+		}
+	}
+}
+
+// removeIf removes those that are finished, and returns the lowest number of the others.
+func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
+	low = math.MaxUint64
+	left := i.numbers[:0]
+	for _, number := range i.numbers {
+		if f.has(number) {
+			removed(name{number: number}, i.plain[number])
+			delete(i.plain, number)
+		} else {
+			low = min(low, number)
+			left = append(left, number)
+		}
+	}
+	i.numbers = left
+	//arch:order-free each id is judged by itself
+	for n, a := range i.nested {
+		if f.has(n.number) {
+			removed(n, a)
+			delete(i.nested, n)
+		} else {
+			low = min(low, n.number)
+		}
+	}
+	return low
 }
 
 // all yields them in any order. The one that was yielded may be removed.
@@ -107,6 +143,7 @@ type known struct {
 //  1. No id is kept whose number its source has finished.
 //  2. count and bytes are the sums over all sources.
 //  3. No id below its source's low is kept.
+//  4. The ids of a source have the numbers of those without a path.
 type table struct {
 	sources map[Source]*known
 	recent  struct { // the source that was looked up last: often the next command is of the same
@@ -171,23 +208,20 @@ func (t *table) raise(k *known, f finished) {
 	if all.below <= k.low {
 		return
 	}
-	k.low = math.MaxUint64
-	//arch:order-free each id is judged by itself
-	for n := range k.ids.all() {
-		if all.has(n.number) {
-			t.drop(k, n)
-		} else {
-			k.low = min(k.low, n.number)
-		}
-	}
+	k.low = k.ids.removeIf(all, t.dropped)
 }
 
 func (t *table) drop(k *known, n name) {
 	if a := k.ids.get(n); a != nil {
-		t.count--
-		t.bytes -= len(a.reply) + len(n.path)
+		t.dropped(n, a)
 		k.ids.remove(n)
 	}
+}
+
+// dropped counts an id no more.
+func (t *table) dropped(n name, a *applied) {
+	t.count--
+	t.bytes -= len(a.reply) + len(n.path)
 }
 
 // admit decides on a command of the source.
@@ -248,8 +282,8 @@ func (t *table) forget(process, nested time.Time) {
 
 func (t *table) remove(s Source, k *known) {
 	//arch:order-free all of them go
-	for n := range k.ids.all() {
-		t.drop(k, n)
+	for n, a := range k.ids.all() {
+		t.dropped(n, a)
 	}
 	delete(t.sources, s)
 	t.recent.known = nil
@@ -335,6 +369,10 @@ func (t *table) check() error {
 	count, bytes := 0, 0
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
+		numbers := slices.Sorted(slices.Values(k.ids.numbers))
+		if !slices.Equal(numbers, slices.Sorted(maps.Keys(k.ids.plain))) {
+			return fmt.Errorf("invariant 4 of the table: numbers %d of %v, want those of %d ids", numbers, s, len(k.ids.plain))
+		}
 		for _, n := range k.ids.sorted() {
 			count, bytes = count+1, bytes+len(n.path)+len(k.ids.get(n).reply)
 			if n.number < k.low {
