@@ -537,17 +537,18 @@ func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
 func (d *durableTurn) answer(drv *driver, c *inCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
-	then := d.tenure.Then
-	if c.hasCommand() {
-		then = d.tenure.Answer // its caller asks again
-	}
-	then(d.ticket, func(err error) {
+	do := func(err error) {
 		defer drv.answering.Add(-1)
 		if err != nil {
 			a = answer{code: wire.CodeInDoubt, text: err.Error()}
 		}
 		c.answer(drv, a, peers.Pumps{})
-	})
+	}
+	if c.hasCommand() {
+		d.tenure.Answer(d.ticket, do) // its caller asks again
+	} else {
+		d.tenure.Then(d.ticket, do)
+	}
 }
 
 // before waits until everything that the turn saw is in the log, because something is
