@@ -172,29 +172,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter has the process wait for an answer that is handled. It reports whether there is still a
-// process.
-func (a *Appends) enter(h Host) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.startLocked(h) {
-		return false
-	}
-	a.active.Add(1)
-	return true
-}
-
-// sent counts an append that is sent now, until over is called with the spell.
-func (a *Appends) sent() (spell int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.under++
-	return a.spell
-}
-
-// over counts an append no more, that was sent in that spell. It took so long; 0 means that its
-// outcome is not known.
-func (a *Appends) over(spell int, now time.Time, took time.Duration) {
+// enter has the process wait for the answer to an append of that spell that is handled, until leave. It
+// took so long; 0 means that its outcome is not known. enter reports whether there is still a process.
+func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if spell == a.spell {
@@ -203,9 +183,29 @@ func (a *Appends) over(spell int, now time.Time, took time.Duration) {
 	if took > 0 {
 		a.pace.answered(now, took)
 	}
+	if !a.startLocked(h) {
+		return false
+	}
+	a.active.Add(1)
+	return true
+}
+
+// leave is for an answer that is handled: the callers that it woke run before the next appends leave.
+func (a *Appends) leave() {
+	a.mu.Lock()
 	if a.pace.room(a.under, len(a.queue)) > 0 {
 		a.wakeLocked()
 	}
+	a.mu.Unlock()
+	a.active.Done()
+}
+
+// sent counts an append that is sent now, until enter is called with the spell.
+func (a *Appends) sent() (spell int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.under++
+	return a.spell
 }
 
 // beginAppend sends an append, here if the store can.
@@ -213,7 +213,9 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 	a := t.shard.cfg.Appends
 	spell, began := a.sent(), time.Now()
 	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, spell, began, p, rest) }) {
-		a.over(spell, began, 0)
+		if a.enter(t.shard.cfg.Host, spell, began, 0) {
+			a.leave()
+		}
 		t.mu.Lock()
 		t.sendLocked(*r)
 		t.mu.Unlock()
@@ -223,13 +225,15 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 // answered takes the answer to an append that began at that time.
 func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
-	if !a.enter(h) {
+	now, took := time.Now(), time.Duration(0)
+	if rest == nil {
+		took = now.Sub(began)
+	}
+	if !a.enter(h, spell, now, took) {
 		return
 	}
-	defer a.active.Done()
-	now := time.Now()
+	defer a.leave()
 	if rest != nil {
-		a.over(spell, now, 0)
 		h.Go(func() {
 			ctx, cancel := context.WithTimeout(t.ctx, t.shard.cfg.Patience)
 			defer cancel()
@@ -241,7 +245,6 @@ func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p stor
 	}
 	a.Measured.ended(t.shard.cfg.Shard, r, began, nil)
 	t.done(r, durable.Response{ID: r.ID, Position: p})
-	a.over(spell, now, now.Sub(began)) // the callers that it woke run before the next appends leave
 }
 
 // done tells the core of an append, and has the next one follow.
