@@ -31,7 +31,7 @@ func (c *outCall) sent() *calling.Command {
 // first call runs, and the others get its answer, also from other processes and after
 // restarts. A request that has an id, of a payment for example, is thus carried out once
 // although it was sent again. A call with the same key and another method or other arguments
-// fails.
+// fails. The option has no effect on tells and on types that are not durable.
 //
 // The entity keeps its last 128 keys for 24 hours, even while it is passivated and after
 // [Forget], as far as they fit with their answers in 64 KiB, and together with the entity's

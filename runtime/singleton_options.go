@@ -41,8 +41,8 @@ type SingletonOptions struct {
 }
 
 // WithSingletonOptions configures a singleton. It is refused with [ErrNotSingleton] for other
-// types, as are options for types with shards for a singleton; [HostRole], [Proxy],
-// [MaxMailboxCalls] and [StopTimeout] work for both.
+// types. Options for types with shards are refused for a singleton; [HostRole], [Proxy],
+// [Intercept], [MaxMailboxCalls] and [StopTimeout] work for both.
 func WithSingletonOptions(s SingletonOptions) HostOption {
 	return func(h *hostSettings) { h.single, h.singleSet = s, true }
 }
