@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/rights"
+	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -23,7 +24,9 @@ var roles = map[string]func(cluster, name, store string) rights.Rights{
 		}
 		return rights.Follower(cluster, name, store)
 	},
-	"store": func(_, _, store string) rights.Rights { return rights.Store(store) },
+	"store": func(cluster, name, store string) rights.Rights {
+		return rights.Store(cluster, cmp.Or(name, admin.DefaultName), store)
+	},
 	"operator": func(cluster, name, store string) rights.Rights {
 		return withDoctor(rights.Operator(cluster, name), name, store)
 	},
@@ -53,13 +56,14 @@ Prints the NATS permissions of a user, and needs no server. ROLE is one of
   reader    shardctl -name NAME, with the commands that change nothing; -store adds to this role
             and to operator the rights with which doctor checks JetStream
   gateway   a caller in another language, of that -name
-  store     shardctl store, for that -store; it has no -cluster
+  store     shardctl store -name NAME, for that -store of the cluster; without -name here and there
+            it is ` + admin.DefaultName + `
 
 `
 
 // The JSON of permissions: lists of allowed subjects. Fields are added, never changed.
 type jsonRights struct {
-	Cluster   string   `json:"cluster"` // "" for the store
+	Cluster   string   `json:"cluster"`
 	Role      string   `json:"role"`
 	Name      string   `json:"name,omitempty"`
 	Publish   []string `json:"publish"`
@@ -105,17 +109,13 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 		return fmt.Errorf("say for which role: %s", strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
 	case f.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", f.Arg(0))
-	case role == "store" && *store == "":
-		return errors.New("say which -store")
-	case role == "store" && *name != "":
-		return errors.New("-name: the store knows no names")
-	case role == "store":
-		*cluster = "" // SHARD_CLUSTER may have set it
 	case *cluster == "":
 		return errors.New("say which -cluster")
+	case role == "store" && *store == "":
+		return errors.New("say which -store")
 	case role == "worker" && *name != "":
 		return errors.New("-name: a worker has all names")
-	case role != "worker" && *name == "":
+	case role != "worker" && role != "store" && *name == "":
 		return errors.New("say which -name")
 	case role == "gateway" && *store != "":
 		return errors.New("-store: callers of a gateway do not use the store")

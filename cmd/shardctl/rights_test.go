@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +73,7 @@ func withoutOne(all rights.Rights) map[string]rights.Rights {
 // that shardctl permissions prints for their roles, and without one of those that they need an error names it.
 func TestProcessesUnderPrintedRights(t *testing.T) {
 	t.Parallel()
-	store, caller := printed(t, "store -store shardgen"), printed(t, "gateway -cluster bank -name php")
+	store, caller := printed(t, "store -cluster bank -store shardgen"), printed(t, "gateway -cluster bank -name php")
 	users, names := map[string]rights.Rights{"worker": printed(t, "worker -cluster bank -store shardgen"), "store": store, "php": caller}, map[string]string{}
 	lacking := func(role string, all rights.Rights) {
 		for i, right := range slices.Sorted(maps.Keys(withoutOne(all))) {
@@ -84,13 +86,13 @@ func TestProcessesUnderPrintedRights(t *testing.T) {
 	server, err := hostile.Guard(t.TempDir(), users)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
-	fillGuarded(t, server)
+	_ = fillGuarded(t, server)
 
 	// Which rights each command needs, of those of its role.
 	reads := []string{
 		"publish $JS.API.DIRECT.GET.*", "publish $JS.API.STREAM.INFO.*", "publish $JS.API.STREAM.LIST", "publish $JS.API.STREAM.MSG.GET.*", "subscribe _INBOX.>",
 	}
-	const ofStore = "shardctl permissions store -store shardgen"
+	const ofStore = "shardctl permissions ROLE -store shardgen prints the rights of a user; ROLE is worker for a member, client for a follower of events, store for shardctl store"
 	for _, tt := range []struct {
 		role, args, prints string
 		needs              []string
@@ -126,8 +128,61 @@ func TestProcessesUnderPrintedRights(t *testing.T) {
 	}
 }
 
-// fillGuarded has one member store an entity, and another one serve the gateway.
-func fillGuarded(t *testing.T, server *natsproc.Server) {
+// TestStoreWritesUnderPrintedRights: with the rights that shardctl permissions store prints, the commands of shardctl store
+// that write ask the members, are refused while one hosts the type, and are carried out later. Without the right to
+// ask, an error names it and the command that prints the rights, with a name that can be granted.
+func TestStoreWritesUnderPrintedRights(t *testing.T) {
+	t.Parallel()
+	store := printed(t, "store -cluster bank -store shardgen")
+	users := map[string]rights.Rights{
+		"worker": printed(t, "worker -cluster bank -store shardgen"), "store": store,
+		"ann": printed(t, "store -cluster bank -store shardgen -name ann"),
+	}
+	lacking := map[string]string{}
+	for i, right := range []string{"publish sh.bank.o.shardctl.get.>", "subscribe sh.bank.r.o.shardctl.>"} {
+		user := fmt.Sprint("lacking", i)
+		lacking[user], users[user] = right, withoutOne(store)[right]
+	}
+	server, err := hostile.Guard(t.TempDir(), users)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Kill()) })
+	stop := fillGuarded(t, server)
+	file := filepath.Join(t.TempDir(), "vault.jsonl")
+	run := func(user, args string, code int, stdout, stderr string) {
+		t.Helper()
+		args = strings.ReplaceAll(args, "FILE", file)
+		runProcess(t, hostile.URL(server, user), strings.Fields(args)...).check(t, user+": "+args, code, stdout, stderr)
+	}
+	run("store", "store export Vault -o FILE", exitOK, "", "")
+	writes := []struct{ args, prints string }{
+		{"store repair Vault ann -drop", "Vault/ann: state dropped"},
+		{"store delete Vault", "type Vault is deleted"},
+		{"store import -from FILE", "1 entities of 1 types"},
+		{"store clear bank -remembered -leases", "0 leases of singletons"},
+	}
+	for _, w := range writes {
+		hosted := "type Vault is hosted by w1"
+		if strings.Contains(w.args, "clear") {
+			hosted = "cluster bank runs"
+		}
+		run("store", w.args, exitFailed, "", hosted)
+		run("ann", w.args+" -name ann", exitFailed, "", hosted)
+	}
+	stop()
+	for user, right := range lacking {
+		_, subject, _ := strings.Cut(right, " ")
+		for _, w := range writes {
+			run(user, w.args, exitFailed, "", strings.TrimRight(subject, ">"))
+			run(user, w.args, exitFailed, "", "shardctl permissions store -cluster bank -store shardgen -name shardctl prints all rights")
+		}
+	}
+	for _, w := range writes {
+		run("store", w.args, exitOK, w.prints, "")
+	}
+}
+
+// fillGuarded has one member store an entity, and another one serve the gateway. It returns what stops them.
+func fillGuarded(t *testing.T, server *natsproc.Server) (stop func()) {
 	t.Helper()
 	url := hostile.URL(server, "worker")
 	backend, err := natsstore.Open(t.Context(), url, natsstore.Config{Partitions: 1})
@@ -149,4 +204,5 @@ func fillGuarded(t *testing.T, server *natsproc.Server) {
 	require.NoError(t, g.Start(t.Context()))
 	_, err = fixture.NewAccountClient(g).Ref("ann").Add(t.Context(), 5)
 	require.NoError(t, err)
+	return func() { require.NoError(t, errors.Join(n.Close(), g.Close())) }
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/storeops"
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -233,7 +235,19 @@ func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsst
 }
 
 // membersOf returns a cluster's members; none if no process of it answers.
-func membersOf(ctx context.Context, o *storeOptions, cluster string) (v admin.View, err error) {
+func membersOf(ctx context.Context, o *storeOptions, cluster string) (admin.View, error) {
+	v, err := askMembers(ctx, o, cluster)
+	switch {
+	case errors.Is(err, nats.ErrPermissionViolation): // a reader's rights alone are not enough
+		err = fmt.Errorf("%w: shardctl permissions store -cluster %s -store %s -name %s prints all rights of shardctl store",
+			err, cluster, o.store, cmp.Or(o.name, admin.DefaultName))
+	case err != nil:
+		err = fmt.Errorf("%w (stop these processes)", err)
+	}
+	return v, err
+}
+
+func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.View, err error) {
 	c, err := admin.Dial(ctx, admin.Options{
 		Cluster: cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
 	})
@@ -251,7 +265,7 @@ func membersOf(ctx context.Context, o *storeOptions, cluster string) (v admin.Vi
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	v, err := membersOf(ctx, o, t.Cluster)
 	if err != nil {
-		return fmt.Errorf("type %s: is it hosted? %w (stop these processes)", kind, err)
+		return fmt.Errorf("type %s: is it hosted? %w", kind, err)
 	}
 	host := ""
 	for _, m := range v.Members {

@@ -15,7 +15,7 @@ func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.W
 	cluster := o.kind // the argument
 	v, err := membersOf(ctx, o, cluster)
 	if err != nil {
-		return fmt.Errorf("cluster %s: does it run? %w (stop its processes)", cluster, err)
+		return fmt.Errorf("cluster %s: does it run? %w", cluster, err)
 	}
 	if len(v.Members) > 0 {
 		return fmt.Errorf("cluster %s runs, with %s among its %d members: stop all its processes first", cluster, v.Members[0].Name, len(v.Members))

@@ -71,14 +71,14 @@ func storeUses(url func(user string) string) map[string]func(ctx context.Context
 // store. Without one of them an error names it, and a follower can write no entity.
 func TestLeastPrivilegeOfStore(t *testing.T) {
 	roles := map[string]rights.Rights{
-		"store": rights.Store("bank"), "nocreate": rights.WorkerNoCreate("e2e", "bank"), "follower": rights.Follower("e2e", "mail", "bank"),
+		"store": rights.Store("e2e", "shardctl", "bank"), "nocreate": rights.WorkerNoCreate("e2e", "bank"), "follower": rights.Follower("e2e", "mail", "bank"),
 	}
 	users, missing := map[string]rights.Rights{"worker": rights.Worker("e2e", "bank")}, map[string]string{}
 	for role, r := range roles {
 		users[role] = r
 		for i := range len(r.Publish) + len(r.Subscribe) {
 			left, right := without(r, i)
-			if role == "store" || role == "follower" && (right == "bank.k.>" || right == "_INBOX.>") {
+			if role == "store" && !ofOperator(right) || role == "follower" && (right == "bank.k.>" || right == "_INBOX.>") {
 				user := fmt.Sprint(role, "-", i)
 				users[user], missing[user] = left, right
 			}
@@ -110,3 +110,7 @@ func TestLeastPrivilegeOfStore(t *testing.T) {
 		t.Errorf("a follower writes entities: %v", err)
 	}
 }
+
+// ofOperator reports whether shardctl store asks members by a right, which TestStoreWritesUnderPrintedRights
+// of cmd/shardctl takes away.
+func ofOperator(right string) bool { return strings.HasPrefix(right, "sh.") }

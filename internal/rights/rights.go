@@ -39,13 +39,14 @@ func WorkerNoCreate(cluster, store string) Rights {
 	return r
 }
 
-// Store are the rights of shardctl store: to read, write, create and delete a store's streams.
-func Store(store string) Rights {
-	return Rights{
-		Publish: append([]string{store + ".>"}, js(
-			"DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*", "STREAM.PURGE.*", "STREAM.CREATE.*", "STREAM.LIST", "STREAM.DELETE.*")...),
-		Subscribe: []string{"_INBOX.>"},
-	}
+// Store are the rights of shardctl store, with that name: to read, write, create and delete a store's
+// streams, and to ask the members of the cluster, as a reader does, whether they host a type.
+func Store(cluster, name, store string) Rights {
+	r := Reader(cluster, name)
+	r.Publish = append(append(r.Publish, store+".>"), js(
+		"DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*", "STREAM.PURGE.*", "STREAM.CREATE.*", "STREAM.LIST", "STREAM.DELETE.*")...)
+	r.Subscribe = append(r.Subscribe, "_INBOX.>")
+	return r
 }
 
 // Follower are the rights of a client that follows events of a store. It writes the small records,

@@ -1,12 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/identity"
@@ -36,7 +36,7 @@ type Options struct {
 	// Transport reaches the cluster's broker.
 	Transport transport.Transport
 	// Name is the operator's, of the same characters, as the broker's permissions grant it.
-	// Default "shardctl-<pid>".
+	// Default DefaultName.
 	Name string
 	// AnswerTimeout bounds the wait for one answer, in which the request is sent
 	// again every 500ms. Default 3s; above 0.
@@ -44,6 +44,9 @@ type Options struct {
 	// Logger receives the transport's messages. Default: none.
 	Logger *slog.Logger
 }
+
+// DefaultName is the operator's name where none is given. Several operators may have one name.
+const DefaultName = "shardctl"
 
 // A Client asks and commands a cluster from outside. It is safe for concurrent use, and
 // must be closed. Its methods send a command again until it is answered, so a process may
@@ -64,9 +67,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	case o.AnswerTimeout < 0:
 		return nil, fmt.Errorf("reach cluster %s: AnswerTimeout is %v (want more than 0, or 0 for the default of %v)", o.Cluster, o.AnswerTimeout, answerTimeout)
 	}
-	if o.Name == "" {
-		o.Name = fmt.Sprintf("shardctl-%d", os.Getpid())
-	}
+	o.Name = cmp.Or(o.Name, DefaultName)
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = answerTimeout
 	}

@@ -200,7 +200,7 @@ var errDenied = errors.New("permission denied")
 
 // grant is the remedy for a missing right.
 func grant(name string) string {
-	return fmt.Sprintf(" (grant it: shardctl permissions worker -store %[1]s prints the rights of a member, and shardctl permissions store -store %[1]s those of shardctl store)", name)
+	return fmt.Sprintf(" (grant it: shardctl permissions ROLE -store %s prints the rights of a user; ROLE is worker for a member, client for a follower of events, store for shardctl store)", name)
 }
 
 // expect makes a place for the answer of a request, and the reply subject for it.
