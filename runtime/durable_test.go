@@ -27,6 +27,7 @@ type vaults struct {
 	tune   func(*shard.Config)
 	opts   []shard.HostOption
 	made   func(*shard.Node)
+	others func(*vault.VaultClient, string) vault.VaultAPI // of each vault; nil: without options
 }
 
 func newVaults(t *testing.T, names ...string) *vaults {
@@ -62,7 +63,11 @@ func (v *vaults) start(name string) *shard.Node {
 		v.made(n)
 	}
 	client := vault.NewVaultClient(n)
-	require.NoError(v.t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: client.API} }, v.opts...))
+	others := client.API
+	if v.others != nil {
+		others = func(id string) vault.VaultAPI { return v.others(client, id) }
+	}
+	require.NoError(v.t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: others} }, v.opts...))
 	require.NoError(v.t, n.Start(testContext(v.t)))
 	v.nodes[name] = n
 	return n

@@ -505,18 +505,19 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) er
 	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
 
-// newCommand gives a call the next command number.
+// newCommand gives a call its command. A key that its reference names wins over the id that a call of
+// a turn would have otherwise: it may be the key of another turn's call, too.
 func newCommand(p invoker, c *outCall) *sentCommand {
 	if t, ok := c.Context.(*toldContext); ok {
 		return &sentCommand{id: t.id}
+	}
+	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
+		return &sentCommand{id: durablehost.ID{Key: odd.Options.CommandID}}
 	}
 	if d := durableOf(turnOf(c.Context)); d != nil {
 		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
 			return &sentCommand{id: id}
 		}
-	}
-	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
-		return &sentCommand{id: durablehost.ID{Key: odd.Options.CommandID}}
 	}
 	id := p.kind.driver.commands.Begin()
 	return &sentCommand{id: id, number: id.Number}

@@ -33,6 +33,9 @@ func (c *outCall) sent() *calling.Command {
 // although it was sent again. A call with the same key and another method or other arguments
 // fails. The option has no effect on tells and on types that are not durable.
 //
+// That holds for calls that a turn of an entity makes, too: the key names the call instead of its place
+// in the turn, so the call is one command with those of other turns. Tells do not use the key.
+//
 // The entity keeps its last 128 keys for 24 hours, even while it is passivated and after
 // [Forget], as far as they fit with their answers in 64 KiB, and together with the entity's
 // state in 512 KiB. In addition the shard keeps each key for 10 minutes after the last call with

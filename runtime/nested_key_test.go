@@ -1,0 +1,90 @@
+package shard_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// TestCommandIDInATurn: a key that a turn of a durable entity gives to its call is one command with
+// that of other turns, of other entities and of clients. The turn's own key changes nothing about it.
+func TestCommandIDInATurn(t *testing.T) {
+	var key atomic.Value
+	v := newVaults(t)
+	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI {
+		return c.Ref(id, shard.CommandID(key.Load().(string)))
+	}
+	v.start("a")
+	v.start("b")
+	conn, err := shard.Dial(testContext(t), v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	send := func(from string, opts ...shard.CallOption) {
+		t.Helper()
+		_, err := ref(conn, from, opts...).Send(testContext(t), "to", 5)
+		require.NoError(t, err)
+	}
+	for i, k := range []string{"k1", "k2"} {
+		key.Store(k)
+		send("x")
+		send("x")
+		send("y")
+		send("x", shard.CommandID("outer 1 "+k))
+		send("y", shard.CommandID("outer 2 "+k))
+		total(t, conn, "to", int64(i+1)*5)
+		got, err := ref(conn, "to", shard.CommandID(k)).Add(testContext(t), 5)
+		require.NoError(t, err)
+		require.EqualValues(t, (i+1)*5, got, "a client's call with the key %s", k)
+		total(t, conn, "to", int64(i+1)*5)
+	}
+	total(t, conn, "x", -30)
+	total(t, conn, "y", -20)
+}
+
+// A cutOff is a vault whose first answer does not come back before its caller's context ends.
+type cutOff struct {
+	vault.VaultAPI
+	first   *sync.Once
+	applied chan struct{}
+}
+
+func (c cutOff) Add(ctx context.Context, n int64) (total int64, err error) {
+	total, err = c.VaultAPI.Add(ctx, n)
+	c.first.Do(func() {
+		close(c.applied)
+		<-ctx.Done()
+		err = ctx.Err()
+	})
+	return total, err
+}
+
+// TestCommandIDInATurnThatRunsAgain: the home of a turn ends when its call with a key was applied. The
+// turn runs again elsewhere, and its call is not applied again.
+func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
+	first, applied := new(sync.Once), make(chan struct{})
+	v := newVaults(t)
+	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI {
+		return cutOff{c.Ref(id, shard.CommandID("payment-1")), first, applied}
+	}
+	v.start("a")
+	conn, err := shard.Dial(testContext(t), v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := ref(conn, "from").Send(testContext(t), "to", 5)
+		sent <- err
+	}()
+	<-applied
+	v.kill("a")
+	v.start("b")
+	require.NoError(t, <-sent)
+	total(t, conn, "to", 5)
+	total(t, conn, "from", -5)
+}
