@@ -30,6 +30,9 @@ type invoker struct{ kind *kind }
 
 var _ codegen.Invoker = invoker{}
 
+// called is the kind whose entities are called.
+func (p invoker) called() *kind { return p.kind }
+
 // Hash returns the hash of an id.
 func (p invoker) Hash(id string) (hash uint64, err error) {
 	k := p.kind

@@ -122,6 +122,36 @@ func TestNamedFollowerGoesOn(t *testing.T) {
 	require.ErrorIs(t, err, shard.ErrPosition)
 }
 
+// TestEventsWithInterceptors: a process with interceptors follows events like any other, and they are
+// not asked.
+func TestEventsWithInterceptors(t *testing.T) {
+	v := newVaults(t)
+	_, c := startGiro(v, "a")
+	for i := range 5 {
+		_, err := c.Ref("a").Enter(testContext(t), int64(i), "")
+		require.NoError(t, err)
+	}
+	cfg := v.config("b")
+	cfg.Store = v.store.Client()
+	cfg.Interceptors = []shard.Interceptor{guarded} // refuses calls
+	n := shard.New(cfg)
+	require.NoError(t, n.Start(testContext(t)))
+	v.nodes["b"] = n
+	cfg.Name = "client"
+	conn, err := shard.Dial(testContext(t), cfg)
+	require.NoError(t, err)
+	defer conn.Close()
+	for name, caller := range map[string]shard.Caller{"node": n, "client": conn} {
+		accounts := giro.NewAccountClient(caller)
+		_, err := accounts.Ref("a").Enter(testContext(t), 1, "")
+		require.ErrorIs(t, err, shard.ErrRefused)
+		newProjection().follow(t, accounts, 5)
+		named := newProjection()
+		named.follow(t, accounts, 5, shard.FollowerName(name))
+		require.EqualValues(t, 10, named.balance["a"])
+	}
+}
+
 // TestStateWithoutAnEventIsRefused: such a change does not stand.
 func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	v := newVaults(t)
