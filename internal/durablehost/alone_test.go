@@ -2,12 +2,14 @@ package durablehost
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"
 )
 
@@ -72,6 +74,58 @@ func TestAloneGoesAboveOperators(t *testing.T) {
 		if got := get(t, tenureOf(t, next.Shard), "singleton"); got != "repaired" {
 			t.Errorf("it finds %q, want what the operator wrote", got)
 		}
+	})
+}
+
+// TestAloneGoesAboveTheLog: the store was put back to an older state while a process ran, which claimed
+// in the log again and appended what memory had. So the log has a claim far above the head's epoch. A new
+// process opens the shard, with what the log has, and ends what is left of the former one.
+func TestAloneGoesAboveTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		shards := server.Client().Shards()
+		s := newAlone(t, server, 1)
+		s.Open(1)
+		set(t, tenureOf(t, s.Shard), "singleton", "1")
+		s.p.end()
+		older, err := shards.Head(t.Context(), account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		former, _ := newShard(t, shards, 2, durable.Limits{})
+		former.Open(anEpoch + 1)
+		old := tenureOf(t, former)
+		set(t, old, "singleton", "2")
+		now, err := shards.Head(t.Context(), account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := shards.SetHead(t.Context(), account, store.Head{Revision: now.Revision, Since: older.Since, Value: older.Value}); err != nil {
+			t.Fatal(err)
+		}
+		next := newAlone(t, server, 3)
+		next.Open(1)
+		synctest.Wait()
+		time.Sleep(staleAfter)
+		synctest.Wait()
+		tenure := next.Current()
+		if tenure == nil {
+			t.Fatalf("the shard is not open %v after its claim met a higher epoch in the log", staleAfter)
+		}
+		if got := get(t, tenure, "singleton"); got != "2" {
+			t.Errorf("it finds %q, want 2", got)
+		}
+		if tenure.Epoch() <= old.Epoch() {
+			t.Errorf("it claimed under %d, want above %d", tenure.Epoch(), old.Epoch())
+		}
+		ticket, err := old.Commit(durable.Turn{Entity: "singleton", State: []byte("late")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := old.Wait(within(t, time.Minute), ticket); !errors.Is(err, ErrInDoubt) {
+			t.Errorf("the former home's commit ended with %v, want ErrInDoubt", err)
+		}
+		set(t, tenure, "singleton", "3")
 	})
 }
 

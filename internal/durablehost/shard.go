@@ -86,7 +86,7 @@ type Shard struct {
 	placed  bool   // here, as far as the cluster is concerned
 	outgrow bool   // it needs an epoch of a later term
 	attempt uint64 // of the tenures under this epoch
-	floor   uint64 // with Config.Alone: above all epochs of the store that this process has used
+	floor   uint64 // with Config.Alone: above all epochs of the store that this process has used or met
 	failed  int    // tenures that have ended in a row without opening
 	tenure  *Tenure
 	current atomic.Pointer[Tenure] // tenure, for those without the lock
@@ -246,6 +246,8 @@ func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
 	case s.cfg.Alone != nil:
+		// The head may be below that one: it was lost, and the log has its claim.
+		s.floor = max(s.floor, met+1)
 		s.claimLater()
 	case Term(met) > Term(own):
 		s.goAbove(Term(met))

@@ -104,3 +104,34 @@ func TestSingletonStartsAboveItsOwn(t *testing.T) {
 		t.Errorf("claimed under %d, after %d", got, former)
 	}
 }
+
+// TestSingletonGoesAboveTheLog: the head was put back behind a claim that the log has. A home that goes
+// above the head alone stays void for ever. It names the epoch that it met, and the claim above that one
+// ends the former home.
+func TestSingletonGoesAboveTheLog(t *testing.T) {
+	d := newDesk(t, 1)
+	d.single().open().commit("singleton", "1")
+	older := d.server.head(0)
+	a := d.seat(0, 1<<32).open()
+	a.commit("singleton", "2")
+	d.server.putBack(0, older)
+
+	b := d.single()
+	b.run()
+	if met := b.events[len(b.events)-1]; met.Kind != durable.Ended || met.Epoch != a.core.Epoch() {
+		t.Fatalf("the claim above the head ends with %+v: want that it met %d", met, a.core.Epoch())
+	}
+	b.claim(b.core.Epoch() + 1)
+	if b.run(); b.core.State() != durable.Dropped {
+		t.Error("a claim that goes above the head alone opens too: the scenario shows nothing")
+	}
+	b.claim(a.core.Epoch() + 1)
+	b.open().want("singleton", "2", 2)
+	late := a.apply("singleton", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 99}, "late")
+	a.run()
+	if a.ready >= late || a.core.State() != durable.Dropped {
+		t.Errorf("the former home acknowledges a commit behind another's claim, state %d", a.core.State())
+	}
+	b.commit("singleton", "3")
+	d.single().open().want("singleton", "3", 3)
+}

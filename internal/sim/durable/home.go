@@ -25,7 +25,7 @@ type home struct {
 	used        map[[2]uint64]bool // shard and epoch
 	met         map[int]uint64     // epochs that were met in the store
 	handed      map[int]uint64     // epochs that were given up here
-	floor       map[int]uint64     // of singletons: above all epochs of the store that were used here
+	floor       map[int]uint64     // of singletons: above all epochs of the store that were used or met here
 }
 
 // A tenure is a shard at a home.
@@ -233,6 +233,7 @@ func (t *tenure) event(e durable.Event) {
 		switch {
 		case e.Epoch > 0 && r.plan.singletons: // another home has it now; this one may claim again
 			t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
+			t.home.floor[t.shard] = max(t.home.floor[t.shard], e.Epoch+1)
 		case e.Epoch > 0:
 			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
 		}

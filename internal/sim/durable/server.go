@@ -180,6 +180,15 @@ func (s *server) head(shard int) store.Head {
 	return s.shards[shard].headAt(s.revision)
 }
 
+// putBack has the head be an older one, as a store that was restored has it.
+func (s *server) putBack(shard int, older store.Head) {
+	s.revision++
+	older.Revision = s.revision
+	s.shards[shard].head = append(s.shards[shard].head, older)
+	t := s.judge.shards[shard]
+	t.since, t.head = older.Since, nil
+}
+
 // record is the value of a shard's key, without staleness.
 func (s *server) record(shard int, id string) store.Record {
 	if s.memory != nil {
