@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -214,6 +215,34 @@ func TestDurableSingletonsTaskBeginsWithTheCommit(t *testing.T) {
 	close(held)
 	require.NoError(t, <-answered)
 	waitFor(t, func() bool { return s.watch.Running() == 1 })
+}
+
+// TestStuckSingletonIsInTheHealth: a singleton whose shard cannot be claimed is placed at its node, so
+// nothing else is wrong. The node's health names the shard, its epoch and the remedy.
+func TestStuckSingletonIsInTheHealth(t *testing.T) {
+	s := newStewards(t, nil, "a")
+	s.add("a", 1, 1)
+	s.kill("a")
+	held := make(chan struct{})
+	var heads atomic.Int64
+	s.tune = func(*shard.Config) {
+		s.own["b"].Fault(func(op memorystore.Op) memorystore.Fault {
+			if op.Name == "head" {
+				heads.Add(1)
+				<-held
+			}
+			return memorystore.Fault{}
+		})
+	}
+	s.start("b")
+	waitFor(t, func() bool { return heads.Load() > 0 })
+	reasons := func() string {
+		return strings.Join(s.nodes["b"].HealthAt(time.Now().Add(10*time.Second)).Reasons, "\n")
+	}
+	require.Regexp(t, `durable shard Steward/1 has not opened for 1\d.*s: its claim under epoch 0\.0\.1 is not confirmed.*shardctl doctor`, reasons())
+	close(held)
+	s.add("b", 2, 3)
+	require.NotContains(t, reasons(), "has not opened")
 }
 
 // TestDurableSingletonsTaskChangesByCalls: a task that changes the state itself has its change undone and

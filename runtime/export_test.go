@@ -92,6 +92,9 @@ func (n *Node) TurnsUnderWay() (all []string) {
 // Started reports whether the node has joined as far as knowing of itself.
 func (n *Node) Started() bool { return n.control.member.View() != nil }
 
+// HealthAt is the node's health as it will be if nothing changes until then.
+func (n *Node) HealthAt(now time.Time) Health { return nodeHealth(n, now) }
+
 // Opening reports whether the node is connecting.
 func (n *Node) Opening() bool {
 	n.mu.Lock()

@@ -125,6 +125,11 @@ func nodeHealth(n *Node, now time.Time) Health {
 		} else if why != "" {
 			v.notes = append(v.notes, why)
 		}
+		for _, h := range n.hosted() {
+			if why := h.stuckShards(now); why != "" {
+				v.notes = append(v.notes, why)
+			}
+		}
 	}
 	return v.health()
 }

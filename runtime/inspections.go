@@ -65,6 +65,9 @@ func (i inspections) types(kind string) []operator.Type {
 			continue
 		}
 		t := operator.Type{Kind: name, Waiting: uint32(i.node.driver.heldFor(name))}
+		if k := (*i.node.driver.kinds.Load())[name]; k != nil && k.host != nil {
+			t.Stuck = k.host.stuckShards(time.Now())
+		}
 		if k := table.Kind(name); k != nil {
 			t.Shards = k.Shards()
 			for number := t.Shards; number < 2*t.Shards; number++ {

@@ -10,7 +10,7 @@ import (
 var commands = []command{
 	{
 		name: "status", timeout: 10 * time.Second, run: status,
-		about: "Reports whether the cluster is healthy. It is not if a member is down, is not reachable or does not\nanswer, if a shard has no home, or if a singleton runs nowhere. The exit code is 0 if it is healthy,\nand 1 otherwise.",
+		about: "Reports whether the cluster is healthy. It is not if a member is down, is not reachable or does not\nanswer, if a shard has no home, if a durable shard has not opened for 10 s, or if a singleton runs nowhere.\nThe exit code is 0 if it is healthy, and 1 otherwise.",
 	},
 	{
 		name: "shards", args: []argument{argType.orNone()}, timeout: 10 * time.Second, run: shards,

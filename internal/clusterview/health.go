@@ -85,6 +85,9 @@ func (h *Health) judgeShards(unhosted map[string]int, all []admin.NodeShards, wr
 			size[t.Kind] = max(size[t.Kind], int(t.Shards))
 			homeless[t.Kind] = max(homeless[t.Kind], len(t.Homeless))
 			waiting[t.Kind] += int(t.Waiting)
+			if t.Stuck != "" {
+				wrong("%v: %s", n.Node, t.Stuck)
+			}
 			for _, s := range t.Held {
 				waiting[t.Kind] += int(s.Waiting)
 				if s.State == "draining" || s.State == "sent" {

@@ -41,7 +41,11 @@ func TestJudge(t *testing.T) {
 			all:   []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{4, 7}}}}},
 			wrong: "Cart: 2 of 4 shards have no home (shardctl where Cart ID says why)",
 		},
-		"singleton":  {view: func(v *admin.View) { v.Singletons = []admin.Singleton{{Kind: "Chief", Why: "no host"}} }, wrong: "singleton Chief runs nowhere: no host"},
+		"singleton": {view: func(v *admin.View) { v.Singletons = []admin.Singleton{{Kind: "Chief", Why: "no host"}} }, wrong: "singleton Chief runs nowhere: no host"},
+		"stuck": {
+			all:   []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Stuck: "shard Cart/4 has not opened for 12s: why"}}}},
+			wrong: "web-1#0000000000000001: shard Cart/4 has not opened for 12s: why",
+		},
 		"leaving":    {view: func(v *admin.View) { v.Members[1].Status = membership.Leaving }, note: "web-2#0000000000000002 is leaving"},
 		"disagree":   {view: func(v *admin.View) { v.Converged, v.Why = false, "web-2 has not seen it" }, note: "the members do not agree yet, so nobody is admitted or removed: web-2 has not seen it"},
 		"paused":     {view: func(v *admin.View) { v.Pause = admin.Pause{By: "ann", At: time.Unix(0, 0)} }, note: "rebalancing is paused by ann since 1970-01-01T00:00:00Z (shardctl resume ends that)"},

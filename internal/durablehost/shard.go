@@ -92,6 +92,7 @@ type Shard struct {
 	current atomic.Pointer[Tenure] // tenure, for those without the lock
 	changed chan struct{}          // closed when the tenure, or whether there is one, changes
 	broken  error                  // why the last tenure ended; nil after one has opened
+	shut    shut                   // why it is not open
 	again   *time.Timer            // begins the next attempt; nil means none is due
 }
 
@@ -148,6 +149,8 @@ func (s *Shard) Open(epoch uint64) {
 		s.attempt++ // it was given up here, and comes back under the same epoch
 	}
 	s.here, s.placed, s.broken = true, true, nil
+	s.shut.met, s.shut.err = 0, nil
+	s.shut.begin()
 	s.drop(s.begin())
 	s.mu.Unlock()
 }
@@ -164,7 +167,7 @@ func (s *Shard) begin() (old *Tenure) {
 	old = s.end()
 	epoch, err := s.storeEpoch()
 	if err != nil {
-		s.broken = err
+		s.broken, s.shut.err = err, err
 		s.goAbove(Term(s.epoch) + 1)
 		return old
 	}
@@ -202,7 +205,7 @@ func (s *Shard) end() (old *Tenure) {
 func (s *Shard) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.here, s.placed = false, false
+	s.here, s.placed, s.shut = false, false, shut{}
 	s.drop(s.end())
 }
 
@@ -221,7 +224,7 @@ func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tenure == t { // else it has ended, or the shard has come back meanwhile
-		s.here, s.placed = false, false
+		s.here, s.placed, s.shut = false, false, shut{}
 		s.drop(s.end())
 	}
 	return err
@@ -327,6 +330,24 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	}
 }
 
+// Stuck reports whether the shard is placed here and has not opened for too long, and why.
+func (s *Shard) Stuck(now time.Time) (st Stuck, ok bool) {
+	s.mu.Lock()
+	t, why, outgrow := s.tenure, s.shut, s.outgrow
+	s.mu.Unlock()
+	if why.since.IsZero() || now.Sub(why.since) < stuckAfter {
+		return st, false
+	}
+	epoch := why.epoch
+	if t != nil {
+		epoch = t.Epoch()
+	}
+	return Stuck{
+		For: now.Sub(why.since).Round(time.Second / 10),
+		Why: why.stuck(s.cfg.Shard, epoch, outgrow, t.trouble()),
+	}, true
+}
+
 // patientTries is how many tenures may end in a row before waiting callers learn why.
 const patientTries = 2
 
@@ -345,6 +366,8 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 	}
 	s.end()
 	s.lost(t, e)
+	s.shut.begin()
+	s.shut.epoch, s.shut.met, s.shut.err = t.Epoch(), e.Epoch, e.Err
 	if e.Err == nil { // another home has it, or will have it
 		s.here = false
 		s.beyond(t.Epoch(), e.Epoch)
@@ -393,6 +416,6 @@ func (s *Shard) opened(t *Tenure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tenure == t {
-		s.broken, s.failed = nil, 0
+		s.broken, s.failed, s.shut = nil, 0, shut{}
 	}
 }

@@ -14,6 +14,7 @@ type Type struct {
 	Homeless []uint32 // the shards without a home, by the member's table
 	Waiting  uint32   // calls of the member's process that wait for a home
 	Held     []Shard  // by the member, in order
+	Stuck    string   // durable shards of the member cannot be opened: which, why, and what to do; "" means none
 }
 
 // A Shard is a shard as the member that holds it sees it.
@@ -48,7 +49,7 @@ type Move struct {
 }
 
 func (t Type) toWire() *wire.AdminType {
-	w := &wire.AdminType{Kind: t.Kind, Shards: t.Shards, Homeless: t.Homeless, Waiting: t.Waiting}
+	w := &wire.AdminType{Kind: t.Kind, Shards: t.Shards, Homeless: t.Homeless, Waiting: t.Waiting, Stuck: t.Stuck}
 	for _, s := range t.Held {
 		w.Held = append(w.Held, &wire.AdminShard{Shard: s.Shard, State: s.State, Entities: s.Entities, Active: s.Active, Waiting: s.Waiting})
 	}
@@ -56,7 +57,7 @@ func (t Type) toWire() *wire.AdminType {
 }
 
 func typeFromWire(w *wire.AdminType) Type {
-	t := Type{Kind: w.GetKind(), Shards: w.GetShards(), Homeless: w.GetHomeless(), Waiting: w.GetWaiting()}
+	t := Type{Kind: w.GetKind(), Shards: w.GetShards(), Homeless: w.GetHomeless(), Waiting: w.GetWaiting(), Stuck: w.GetStuck()}
 	for _, s := range w.GetHeld() {
 		t.Held = append(t.Held, Shard{s.GetShard(), s.GetState(), s.GetEntities(), s.GetActive(), s.GetWaiting()})
 	}

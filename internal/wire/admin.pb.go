@@ -1000,6 +1000,7 @@ type AdminType struct {
 	Homeless      []uint32               `protobuf:"varint,3,rep,packed,name=homeless,proto3" json:"homeless,omitempty"` // shards without a home, by the member's table
 	Waiting       uint32                 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`          // calls of the member's process that wait for a home
 	Held          []*AdminShard          `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`                 // by the member
+	Stuck         string                 `protobuf:"bytes,6,opt,name=stuck,proto3" json:"stuck,omitempty"`               // why durable shards of the member cannot be opened; empty means none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1067,6 +1068,13 @@ func (x *AdminType) GetHeld() []*AdminShard {
 		return x.Held
 	}
 	return nil
+}
+
+func (x *AdminType) GetStuck() string {
+	if x != nil {
+		return x.Stuck
+	}
+	return ""
 }
 
 // AdminShard is a shard as the member that holds it sees it.
@@ -2190,13 +2198,14 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\vunreachable\x18\x04 \x01(\bR\vunreachable\x12\x1a\n" +
 	"\bevidence\x18\x05 \x01(\tR\bevidence\x12\x14\n" +
 	"\x05roles\x18\x06 \x03(\tR\x05roles\x12\x14\n" +
-	"\x05kinds\x18\a \x03(\tR\x05kinds\"\x9c\x01\n" +
+	"\x05kinds\x18\a \x03(\tR\x05kinds\"\xb2\x01\n" +
 	"\tAdminType\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x1a\n" +
 	"\bhomeless\x18\x03 \x03(\rR\bhomeless\x12\x18\n" +
 	"\awaiting\x18\x04 \x01(\rR\awaiting\x12-\n" +
-	"\x04held\x18\x05 \x03(\v2\x19.shardgen.wire.AdminShardR\x04held\"\x86\x01\n" +
+	"\x04held\x18\x05 \x03(\v2\x19.shardgen.wire.AdminShardR\x04held\x12\x14\n" +
+	"\x05stuck\x18\x06 \x01(\tR\x05stuck\"\x86\x01\n" +
 	"\n" +
 	"AdminShard\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
