@@ -75,6 +75,7 @@ type driver struct {
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil
 	limits   durable.Limits       // of its durable shards; tests have other ones than the defaults
+	follows  atomic.Uint64        // loops of this process that have followed events under a name
 	// checksReads says whether methods marked //shard:read are held to it.
 	checksReads bool
 

@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/store"
 )
 
 // A Position says how far a follower has read the events of a type. It is text without
@@ -43,7 +42,8 @@ var (
 	ErrEventsGone = errors.New("events are not kept any more")
 	// ErrPosition means that a position does not belong to this type.
 	ErrPosition = errors.New("not a position of this type's events")
-	// ErrFollowed means that another process has begun to follow under this name.
+	// ErrFollowed means that another loop has begun to follow under this name: in another
+	// process, or in this one.
 	ErrFollowed = errors.New("another follower has this name")
 )
 
@@ -55,9 +55,10 @@ type eventsOptions struct{ name string }
 // FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -. Its position is
 // kept in the store, about once a second and when the loop ends; an event at which the loop
 // breaks does not count as read. A follower of that name whose given position is empty
-// begins at the stored one. Only one process at a time can follow under a name: the one that
-// began last, and the others end with [ErrFollowed]. Types with keep=followed keep the
-// events that a named follower has not read.
+// begins at the stored one. Only one loop at a time can follow under a name. The one that
+// begins takes the name over, and the one that had it ends with [ErrFollowed] when it next looks:
+// about once a second, at the latest when the store answers again. Until then both may get the
+// same events. Types with keep=followed keep the events that a named follower has not read.
 func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = name }
 }
@@ -116,13 +117,11 @@ var errStop = errors.New("the loop has ended")
 // A following is one loop over the events of a type.
 type following struct {
 	durablehost.Follower
-	kind     string
-	store    store.Backend
-	options  eventsOptions
-	from     Position
-	revision store.Revision // of the named follower's record
-	saved    time.Time
-	dirty    bool
+	kind  string
+	from  Position
+	name  *ownedName // nil: none
+	saved time.Time  // when its position was stored last, or could not be
+	dirty bool       // the store does not have its position
 }
 
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
@@ -135,33 +134,31 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 	if backend == nil {
 		return nil, fmt.Errorf("events of %s: no store (set Config.Store: events are read there)", k.desc.Name)
 	}
-	f := &following{kind: k.desc.Name, store: backend, from: from}
+	var options eventsOptions
 	for _, o := range opts {
-		o(&f.options)
+		o(&options)
+	}
+	f := &following{kind: k.desc.Name, from: from}
+	if options.name != "" {
+		f.name = newOwnedName(k, options.name)
 	}
 	f.Follower = durablehost.Follower{Store: backend.Shards(), Type: k.desc.Name, Places: make([]durable.Place, k.shards)}
 	return f, nil
 }
 
-// begin finds the position at which the follower begins.
+// begin finds the position at which the follower begins, and takes its name over.
 func (f *following) begin(ctx context.Context) error {
-	if f.options.name != "" {
-		places, revision, err := durablehost.LoadFollowed(ctx, f.store, f.kind, f.options.name)
-		if err != nil {
-			return fmt.Errorf("events of %s: follower %s: %w", f.kind, f.options.name, err)
-		}
-		f.revision = revision
-		if len(places) == len(f.Places) {
-			f.Places = places
-		}
-	}
 	if f.from != "" {
 		if err := f.take(f.from); err != nil {
 			return err
 		}
 	}
-	f.dirty = true
-	return f.save(ctx)
+	if f.name == nil {
+		return nil
+	}
+	places, err := f.name.take(ctx, f.Places, f.from == "")
+	f.Places, f.saved, f.dirty = places, time.Now(), !f.name.taken
+	return err
 }
 
 // round reads all journals once, and waits if there is nothing new.
@@ -205,41 +202,29 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 	}
 }
 
-// save stores a named follower's position. If the store does not answer, a later call stores
-// it.
+// save stores a named follower's position, or looks whether it still has its name. If the store does
+// not answer, a later call does it.
 func (f *following) save(ctx context.Context) error {
-	if f.options.name == "" || !f.dirty || time.Since(f.saved) < followSave {
+	if f.name == nil || time.Since(f.saved) < followSave {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
 	f.saved = time.Now()
-	revision, err := durablehost.SaveFollowed(ctx, f.store, f.kind, f.options.name, f.Places, f.revision)
-	switch {
-	case err == nil:
-		f.revision, f.dirty = revision, false
-	case errors.Is(err, store.ErrConflict):
-		// It may be this follower's own write, whose answer was lost.
-		places, found, loadErr := durablehost.LoadFollowed(ctx, f.store, f.kind, f.options.name)
-		if loadErr != nil {
-			return nil //nolint:nilerr // later
-		}
-		for i, p := range places {
-			if i < len(f.Places) && p.Number > f.Places[i].Number {
-				return fmt.Errorf("events of %s: follower %s: %w", f.kind, f.options.name, ErrFollowed)
-			}
-		}
-		f.revision = found
-	case errors.Is(err, store.ErrBadKey), errors.Is(err, store.ErrTooLarge):
-		return fmt.Errorf("events of %s: follower %s: %w", f.kind, f.options.name, err)
+	if !f.dirty {
+		return f.name.look(ctx)
 	}
-	return nil
+	stored, err := f.name.save(ctx, f.Places)
+	f.dirty = !stored
+	return err
 }
 
 // end stores the position once more, even if ctx has ended.
 func (f *following) end(ctx context.Context) {
-	f.saved = time.Time{}
-	_ = f.save(context.WithoutCancel(ctx)) // the next follower begins a little earlier then
+	if f.dirty {
+		f.saved = time.Time{}
+		_ = f.save(context.WithoutCancel(ctx)) // the next follower begins a little earlier then
+	}
 }
 
 // positionFormat begins every position.

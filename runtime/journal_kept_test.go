@@ -3,6 +3,9 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +14,8 @@ import (
 	"github.com/shardgen/shardgen/internal/fixture/giro"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
+	"github.com/shardgen/shardgen/store"
+	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
 // hostGiro hosts the types of package giro.
@@ -67,7 +72,7 @@ func TestEventsGone(t *testing.T) {
 	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
 }
 
-// TestFollowedByAnother: of two processes that follow under one name, the one that has read less ends.
+// TestFollowedByAnother: of two loops that follow under one name, the one that began first ends.
 func TestFollowedByAnother(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		accounts := giro.NewAccountClient(c.Node("n1"))
@@ -100,4 +105,163 @@ func TestFollowedByAnother(t *testing.T) {
 		require.ErrorContains(t, err, "billing")
 		require.NoError(t, follow(func(int) bool { return false }), "the event at which the second one ended comes again")
 	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+}
+
+// A named is a loop that follows under a name until its context ends.
+type named struct {
+	read  atomic.Int64
+	ended atomic.Bool
+	err   error // once it has ended
+}
+
+// followNamed begins a loop at a node, under the name billing.
+func followNamed(ctx context.Context, n *shard.Node) *named {
+	f := &named{}
+	go func() {
+		for _, err := range giro.NewAccountClient(n).Events(ctx, "", shard.FollowerName("billing")) {
+			if f.err = err; err == nil {
+				f.read.Add(1)
+			}
+		}
+		f.ended.Store(true)
+	}()
+	return f
+}
+
+// TestFollowerNameIsTakenOver: a loop that begins takes the name over from the one before, which ends
+// soon, whether there are events or not, and however far each has read.
+func TestFollowerNameIsTakenOver(t *testing.T) {
+	for name, entries := range map[string]int{"at rest": 0, "with events": 300} {
+		t.Run(name, func(t *testing.T) {
+			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var all []*named
+				for i := range 3 {
+					f := followNamed(ctx, c.Node(fmt.Sprint("n", i+1)))
+					all = append(all, f)
+					before := f.read.Load()
+					for range entries {
+						_, err := giro.NewAccountClient(c.Client()).Ref("a").Enter(ctx, 1, "")
+						require.NoError(t, err)
+						c.Advance(20 * time.Millisecond)
+					}
+					c.Advance(5 * time.Second)
+					require.GreaterOrEqual(t, f.read.Load()-before, int64(entries))
+					for j, f := range all[:i] {
+						require.True(t, f.ended.Load(), "loop %d goes on beside %d", j, i)
+						require.ErrorIs(t, f.err, shard.ErrFollowed)
+						require.ErrorContains(t, f.err, fmt.Sprintf("billing: another follower has this name: n%d#", j+2))
+						require.Less(t, f.read.Load(), int64(entries*3/2+1), "it ends within about a second")
+					}
+					require.False(t, f.ended.Load(), "%v", f.err)
+				}
+				cancel()
+				c.Until("the last one ends", all[2].ended.Load)
+				require.ErrorIs(t, all[2].err, context.Canceled)
+			}, shardtest.Nodes(3), shardtest.Host(hostGiro))
+		})
+	}
+}
+
+// TestFollowerKeepsItsName: answers of the store that get lost, also to the write that takes the name
+// over, do not end a loop, and its position is stored all the same.
+func TestFollowerKeepsItsName(t *testing.T) {
+	for name, tt := range map[string]struct {
+		met  func(write int) bool
+		loss memorystore.Loss
+	}{
+		"first answer":        {func(write int) bool { return write == 1 }, memorystore.LoseAnswer},
+		"first requests":      {func(write int) bool { return write <= 3 }, memorystore.LoseRequest},
+		"every second answer": {func(write int) bool { return write%2 == 1 }, memorystore.LoseAnswer},
+		"late writes":         {func(write int) bool { return write%3 == 1 }, memorystore.LoseTouch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var own *memorystore.Client // of the loop's process
+			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				former := followNamed(ctx, c.Node("n1"))
+				c.Advance(5 * time.Second)
+				var writes atomic.Int64
+				own.Fault(func(op memorystore.Op) (f memorystore.Fault) {
+					if op.Key == "followers/Account/billing" && op.Write && tt.met(int(writes.Add(1))) {
+						f.Loss, f.Late = tt.loss, 300*time.Millisecond
+					}
+					return f
+				})
+				f := followNamed(ctx, c.Node("n2"))
+				accounts := giro.NewAccountClient(c.Client())
+				for range 100 {
+					_, err := accounts.Ref("a").Enter(ctx, 1, "")
+					require.NoError(t, err)
+					c.Advance(100 * time.Millisecond)
+				}
+				c.Advance(5 * time.Second)
+				require.False(t, f.ended.Load(), "%v", f.err)
+				require.EqualValues(t, 100, f.read.Load())
+				require.True(t, former.ended.Load())
+				require.ErrorIs(t, former.err, shard.ErrFollowed)
+				require.Greater(t, writes.Load(), int64(5))
+				cancel()
+				c.Until("it ends", f.ended.Load)
+				ctx, cancel = context.WithCancel(t.Context())
+				defer cancel()
+				later := followNamed(ctx, c.Node("n3"))
+				c.Advance(5 * time.Second)
+				require.Zero(t, later.read.Load(), "the position was stored")
+				cancel()
+				c.Until("it ends, too", later.ended.Load)
+			}, shardtest.Nodes(3), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+				if c.Name == "n2" {
+					own = c.Store.(*memorystore.Client)
+				}
+			}))
+		})
+	}
+}
+
+// A lagging store answers each look at a follower's record with what the look before has found.
+type lagging struct {
+	store.Backend
+	mu    sync.Mutex
+	found *store.Record
+}
+
+func (l *lagging) Get(ctx context.Context, key string) (store.Record, error) {
+	r, err := l.Backend.Get(ctx, key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !strings.HasPrefix(key, "followers/") || err != nil {
+		return r, err
+	}
+	before := l.found
+	if l.found = &r; before != nil {
+		return *before, nil
+	}
+	return r, nil
+}
+
+// TestFollowerReadsWhatIsOutOfDate: a loop that is shown the owner before it does not end for that.
+func TestFollowerReadsWhatIsOutOfDate(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		former := followNamed(ctx, c.Node("n1"))
+		c.Advance(5 * time.Second)
+		f := followNamed(ctx, c.Node("n2"))
+		c.Advance(5 * time.Second)
+		require.False(t, f.ended.Load(), "%v", f.err)
+		require.True(t, former.ended.Load())
+		latter := followNamed(ctx, c.Node("n1"))
+		c.Advance(5 * time.Second)
+		require.True(t, f.ended.Load())
+		require.ErrorIs(t, f.err, shard.ErrFollowed)
+		cancel()
+		c.Until("the last one ends", latter.ended.Load)
+	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+		if c.Name == "n2" {
+			c.Store = &lagging{Backend: c.Store}
+		}
+	}))
 }

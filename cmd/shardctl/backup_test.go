@@ -150,10 +150,10 @@ func TestDeleteForgetsFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openStore(t, url)
-	if _, err := durablehost.SaveFollowed(t.Context(), s, "Account", "reports", make([]durable.Place, 64), store.None); err != nil {
+	if _, err := durablehost.SaveFollowed(t.Context(), s, "Account", "reports", durablehost.Followed{Places: make([]durable.Place, 64)}, store.None); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := durablehost.SaveFollowed(t.Context(), s, "Accounts", "reports", make([]durable.Place, 64), store.None); err != nil {
+	if _, err := durablehost.SaveFollowed(t.Context(), s, "Accounts", "reports", durablehost.Followed{Places: make([]durable.Place, 64)}, store.None); err != nil {
 		t.Fatal(err)
 	}
 	stop()

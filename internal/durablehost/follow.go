@@ -78,6 +78,9 @@ func (f *Follower) Read(i int, e durable.Recorded) { f.Places[i] = e.Place }
 type Followed struct {
 	Format int             `json:"format"`
 	Places []durable.Place `json:"places"`
+	// Owner is the loop that follows under the name, or was the last one. No two loops have the same.
+	// Records of earlier programs have none.
+	Owner string `json:"owner,omitempty"`
 }
 
 const followedFormat = 1
@@ -85,17 +88,17 @@ const followedFormat = 1
 // followers is the prefix of the records of a type's named followers.
 func followers(kind string) string { return "followers/" + kind + "/" }
 
-// LoadFollowed returns how far a named follower has read, nil if it is new, and its record's
-// revision.
-func LoadFollowed(ctx context.Context, s store.Store, kind, name string) ([]durable.Place, store.Revision, error) {
+// LoadFollowed returns a named follower's record, with no places if it is new, and its revision. They
+// may be out of date.
+func LoadFollowed(ctx context.Context, s store.Store, kind, name string) (Followed, store.Revision, error) {
 	r, err := s.Get(ctx, followers(kind)+name)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, store.None, nil
+		return Followed{}, store.None, nil
 	} else if err != nil {
-		return nil, store.None, err
+		return Followed{}, store.None, err
 	}
 	f, err := readFollowed(r)
-	return f.Places, r.Revision, err
+	return f, r.Revision, err
 }
 
 func readFollowed(r store.Record) (f Followed, err error) {
@@ -108,9 +111,10 @@ func readFollowed(r store.Record) (f Followed, err error) {
 	return f, nil
 }
 
-// SaveFollowed notes how far a named follower has read.
-func SaveFollowed(ctx context.Context, s store.Store, kind, name string, places []durable.Place, expect store.Revision) (store.Revision, error) {
-	value, err := json.Marshal(Followed{followedFormat, places})
+// SaveFollowed notes how far a named follower has read, and who follows.
+func SaveFollowed(ctx context.Context, s store.Store, kind, name string, f Followed, expect store.Revision) (store.Revision, error) {
+	f.Format = followedFormat
+	value, err := json.Marshal(f)
 	if err != nil {
 		return store.None, err
 	}

@@ -3,6 +3,7 @@ package durablehost
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,7 +86,7 @@ func (j *journaled) follow(name string, event uint64) {
 	places[0] = durable.Place{Chunk: event, Number: event}
 	_, revision, err := LoadFollowed(j.t.Context(), j.store, account.Type, name)
 	if err == nil {
-		_, err = SaveFollowed(j.t.Context(), j.store, account.Type, name, places, revision)
+		_, err = SaveFollowed(j.t.Context(), j.store, account.Type, name, Followed{Places: places}, revision)
 	}
 	if err != nil {
 		j.t.Fatal(err)
@@ -178,4 +179,25 @@ func TestEventsAreGone(t *testing.T) {
 		}
 		j.oldest(16)
 	})
+}
+
+// TestFollowedOfEarlierPrograms: a record without an owner, as programs before owners wrote it, is read.
+func TestFollowedOfEarlierPrograms(t *testing.T) {
+	s, ctx := memory.New().Client(), t.Context()
+	wrote, err := s.Put(ctx, "followers/Account/billing", []byte(`{"format":1,"places":[{"Chunk":3,"Number":7}]}`), store.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, revision, err := LoadFollowed(ctx, s, "Account", "billing")
+	want := Followed{Format: 1, Places: []durable.Place{{Chunk: 3, Number: 7}}}
+	if err != nil || revision != wrote || !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %+v at %d, %v, want %+v at %d", got, revision, err, want, wrote)
+	}
+	got.Owner = "n1#1/1"
+	if revision, err = SaveFollowed(ctx, s, "Account", "billing", got, revision); err != nil {
+		t.Fatal(err)
+	}
+	if back, at, err := LoadFollowed(ctx, s, "Account", "billing"); err != nil || at != revision || !reflect.DeepEqual(back, got) {
+		t.Errorf("got %+v at %d, %v, want %+v at %d", back, at, err, got, revision)
+	}
 }

@@ -40,6 +40,7 @@ func FuzzKept(f *testing.F) {
 // FuzzRecords reads any bytes as a named follower's record.
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte(`{"format":1,"places":[{"Chunk":1,"Number":2}]}`))
+	f.Add([]byte(`{"format":1,"places":[],"owner":"n1#00c0ffee00c0ffee/1"}`))
 	f.Add([]byte(`{"format":2}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := readFollowed(store.Record{Key: "f", Value: b, Revision: 1})

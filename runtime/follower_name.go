@@ -1,0 +1,130 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/store"
+)
+
+// An ownedName is a name under which a loop follows. Its record in the store has the position, and
+// which loop owns the name: the one that took it over last. Every write is a compare-and-set, so a loop
+// whose write conflicts with one of another owner has lost the name.
+type ownedName struct {
+	store      store.Backend
+	kind, name string
+	owner      string         // this loop
+	before     string         // whose the name was when the loop began
+	taken      bool           // the store has answered that the loop owns the name
+	revision   store.Revision // of the record that the loop has read or written last
+}
+
+// newOwnedName gives a loop of this process a name.
+func newOwnedName(k *kind, name string) *ownedName {
+	drv := k.driver
+	return &ownedName{
+		store: drv.cfg.Store, kind: k.desc.Name, name: name,
+		owner: fmt.Sprintf("%v/%d", drv.self.Address, drv.follows.Add(1)),
+	}
+}
+
+// take takes the name over, and returns the places at which the loop begins: with resume, those that the
+// store has. If the store does not answer the write, save takes the name over later.
+func (n *ownedName) take(ctx context.Context, places []durable.Place, resume bool) ([]durable.Place, error) {
+	for {
+		found, revision, err := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
+		if err != nil {
+			return places, n.fail(err)
+		}
+		n.before, n.revision = found.Owner, revision
+		if resume && len(found.Places) == len(places) {
+			places = found.Places
+		}
+		err = n.put(ctx, places)
+		switch {
+		case err == nil, unanswered(err):
+			return places, nil
+		case !errors.Is(err, store.ErrConflict):
+			return places, n.fail(err)
+		}
+		select { // the owner has stored its position meanwhile, or the record was out of date
+		case <-ctx.Done():
+			return places, ctx.Err()
+		case <-time.After(followPause):
+		}
+	}
+}
+
+// put writes the record.
+func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
+	ctx, cancel := context.WithTimeout(ctx, followAnswer)
+	defer cancel()
+	revision, err := durablehost.SaveFollowed(ctx, n.store, n.kind, n.name, durablehost.Followed{Places: places, Owner: n.owner}, n.revision)
+	if err == nil {
+		n.revision, n.taken = revision, true
+	}
+	return err
+}
+
+// unanswered reports whether a write may succeed later, or has succeeded although the answer is lost.
+func unanswered(err error) bool {
+	return !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrBadKey) && !errors.Is(err, store.ErrTooLarge)
+}
+
+// save stores the places, and reports whether the store has them. Its error says that another loop has
+// the name, or that the store will never take them.
+func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bool, err error) {
+	for range 2 { // the second time above the loop's own write, whose answer was lost
+		err = n.put(ctx, places)
+		switch {
+		case err == nil:
+			return true, nil
+		case unanswered(err):
+			return false, nil
+		case !errors.Is(err, store.ErrConflict):
+			return false, n.fail(err)
+		}
+		found, revision, loadErr := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
+		if loadErr != nil {
+			return false, nil //nolint:nilerr // later
+		}
+		if n.lostTo(found, revision) {
+			return false, n.followed(found)
+		}
+		if revision > n.revision || revision == store.None { // it may have been deleted
+			n.revision = revision
+		}
+	}
+	return false, nil
+}
+
+// look returns an error if another loop has the name. A loop that has nothing to store learns it so.
+func (n *ownedName) look(ctx context.Context) error {
+	found, revision, err := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
+	if err == nil && n.lostTo(found, revision) {
+		return n.followed(found)
+	}
+	return nil
+}
+
+// lostTo reports whether the record says that another loop has taken the name over since this one began.
+// A record that is older than what the loop has read or written is out of date and says nothing. While
+// the loop's own write is not answered, the owner before it may go on to store its positions.
+func (n *ownedName) lostTo(found durablehost.Followed, revision store.Revision) bool {
+	return revision > n.revision && found.Owner != n.owner && (n.taken || found.Owner != n.before)
+}
+
+func (n *ownedName) followed(by durablehost.Followed) error {
+	if by.Owner == "" {
+		return n.fail(ErrFollowed)
+	}
+	return n.fail(fmt.Errorf("%w: %s", ErrFollowed, by.Owner))
+}
+
+func (n *ownedName) fail(err error) error {
+	return fmt.Errorf("events of %s: follower %s: %w", n.kind, n.name, err)
+}
