@@ -199,8 +199,10 @@ func (n *Node) opening(give context.CancelFunc) error {
 	return nil
 }
 
-// checkStore compares the durable types that the node hosts with those in the store.
+// checkStore compares the durable types that the node hosts with those in the store, and tries the
+// rights that they need there (ADR 0068).
 func checkStore(ctx context.Context, n *Node) error {
+	var types []string
 	for _, h := range n.hosted() {
 		if !h.desc.Durable {
 			continue
@@ -208,6 +210,16 @@ func checkStore(ctx context.Context, n *Node) error {
 		if err := n.driver.durable.Check(ctx, h.desc.Name, h.kind.shards, h.desc.HashName); err != nil {
 			return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
 		}
+		types = append(types, h.desc.Name)
+	}
+	s, ok := n.cfg.Store.(interface {
+		CheckRights(ctx context.Context, types ...string) error
+	})
+	if !ok || len(types) == 0 { // it is not on JetStream, or the node needs little of it
+		return nil
+	}
+	if err := s.CheckRights(ctx, types...); err != nil {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
 	return nil
 }

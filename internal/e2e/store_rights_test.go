@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/rights"
+	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
@@ -109,6 +113,71 @@ func TestLeastPrivilegeOfStore(t *testing.T) {
 	if err := useStore(t.Context(), follower.Shards(), "T"); err == nil || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a follower writes entities: %v", err)
 	}
+}
+
+// TestStoreRightsFailStart: a member that hosts a durable type and whose store user lacks a right that it needs there
+// does not start, and its error names the right, before it has a shard. What it tries leaves nothing behind.
+func TestStoreRightsFailStart(t *testing.T) {
+	all := rights.Worker("e2e", "bank")
+	users := map[string]rights.Rights{
+		"worker": all, "follower": rights.Follower("e2e", "mail", "bank"), "nocreate": rights.WorkerNoCreate("e2e", "bank"),
+	}
+	missing := map[string]string{"follower": "bank.t.Vault.", "nocreate": "$JS.API.STREAM.CREATE."}
+	for i, right := range all.Publish {
+		if right != "bank.>" && !strings.Contains(right, "DIRECT") && !strings.Contains(right, "PURGE") {
+			continue // others fail natsstore.Open or the link, see TestEachRightIsNamed; to create, above
+		}
+		user := fmt.Sprint("worker-", i)
+		users[user], _ = without(all, i)
+		missing[user] = rightOf(right)
+	}
+	for _, part := range []string{"k", "l"} { // rights below bank. that leave this part out
+		left := rights.Rights{Publish: slices.DeleteFunc(slices.Clone(all.Publish), func(s string) bool { return s == "bank.>" }), Subscribe: all.Subscribe}
+		for _, other := range []string{"t", "k", "l"} {
+			if other != part {
+				left.Publish = append(left.Publish, "bank."+other+".>")
+			}
+		}
+		users["without-"+part], missing["without-"+part] = left, "bank."+part+"."
+	}
+	url := leastPrivilege(t, users)
+	admin, err := natsstore.Open(t.Context(), url("worker"), natsstore.Config{Name: "bank", Partitions: 1})
+	require.NoError(t, err)
+	t.Cleanup(admin.Close)
+	start := func(user string) error {
+		backend, err := natsstore.Open(t.Context(), url(user), natsstore.Config{Name: "bank", Partitions: 1})
+		if err != nil {
+			return err
+		}
+		t.Cleanup(backend.Close)
+		config := newCluster(t, url("worker")).config(user)
+		config.Store = backend
+		n := shard.New(config)
+		t.Cleanup(func() { _ = n.Close() })
+		if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+			return err
+		}
+		if err := n.Start(t.Context()); err != nil {
+			return err
+		}
+		_, err = vault.NewVaultClient(n).Ref("ann").Add(t.Context(), 1)
+		return err
+	}
+	described := durablehost.CheckType(t.Context(), admin, "Vault", durablehost.Type{Cluster: "e2e", Shards: 64, Hash: "xxh64"})
+	require.NoError(t, described)
+	for user, right := range missing {
+		begin := time.Now()
+		err := start(user)
+		require.ErrorContains(t, err, right, user)
+		require.ErrorContains(t, err, "shardctl permissions ROLE -store bank", user)
+		require.Less(t, time.Since(begin), promptly, user)
+		t.Logf("%s after %v: %v", user, time.Since(begin), err)
+	}
+	left, err := admin.List(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, left, 1, "the description of the type alone: %v", left)
+	require.NoError(t, start("worker"))
+	require.NoError(t, start("nocreate"), "the streams are there")
 }
 
 // ofOperator reports whether shardctl store asks members by a right, which TestStoreWritesUnderPrintedRights

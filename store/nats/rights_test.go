@@ -1,0 +1,45 @@
+package natsstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/natsproc"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// TestCheckRights: a user with all rights is answered at once, by one server and by three, before a
+// type has its streams and later, and nothing is written. The e2e tests take rights away.
+func TestCheckRights(t *testing.T) {
+	for _, servers := range []int{1, 3} {
+		var urls []string
+		if servers == 1 {
+			urls = []string{natsproc.Start(t, "-js", "-sd", t.TempDir()).URL()}
+		} else if testing.Short() {
+			continue
+		} else {
+			for _, s := range cluster(t) {
+				urls = append(urls, s.URL())
+			}
+		}
+		s := open(t, strings.Join(urls, ","), natsstore.Config{Replicas: servers, Partitions: 1})
+		check := func() {
+			began := time.Now()
+			require.NoError(t, s.CheckRights(t.Context(), shard.Type, "Other"))
+			require.Less(t, time.Since(began), time.Second, "somebody does not answer")
+		}
+		check()
+		_, err := s.Shards().Head(t.Context(), shard)
+		require.NoError(t, err)
+		check()
+		records, err := s.List(t.Context(), "")
+		require.NoError(t, err)
+		require.Empty(t, records)
+		last, err := s.Last(t.Context(), shard)
+		require.NoError(t, err)
+		require.Zero(t, last)
+	}
+}
