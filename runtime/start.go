@@ -212,10 +212,13 @@ func checkStore(ctx context.Context, n *Node) error {
 		}
 		types = append(types, h.desc.Name)
 	}
-	s, ok := n.cfg.Store.(interface {
+	if len(types) == 0 { // the node needs little of the store
+		return nil
+	}
+	s, ok := n.cfg.Store.Shards().(interface {
 		CheckRights(ctx context.Context, types ...string) error
 	})
-	if !ok || len(types) == 0 { // it is not on JetStream, or the node needs little of it
+	if !ok { // it is not on JetStream
 		return nil
 	}
 	if err := s.CheckRights(ctx, types...); err != nil {

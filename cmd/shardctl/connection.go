@@ -6,8 +6,6 @@ import (
 	"flag"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/shardgen/shardgen/runtime/admin"
 )
 
 // A connection is where the NATS servers are and how shardctl proves who it is.
@@ -25,12 +23,15 @@ type connection struct {
 // defaultURL is that of a server on this machine.
 const defaultURL = "nats://127.0.0.1:4222"
 
+// defaultName is the operator's name without -name, as package admin has it.
+const defaultName = "shardctl"
+
 // flags defines the flags of a connection.
 func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	c.folder = configFolder{env}
 	f.StringVar(&c.url, "nats", env("NATS_URL"), "`URLs` of NATS servers, separated by commas (default the context's, and "+defaultURL+" without one)")
 	f.StringVar(&c.context, "context", env("NATS_CONTEXT"), "`name` of a context of the nats command, for flags that are not given (default the selected one, without -nats)")
-	f.StringVar(&c.name, "name", env("SHARD_OPERATOR"), "`name` of the operator, as the NATS user's permissions have it (default "+admin.DefaultName+")")
+	f.StringVar(&c.name, "name", env("SHARD_OPERATOR"), "`name` of the operator, as the NATS user's permissions have it (default "+defaultName+")")
 	f.StringVar(&c.creds, "creds", "", "NATS credentials `file`")
 	f.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an NKey user")
 	f.StringVar(&c.ca, "ca", "", "`file` of the authority that signed the servers' certificates")

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/rights"
-	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -25,7 +24,7 @@ var roles = map[string]func(cluster, name, store string) rights.Rights{
 		return rights.Follower(cluster, name, store)
 	},
 	"store": func(cluster, name, store string) rights.Rights {
-		return rights.Store(cluster, cmp.Or(name, admin.DefaultName), store)
+		return rights.Store(cluster, cmp.Or(name, defaultName), store)
 	},
 	"operator": func(cluster, name, store string) rights.Rights {
 		return withDoctor(rights.Operator(cluster, name), name, store)
@@ -57,7 +56,7 @@ Prints the NATS permissions of a user, and needs no server. ROLE is one of
             and to operator the rights with which doctor checks JetStream
   gateway   a caller in another language, of that -name
   store     shardctl store -name NAME, for that -store of the cluster; without -name here and there
-            it is ` + admin.DefaultName + `
+            it is ` + defaultName + `
 
 `
 

@@ -36,7 +36,7 @@ type Options struct {
 	// Transport reaches the cluster's broker.
 	Transport transport.Transport
 	// Name is the operator's, of the same characters, as the broker's permissions grant it.
-	// Default DefaultName.
+	// Default "shardctl".
 	Name string
 	// AnswerTimeout bounds the wait for one answer, in which the request is sent
 	// again every 500ms. Default 3s; above 0.
@@ -45,8 +45,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// DefaultName is the operator's name where none is given. Several operators may have one name.
-const DefaultName = "shardctl"
+// defaultName is the operator's name where none is given. Several operators may have one name.
+const defaultName = "shardctl"
 
 // A Client asks and commands a cluster from outside. It is safe for concurrent use, and
 // must be closed. Its methods send a command again until it is answered, so a process may
@@ -67,7 +67,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	case o.AnswerTimeout < 0:
 		return nil, fmt.Errorf("reach cluster %s: AnswerTimeout is %v (want more than 0, or 0 for the default of %v)", o.Cluster, o.AnswerTimeout, answerTimeout)
 	}
-	o.Name = cmp.Or(o.Name, DefaultName)
+	o.Name = cmp.Or(o.Name, defaultName)
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = answerTimeout
 	}

@@ -30,5 +30,5 @@
 // $JS.API.STREAM.MSG.GET, $JS.API.STREAM.INFO and $JS.API.STREAM.PURGE of these streams, and
 // to $JS.API.STREAM.CREATE unless Config.NoCreate is set; it subscribes to its inboxes. No
 // other user may publish to <name>.>, because that right is enough to claim shards.
-// [Store.CheckRights] tries them.
+// A member that hosts a durable type tries them when it starts.
 package natsstore

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,34 +14,32 @@ import (
 // headerStream names the stream that is to take a message.
 const headerStream = "Nats-Expected-Stream"
 
-// wordProbe ends what is tried and is nowhere.
+// wordProbe ends names and subjects that are tried.
 const wordProbe = "probe"
 
-// rightsPatience bounds the wait for answers of CheckRights: a refusal comes at once, and JetStream
+// rightsPatience bounds the wait for answers: a refusal comes at once, and JetStream
 // without a leader may not answer.
 const rightsPatience = 2 * time.Second
 
-// CheckRights tries whether the connection's user may do all that a member does that hosts these
-// durable types, in one round trip and without an effect: it reads and writes what is nowhere, or expects
-// another stream. It fails with ErrUnavailable and names the right that the server refused. A server that
-// does not answer is no error.
-func (s *Store) CheckRights(ctx context.Context, types ...string) error {
-	const op = "check rights"
-	all := s.probes(types)
-	create := s.probeCreate()
-	if !s.streams.cfg.NoCreate {
+// A rightsCheck tries a member's rights to its store.
+type rightsCheck struct{ *streams }
+
+// run is shards.CheckRights.
+func (c rightsCheck) run(ctx context.Context, types []string) error {
+	all := probes(c.cfg.Name, types)
+	create := probeCreate(c.cfg.Name)
+	if !c.cfg.NoCreate {
 		all = append(all, create)
 	}
-	failed, err := s.try(ctx, all)
-	if failed == create && s.streams.created(ctx, types) {
+	failed, err := c.try(ctx, all)
+	if failed == create && c.created(ctx, types) {
 		err = nil // there is nothing to create
 	}
-	return fail(op, strings.Join(types, ","), err)
+	return err
 }
 
 // probes are messages that need a member's rights and have no effect.
-func (s *Store) probes(types []string) []*nats.Msg {
-	name := s.streams.cfg.Name
+func probes(name string, types []string) []*nats.Msg {
 	nowhere := name + "_" + wordProbe // streams of the store have other names
 	var all []*nats.Msg
 	for _, kind := range types {
@@ -56,13 +53,13 @@ func (s *Store) probes(types []string) []*nats.Msg {
 }
 
 // probeCreate asks for a stream with no configuration, which is refused.
-func (s *Store) probeCreate() *nats.Msg {
-	return message("$JS.API.STREAM.CREATE."+s.streams.cfg.Name+"_"+wordProbe, []byte("{}"))
+func probeCreate(name string) *nats.Msg {
+	return message("$JS.API.STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
 
 // try sends messages and returns the first that the user may not send, and why.
-func (s *Store) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why error) {
-	ctx, cancel := context.WithTimeout(ctx, min(rightsPatience, s.streams.timeout))
+func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why error) {
+	ctx, cancel := context.WithTimeout(ctx, min(rightsPatience, c.timeout))
 	defer cancel()
 	type sent struct {
 		m     *nats.Msg
@@ -71,7 +68,7 @@ func (s *Store) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why
 	}
 	var waiting []sent
 	for _, m := range all {
-		r, token, err := s.streams.send(ctx, m, false)
+		r, token, err := c.send(ctx, m, false)
 		if err != nil {
 			failed, why = m, err
 			break
@@ -79,7 +76,7 @@ func (s *Store) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why
 		waiting = append(waiting, sent{m, r, token})
 	}
 	for _, w := range waiting {
-		_, err := s.streams.await(ctx, w.r, w.token, store.ErrUnavailable)
+		_, err := c.await(ctx, w.r, w.token, store.ErrUnavailable)
 		if failed == nil && isDenied(w.r, err) {
 			failed, why = w.m, err
 		}
@@ -101,9 +98,9 @@ func isDenied(r *request, err error) bool {
 }
 
 // created reports whether all these types have their streams.
-func (s *streams) created(ctx context.Context, types []string) bool {
+func (c rightsCheck) created(ctx context.Context, types []string) bool {
 	for _, kind := range types {
-		_, there, err := s.info(ctx, streamName(s.cfg.Name, typeToken(kind), kindLog, 0))
+		_, there, err := c.info(ctx, streamName(c.cfg.Name, typeToken(kind), kindLog, 0))
 		if err != nil || !there {
 			return false
 		}

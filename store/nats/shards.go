@@ -29,6 +29,14 @@ type shards struct{ *streams }
 
 var _ store.Shards = (*shards)(nil)
 
+// CheckRights tries whether the connection's user may do all that a member does that hosts these
+// durable types, in one round trip and without an effect: it reads and writes subjects and streams that are
+// nowhere, or expects another stream. It fails with ErrUnavailable and names the right that the server
+// refused. A server that does not answer is no error.
+func (s *shards) CheckRights(ctx context.Context, types ...string) error {
+	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
+}
+
 // Append implements [store.Logs].
 func (s *shards) Append(ctx context.Context, sh store.Shard, expect store.Position, data []byte) (store.Position, error) {
 	seq, err := s.append(ctx, sh, expect, data)
@@ -158,7 +166,7 @@ func (s *shards) lowestOfMany(ctx context.Context, at place, h store.Head) (stor
 }
 
 func (s *shards) behind(atLeast store.Revision) error {
-	return fmt.Errorf("%w: no replica that answers has revision %d (it lags: try again; or the servers lost it: claim the shard)", store.ErrUnavailable, atLeast)
+	return fmt.Errorf("%w: no replica that answers has revision %d (it lags: try again; or the servers lost it: restart the shard's home)", store.ErrUnavailable, atLeast)
 }
 
 // Head implements [store.Records]. It asks the leader.
