@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,9 +41,21 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	case n.Shards > maxDurableShards:
 		s.add(m.directive.Slash, CodeShards, "write shards="+strconv.Itoa(maxDurableShards)+" or fewer", "shards=%d: a durable type has at most %d", n.Shards, maxDurableShards)
 	}
-	if len(n.State) == 0 {
+	if len(n.State) == 0 && !tagsState(m) {
 		s.add(m.directive.Slash, CodeOption, "tag the fields that must survive `shard:\"state\"`, or remove durable", "%s: durable, and no field is tagged state", n.Name)
 	}
+}
+
+// tagsState reports whether a field is tagged state, also one that was refused for its type.
+func tagsState(m *marked) bool {
+	u := m.object.Type().Underlying().(*types.Struct)
+	for i := range u.NumFields() {
+		tag := reflect.StructTag(u.Tag(i)).Get("shard")
+		if _, ok := stateOptions(tag); ok || tag == "state" {
+			return true
+		}
+	}
+	return false
 }
 
 // readVersion reads the version of an entity's state.
