@@ -66,4 +66,5 @@ func TestDeadLetter(t *testing.T) {
 	for _, want := range []slog.Attr{slog.String("kind", "Vault"), slog.String("entity", "broken"), slog.String("method", "Note")} {
 		require.True(t, slices.ContainsFunc(letters[0].attrs, want.Equal), "%v in %v", want, letters[0].attrs)
 	}
+	require.False(t, slices.ContainsFunc(letters[0].attrs, func(a slog.Attr) bool { return a.Key == "err" }), "an error of nil: %v", letters[0].attrs)
 }

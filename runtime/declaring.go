@@ -70,7 +70,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	add(&compat, "lanes", "%d", n.cfg.Lanes)
 	add(&compat, "frame format", "%d", wire.FrameVersion)
 	add(&compat, "control format", "%d", wire.ControlFormat)
-	add(&compat, "store", "%t", n.cfg.Store != nil)
+	add(&compat, "Config.Store", "%s", map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil])
 	compat = append(compat, n.cfg.Membership.compat()...)
 	for _, declared := range n.declared() {
 		k := declared.desc

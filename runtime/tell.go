@@ -308,6 +308,9 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 func (o outbox) givenUp(from store.Shard, tell durable.Tell) {
 	o.driver.counters.add(tellGivenUp)
 	body, err := durablehost.ReadBody(tell.Body)
-	o.driver.log.Error("dead letter: a tell of a durable entity was given up, because its receiver has not run it in time", "from", from.String(),
-		"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "number", tell.Number, "err", err)
+	attrs := []any{"from", from.String(), "kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "number", tell.Number}
+	if err != nil {
+		attrs = append(attrs, "err", err) // why its method is not known
+	}
+	o.driver.log.Error("dead letter: a tell of a durable entity was given up, because its receiver has not run it in time", attrs...)
 }

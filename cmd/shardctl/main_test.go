@@ -86,6 +86,11 @@ func TestCommandLine(t *testing.T) {
 		{"permissions operator -cluster c -name ann -nsc", exitOK, "nsc edit user ann", ""},
 		{"permissions reader -cluster c -name bob -json", exitOK, `"sh.c.o.bob.get.>"`, ""},
 		{"permissions reader -cluster c -name bob -json -nsc", exitUsage, "", "give one of them"},
+		{"store export -h", exitOK, "", "usage: shardctl store export [flags] [TYPE [ID]]\n"},
+		{"store verify -h", exitOK, "", "usage: shardctl store verify [flags] [TYPE]\n"},
+		{"store repair -h", exitOK, "", "usage: shardctl store repair [flags] TYPE [ID]\n"},
+		{"store show -h", exitOK, "", "usage: shardctl store show [flags] TYPE ID\n"},
+		{"store import -h", exitOK, "", "usage: shardctl store import [flags]\n"},
 		{"members -cluster c -creds /nowhere", exitFailed, "", "/nowhere"},
 	} {
 		shardctl(t, nil, tt.args).check(t, tt.args, tt.code, tt.stdout, tt.stderr)

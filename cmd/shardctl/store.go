@@ -155,6 +155,18 @@ func (c storeCommand) main(ctx context.Context, args []string, env func(string) 
 	return exitOK
 }
 
+// arguments are those of the command as its usage has them, with brackets around the ones that may be left out.
+func (c storeCommand) arguments() (text string) {
+	for i := c.most - 1; i >= 0; i-- {
+		text = []string{cmp.Or(c.argument, "TYPE"), "ID"}[i] + text
+		if i >= c.least {
+			text = "[" + text + "]"
+		}
+		text = " " + text
+	}
+	return text
+}
+
 // parse reads the flags, which may stand before and after the arguments.
 func (c storeCommand) parse(args []string, env func(string) string, stderr io.Writer) (*storeOptions, error) {
 	var o storeOptions
@@ -178,7 +190,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stderr, "usage: shardctl store %s [flags]%s\n\n%s\n\n", c.name, []string{"", " " + cmp.Or(c.argument, "TYPE"), " TYPE ID"}[c.most], c.about)
+		fmt.Fprintf(stderr, "usage: shardctl store %s [flags]%s\n\n%s\n\n", c.name, c.arguments(), c.about)
 		f.SetOutput(stderr)
 		f.PrintDefaults()
 	case err != nil:
@@ -240,7 +252,7 @@ func membersOf(ctx context.Context, o *storeOptions, cluster string) (admin.View
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation): // a reader's rights alone are not enough
 		err = fmt.Errorf("%w: shardctl permissions store -cluster %s -store %s -name %s prints all rights of shardctl store",
-			err, cluster, o.store, cmp.Or(o.name, admin.DefaultName))
+			err, cluster, o.store, cmp.Or(o.name, defaultName))
 	case err != nil:
 		err = fmt.Errorf("%w (stop these processes)", err)
 	}

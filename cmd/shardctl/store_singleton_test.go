@@ -59,6 +59,9 @@ func TestStoreSingleton(t *testing.T) {
 	ctl("store show Steward singleton", exitOK, "Steward/singleton in shard ", "")
 	ctl("store export -o "+file, exitOK, "", "")
 	ctl("store import -replace -from "+file, exitFailed, "", "type Steward is hosted by w1")
+	for _, c := range []string{"entity", "state"} {
+		ctl(c+" -cluster bank Steward any", exitFailed, "", "Steward is a singleton, and has no id (shardctl where Steward says where it runs; shardctl store show Steward singleton prints")
+	}
 	add(steward, 1, 6)
 	stop()
 	steward, stop = hostSteward(t, url)

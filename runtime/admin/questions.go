@@ -76,6 +76,9 @@ func hosts(ctx context.Context, c *questions, kind string) ([]transport.Address,
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(v.Singletons, func(s operator.Singleton) bool { return s.Kind == kind }) {
+		return nil, fmt.Errorf("cluster %[1]s: %[2]s is a singleton, and has no id (shardctl where %[2]s says where it runs; shardctl store show %[2]s singleton prints its state if it is durable)", c.cluster, kind)
+	}
 	var at []transport.Address
 	var kinds []string
 	for _, m := range v.Members {
