@@ -14,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store/memory"
 )
 
 // otherAccount is the fixture's account as another version of its module, or
@@ -43,6 +44,7 @@ func TestMismatch(t *testing.T) {
 		want   []string
 	}{
 		{"lanes", func(c *shard.Config) { c.Lanes = 8 }, nil, []string{"lanes", "1", "8"}},
+		{"store", func(c *shard.Config) { c.Store = memory.New().Client() }, nil, []string{`Config.Store is "set" here and "nil" in the cluster`}},
 		{"leases", func(c *shard.Config) { c.Membership.CutAfter = 7 * time.Second }, nil, []string{"Membership.CutAfter", "6s", "7s"}},
 		{"shards", func(*shard.Config) {}, new(otherAccount(fixturePackage, 64)), []string{"Account", "256", "64"}},
 		{"package", func(*shard.Config) {}, new(otherAccount("example.com/bank", 256)), []string{"Account", fixturePackage, "example.com/bank"}},
