@@ -18,7 +18,7 @@ type ownedName struct {
 	store      store.Backend
 	kind, name string
 	owner      string         // this loop
-	before     string         // whose the name was when the loop began
+	before     string         // the owner when the loop began
 	taken      bool           // the store has answered that the loop owns the name
 	revision   store.Revision // of the record that the loop has read or written last
 }
@@ -112,7 +112,7 @@ func (n *ownedName) look(ctx context.Context) error {
 }
 
 // lostTo reports whether the record says that another loop has taken the name over since this one began.
-// A record that is older than what the loop has read or written is out of date and says nothing. While
+// A record that is older than the revision of the loop is out of date and says nothing. While
 // the loop's own write is not answered, the owner before it may go on to store its positions.
 func (n *ownedName) lostTo(found durablehost.Followed, revision store.Revision) bool {
 	return revision > n.revision && found.Owner != n.owner && (n.taken || found.Owner != n.before)

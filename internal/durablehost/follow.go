@@ -111,7 +111,7 @@ func readFollowed(r store.Record) (f Followed, err error) {
 	return f, nil
 }
 
-// SaveFollowed notes how far a named follower has read, and who follows.
+// SaveFollowed writes the record of a named follower.
 func SaveFollowed(ctx context.Context, s store.Store, kind, name string, f Followed, expect store.Revision) (store.Revision, error) {
 	f.Format = followedFormat
 	value, err := json.Marshal(f)
