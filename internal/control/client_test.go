@@ -223,13 +223,21 @@ func TestClientPartsWithTheSilent(t *testing.T) {
 	c.Suspect(other)
 	welcome(before, self)
 	require.Empty(t, env.gone, "the answer to what was said before")
-	welcome(hello(), self)
+	since := hello()
+	c.Suspect(other) // a frame that was sent again
+	welcome(since, self)
 	require.Equal(t, []transport.Address{other}, env.gone)
 	require.Less(t, env.now.Sub(time.Unix(1_000_000, 0)), byeAllowed+time.Second, "time alone would have done it")
 
+	// A peer that is back among the members is absent anew afterwards.
 	welcome(hello(), self, other)
 	env.gone = nil
 	welcome(hello(), self)
 	welcome(hello(), self)
 	require.Empty(t, env.gone, "nothing is known of its next absence")
+	c.Suspect(other)
+	welcome(c.life.hello, self, other)
+	welcome(hello(), self)
+	welcome(hello(), self)
+	require.Empty(t, env.gone, "it may say goodbye again")
 }
