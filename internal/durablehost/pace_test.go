@@ -173,6 +173,39 @@ func TestAppendsLeaveTogether(t *testing.T) {
 	})
 }
 
+// TestAppendsAreNotHeld: while the store does not answer, each time that longestHold has passed as many
+// leave as may be under way, and answers that come after that make no room.
+func TestAppendsAreNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 3*leastUnder + 4
+		held, appends := &heldStore{Shards: memory.New().Client().Shards()}, &Appends{}
+		tenures := tenuresOf(t, held, appends, shards)
+		commit := func() {
+			for _, tenure := range tenures {
+				if _, err := tenure.Commit(durable.Turn{Entity: "a", State: []byte("state")}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+		}
+		commit()
+		held.answer(shards)
+		time.Sleep(2 * longestHold) // nothing waits for a while
+		appends.pace.limit = leastUnder
+		commit()
+		held.wantSent(t, shards+leastUnder)
+		time.Sleep(longestHold)
+		held.wantSent(t, shards+2*leastUnder)
+		held.answer(leastUnder)
+		held.wantSent(t, shards+2*leastUnder)
+		time.Sleep(longestHold)
+		held.wantSent(t, shards+3*leastUnder)
+		time.Sleep(longestHold)
+		held.wantSent(t, 2*shards)
+		held.answer(len(held.queue))
+	})
+}
+
 // A timedStore answers appends one after the other, each after the time that it takes to serve them,
 // and later by the way there and back.
 type timedStore struct {

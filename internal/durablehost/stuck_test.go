@@ -54,6 +54,13 @@ func TestStuckIsTold(t *testing.T) {
 					t.Errorf("open, and reported: %+v", st)
 				}
 				s.Close()
+				client.Cut(true)
+				s.Open(anEpoch + 4)
+				time.Sleep(2 * stuckAfter)
+				if st, ok := s.Stuck(time.Now()); !ok {
+					t.Errorf("%+v: want that it is reported again", st)
+				}
+				s.Close()
 				if st, ok := s.Stuck(time.Now().Add(time.Hour)); ok {
 					t.Errorf("given up, and reported: %+v", st)
 				}
