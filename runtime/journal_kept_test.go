@@ -221,6 +221,36 @@ func TestFollowerKeepsItsName(t *testing.T) {
 	}
 }
 
+// TestFollowerTakesItsNameLater: a loop whose first write of its name does not reach the store writes it
+// again, although there are no events.
+func TestFollowerTakesItsNameLater(t *testing.T) {
+	var own *memorystore.Client // of the loop's process
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		former := followNamed(ctx, c.Node("n1"))
+		c.Advance(5 * time.Second)
+		var lost atomic.Bool
+		own.Fault(func(op memorystore.Op) (f memorystore.Fault) {
+			if op.Key == "followers/Account/billing" && op.Write && !lost.Swap(true) {
+				f.Loss = memorystore.LoseRequest
+			}
+			return f
+		})
+		f := followNamed(ctx, c.Node("n2"))
+		c.Until("the name is taken over", former.ended.Load)
+		require.True(t, lost.Load())
+		require.ErrorIs(t, former.err, shard.ErrFollowed)
+		require.False(t, f.ended.Load(), "%v", f.err)
+		cancel()
+		c.Until("it ends", f.ended.Load)
+	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+		if c.Name == "n2" {
+			own = c.Store.(*memorystore.Client)
+		}
+	}))
+}
+
 // A lagging store answers each look at a follower's record with what the look before has found.
 type lagging struct {
 	store.Backend
