@@ -150,7 +150,7 @@ func (n *Node) step(w *World, in membership.Input) {
 	if out.WakeAt.IsZero() {
 		w.wakes.set(n, -1)
 	} else {
-		w.wakes.set(n, max(w.now, n.clock.virtual(out.WakeAt)))
+		w.wakes.set(n, n.clock.virtual(out.WakeAt, w.now))
 	}
 	n.lease = out.Lease
 	for _, e := range out.Events {
@@ -214,7 +214,8 @@ func (n *Node) end(w *World) {
 }
 
 // A clock is a node's own: it goes a little too fast or too slow, and its zero
-// is anywhere. Cores see only times, so the wall clock cannot matter.
+// is anywhere. Cores see only times, so the wall clock cannot matter. One that is
+// slow goes back by ppm nanoseconds at each millisecond, which no core may mind.
 type clock struct {
 	ppm    int
 	offset time.Duration
@@ -227,10 +228,10 @@ func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual is when the clock shows at, or a few microseconds later.
-func (c clock) virtual(at time.Time) time.Duration {
+// virtual is when, from now on, the clock shows at or up to a few microseconds more.
+func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
 	d := at.Sub(epoch) - c.offset
-	t := d - d/1_000_000*time.Duration(c.ppm)
+	t := max(now, d-d/1_000_000*time.Duration(c.ppm))
 	for {
 		missing := at.Sub(c.local(t))
 		if missing <= 0 {
