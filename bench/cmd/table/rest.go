@@ -18,7 +18,9 @@ import (
 // resting makes very many entities idle within a moment, of a type with a stop hook and
 // of one without, while calls of other entities go on. It measures the time until all
 // are passivated, and the effect on the calls, compared with calls before the
-// passivation in the same run.
+// passivation in the same run. The garbage collector runs just before: on two processors
+// a cycle over a million entities delays calls for 0.2 s by 25 ms, with or without passivation,
+// and in the two seconds of passivation that alone would be p99.
 func resting(ctx context.Context, s settings, url string) error {
 	const idle = 30 * time.Second
 	for _, hooked := range []bool{false, true} {
@@ -75,6 +77,8 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 	calls.Go(func() { far.run(calling, fixture.NewAccountClient(conn)) })
 
 	rested := func() int { return int(node.Counters()["entity passivated"]) }
+	time.Sleep(time.Until(last.Add(idle - 3*time.Second)))
+	runtime.GC()
 	before := rested()
 	var begins time.Time
 	for rested()-before < s.entities {
