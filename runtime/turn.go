@@ -273,7 +273,7 @@ func (t *turn) appendChain(b []byte) []byte {
 // ErrNoFence means that [Epoch] was called outside a turn of a durable type.
 var ErrNoFence = errors.New("ctx is not that of a turn of a durable type, whose epochs grow over full restarts")
 
-// Epoch returns the fence of the turn to which ctx belongs, for conditional writes to a
+// Epoch returns the epoch of the turn to which ctx belongs, for conditional writes to a
 // database of your own. It is a number that only grows for the entity, over moves, crashes
 // and full restarts. A write under an epoch lower than one that the database has seen comes
 // from a former home and must be refused. It fails with ErrNoFence if ctx belongs to no turn

@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/internal/turnwatch"
 )
 
-// turnsUnderWay are those of all shards of a node, for an operator who has just begun to look: the
-// turns that hang began earlier.
+// turnsUnderWay lists the turns under way of a node's shards, for an operator's first look: they
+// began before turns were counted.
 type turnsUnderWay []*host
 
-// UnderWay visits all entities.
+// UnderWay visits the entities that have a turn, in the shards held here.
 func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
 	for _, h := range u {
 		for i := range h.shards {
@@ -30,7 +30,7 @@ func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
 
 // turnOfEntity describes the turn of an entity that is not idle. The caller has the shard's lock.
 func turnOfEntity(s *hostedShard, e *region.Entity) turnwatch.Turn {
-	if c := e.Turn(); c != nil && !c.Local { // else it is a local call's
+	if c := e.Turn(); c != nil && !c.Local { // else it is a local call's, or began without the lock
 		return inbound(c).described(e).turn.described()
 	}
 	return turnwatch.Turn{Entity: turnwatch.Entity{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}

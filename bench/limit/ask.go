@@ -103,7 +103,7 @@ func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	return place, w.drainLocked()
 }
 
-// drainLocked publishes until nothing is left. It gives up the lock meanwhile.
+// drainLocked publishes until nothing is left or publishing fails. It gives up the lock meanwhile.
 func (w *writer) drainLocked() error {
 	defer func() { w.writing = false }()
 	for len(w.gathered) > 0 {
@@ -139,10 +139,11 @@ type Requester struct {
 type pendingShard struct {
 	mu    sync.Mutex
 	calls map[uint64]chan []byte
-	_     [40]byte // a cache line each
+	_     [48]byte // a cache line each
 }
 
-// NewRequester calls the process that answers on subject, until stop is called. Errors of
+// NewRequester returns a Requester for the process that answers on subject, which works until stop
+// is called. Errors of
 // received messages go to fail.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()

@@ -125,7 +125,7 @@ func (g gatewayCall) accepted(ctx context.Context) error {
 // flushTimeout bounds the wait for the server's answer, which takes one way to it and back.
 const flushTimeout = 5 * time.Second
 
-// printCall prints the results of a call, or returns why there are none.
+// printCall prints the results of a call, or returns why there are none. With -json it does both.
 func printCall(w io.Writer, o *options, c jsonCall, err error) error {
 	if o.json {
 		c.Type, c.ID, c.Method = o.kind, o.id, o.method

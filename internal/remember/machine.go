@@ -70,7 +70,7 @@ var ErrFull = errors.New("the shard remembers as many entities as it may")
 // A Token identifies an Add for whose answer the driver waits; 0 for none.
 type Token uint64
 
-// An Input is an event: [View], [Open], [Close], [Add], [Remove], [Receive]
+// An Input is one of [View], [Open], [Close], [Add], [Remove], [Receive]
 // or [Tick].
 type Input interface{ input() }
 
@@ -170,8 +170,8 @@ type Recollection struct {
 //
 // Invariants:  1. Only shards that run here have queues, and only for their replicas.
 // 2. A shard that is recalled has no replicas.  3. A shard's ids are at most Kind.Max,
-// unless more were recalled.  4. A replica has acknowledged at most the changes that
-// the home has.  5. A call that waits in a shard waits for a change that no replica
+// unless more came with it or were recalled.  4. A replica has acknowledged at most the changes that
+// the home has.  5. An Add that waits in a shard waits for a change that no replica
 // has.
 //
 // It is built in layers, each of which owns its fields and uses only the layers below:
@@ -179,7 +179,7 @@ type Recollection struct {
 //	recalling  looks for the ids of shards that were lost elsewhere
 //	hosting    shards that run here, with their replicas at other members
 //	replicas   ids that this node keeps for shards that run elsewhere
-//	node       members, outboxes, and the output of one Step
+//	node       the shards that run here, members, outboxes, and the output of one Step
 type Machine struct{ recalling }
 
 // New returns a machine that knows nothing yet.

@@ -56,12 +56,12 @@ type Sessions interface {
 
 // Turns run the entities. Unless they say otherwise its methods are called without a lock.
 type Turns interface {
-	// Run has a turn run that has begun for an encoded call, which the host answers.
+	// Run runs a turn that has already begun for an encoded call, which the host answers.
 	Run(e *region.Entity, c *Call)
 	// Grant ends the wait of a local caller: with its turn, which has begun, or with nil to
 	// have it look for the shard's home anew. Mu may be held.
 	Grant(c *Call, e *region.Entity)
-	// Lead has the first turn after the shard has opened run, which has begun.
+	// Lead runs the shard's first turn after it opened; that turn has begun.
 	Lead(e *region.Entity)
 	// Release ends the turns that hold entities back after a failure, for the shard moves.
 	Release()
@@ -71,7 +71,7 @@ type Turns interface {
 	// each after MayStop has allowed it, and none after MayStop has refused one. Then it
 	// calls done, with an error if the state of the shard must not leave.
 	StopEntities(entities []*region.Entity, done func(error))
-	// Changed is called with Mu held after each change of the shard but a turn's end;
+	// Changed is called with Mu held at the end of each Do;
 	// opened: it runs here under a new epoch.
 	Changed(opened bool)
 

@@ -2,14 +2,14 @@ package codegen
 
 import "fmt"
 
-// A DecodeError says that bytes from the wire break this program's contract: they are of
+// A DecodeError says that bytes from the wire or the store break this program's contract: they are of
 // an older or newer peer with a broken contract, or foreign.
 type DecodeError struct {
 	What string // "arguments", or "state of Stock"
 	Err  error
 }
 
-// Error reads op: subject: cause.
+// Error reads decode, the subject, the cause and a hint.
 func (e *DecodeError) Error() string {
 	return fmt.Sprintf("decode %s: %v (do both sides run the same contract?)", e.What, e.Err)
 }

@@ -34,7 +34,7 @@ func Worker(ctx context.Context, args []string, stdin io.Reader, stdout io.Write
 		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]), Gateway: true,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	// Calls to hold wait until their time is over.
+	// Calls of Hold wait until their deadline.
 	probe := &fixture.Probe{Entered: make(chan string), Release: make(chan struct{})}
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -73,7 +73,7 @@ func Worker(ctx context.Context, args []string, stdin io.Reader, stdout io.Write
 	return nil
 }
 
-// A State is the report of a member about itself.
+// A State is a member's report, and the kernel's figures of its process.
 type State struct {
 	Heap       uint64 // bytes in use
 	RSS, Peak  int    // bytes, as the kernel has them

@@ -240,7 +240,7 @@ func (p *pair) burst(calls int) {
 	}
 }
 
-// Failures counts the calls that failed after a time, and returns the ends of the
+// Failures counts the bursts in which a call failed after a time, and returns the ends of the
 // first and of the last of them: both zero if none failed.
 func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	for _, p := range l.pauses {

@@ -87,8 +87,8 @@ func formTag(what, was, is string) string {
 	return "" // arguments and results have no tags
 }
 
-// formsDiffer reports whether two types are alike except for one place, where each has
-// another type with a text form of its own, or each another type with a binary form.
+// formsDiffer reports whether two types differ only where each has another type with a
+// text form of its own, or each another with a binary form.
 func formsDiffer(a, b string) bool {
 	x, y := parseType(a), parseType(b)
 	switch {
@@ -115,7 +115,8 @@ func retypeCommand(path, to string) string {
 }
 
 // caseRenamed reports whether a case is gone because its type was renamed, and records
-// that. Of several new types it takes the one with the same fields.
+// that. Of several new types it takes the one already recorded, else the one
+// with most fields in common.
 func (a *renamings) caseRenamed(gone *Field, added []*Field) bool {
 	was := a.old.message(gone.Type)
 	if was == nil || a.now.message(gone.Type) != nil {

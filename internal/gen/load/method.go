@@ -42,7 +42,7 @@ func takesContext(s *types.Signature) bool {
 	return false
 }
 
-// Hooks are known by the type of their parameter.
+// hookTypes has the method's name by the type of the hook's reason.
 var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "OnPassivate"}
 
 // isHook reports whether a method is a hook, or was meant as one.
@@ -164,7 +164,7 @@ func (s *methodReader) hook(f *types.Func) {
 	}
 }
 
-// message reads a method that takes a context. The results of a oneWay method are dropped.
+// message reads a method that takes a context. A //shard:tell method with results is refused.
 func (s *methodReader) message(f *types.Func, d *methodDirective) {
 	n := s.n
 	oneWay, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"

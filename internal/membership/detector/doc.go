@@ -1,9 +1,9 @@
 // Package detector finds out which members a node can reach, and writes the result into
 // the gossiped state as the node's own records.
 //
-// The path of a heartbeat: [Heartbeats.RunBeats] sends one to each neighbour on the ring,
+// The path of a heartbeat: runBeats sends one to each neighbour on the ring,
 // and often to a suspected member. The receiver answers in [Heartbeats.OnHeartbeat], and
-// thereby vouches for the sender's lease ([Peers.VouchFor]). The answer arrives in
+// thereby vouches for the sender's lease (vouchFor). The answer arrives in
 // [Heartbeats.OnHeartbeatAck], which feeds the phi-accrual detector of that member and
 // records in [Peers] when the member vouched for this node. Package lease reads that.
 // When an answer does not arrive, [Suspicion.RunDetection] weighs the silence and the

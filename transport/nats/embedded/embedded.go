@@ -16,13 +16,13 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// readyTimeout bounds Start; a server without JetStream is ready in milliseconds.
+// readyTimeout bounds the wait after the server's own start; a server without JetStream is ready in milliseconds.
 const readyTimeout = 10 * time.Second
 
 // Options say how the server runs. The zero value serves this machine only, on
 // a free port, without JetStream.
 type Options struct {
-	// Name is the server's name. Default "shardgen-" and random letters; servers
+	// Name is the server's name. Default "shardgen-" and random letters and digits; servers
 	// of one NATS cluster need different ones.
 	Name string
 	// Host to listen on. Default "127.0.0.1": "0.0.0.0" opens it to the network,
