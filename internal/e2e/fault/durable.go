@@ -26,7 +26,7 @@ type Survival struct {
 // SurvivalRound is one strike.
 type SurvivalRound struct {
 	Victim string          // the node, nodes or server that were hit
-	After  []time.Duration // the time from the strike until each entity that it concerned answered again; sorted
+	After  []time.Duration // the time from the strike until each entity answered again, or with Blow.Slowest its slowest answer; sorted
 }
 
 // p99 is the time within which 99 of 100 entities answered again.
