@@ -1,130 +1,12 @@
 package limit
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 )
-
-// maxBatch ends a batch, in bytes: past it NATS gains nothing from larger messages.
-const maxBatch = 64 << 10
-
-// An envelope is an id (8 bytes), a length (4 bytes) and that many bytes.
-const envelopeHeaderBytes = 12
-
-func appendEnvelope(b []byte, id uint64, payload []byte) []byte {
-	b = binary.LittleEndian.AppendUint64(b, id)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
-	return append(b, payload...)
-}
-
-var errEnvelope = errors.New("read batch: cut envelope")
-
-// nextEnvelope splits the first envelope off batch.
-func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
-	if len(batch) < envelopeHeaderBytes {
-		return 0, nil, nil, errEnvelope
-	}
-	id = binary.LittleEndian.Uint64(batch)
-	n := int(binary.LittleEndian.Uint32(batch[8:]))
-	rest = batch[envelopeHeaderBytes:]
-	if n > len(rest) {
-		return 0, nil, nil, errEnvelope
-	}
-	return id, rest[:n], rest[n:], nil
-}
-
-// A writer gathers envelopes into messages. A goroutine that finds it idle publishes at
-// once, or wakes the pump to do it; meanwhile others only append. It is safe for
-// concurrent use.
-type writer struct {
-	publish func(batch []byte) error
-	loaded  func() bool   // whether a yield is likely to gather more
-	wake    chan struct{} // to the pump; nil without one
-
-	mu      sync.Mutex
-	room    sync.Cond // signalled when gathered was taken
-	writing bool
-	// gathered is the next message, spare the last one's memory.
-	gathered, spare []byte
-	written         uint64 // envelopes, with those gathered
-}
-
-func newWriter(publish func([]byte) error, loaded func() bool) *writer {
-	w := &writer{publish: publish, loaded: loaded}
-	w.room.L = &w.mu
-	return w
-}
-
-// pump lets a goroutine publish from now on, until stop is called: a single
-// caller that waits for no answer then gathers too. Errors go to fail.
-func (w *writer) pump(fail func(error)) (stop func()) {
-	w.wake = make(chan struct{}, 1)
-	var pump sync.WaitGroup
-	pump.Go(func() {
-		for range w.wake {
-			w.mu.Lock()
-			err := w.drainLocked()
-			w.mu.Unlock()
-			if err != nil {
-				fail(err)
-			}
-		}
-	})
-	return func() {
-		close(w.wake)
-		pump.Wait()
-	}
-}
-
-// write appends an envelope. place is its place in the order in which envelopes arrive, from 1.
-func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.writing && len(w.gathered) >= maxBatch {
-		w.room.Wait()
-	}
-	w.gathered = appendEnvelope(w.gathered, id, payload)
-	w.written++
-	place = w.written
-	if w.writing {
-		return place, nil
-	}
-	w.writing = true
-	if w.wake != nil {
-		w.wake <- struct{}{} // never waits: one wake at a time is under way
-		return place, nil
-	}
-	return place, w.drainLocked()
-}
-
-// drainLocked publishes until nothing is left or publishing fails. It gives up the lock meanwhile.
-func (w *writer) drainLocked() error {
-	defer func() { w.writing = false }()
-	for len(w.gathered) > 0 {
-		if w.loaded() && len(w.gathered) < maxBatch {
-			w.mu.Unlock()
-			runtime.Gosched() // others add theirs
-			w.mu.Lock()
-		}
-		batch := w.gathered
-		w.gathered = w.spare[:0]
-		w.room.Broadcast()
-		w.mu.Unlock()
-		err := w.publish(batch)
-		w.mu.Lock()
-		w.spare = batch
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // A Requester makes calls by batches, with a pending table of its own. It is safe
 // for concurrent use.
@@ -132,11 +14,12 @@ type Requester struct {
 	out     *writer
 	lastID  atomic.Uint64
 	waiting atomic.Int64
-	shards  [64]pendingShard
+	stripes [64]stripe
 	calls   sync.Pool
 }
 
-type pendingShard struct {
+// A stripe has a share of the pending calls, so that callers seldom wait for each other.
+type stripe struct {
 	mu    sync.Mutex
 	calls map[uint64]chan []byte
 	_     [48]byte // a cache line each
@@ -154,20 +37,20 @@ func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Request
 func newRequester(publish func(batch []byte) error) *Requester {
 	r := new(Requester)
 	r.calls.New = func() any { return make(chan []byte, 1) }
-	for i := range r.shards {
-		r.shards[i].calls = make(map[uint64]chan []byte)
+	for i := range r.stripes {
+		r.stripes[i].calls = make(map[uint64]chan []byte)
 	}
 	r.out = newWriter(publish, func() bool { return r.waiting.Load() > 1 })
 	return r
 }
 
-func (r *Requester) shard(id uint64) *pendingShard { return &r.shards[id%uint64(len(r.shards))] }
+func (r *Requester) stripe(id uint64) *stripe { return &r.stripes[id%uint64(len(r.stripes))] }
 
 // Ask makes one call.
 func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	done := r.calls.Get().(chan []byte)
 	id := r.lastID.Add(1)
-	s := r.shard(id)
+	s := r.stripe(id)
 	s.mu.Lock()
 	s.calls[id] = done
 	s.mu.Unlock()
@@ -185,7 +68,7 @@ func (r *Requester) Ask(payload []byte) ([]byte, error) {
 func (r *Requester) answered(batch []byte) error { return eachEnvelope(batch, r.finish) }
 
 func (r *Requester) finish(id uint64, payload []byte) error {
-	s := r.shard(id)
+	s := r.stripe(id)
 	s.mu.Lock()
 	done := s.calls[id]
 	delete(s.calls, id)
@@ -216,50 +99,4 @@ func appendReplies(replies, batch []byte) ([]byte, error) {
 		return nil
 	})
 	return replies, err
-}
-
-func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
-	for len(batch) > 0 {
-		id, payload, rest, err := nextEnvelope(batch)
-		if err != nil {
-			return err
-		}
-		if err := f(id, payload); err != nil {
-			return err
-		}
-		batch = rest
-	}
-	return nil
-}
-
-// receive gives handle the messages of subject in order, until stop is called,
-// once the server knows the subscription.
-func receive(conn *nats.Conn, subject string, handle func(*nats.Msg) error, fail func(error)) (stop func(), err error) {
-	messages := make(chan *nats.Msg, 64<<10)
-	sub, err := conn.ChanSubscribe(subject, messages)
-	if err != nil {
-		return nil, err
-	}
-	if err := conn.Flush(); err != nil {
-		return nil, err
-	}
-	var reader sync.WaitGroup
-	quit := make(chan struct{})
-	reader.Go(func() {
-		for {
-			select {
-			case m := <-messages:
-				if err := handle(m); err != nil {
-					fail(fmt.Errorf("%s: %w", subject, err))
-				}
-			case <-quit:
-				return
-			}
-		}
-	})
-	return func() {
-		_ = sub.Unsubscribe()
-		close(quit)
-		reader.Wait()
-	}, nil
 }

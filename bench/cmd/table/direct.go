@@ -100,6 +100,6 @@ func directTells(ctx context.Context, s settings, conn, broker shard.Caller, ref
 	}
 	g := group{[]contestant{
 		{"direct", ours(conn, refs)}, {"broker", ours(broker, over)}, {"batched", tellsByHand(l)},
-	}, []row{{title: "direct one-way", unit: "/s", figure: perSecond, target: "≥ 1× broker"}}}
+	}, []row{{title: "direct tells", unit: "/s", figure: perSecond, target: "≥ 1× broker"}}}
 	return g.print(os.Stdout, s.rounds, s.time)
 }

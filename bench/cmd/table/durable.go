@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,13 +11,10 @@ import (
 
 	"github.com/shardgen/shardgen/bench/limit"
 	"github.com/shardgen/shardgen/bench/load"
-	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
-	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	measures "github.com/shardgen/shardgen/runtime/measure"
-	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // manyCallers is the number of callers in the second row of commits.
@@ -161,140 +156,6 @@ func durableHomes(ctx context.Context, s settings, url string, replicas int, ref
 	time.Sleep(5 * time.Second) // shards spread over the members that came later
 	g := group{[]contestant{adders(ctx, refs, callers), manyPublishes(raw, callers)}, []row{{title: fmt.Sprintf("calls to durable entities of three processes, 256 callers, R%d", replicas), unit: "/s", figure: perSecond}}}
 	return g.print(os.Stdout, s.rounds, s.time)
-}
-
-// stores are servers with JetStream.
-type stores struct {
-	url     string
-	servers []*natsproc.Server
-}
-
-// storeServers starts so many servers with JetStream below the folder.
-func storeServers(folder string, n int) (*stores, error) {
-	if n == 1 {
-		server, err := natsproc.Run("-js", "-sd", folder)
-		if err != nil {
-			return nil, err
-		}
-		return &stores{server.URL(), []*natsproc.Server{server}}, nil
-	}
-	var folders []string
-	for i := range n {
-		folders = append(folders, filepath.Join(folder, strconv.Itoa(i)))
-	}
-	servers, err := natsproc.RunStores(folders...)
-	if err != nil {
-		return nil, err
-	}
-	return &stores{servers[0].URL(), servers}, nil
-}
-
-func (s *stores) stop() {
-	for _, server := range s.servers {
-		_ = server.Kill()
-	}
-}
-
-// counted is the contestant with the processor time of the servers by call.
-func (s *stores) counted(c contestant) contestant {
-	return contestant{c.name, func(d time.Duration) (measure, error) {
-		before, err := s.cpuTime()
-		if err != nil {
-			return measure{}, err
-		}
-		m, err := c.run(d)
-		if err != nil {
-			return m, err
-		}
-		after, err := s.cpuTime()
-		if n := m.Calls + m.Warm; n > 0 {
-			m.Servers = (after - before) / time.Duration(n)
-		}
-		return m, err
-	}}
-}
-
-// cpuTime is the processor time that the servers have used.
-func (s *stores) cpuTime() (sum time.Duration, err error) {
-	for _, server := range s.servers {
-		used, err := processTime(server.Pid())
-		if err != nil {
-			return 0, err
-		}
-		sum += used
-	}
-	return sum, nil
-}
-
-// processTime is the processor time that a process has used.
-func processTime(pid int) (sum time.Duration, err error) {
-	const tick = 10 * time.Millisecond // of /proc, on every Linux
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name may contain spaces
-	fields := strings.Fields(rest)
-	for _, field := range fields[11:13] { // utime and stime
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += time.Duration(ticks) * tick
-	}
-	return sum, nil
-}
-
-// vaultNode starts a node that hosts vaults and accounts.
-func vaultNode(ctx context.Context, url, cluster, name string, replicas int, options ...shard.HostOption) (node *shard.Node, stop func(), err error) {
-	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: cluster, Replicas: replicas})
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg := process.Config(url, cluster, name)
-	cfg.Store = backend
-	node = shard.New(cfg)
-	err = errors.Join(
-		vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, append([]shard.HostOption{shard.IdleAfter(0)}, options...)...),
-		fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(0)),
-	)
-	if err == nil {
-		err = node.Start(ctx)
-	}
-	if err != nil {
-		backend.Close()
-		return nil, nil, err
-	}
-	return node, func() {
-		leave, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		_ = node.Shutdown(leave)
-		backend.Close()
-	}, nil
-}
-
-// vaults returns references to durable entities, all called once.
-func vaults(ctx context.Context, c shard.Caller) ([]vault.VaultRef, error) {
-	refs := vaultRefs(c, entities)
-	return refs, addToAll(ctx, refs)
-}
-
-// addToAll calls each entity once, from many goroutines.
-func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
-	errs := make(chan error, callers)
-	for w := range callers {
-		go func() {
-			var err error
-			for i := w; i < len(refs) && err == nil; i += callers {
-				_, err = refs[i].Add(ctx, 1)
-			}
-			errs <- err
-		}()
-	}
-	for range callers {
-		err = errors.Join(err, <-errs)
-	}
-	return err
 }
 
 // appended is the contestant with the calls that one append of the node has.

@@ -79,7 +79,7 @@ func local(ctx context.Context, s settings, url string) error {
 		{[]contestant{
 			{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, 1024, refs, tells) }},
 			{"channel", func(d time.Duration) (measure, error) { return channelTells(d) }},
-		}, []row{{title: "local one-way, 10,000 entities", unit: "/s", figure: perSecond, target: "≥ 8 M/s where the channel makes 11.6 M/s"}, cpuRow}},
+		}, []row{{title: "local tells, 10,000 entities", unit: "/s", figure: perSecond, target: "≥ 8 M/s where the channel makes 11.6 M/s"}, cpuRow}},
 	}
 	nothing := func(ctx context.Context, _ shard.Info, next func(context.Context) error) error { return next(ctx) }
 	intercepted, err := process.Member(ctx, process.Config(url, "intercepted", "node"), shard.Intercept(nothing))

@@ -159,7 +159,7 @@ func byHand(l *limit.Hand, n int, payload []byte) []contestant {
 	}
 }
 
-// tellsByHand sends one-way messages in batches.
+// tellsByHand sends messages one way, in batches.
 func tellsByHand(l *limit.Hand) func(time.Duration) (measure, error) {
 	payload := make([]byte, 64)
 	return func(d time.Duration) (measure, error) {
@@ -201,7 +201,7 @@ func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.Ac
 	g := group{[]contestant{
 		{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, each, refs[:len(tells)], tells) }},
 		{"batched", tellsByHand(l)},
-	}, []row{{title: "remote one-way", unit: "/s", figure: perSecond, target: "≥ 0.6× batched"}}}
+	}, []row{{title: "remote tells", unit: "/s", figure: perSecond, target: "≥ 0.6× batched"}}}
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 

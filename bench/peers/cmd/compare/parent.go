@@ -20,9 +20,6 @@ const members = 3
 // cellTimeout ends a cell that hangs.
 const cellTimeout = 60 * time.Second
 
-// results are those of the rounds, by contestant.
-type results map[string][]result
-
 // A parent starts the processes of cells, one cell after another.
 type parent struct {
 	url  string

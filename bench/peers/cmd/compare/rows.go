@@ -3,53 +3,7 @@ package main
 import (
 	"runtime"
 	"strconv"
-	"time"
 )
-
-// A result is one cell in one round, as its process reports it.
-type result struct {
-	PerSecond float64
-	P50, P99  time.Duration
-	Value     float64 // bytes, or seconds
-	Calls     int64
-	Failed    int64 // calls with an error
-	Lost      int64 // told without an error, and not arrived
-	Error     string
-}
-
-// A group is cells that are measured together: each contestant's result has the figures of all rows.
-type group struct {
-	name  string
-	cell  cell
-	ours  []string
-	hand  []string // code written by hand
-	peers []string
-	rows  []row
-}
-
-// A row shows one figure of a group; each form of this project has a line of its own.
-type row struct {
-	title  string
-	unit   string
-	figure func(result) float64
-	less   bool // less is better
-}
-
-// A cell is the work of one contestant in one round.
-type cell struct {
-	kind     string // local, remote, idle or cluster
-	entities int
-	run      func(entities, cell, time.Duration) (result, error)
-	callers  int
-	bytes    int
-	window   int // a sender waits for its entity once in so many tells
-}
-
-func perSecond(r result) float64 { return r.PerSecond }
-func nanos(r result) float64     { return 1e9 / r.PerSecond }
-func p50(r result) float64       { return float64(r.P50.Nanoseconds()) / 1e3 }
-func p99(r result) float64       { return float64(r.P99.Nanoseconds()) / 1e3 }
-func value(r result) float64     { return r.Value }
 
 // Numbers of entities, and of tells under way.
 const (

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/natsproc"
+)
+
+// stores are servers with JetStream.
+type stores struct {
+	url     string
+	servers []*natsproc.Server
+}
+
+// storeServers starts so many servers with JetStream below the folder.
+func storeServers(folder string, n int) (*stores, error) {
+	if n == 1 {
+		server, err := natsproc.Run("-js", "-sd", folder)
+		if err != nil {
+			return nil, err
+		}
+		return &stores{server.URL(), []*natsproc.Server{server}}, nil
+	}
+	var folders []string
+	for i := range n {
+		folders = append(folders, filepath.Join(folder, strconv.Itoa(i)))
+	}
+	servers, err := natsproc.RunStores(folders...)
+	if err != nil {
+		return nil, err
+	}
+	return &stores{servers[0].URL(), servers}, nil
+}
+
+func (s *stores) stop() {
+	for _, server := range s.servers {
+		_ = server.Kill()
+	}
+}
+
+// counted is the contestant with the processor time of the servers by call.
+func (s *stores) counted(c contestant) contestant {
+	return contestant{c.name, func(d time.Duration) (measure, error) {
+		before, err := s.cpuTime()
+		if err != nil {
+			return measure{}, err
+		}
+		m, err := c.run(d)
+		if err != nil {
+			return m, err
+		}
+		after, err := s.cpuTime()
+		if n := m.Calls + m.Warm; n > 0 {
+			m.Servers = (after - before) / time.Duration(n)
+		}
+		return m, err
+	}}
+}
+
+// cpuTime is the processor time that the servers have used.
+func (s *stores) cpuTime() (sum time.Duration, err error) {
+	for _, server := range s.servers {
+		used, err := processTime(server.Pid())
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}

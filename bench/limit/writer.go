@@ -1,0 +1,96 @@
+package limit
+
+import (
+	"runtime"
+	"sync"
+)
+
+// maxBatch ends a batch, in bytes: past it NATS gains nothing from larger messages.
+const maxBatch = 64 << 10
+
+// A writer gathers envelopes into messages. A goroutine that finds it idle publishes at
+// once, or wakes the pump to do it; meanwhile others only append. It is safe for
+// concurrent use.
+type writer struct {
+	publish func(batch []byte) error
+	loaded  func() bool   // whether a yield is likely to gather more
+	wake    chan struct{} // to the pump; nil without one
+
+	mu      sync.Mutex
+	room    sync.Cond // signalled when gathered was taken
+	writing bool
+	// gathered is the next message, spare the last one's memory.
+	gathered, spare []byte
+	written         uint64 // envelopes, with those gathered
+}
+
+func newWriter(publish func([]byte) error, loaded func() bool) *writer {
+	w := &writer{publish: publish, loaded: loaded}
+	w.room.L = &w.mu
+	return w
+}
+
+// pump lets a goroutine publish from now on, until stop is called: a single
+// caller that waits for no answer then gathers too. Errors go to fail.
+func (w *writer) pump(fail func(error)) (stop func()) {
+	w.wake = make(chan struct{}, 1)
+	var pump sync.WaitGroup
+	pump.Go(func() {
+		for range w.wake {
+			w.mu.Lock()
+			err := w.drainLocked()
+			w.mu.Unlock()
+			if err != nil {
+				fail(err)
+			}
+		}
+	})
+	return func() {
+		close(w.wake)
+		pump.Wait()
+	}
+}
+
+// write appends an envelope. place is its place in the order in which envelopes arrive, from 1.
+func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.writing && len(w.gathered) >= maxBatch {
+		w.room.Wait()
+	}
+	w.gathered = appendEnvelope(w.gathered, id, payload)
+	w.written++
+	place = w.written
+	if w.writing {
+		return place, nil
+	}
+	w.writing = true
+	if w.wake != nil {
+		w.wake <- struct{}{} // never waits: one wake at a time is under way
+		return place, nil
+	}
+	return place, w.drainLocked()
+}
+
+// drainLocked publishes until nothing is left or publishing fails. It gives up the lock meanwhile.
+func (w *writer) drainLocked() error {
+	defer func() { w.writing = false }()
+	for len(w.gathered) > 0 {
+		if w.loaded() && len(w.gathered) < maxBatch {
+			w.mu.Unlock()
+			runtime.Gosched() // others add theirs
+			w.mu.Lock()
+		}
+		batch := w.gathered
+		w.gathered = w.spare[:0]
+		w.room.Broadcast()
+		w.mu.Unlock()
+		err := w.publish(batch)
+		w.mu.Lock()
+		w.spare = batch
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
