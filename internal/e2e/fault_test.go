@@ -90,8 +90,8 @@ func TestFaults(t *testing.T) {
 				if err := noticed.Print(&text); err != nil {
 					t.Fatal(err)
 				}
-				if len(noticed.Missed()) > 0 || len(noticed.Strike) != o.Times {
-					t.Errorf("noticed %d of %d times, %d too late:\n%s", len(noticed.Strike), o.Times, len(noticed.Missed()), &text)
+				if len(noticed.Missed()) > 0 || len(noticed.Strikes) != o.Times {
+					t.Errorf("noticed %d of %d times, %d too late:\n%s", len(noticed.Strikes), o.Times, len(noticed.Missed()), &text)
 				}
 			}
 			t.Logf("\n%s", &text)
@@ -108,8 +108,8 @@ func testAgain(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options
 	if err := r.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Missed()) > 0 || len(r.Rounds) != o.Times {
-		t.Errorf("%d misses, %d of %d times:\n%s", len(r.Missed()), len(r.Rounds), o.Times, &text)
+	if len(r.Missed()) > 0 || len(r.Strikes) != o.Times {
+		t.Errorf("%d misses, %d of %d times:\n%s", len(r.Missed()), len(r.Strikes), o.Times, &text)
 	}
 	t.Logf("\n%s", &text)
 }
@@ -123,8 +123,8 @@ func testSurvival(ctx context.Context, t *testing.T, f fault.Fault, o fault.Opti
 	if err := s.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Missed()) > 0 || len(s.Rounds) != o.Times {
-		t.Errorf("%d misses, %d of %d times:\n%s", len(s.Missed()), len(s.Rounds), o.Times, &text)
+	if len(s.Missed()) > 0 || len(s.Strikes) != o.Times {
+		t.Errorf("%d misses, %d of %d times:\n%s", len(s.Missed()), len(s.Strikes), o.Times, &text)
 	}
 	t.Logf("\n%s", &text)
 }
@@ -138,8 +138,8 @@ func testRestarts(ctx context.Context, t *testing.T, f fault.Fault, o fault.Opti
 	if err := r.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Missed()) > 0 || len(r.Rounds) != o.Times {
-		t.Errorf("%d misses, %d of %d times:\n%s", len(r.Missed()), len(r.Rounds), o.Times, &text)
+	if len(r.Missed()) > 0 || len(r.Restarts) != o.Times {
+		t.Errorf("%d misses, %d of %d times:\n%s", len(r.Missed()), len(r.Restarts), o.Times, &text)
 	}
 	t.Logf("\n%s", &text)
 }
@@ -153,8 +153,8 @@ func testHanded(ctx context.Context, t *testing.T, f fault.Fault, o fault.Option
 	if err := h.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	if len(h.Missed()) > 0 || len(h.Rounds) != o.Times || len(h.Lives) < o.Times {
-		t.Errorf("%d misses, %d of %d times, %d instances:\n%s", len(h.Missed()), len(h.Rounds), o.Times, len(h.Lives), &text)
+	if len(h.Missed()) > 0 || len(h.Strikes) != o.Times || len(h.Lives) < o.Times {
+		t.Errorf("%d misses, %d of %d times, %d instances:\n%s", len(h.Missed()), len(h.Strikes), o.Times, len(h.Lives), &text)
 	}
 	t.Logf("\n%s", &text)
 }

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) == 4 && os.Args[1] == hostile.Command {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		err := hostile.Worker(ctx, os.Args[2:], os.Stdin, os.Stdout)
+		err := hostile.RunMember(ctx, os.Args[2:], os.Stdin, os.Stdout)
 		stop()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

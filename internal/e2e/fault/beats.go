@@ -112,7 +112,7 @@ func (b *beats) begin() {
 }
 
 // add adds the figures of the round.
-func (b *beats) add(r *HandedRound) {
+func (b *beats) add(r *HandedStrike) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.Pause = max(r.Pause, b.pause)

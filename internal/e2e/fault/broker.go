@@ -130,16 +130,16 @@ var durableServer = Fault{
 	Rate:    1000,
 	Length:  time.Second,
 	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2500 * time.Millisecond},
-	Hit: func(ctx context.Context, d *DurableRun) (Blow, error) {
+	Hit: func(ctx context.Context, d *DurableRun) (Strike, error) {
 		server := d.Cluster.Servers()[0]
 		if err := server.Kill(); err != nil {
-			return Blow{}, err
+			return Strike{}, err
 		}
 		if err := sleep(ctx, d.Length); err != nil {
-			return Blow{}, err
+			return Strike{}, err
 		}
 		err := server.Start()
-		return Blow{Victim: "the server", At: time.Now()}, err
+		return Strike{Victim: "the server", At: time.Now()}, err
 	},
 }
 
@@ -156,10 +156,10 @@ var durableServerR3 = Fault{
 	Length:   2 * time.Second,
 	// The streams that it led elect others, which takes NATS 4 to 9 s.
 	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 12 * time.Second},
-	Hit: func(_ context.Context, d *DurableRun) (Blow, error) {
+	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
 		servers := d.Cluster.Servers()
-		victim := d.Round % len(servers)
-		b := Blow{
+		victim := d.Before % len(servers)
+		b := Strike{
 			Victim: fmt.Sprintf("server %d of %d", victim+1, len(servers)), At: time.Now(), Length: d.Length, Slowest: true,
 			End: func(context.Context) error { return servers[victim].Start() },
 		}

@@ -18,23 +18,23 @@ type Survival struct {
 	Failed, Lost, Doubled int
 	Limits                Limits
 	Effects               []Effects // of the calls, elsewhere
-	Rounds                []SurvivalRound
+	Strikes               []SurvivalStrike
 	Errors                []string // the first that callers got
 	Lanes                 *Lanes
 }
 
-// SurvivalRound is one strike.
-type SurvivalRound struct {
+// A SurvivalStrike has the figures of one strike.
+type SurvivalStrike struct {
 	Victim string          // the node, nodes or server that were hit
-	After  []time.Duration // the time from the strike until each entity answered again, or with Blow.Slowest its slowest answer; sorted
+	After  []time.Duration // the time from the strike until each entity answered again, or with Strike.Slowest its slowest answer; sorted
 }
 
 // p99 is the time within which 99 of 100 entities answered again.
-func (r SurvivalRound) p99() time.Duration {
-	if len(r.After) == 0 {
+func (s SurvivalStrike) p99() time.Duration {
+	if len(s.After) == 0 {
 		return 0
 	}
-	return r.After[min(len(r.After)*99/100, len(r.After)-1)]
+	return s.After[min(len(s.After)*99/100, len(s.After)-1)]
 }
 
 // Missed names the figures that are over the limits.
@@ -52,9 +52,9 @@ func (s Survival) Missed() (misses []string) {
 			misses = append(misses, fmt.Sprintf("%s: %d seen, %d lost, %d doubled, want at most %d and %d", e.Observer, e.Seen, e.Lost, e.Doubled, s.Limits.Lost, s.Limits.Doubled))
 		}
 	}
-	for i, r := range s.Rounds {
+	for i, r := range s.Strikes {
 		if p := r.p99(); p > s.Limits.Recovery {
-			misses = append(misses, fmt.Sprintf("time %d: entities answer after %v, p99, want at most %v", i+1, round(p), s.Limits.Recovery))
+			misses = append(misses, fmt.Sprintf("strike %d: entities answer after %v, p99, want at most %v", i+1, round(p), s.Limits.Recovery))
 		}
 	}
 	return append(misses, s.Lanes.missed()...)
@@ -62,7 +62,7 @@ func (s Survival) Missed() (misses []string) {
 
 // Print writes each round, and the figures over all of them.
 func (s Survival) Print(w io.Writer) error {
-	for i, r := range s.Rounds {
+	for i, r := range s.Strikes {
 		var last time.Duration
 		if n := len(r.After); n > 0 {
 			last = r.After[n-1]
@@ -71,7 +71,7 @@ func (s Survival) Print(w io.Writer) error {
 			r.p99().Round(time.Millisecond), last.Round(time.Millisecond))
 	}
 	_, err := fmt.Fprintf(w, "%s of %d nodes with %d entities, %d times: calls=%d failed=%d lost=%d doubled=%d\n",
-		s.Fault, s.Nodes, s.Entities, len(s.Rounds), s.Calls, s.Failed, s.Lost, s.Doubled)
+		s.Fault, s.Nodes, s.Entities, len(s.Strikes), s.Calls, s.Failed, s.Lost, s.Doubled)
 	for _, e := range s.Effects {
 		fmt.Fprintf(w, "%s: seen=%d lost=%d doubled=%d\n", e.Observer, e.Seen, e.Lost, e.Doubled)
 	}
@@ -119,12 +119,12 @@ func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 		if err := until(ctx, "all entities have answered lately", func() bool { return l.answeredSince(time.Now().Add(-2 * l.tick)) }); err != nil {
 			return s, err
 		}
-		d.Round = i
+		d.Before = i
 		r, err := l.strike(ctx, f, d)
 		if err != nil {
-			return s, fmt.Errorf("%s, time %d: %w", f.Name, i+1, err)
+			return s, fmt.Errorf("%s, strike %d: %w", f.Name, i+1, err)
 		}
-		s.Rounds = append(s.Rounds, r)
+		s.Strikes = append(s.Strikes, r)
 		if err := d.replace(ctx); err != nil {
 			return s, err
 		}

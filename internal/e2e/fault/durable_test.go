@@ -44,10 +44,10 @@ func TestSurvivalMisses(t *testing.T) {
 	s := Survival{
 		Failed: 1, Lost: 2, Doubled: 3, Limits: durableKill.Limits,
 		Effects: []Effects{{Observer: "tells", Seen: 1, Lost: 1}, {Observer: "follower", Seen: 1, Doubled: 1}, {Observer: "nobody"}, {Observer: "well", Seen: 1}},
-		Rounds:  []SurvivalRound{{After: []time.Duration{time.Second}}, {After: []time.Duration{time.Second, 3 * time.Second}}},
+		Strikes: []SurvivalStrike{{After: []time.Duration{time.Second}}, {After: []time.Duration{time.Second, 3 * time.Second}}},
 	}
 	misses := s.Missed()
-	for _, want := range []string{"failed: 1", "lost: 2", "doubled: 3", "time 2: entities answer after 3s", "tells: 1 seen, 1 lost", "follower: 1 seen, 0 lost, 1 doubled", "nobody: 0 seen"} {
+	for _, want := range []string{"failed: 1", "lost: 2", "doubled: 3", "strike 2: entities answer after 3s", "tells: 1 seen, 1 lost", "follower: 1 seen, 0 lost, 1 doubled", "nobody: 0 seen"} {
 		if !slices.ContainsFunc(misses, func(m string) bool { return strings.HasPrefix(m, want) }) {
 			t.Errorf("no miss %q in %q", want, misses)
 		}

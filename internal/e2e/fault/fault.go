@@ -100,7 +100,7 @@ type Fault struct {
 	// Strike makes it happen to a node and returns when.
 	Strike func(n *cluster.Node) (time.Time, error)
 	// Hit makes it happen to a cluster with durable entities.
-	Hit func(ctx context.Context, d *DurableRun) (Blow, error)
+	Hit func(ctx context.Context, d *DurableRun) (Strike, error)
 	// Replicas is the number of servers that keep each durable entity. 0: one.
 	Replicas int
 	// Lengths is how often it lasts Length, one after the other, in each round if it

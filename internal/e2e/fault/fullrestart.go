@@ -34,12 +34,12 @@ const staying = 16
 
 // Restarts has the observations of a client that stayed during full restarts.
 type Restarts struct {
-	Fault  string
-	Nodes  int
-	Limit  time.Duration
-	Rounds []Restart
-	Errors []string // of the calls that failed, each text once
-	Lanes  *Lanes
+	Fault    string
+	Nodes    int
+	Limit    time.Duration
+	Restarts []Restart
+	Errors   []string // of the calls that failed, each text once
+	Lanes    *Lanes
 }
 
 // A Restart is one of them. All times are from the first node that serves: it said
@@ -55,9 +55,9 @@ type Restart struct {
 
 // Missed names the figures over their limits.
 func (r Restarts) Missed() (misses []string) {
-	for i, round := range r.Rounds {
-		if round.Last > r.Limit {
-			misses = append(misses, fmt.Sprintf("time %d: everything answers again after %v, want at most %v", i+1, round.Last.Round(time.Millisecond), r.Limit))
+	for i, restart := range r.Restarts {
+		if restart.Last > r.Limit {
+			misses = append(misses, fmt.Sprintf("restart %d: everything answers again after %v, want at most %v", i+1, restart.Last.Round(time.Millisecond), r.Limit))
 		}
 	}
 	return append(misses, r.Lanes.missed()...)
@@ -67,10 +67,10 @@ func (r Restarts) Missed() (misses []string) {
 func (r Restarts) Print(w io.Writer) error {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	var first, last []time.Duration
-	for i, round := range r.Rounds {
+	for i, restart := range r.Restarts {
 		fmt.Fprintf(w, "%s %2d: %-8s down for %v; then the client that stayed is answered after %v, by all after %v (a new one after %v); failed meanwhile: %d, unknown %d\n",
-			r.Fault, i+1, round.How, ms(round.Down), ms(round.First), ms(round.Last), ms(round.FreshAnswered), round.Failed, round.Unknown)
-		first, last = append(first, round.First), append(last, round.Last)
+			r.Fault, i+1, restart.How, ms(restart.Down), ms(restart.First), ms(restart.Last), ms(restart.FreshAnswered), restart.Failed, restart.Unknown)
+		first, last = append(first, restart.First), append(last, restart.Last)
 	}
 	slices.Sort(first)
 	slices.Sort(last)
@@ -120,11 +120,11 @@ func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error)
 	o.Say("%d nodes at %s; %d times: %s", o.Nodes, c.URL(), o.Times, f.About)
 	r = Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
 	for i := range o.Times {
-		var round Restart
-		if round, nodes, err = restartAll(ctx, c, s, nodes, i); err != nil {
-			return r, fmt.Errorf("%s, time %d: %w", f.Name, i+1, err)
+		var restart Restart
+		if restart, nodes, err = restartAll(ctx, c, s, nodes, i); err != nil {
+			return r, fmt.Errorf("%s, restart %d: %w", f.Name, i+1, err)
 		}
-		r.Rounds = append(r.Rounds, round)
+		r.Restarts = append(r.Restarts, restart)
 	}
 	r.Errors = s.texts
 	r.Lanes, err = countLanes(ctx, c, o)
@@ -132,13 +132,13 @@ func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error)
 }
 
 // restartAll is one restart, with calls under way all the time.
-func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*cluster.Node, round int) (r Restart, started []*cluster.Node, err error) {
+func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*cluster.Node, strike int) (r Restart, started []*cluster.Node, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*effectTimeout, errNoEffect)
 	defer cancel()
 	failed, unknown := s.failed.Load(), s.unknown.Load()
 	stopLoad := s.load(ctx)
 	defer stopLoad()
-	if r.How, err = endAll(ctx, nodes, round); err != nil {
+	if r.How, err = endAll(ctx, nodes, strike); err != nil {
 		return r, nil, err
 	}
 	down := time.Now()
@@ -153,7 +153,7 @@ func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*clu
 	}()
 	fresh := make(chan answers, 1)
 	go func() { // ends with ctx
-		at, err := askAnew(ctx, c, fmt.Sprint("fresh-", round))
+		at, err := askAnew(ctx, c, fmt.Sprint("fresh-", strike))
 		fresh <- answers{[]time.Time{at}, err}
 	}()
 	for _, n := range nodes {
@@ -186,8 +186,8 @@ func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*clu
 }
 
 // endAll ends all nodes side by side: by SIGKILL, in order, or half of them each way.
-func endAll(ctx context.Context, nodes []*cluster.Node, round int) (how string, err error) {
-	how = []string{"killed", "in order", "mixed"}[round%3]
+func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string, err error) {
+	how = []string{"killed", "in order", "mixed"}[strike%3]
 	errs := make([]error, len(nodes))
 	var ends sync.WaitGroup
 	for i, n := range nodes {
@@ -336,9 +336,9 @@ var durableRestart = Fault{
 	Times:   3,
 	Rate:    1000,
 	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 5 * time.Second},
-	Hit: func(ctx context.Context, d *DurableRun) (Blow, error) {
+	Hit: func(ctx context.Context, d *DurableRun) (Strike, error) {
 		all := slices.Clone(d.Nodes)
-		b := Blow{Victim: fmt.Sprintf("all %d nodes", len(all)), At: time.Now(), Nodes: all}
+		b := Strike{Victim: fmt.Sprintf("all %d nodes", len(all)), At: time.Now(), Nodes: all}
 		for _, n := range all {
 			if err := n.Signal(syscall.SIGKILL); err != nil {
 				return b, err

@@ -65,9 +65,9 @@ func inPairs(name string) int {
 }
 
 // killNode kills one node after another, including the oldest, which coordinates.
-func killNode(_ context.Context, d *DurableRun) (Blow, error) {
-	victim := d.Nodes[d.Round%len(d.Nodes)]
-	b := Blow{Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}}
+func killNode(_ context.Context, d *DurableRun) (Strike, error) {
+	victim := d.Nodes[d.Before%len(d.Nodes)]
+	b := Strike{Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}}
 	return b, victim.Kill()
 }
 

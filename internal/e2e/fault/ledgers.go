@@ -36,7 +36,7 @@ type ledger struct {
 	node     string        // where it lived at the last answer
 	answered time.Time     // when that was
 	made     time.Time     // when that call was made
-	slowest  time.Duration // of its calls since the last blow
+	slowest  time.Duration // of its calls since the last strike
 	sum      int64         // that it has
 	unsure   int64         // that it may have more
 }
@@ -115,7 +115,7 @@ func (l *ledgers) answeredSince(t time.Time) bool {
 }
 
 // strike makes the fault happen once and waits until all entities that it concerns answer.
-func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r SurvivalRound, err error) {
+func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r SurvivalStrike, err error) {
 	l.mu.Lock()
 	for i := range l.all {
 		l.all[i].slowest = 0
@@ -165,9 +165,9 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 	return r, errors.Join(err, endErr)
 }
 
-// answersAgain reports whether an entity has answered after the blow, which ended at the given
+// answersAgain reports whether an entity has answered after the strike, which ended at the given
 // time unless it lasts.
-func answersAgain(b *Blow, e ledger, hit bool, ended time.Time) bool {
+func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false
 	}

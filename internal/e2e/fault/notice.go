@@ -19,14 +19,14 @@ import (
 
 // A Noticing is how soon nodes that nobody calls noticed a fault, each time.
 type Noticing struct {
-	Fault  string
-	Nodes  int
-	Strike []Strike
-	Limit  time.Duration
+	Fault   string
+	Nodes   int
+	Strikes []NoticedStrike
+	Limit   time.Duration
 }
 
-// A Strike is one time that a fault happened to a node.
-type Strike struct {
+// A NoticedStrike is one strike of a fault on a node, as the others noticed it.
+type NoticedStrike struct {
 	Victim string
 	Seen   []Sight // by every other node, the first first
 }
@@ -39,13 +39,13 @@ type Sight struct {
 }
 
 // last is when all had seen it.
-func (s Strike) last() time.Duration { return s.Seen[len(s.Seen)-1].After }
+func (s NoticedStrike) last() time.Duration { return s.Seen[len(s.Seen)-1].After }
 
 // Missed names the strikes that were noticed too late.
 func (n Noticing) Missed() (misses []string) {
-	for i, s := range n.Strike {
+	for i, s := range n.Strikes {
 		if s.last() > n.Limit {
-			misses = append(misses, fmt.Sprintf("time %d: noticed by all after %v, want at most %v", i+1, round(s.last()), n.Limit))
+			misses = append(misses, fmt.Sprintf("strike %d: noticed by all after %v, want at most %v", i+1, round(s.last()), n.Limit))
 		}
 	}
 	return misses
@@ -55,7 +55,7 @@ func (n Noticing) Missed() (misses []string) {
 func (n Noticing) Print(w io.Writer) error {
 	var all []time.Duration
 	within := 0
-	for i, s := range n.Strike {
+	for i, s := range n.Strikes {
 		var seen []string
 		for _, o := range s.Seen {
 			seen = append(seen, fmt.Sprintf("%s %v", o.Node, o.After.Round(time.Millisecond)))
@@ -118,7 +118,7 @@ func Notice(ctx context.Context, f Fault, o Options) (result Noticing, err error
 		if err != nil {
 			return Noticing{}, fmt.Errorf("%s %s: %w", f.Name, victim.Name(), err)
 		}
-		result.Strike = append(result.Strike, s)
+		result.Strikes = append(result.Strikes, s)
 		if err := grow(); err != nil {
 			return Noticing{}, err
 		}
@@ -144,20 +144,20 @@ func agree(ctx context.Context, nodes []*cluster.Node) error {
 // noticeTimeout is how long it is waited for a node to notice.
 const noticeTimeout = 30 * time.Second
 
-func strike(ctx context.Context, f Fault, victim *cluster.Node, others []*cluster.Node) (Strike, error) {
+func strike(ctx context.Context, f Fault, victim *cluster.Node, others []*cluster.Node) (NoticedStrike, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, noticeTimeout, fmt.Errorf("not within %v", noticeTimeout))
 	defer cancel()
 	at, err := f.Strike(victim)
 	if err != nil {
-		return Strike{}, err
+		return NoticedStrike{}, err
 	}
-	s := Strike{Victim: victim.Name()}
+	s := NoticedStrike{Victim: victim.Name()}
 	for _, n := range others {
 		e, err := n.AwaitThat(ctx, "to see that "+victim.Name()+" is gone", func(e process.Event) bool {
 			return givenUp(e) && e.Member == victim.Name()
 		})
 		if err != nil {
-			return Strike{}, err
+			return NoticedStrike{}, err
 		}
 		s.Seen = append(s.Seen, Sight{n.Name(), e.Time.Sub(at)})
 	}

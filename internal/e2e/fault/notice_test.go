@@ -7,8 +7,8 @@ import (
 )
 
 func TestNoticing(t *testing.T) {
-	strike := func(victim string, ms ...int) Strike {
-		s := Strike{Victim: victim}
+	strike := func(victim string, ms ...int) NoticedStrike {
+		s := NoticedStrike{Victim: victim}
 		for i, m := range ms {
 			s.Seen = append(s.Seen, Sight{string(rune('a' + i)), time.Duration(m) * time.Millisecond})
 		}
@@ -16,13 +16,13 @@ func TestNoticing(t *testing.T) {
 	}
 	n := Noticing{
 		Fault: "kill", Nodes: 3, Limit: 2 * time.Second,
-		Strike: []Strike{strike("x", 1000, 2000), strike("y", 900, 2001), strike("z", 950, 1100)},
+		Strikes: []NoticedStrike{strike("x", 1000, 2000), strike("y", 900, 2001), strike("z", 950, 1100)},
 	}
 	const want = `kill  1: x, downed at a 1s, b 2s
 kill  2: y, downed at a 900ms, b 2.001s
 kill  3: z, downed at a 950ms, b 1.1s
 kill of one of 3 nodes: downed on all others after p50 2s, max 2.001s; within 2s: 2 of 3
-miss: time 2: noticed by all after 2.001s, want at most 2s
+miss: strike 2: noticed by all after 2.001s, want at most 2s
 `
 	var got strings.Builder
 	if err := n.Print(&got); err != nil || got.String() != want {

@@ -42,9 +42,9 @@ var durablePause = Fault{
 	Length:  30 * time.Second,
 	// 5 s of silence until more than half agree, and a lease that is over by then.
 	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 10 * time.Second},
-	Hit: func(_ context.Context, d *DurableRun) (Blow, error) {
-		victim := d.Nodes[d.Round%len(d.Nodes)]
-		b := Blow{
+	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
+		victim := d.Nodes[d.Before%len(d.Nodes)]
+		b := Strike{
 			Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}, Length: d.Length, Stays: true,
 			End: func(context.Context) error { return victim.Signal(syscall.SIGCONT) },
 		}

@@ -32,12 +32,12 @@ type Again struct {
 	Nodes    int
 	Entities int
 	Limit    time.Duration
-	Rounds   []AgainRound
+	Strikes  []AgainStrike
 	Lanes    *Lanes // printed only: nobody calls
 }
 
-// AgainRound is one strike.
-type AgainRound struct {
+// An AgainStrike has the figures of one strike.
+type AgainStrike struct {
 	Victim  string
 	Lived   int             // entities that lived there
 	After   []time.Duration // when each of them lived again, sorted
@@ -46,20 +46,20 @@ type AgainRound struct {
 
 // Missed names the figures over their limits.
 func (a Again) Missed() (misses []string) {
-	for i, r := range a.Rounds {
+	for i, r := range a.Strikes {
 		if len(r.After) < r.Lived {
-			misses = append(misses, fmt.Sprintf("time %d: %d of %d entities are activated again", i+1, len(r.After), r.Lived))
+			misses = append(misses, fmt.Sprintf("strike %d: %d of %d entities are activated again", i+1, len(r.After), r.Lived))
 		} else if last := r.last(); last > a.Limit {
-			misses = append(misses, fmt.Sprintf("time %d: all are activated again after %v, want at most %v", i+1, round(last), a.Limit))
+			misses = append(misses, fmt.Sprintf("strike %d: all are activated again after %v, want at most %v", i+1, round(last), a.Limit))
 		}
 		if len(r.Doubled) > 0 {
-			misses = append(misses, fmt.Sprintf("time %d: %d entities live twice: %v", i+1, len(r.Doubled), r.Doubled[:min(3, len(r.Doubled))]))
+			misses = append(misses, fmt.Sprintf("strike %d: %d entities live twice: %v", i+1, len(r.Doubled), r.Doubled[:min(3, len(r.Doubled))]))
 		}
 	}
 	return misses
 }
 
-func (r AgainRound) last() time.Duration {
+func (r AgainStrike) last() time.Duration {
 	if len(r.After) == 0 {
 		return 0
 	}
@@ -69,7 +69,7 @@ func (r AgainRound) last() time.Duration {
 // Print writes each round, and the figures over all of them.
 func (a Again) Print(w io.Writer) error {
 	var longest []time.Duration
-	for i, r := range a.Rounds {
+	for i, r := range a.Strikes {
 		var first, middle time.Duration
 		if len(r.After) > 0 {
 			first, middle = r.After[0], r.After[len(r.After)/2]
@@ -79,7 +79,7 @@ func (a Again) Print(w io.Writer) error {
 		longest = append(longest, r.last())
 	}
 	slices.Sort(longest)
-	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: all are activated again after p50 %v, max %v\n", a.Fault, a.Nodes, a.Entities, len(a.Rounds),
+	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: all are activated again after p50 %v, max %v\n", a.Fault, a.Nodes, a.Entities, len(a.Strikes),
 		longest[len(longest)/2].Round(time.Millisecond), longest[len(longest)-1].Round(time.Millisecond))
 	a.Lanes.print(w)
 	for _, m := range a.Missed() {
@@ -126,7 +126,7 @@ func Activate(ctx context.Context, f Fault, o Options) (a Again, err error) {
 		if err != nil {
 			return a, fmt.Errorf("%s %s: %w", f.Name, nodes[at].Name(), err)
 		}
-		a.Rounds = append(a.Rounds, r)
+		a.Strikes = append(a.Strikes, r)
 		started, err := c.Start(ctx, fmt.Sprint("n", o.Nodes+i+1))
 		if err != nil {
 			return a, err
@@ -188,7 +188,7 @@ func homes(records []witness.Record) (at map[string]string, began map[string]int
 
 // strikeRemembered makes the fault happen once and waits until all entities of the
 // victim are activated again, or the time is over.
-func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *cluster.Node) (r AgainRound, err error) {
+func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *cluster.Node) (r AgainStrike, err error) {
 	before, err := c.Witnessed()
 	if err != nil {
 		return r, err
@@ -234,7 +234,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 }
 
 // compare fills in when each entity was active again.
-func (r *AgainRound) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
+func (r *AgainStrike) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
 	_, began := homes(after)
 	seen := map[string]bool{}
 	for _, w := range after {

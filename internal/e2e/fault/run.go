@@ -343,7 +343,7 @@ func (r *Run) noteDead(row *Row) {
 type DurableRun struct {
 	Cluster *cluster.Cluster
 	Nodes   []*cluster.Node // all that are members
-	Round   int             // the number of times before this one
+	Before  int             // the number of strikes before this one
 	Length  time.Duration   // of one time
 
 	started int // nodes, for their names
@@ -372,8 +372,8 @@ func (d *DurableRun) replace(ctx context.Context) error {
 	return nil
 }
 
-// A Blow is one time of a fault under way.
-type Blow struct {
+// A Strike is one occurrence of a fault, under way.
+type Strike struct {
 	Victim string    // the node, nodes or server that were hit
 	At     time.Time // answers again are measured from here
 	// Nodes are those whose entities are concerned; nil means all entities.

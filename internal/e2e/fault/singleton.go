@@ -53,17 +53,17 @@ var durableSingletonKill = Fault{
 
 // A Handing is the fate of a singleton whose node was struck repeatedly.
 type Handing struct {
-	Fault  string
-	Nodes  int
-	Limits Limits
-	Calls  int // that went well
-	Rounds []HandedRound
-	Lives  []Life // of the instances, by their beginning
-	Lanes  *Lanes
+	Fault   string
+	Nodes   int
+	Limits  Limits
+	Calls   int // that went well
+	Strikes []HandedStrike
+	Lives   []Life // of the instances, by their beginning
+	Lanes   *Lanes
 }
 
-// A HandedRound is one strike.
-type HandedRound struct {
+// A HandedStrike has the figures of one strike.
+type HandedStrike struct {
 	From, To string        // the nodes of the singleton
 	Pause    time.Duration // the longest without an answer, of any caller
 	Failed   int
@@ -79,15 +79,15 @@ type Life struct {
 
 // Missed names the figures over their limits, and instances that lived at once.
 func (h Handing) Missed() (misses []string) {
-	for i, r := range h.Rounds {
+	for i, r := range h.Strikes {
 		if h.Limits.Failed != unjudged && r.Failed > h.Limits.Failed {
-			misses = append(misses, fmt.Sprintf("time %d: %d calls failed, want at most %d", i+1, r.Failed, h.Limits.Failed))
+			misses = append(misses, fmt.Sprintf("strike %d: %d calls failed, want at most %d", i+1, r.Failed, h.Limits.Failed))
 		}
 		if h.Limits.Lost != unjudged && r.Forgot > h.Limits.Lost {
-			misses = append(misses, fmt.Sprintf("time %d: the state of %d callers was lost, want at most %d", i+1, r.Forgot, h.Limits.Lost))
+			misses = append(misses, fmt.Sprintf("strike %d: the state of %d callers was lost, want at most %d", i+1, r.Forgot, h.Limits.Lost))
 		}
 		if r.Pause > h.Limits.Pause {
-			misses = append(misses, fmt.Sprintf("time %d: no answer for %v, want at most %v", i+1, round(r.Pause), h.Limits.Pause))
+			misses = append(misses, fmt.Sprintf("strike %d: no answer for %v, want at most %v", i+1, round(r.Pause), h.Limits.Pause))
 		}
 	}
 	return append(append(misses, h.Lanes.missed()...), h.twoAtOnce()...)
@@ -107,7 +107,7 @@ func (h Handing) twoAtOnce() (misses []string) {
 func (h Handing) Print(w io.Writer) error {
 	var pauses []time.Duration
 	failed := 0
-	for i, r := range h.Rounds {
+	for i, r := range h.Strikes {
 		fmt.Fprintf(w, "%s %2d: %s → %s, longest pause %v, %d calls failed, the state of %d callers went\n", h.Fault, i+1, r.From, r.To, r.Pause.Round(time.Millisecond), r.Failed, r.Forgot)
 		if i == 0 || h.Limits.Failed != unjudged { // where failures are expected one example will do
 			for _, e := range r.Errors {
@@ -119,7 +119,7 @@ func (h Handing) Print(w io.Writer) error {
 	}
 	slices.Sort(pauses)
 	_, err := fmt.Fprintf(w, "%s on %d nodes, %d times: %d calls, %d failed; longest pause p50 %v, max %v; %d instances, never two at once: %t\n",
-		h.Fault, h.Nodes, len(h.Rounds), h.Calls, failed, pauses[len(pauses)/2].Round(time.Millisecond),
+		h.Fault, h.Nodes, len(h.Strikes), h.Calls, failed, pauses[len(pauses)/2].Round(time.Millisecond),
 		pauses[len(pauses)-1].Round(time.Millisecond), len(h.Lives), len(h.twoAtOnce()) == 0)
 	h.Lanes.print(w)
 	for _, m := range h.Missed() {
@@ -161,7 +161,7 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 		if err != nil {
 			return h, fmt.Errorf("%s %s: %w", f.Name, all[i].Name(), err)
 		}
-		h.Rounds = append(h.Rounds, r)
+		h.Strikes = append(h.Strikes, r)
 		started, err := c.Start(ctx, fmt.Sprint("n", len(all)+1))
 		if err != nil {
 			return h, err
@@ -190,7 +190,7 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 
 // strikeSingleton makes the fault happen once and waits until every caller has an
 // answer from the next oldest, and the fault has ended.
-func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, callers []*beats) (r HandedRound, err error) {
+func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, callers []*beats) (r HandedStrike, err error) {
 	at := func(n *cluster.Node) func() bool {
 		return func() bool {
 			return !slices.ContainsFunc(callers, func(b *beats) bool { return b.home() != n.Name() })
@@ -215,7 +215,7 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 	case <-limit.Done():
 		return r, fmt.Errorf("wait for %s to end: %w", victim.Name(), context.Cause(limit))
 	}
-	r = HandedRound{From: victim.Name(), To: next.Name()}
+	r = HandedStrike{From: victim.Name(), To: next.Name()}
 	for _, b := range callers {
 		b.add(&r)
 	}

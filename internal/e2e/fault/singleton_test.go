@@ -13,7 +13,7 @@ func TestHanding(t *testing.T) {
 	}
 	h := Handing{
 		Fault: "singleton-leave", Nodes: 3, Calls: 100, Limits: Limits{Pause: 250 * time.Millisecond},
-		Rounds: []HandedRound{
+		Strikes: []HandedStrike{
 			{From: "n1", To: "n2", Pause: 20 * time.Millisecond},
 			{From: "n2", To: "n3", Pause: 251 * time.Millisecond, Failed: 1, Forgot: 2, Errors: []string{"an error"}},
 		},
@@ -23,9 +23,9 @@ func TestHanding(t *testing.T) {
 singleton-leave  2: n2 → n3, longest pause 251ms, 1 calls failed, the state of 2 callers went
     an error
 singleton-leave on 3 nodes, 2 times: 100 calls, 1 failed; longest pause p50 251ms, max 251ms; 3 instances, never two at once: false
-miss: time 2: 1 calls failed, want at most 0
-miss: time 2: the state of 2 callers was lost, want at most 0
-miss: time 2: no answer for 251ms, want at most 250ms
+miss: strike 2: 1 calls failed, want at most 0
+miss: strike 2: the state of 2 callers was lost, want at most 0
+miss: strike 2: no answer for 251ms, want at most 250ms
 miss: two at once: n2 until 10ms after n3 began
 `
 	var got strings.Builder

@@ -27,9 +27,9 @@ const Command = "member"
 // clusterName is the cluster of a Siege.
 const clusterName = "siege"
 
-// Worker runs a member until stdin closes: args are the URL and the name. It reports its
+// RunMember runs a member until stdin closes: args are the URL and the name. It reports its
 // state, with unused memory given back, for each line that it reads.
-func Worker(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+func RunMember(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	n := shard.New(shard.Config{
 		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]), Gateway: true,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),

@@ -22,14 +22,6 @@ type Options struct {
 	Rate     int // calls a second, all senders together; at least 1
 }
 
-// A round of a sender's calls to an entity takes two ticks: one call that is
-// answered; then two that are not and one that is, at once, so that an order can
-// break.
-const (
-	callsPerRound = 4
-	ticksPerRound = 2
-)
-
 // A Load is calls from several senders to all entities. Each pair of sender and
 // entity is a goroutine of its own, so that an entity that does not answer holds
 // up only the calls to itself.
@@ -44,22 +36,10 @@ type Load struct {
 	wg      sync.WaitGroup
 }
 
-// A pair is one sender's calls to one entity.
-type pair struct {
-	load   *Load
-	sender string
-	entity string
-	path   path
-	pauses *pauses
-	fates  []Fate // of sequence numbers 1, 2, … ; read after Stop
+// EntityID is the id of an entity.
+func EntityID(i int) string { return fmt.Sprintf("tally-%d", i) }
 
-	failing bool // the last call failed
-}
-
-// EntityName is the id of an entity.
-func EntityName(i int) string { return fmt.Sprintf("tally-%d", i) }
-
-// relayPrefix and an entity's name are the name of its relay.
+// relayPrefix and an entity's id are the id of its relay.
 const relayPrefix = "relay-of-"
 
 // Start begins to call through each of the callers; each is one sender. One more
@@ -67,27 +47,27 @@ const relayPrefix = "relay-of-"
 func Start(o Options, callers ...shard.Caller) *Load {
 	l := &Load{options: o, stop: make(chan struct{})}
 	for i := range o.Entities {
-		l.pauses = append(l.pauses, newPauses(EntityName(i)))
+		l.pauses = append(l.pauses, newPauses(EntityID(i)))
 	}
 	for i, caller := range callers {
 		client := workload.NewTallyClient(caller)
 		for j := range o.Entities {
-			w := straight{client.Ref(EntityName(j)), client.Tell(EntityName(j))}
+			w := straight{client.Ref(EntityID(j)), client.Tell(EntityID(j))}
 			l.add(fmt.Sprintf("sender-%d", i), j, w, l.pauses[j])
 		}
 	}
 	relays := workload.NewRelayClient(callers[0])
 	for j := range o.Entities {
-		p := newPauses(relayPrefix + EntityName(j))
+		p := newPauses(relayPrefix + EntityID(j))
 		l.pauses = append(l.pauses, p)
-		l.add("relay", j, relayed{relays.Ref(p.entity), EntityName(j)}, p)
+		l.add("relay", j, relayed{relays.Ref(p.entity), EntityID(j)}, p)
 	}
 	l.start()
 	return l
 }
 
 func (l *Load) add(sender string, entity int, w path, p *pauses) {
-	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityName(entity), path: w, pauses: p})
+	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityID(entity), path: w, pauses: p})
 }
 
 // start spreads the first ticks of the pairs over one tick; one half of the pairs
@@ -100,10 +80,6 @@ func (l *Load) start() {
 		l.wg.Go(func() { p.run(first, tick, i%ticksPerRound) })
 	}
 }
-
-// patience is how long a sender whose last call failed goes on after Stop: when
-// its entity answers again must be known.
-const patience = 15 * time.Second
 
 // Stop lets the calls under way end and makes no more, but for senders whose last
 // call failed: they go on until one succeeds, or some seconds have passed.
@@ -174,70 +150,6 @@ func (l *Load) Tick() time.Duration {
 // it: a relay has to do with its target.
 func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
-}
-
-// retryAfter is how soon a sender calls again whose last call failed: the end of
-// a pause is then measured, and not when the sender's next tick would have come.
-const retryAfter = 50 * time.Millisecond
-
-// run makes calls, each tick its share of a round, until Stop. The first tick is
-// the given one of a round.
-func (p *pair) run(next time.Time, tick time.Duration, first int) {
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	for i := first; ; {
-		select {
-		case <-p.load.stop:
-			p.untilAnswered()
-			return
-		case <-timer.C:
-		}
-		if p.failing || i%ticksPerRound == 0 {
-			p.burst(1)
-		} else {
-			p.burst(callsPerRound - 1)
-		}
-		if p.failing {
-			timer.Reset(retryAfter)
-			continue
-		}
-		// After a pause there is no catching up: the rate would be another one. And
-		// each pair keeps its place in the tick, or all would call at once from then on.
-		i++
-		if late := time.Since(next); late > 0 {
-			next = next.Add(late.Truncate(tick))
-		}
-		next = next.Add(tick)
-		timer.Reset(time.Until(next))
-	}
-}
-
-// untilAnswered calls again and again if the last call failed.
-func (p *pair) untilAnswered() {
-	again := time.NewTicker(retryAfter)
-	defer again.Stop()
-	for limit := time.Now().Add(patience); p.failing && time.Now().Before(limit); <-again.C {
-		p.burst(1)
-	}
-}
-
-// burst makes calls at once, of which only the last is answered.
-func (p *pair) burst(calls int) {
-	first := uint64(len(p.fates)) + 1
-	begin := time.Now()
-	fates, node, err := p.path.burst(context.Background(), p.sender, first, calls)
-	p.pauses.answered(begin, time.Now(), node, err)
-	p.failing = err != nil
-	p.fates = append(p.fates, fates...)
-	p.load.made.Add(int64(calls))
-	for _, f := range fates {
-		if f == Refused || f == Uncertain {
-			p.load.failed.Add(1)
-		}
-	}
-	if err != nil {
-		p.load.errors.add(err)
-	}
 }
 
 // Failures counts the bursts in which a call failed after a time, and returns the ends of the

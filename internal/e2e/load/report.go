@@ -26,14 +26,14 @@ func remembered(ctx context.Context, c shard.Caller, entities int, failed *error
 	for range askers {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < entities; i = int(next.Add(1)) - 1 {
-				seen, err := client.Ref(EntityName(i)).Report(ctx)
+				seen, err := client.Ref(EntityID(i)).Report(ctx)
 				if err != nil {
 					failed.add(fmt.Errorf("report: %w", err))
 					continue
 				}
 				mu.Lock()
 				for sender, seqs := range seen {
-					all[pairKey{EntityName(i), sender}] = seqs
+					all[pairKey{EntityID(i), sender}] = seqs
 				}
 				mu.Unlock()
 			}

@@ -21,7 +21,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) == 4 && os.Args[1] == hostile.Command {
-		if err := hostile.Worker(ctx, os.Args[2:], os.Stdin, os.Stdout); err != nil {
+		if err := hostile.RunMember(ctx, os.Args[2:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

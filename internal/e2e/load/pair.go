@@ -1,0 +1,94 @@
+package load
+
+import (
+	"context"
+	"time"
+)
+
+// A round of a sender's calls to an entity takes two ticks: one call that is
+// answered; then two that are not and one that is, at once, so that an order can
+// break.
+const (
+	callsPerRound = 4
+	ticksPerRound = 2
+)
+
+// A pair is one sender's calls to one entity.
+type pair struct {
+	load   *Load
+	sender string
+	entity string
+	path   path
+	pauses *pauses
+	fates  []Fate // of sequence numbers 1, 2, … ; read after Stop
+
+	failing bool // the last call failed
+}
+
+// patience is how long a sender whose last call failed goes on after Stop: when
+// its entity answers again must be known.
+const patience = 15 * time.Second
+
+// retryAfter is how soon a sender calls again whose last call failed: the end of
+// a pause is then measured, and not when the sender's next tick would have come.
+const retryAfter = 50 * time.Millisecond
+
+// run makes calls, each tick its share of a round, until Stop. The first tick is
+// the given one of a round.
+func (p *pair) run(next time.Time, tick time.Duration, first int) {
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for i := first; ; {
+		select {
+		case <-p.load.stop:
+			p.untilAnswered()
+			return
+		case <-timer.C:
+		}
+		if p.failing || i%ticksPerRound == 0 {
+			p.burst(1)
+		} else {
+			p.burst(callsPerRound - 1)
+		}
+		if p.failing {
+			timer.Reset(retryAfter)
+			continue
+		}
+		// After a pause there is no catching up: the rate would be another one. And
+		// each pair keeps its place in the tick, or all would call at once from then on.
+		i++
+		if late := time.Since(next); late > 0 {
+			next = next.Add(late.Truncate(tick))
+		}
+		next = next.Add(tick)
+		timer.Reset(time.Until(next))
+	}
+}
+
+// untilAnswered calls again and again if the last call failed.
+func (p *pair) untilAnswered() {
+	again := time.NewTicker(retryAfter)
+	defer again.Stop()
+	for limit := time.Now().Add(patience); p.failing && time.Now().Before(limit); <-again.C {
+		p.burst(1)
+	}
+}
+
+// burst makes calls at once, of which only the last is answered.
+func (p *pair) burst(calls int) {
+	first := uint64(len(p.fates)) + 1
+	begin := time.Now()
+	fates, node, err := p.path.burst(context.Background(), p.sender, first, calls)
+	p.pauses.answered(begin, time.Now(), node, err)
+	p.failing = err != nil
+	p.fates = append(p.fates, fates...)
+	p.load.made.Add(int64(calls))
+	for _, f := range fates {
+		if f == Refused || f == Uncertain {
+			p.load.failed.Add(1)
+		}
+	}
+	if err != nil {
+		p.load.errors.add(err)
+	}
+}
