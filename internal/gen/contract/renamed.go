@@ -44,7 +44,8 @@ func nameOf[T named](x T) string {
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
 
-// sameAs compares fields of a kind. A case has the name of its type.
+// sameAs returns the comparison of fields of one role, such as "case". A case has the name
+// of its type.
 func sameAs(what string) func(gone, now *Field) bool {
 	if what != "case" {
 		return sameField
@@ -63,55 +64,6 @@ type renaming struct{ from, to string }
 type renamings struct {
 	old, now *Contract
 	renamed  []renaming
-}
-
-// formTag is the tag by which a field keeps its former form, if its type is unchanged
-// but now travels as its bytes instead of its text, or the reverse. Otherwise it is "".
-func formTag(what, was, is string) string {
-	const text, binary = "text:", "binary:"
-	form := ""
-	switch {
-	case was != is && strings.ReplaceAll(is, binary, text) == was:
-		form = "text"
-	case was != is && strings.ReplaceAll(is, text, binary) == was:
-		form = "binary"
-	default:
-		return ""
-	}
-	switch what {
-	case "state":
-		return "`shard:\"state," + form + "\"`"
-	case "field":
-		return "`shard:\"" + form + "\"`"
-	}
-	return "" // arguments and results have no tags
-}
-
-// formsDiffer reports whether two types differ only where each has another type with a
-// text form of its own, or each another with a binary form.
-func formsDiffer(a, b string) bool {
-	x, y := parseType(a), parseType(b)
-	switch {
-	case a == b || x.op != y.op:
-		return false
-	case x.op == 0:
-		for _, form := range []string{"text:", "binary:"} {
-			if strings.HasPrefix(a, form) && strings.HasPrefix(b, form) {
-				return true
-			}
-		}
-		return false
-	}
-	same := func(a, b string) bool { return a == b || formsDiffer(a, b) }
-	return x.name == y.name && same(x.key, y.key) && same(x.elem, y.elem)
-}
-
-// retypeCommand is the command to type, quoted where a shell would interpret brackets.
-func retypeCommand(path, to string) string {
-	if strings.ContainsAny(to, "[]*()") {
-		to = "'" + to + "'"
-	}
-	return "shardgen contract retype " + path + " " + to
 }
 
 // caseRenamed reports whether a case is gone because its type was renamed, and records
