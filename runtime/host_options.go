@@ -248,22 +248,22 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	if k.Singleton {
 		return fault("Remember: a singleton starts without a call anyway")
 	}
-	if stored && r.Copies != 0 {
-		return fault("RememberOptions.Copies is %d: want 0, because Config.Store keeps the ids", r.Copies)
+	if stored && r.Replicas != 0 {
+		return fault("RememberOptions.Replicas is %d: want 0, because Config.Store keeps the ids", r.Replicas)
 	}
 	with := *r // the user may use the same value for several types
 	r, s.remember = &with, &with
 	if !s.idleSet {
 		s.idle = 0
 	}
-	set(&r.Copies, 2)
+	set(&r.Replicas, 2)
 	set(&r.Entities, 5)
 	set(&r.Every, 100*time.Millisecond)
 	set(&r.Backoff, 10*time.Second)
 	set(&r.MaxPerShard, 10_000)
 	switch {
-	case r.Copies < 1 || r.Copies > 5:
-		return fault("RememberOptions.Copies is %d: want 1 to 5", r.Copies)
+	case r.Replicas < 1 || r.Replicas > 5:
+		return fault("RememberOptions.Replicas is %d: want 1 to 5", r.Replicas)
 	case r.Entities < 1:
 		return fault("RememberOptions.Entities is %d: want at least 1", r.Entities)
 	case r.Every < time.Millisecond:

@@ -10,11 +10,11 @@ import (
 // RememberOptions configures how the entities of a type are remembered, with [Remember]. The
 // zero value of each field is its default. Members may differ.
 type RememberOptions struct {
-	// Copies is the number of other members that keep the ids of a shard if the node has
+	// Replicas is the number of other members that keep the ids of a shard if the node has
 	// no Config.Store. Ids survive the loss, at the same time, of as many members as
-	// Copies, the shard's home included. Default 2, 1 to 5. With a Config.Store, which
+	// Replicas, the shard's home included. Default 2, 1 to 5. With a Config.Store, which
 	// keeps the ids, it must be 0.
-	Copies int
+	Replicas int
 	// ConstantRate starts Entities of the type at this node every Every. Default false:
 	// all are started at once, but no more than 64 at a time.
 	ConstantRate bool
@@ -51,7 +51,7 @@ func Remember(r RememberOptions) HostOption {
 // settings returns the options in the form of package remembering; ids is nil without a store.
 func (r *RememberOptions) settings(ids store.Store) remembering.Settings {
 	return remembering.Settings{
-		Store: ids, Copies: r.Copies, MaxPerShard: r.MaxPerShard,
+		Store: ids, Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,
 		ConstantRate: r.ConstantRate, Entities: r.Entities, Every: r.Every, Backoff: r.Backoff,
 	}
 }

@@ -260,7 +260,7 @@ func TestRememberOptions(t *testing.T) {
 		r    shard.RememberOptions
 		want string
 	}{
-		{shard.RememberOptions{Copies: 6}, "host Account: RememberOptions.Copies is 6: want 1 to 5"},
+		{shard.RememberOptions{Replicas: 6}, "host Account: RememberOptions.Replicas is 6: want 1 to 5"},
 		{shard.RememberOptions{Entities: -1}, "host Account: RememberOptions.Entities is -1: want at least 1"},
 		{shard.RememberOptions{Every: 1}, "host Account: RememberOptions.Every is 1ns: want at least 1ms"},
 		{shard.RememberOptions{Backoff: 2 * time.Hour}, "host Account: RememberOptions.Backoff is 2h0m0s: want 10ms to 1h"},
@@ -275,8 +275,8 @@ func TestRememberOptions(t *testing.T) {
 func TestStoreKeepsTheIDs(t *testing.T) {
 	c := emptyCluster(t)
 	c.storeAt(storememory.New().Client())
-	err := fixture.HostAccount(shard.New(c.config("a")), func() *fixture.Account { return nil }, shard.Remember(shard.RememberOptions{Copies: 1}))
-	require.EqualError(t, err, "host Account: RememberOptions.Copies is 1: want 0, because Config.Store keeps the ids")
+	err := fixture.HostAccount(shard.New(c.config("a")), func() *fixture.Account { return nil }, shard.Remember(shard.RememberOptions{Replicas: 1}))
+	require.EqualError(t, err, "host Account: RememberOptions.Replicas is 1: want 0, because Config.Store keeps the ids")
 }
 
 // TestRememberMustAgree: a member that forgets cannot be home to who is remembered.

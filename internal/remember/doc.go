@@ -32,7 +32,7 @@
 // members that do not answer until they are removed, or for Config.Patience.
 //
 // An id that was safe is lost only when the home and all its replicas are lost before the
-// next home has heard of it; [Kind.Copies] is the number of replicas.
+// next home has heard of it; [Kind.Replicas] is the number of replicas.
 //
 // # In a store
 //

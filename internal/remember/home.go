@@ -29,9 +29,9 @@ type home struct {
 
 // wait is an Add whose change is not safe yet.
 type wait struct {
-	seq   uint64
-	token Token
-	added bool
+	seq    uint64
+	ticket Ticket
+	added  bool
 }
 
 func (h *home) sorted() []string { return sortedIDs(h.ids) }
@@ -44,20 +44,20 @@ type hosting struct{ replicas }
 func (m *hosting) add(in Add) {
 	h := m.homes[in.ShardID]
 	if h == nil {
-		m.done(in.Token, false, nil) // the shard has left, and its turns with it
+		m.done(in.Ticket, false, nil) // the shard has left, and its turns with it
 		return
 	}
 	_, had := h.ids[in.ID]
 	if !had {
 		if len(h.ids) >= h.kind.Max {
-			m.done(in.Token, false, fmt.Errorf("%w: %d", ErrFull, h.kind.Max))
+			m.done(in.Ticket, false, fmt.Errorf("%w: %d", ErrFull, h.kind.Max))
 			return
 		}
 		h.ids[in.ID] = struct{}{}
 		m.changed(h, Change{ID: in.ID})
 	}
-	if in.Token != 0 {
-		h.waits = append(h.waits, wait{h.seq, in.Token, !had})
+	if in.Ticket != 0 {
+		h.waits = append(h.waits, wait{h.seq, in.Ticket, !had})
 		m.release(h)
 	}
 }
@@ -133,7 +133,7 @@ func (m *hosting) rank(h *home) []transport.Address {
 		return cmp.Or(cmp.Compare(y.score, x.score), x.a.Compare(y.a))
 	})
 	var best []transport.Address
-	for _, s := range all[:min(len(all), h.kind.Copies)] {
+	for _, s := range all[:min(len(all), h.kind.Replicas)] {
 		best = append(best, s.a)
 	}
 	return best
@@ -160,7 +160,7 @@ func (m *hosting) release(h *home) {
 	}
 	seq := m.safe(h)
 	for len(h.waits) > 0 && h.waits[0].seq <= seq {
-		m.done(h.waits[0].token, h.waits[0].added, nil)
+		m.done(h.waits[0].ticket, h.waits[0].added, nil)
 		h.waits = h.waits[1:]
 	}
 }

@@ -33,15 +33,15 @@ type Config struct {
 	DropDelay time.Duration
 }
 
-// A Kind says how the entities of one type are remembered.
+// A Kind has the settings of one entity type.
 type Kind struct {
-	Copies int // replicas of each shard, beside its home. Default 2
-	Max    int // ids of one shard. Default 10,000
+	Replicas int // replicas of each shard, beside its home. Default 2
+	Max      int // ids of one shard. Default 10,000
 }
 
 func (k Kind) withDefaults() Kind {
-	if k.Copies == 0 {
-		k.Copies = 2
+	if k.Replicas == 0 {
+		k.Replicas = 2
 	}
 	if k.Max == 0 {
 		k.Max = 10_000
@@ -67,8 +67,8 @@ func (c Config) withDefaults() Config {
 // ErrFull means that the shard remembers the maximum number of entities.
 var ErrFull = errors.New("the shard remembers as many entities as it may")
 
-// A Token identifies an Add for whose answer the driver waits; 0 for none.
-type Token uint64
+// A Ticket identifies an Add for whose answer the driver waits; 0 for none.
+type Ticket uint64
 
 // An Input is one of [View], [Open], [Close], [Add], [Remove], [Receive]
 // or [Tick].
@@ -100,8 +100,8 @@ type Close struct{ placement.ShardID }
 // Add remembers an entity. It is done at once, or when the id is safe.
 type Add struct {
 	placement.ShardID
-	ID    string
-	Token Token
+	ID     string
+	Ticket Ticket
 }
 
 // Remove forgets an entity.
@@ -153,9 +153,9 @@ type Start struct {
 
 // Done answers an Add.
 type Done struct {
-	Token Token
-	New   bool  // it was not remembered before
-	Err   error // it is not remembered: ErrFull, or the store's
+	Ticket Ticket
+	New    bool  // it was not remembered before
+	Err    error // it is not remembered: ErrFull, or the store's
 }
 
 // A Recollection is the result of a recall.
@@ -397,7 +397,7 @@ func (m *Machine) close(id placement.ShardID) {
 	}
 	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == id })
 	for _, w := range h.waits {
-		m.done(w.token, w.added, nil) // it is remembered where the shard has gone
+		m.done(w.ticket, w.added, nil) // it is remembered where the shard has gone
 	}
 	if k := m.kept[id]; h.recall == nil && (k == nil || k.epoch < h.epoch) {
 		m.kept[id] = &kept{set: set{h.epoch, h.seq, h.ids}}

@@ -25,7 +25,7 @@ func (m *node) send(to transport.Address, msg Message) {
 }
 
 // done answers an Add, if the driver waits for the answer.
-func (m *node) done(t Token, added bool, err error) {
+func (m *node) done(t Ticket, added bool, err error) {
 	if t != 0 {
 		m.out.Done = append(m.out.Done, Done{t, added, err})
 	}

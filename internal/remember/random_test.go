@@ -15,16 +15,16 @@ import (
 // world is some machines over a channel that loses, repeats and reorders, and
 // what must be true of them.
 type world struct {
-	t      *testing.T
-	rng    *rand.Rand
-	now    time.Time
-	nodes  map[transport.Address]*Machine // alive
-	next   int
-	mail   []parcel
-	owner  map[placement.ShardID]transport.Address
-	epoch  placement.Epoch
-	token  Token
-	tokens map[Token]Add
+	t       *testing.T
+	rng     *rand.Rand
+	now     time.Time
+	nodes   map[transport.Address]*Machine // alive
+	next    int
+	mail    []parcel
+	owner   map[placement.ShardID]transport.Address
+	epoch   placement.Epoch
+	ticket  Ticket
+	tickets map[Ticket]Add
 	// safe are the ids that were added and not removed since, by shard.
 	safe  map[placement.ShardID]map[string]bool
 	codec bool
@@ -40,7 +40,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 0)), now: time.Unix(1000, 0), codec: seed%4 == 0,
 		nodes: map[transport.Address]*Machine{}, owner: map[placement.ShardID]transport.Address{},
-		tokens: map[Token]Add{}, safe: map[placement.ShardID]map[string]bool{},
+		tickets: map[Ticket]Add{}, safe: map[placement.ShardID]map[string]bool{},
 	}
 }
 
@@ -69,7 +69,7 @@ func (w *world) views() {
 func (w *world) join() {
 	w.next++
 	a := transport.Address{Name: fmt.Sprintf("n%02d", w.next), Incarnation: uint64(w.next)}
-	w.nodes[a] = New(Config{Self: a, MaxBatch: 200 + w.rng.IntN(400), Kinds: map[string]Kind{"Cart": {Copies: 1 + w.rng.IntN(2), Max: 60}}})
+	w.nodes[a] = New(Config{Self: a, MaxBatch: 200 + w.rng.IntN(400), Kinds: map[string]Kind{"Cart": {Replicas: 1 + w.rng.IntN(2), Max: 60}}})
 	w.views()
 }
 
@@ -86,13 +86,13 @@ func (w *world) step(a transport.Address, in Input) {
 		w.post(a, e)
 	}
 	for _, d := range out.Done {
-		add := w.tokens[d.Token]
+		add := w.tickets[d.Ticket]
 		if d.Err == nil && w.owner[add.ShardID] == a && w.safe[add.ShardID] != nil {
-			if _, pending := w.tokens[d.Token]; pending {
+			if _, pending := w.tickets[d.Ticket]; pending {
 				w.safe[add.ShardID][add.ID] = true
 			}
 		}
-		delete(w.tokens, d.Token)
+		delete(w.tickets, d.Ticket)
 	}
 }
 
@@ -184,14 +184,14 @@ func (w *world) act(shards []placement.ShardID) {
 	at, e := w.owner[id], fmt.Sprint("e", w.rng.IntN(80))
 	switch n := w.rng.IntN(20); {
 	case n < 13:
-		w.token++
-		w.tokens[w.token] = Add{id, e, w.token}
-		w.step(at, w.tokens[w.token])
+		w.ticket++
+		w.tickets[w.ticket] = Add{id, e, w.ticket}
+		w.step(at, w.tickets[w.ticket])
 	case n < 17:
 		delete(w.safe[id], e)
-		for t, a := range w.tokens {
+		for t, a := range w.tickets {
 			if a.ShardID == id && a.ID == e {
-				delete(w.tokens, t)
+				delete(w.tickets, t)
 			}
 		}
 		w.step(at, Remove{id, e})
@@ -203,9 +203,9 @@ func (w *world) act(shards []placement.ShardID) {
 		if !known {
 			return
 		}
-		for t, a := range w.tokens {
+		for t, a := range w.tickets {
 			if a.ShardID == id {
-				delete(w.tokens, t) // their turns have ended before
+				delete(w.tickets, t) // their turns have ended before
 			}
 		}
 		to := w.any()

@@ -206,7 +206,7 @@ func (b *StoreMachine) fail(k *bucket, err error) {
 }
 
 func (b *StoreMachine) done(w wait, err error) {
-	b.out.Done = append(b.out.Done, Done{w.token, w.added, err})
+	b.out.Done = append(b.out.Done, Done{w.ticket, w.added, err})
 }
 
 func bucketOf(id string) int { return int(xxhash.Sum64String(id) % Buckets) }
@@ -214,12 +214,12 @@ func bucketOf(id string) int { return int(xxhash.Sum64String(id) % Buckets) }
 func (b *StoreMachine) add(in Add) {
 	p := b.shards[in.ShardID]
 	if p == nil {
-		b.done(wait{token: in.Token}, nil)
+		b.done(wait{ticket: in.Ticket}, nil)
 		return
 	}
 	_, had := p.ids[in.ID]
 	if !had && len(p.ids) >= b.kind.Max {
-		b.done(wait{token: in.Token}, fmt.Errorf("%w: %d", ErrFull, b.kind.Max))
+		b.done(wait{ticket: in.Ticket}, fmt.Errorf("%w: %d", ErrFull, b.kind.Max))
 		return
 	}
 	k := &p.buckets[bucketOf(in.ID)]
@@ -229,10 +229,10 @@ func (b *StoreMachine) add(in Add) {
 		k.dirty = true
 	}
 	if !k.dirty && !k.busy && p.loaded {
-		b.done(wait{token: in.Token, added: !had}, nil)
+		b.done(wait{ticket: in.Ticket, added: !had}, nil)
 		return
 	}
-	w := wait{token: in.Token, added: !had}
+	w := wait{ticket: in.Ticket, added: !had}
 	if k.busy && !k.dirty {
 		k.flight = append(k.flight, w) // the write under way has it
 		return

@@ -22,8 +22,8 @@ type shelf struct {
 	revision store.Revision
 	book     *StoreMachine
 	pending  []func() // requests and answers under way
-	tokens   map[Token]string
-	token    Token
+	tickets  map[Ticket]string
+	ticket   Ticket
 	safe     map[string]bool // added, and not removed since
 	started  map[string]bool
 }
@@ -66,8 +66,8 @@ func (s *shelf) step(b *StoreMachine, in Input) {
 		})
 	}
 	for _, d := range out.Done {
-		id, mine := s.tokens[d.Token]
-		delete(s.tokens, d.Token)
+		id, mine := s.tickets[d.Ticket]
+		delete(s.tickets, d.Ticket)
 		if mine && d.Err == nil {
 			s.safe[id] = true
 		}
@@ -113,17 +113,17 @@ func (s *shelf) act() {
 	id := fmt.Sprint("e", s.rng.IntN(30))
 	if s.rng.IntN(3) == 0 {
 		delete(s.safe, id)
-		for t, o := range s.tokens {
+		for t, o := range s.tickets {
 			if o == id {
-				delete(s.tokens, t)
+				delete(s.tickets, t)
 			}
 		}
 		s.step(s.book, Remove{cart, id})
 		return
 	}
-	s.token++
-	s.tokens[s.token] = id
-	s.step(s.book, Add{cart, id, s.token})
+	s.ticket++
+	s.tickets[s.ticket] = id
+	s.step(s.book, Add{cart, id, s.ticket})
 }
 
 // TestBookRandom lets the shard's home crash, with requests under way that reach
@@ -133,11 +133,11 @@ func TestBookRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		s := &shelf{
 			t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1000, 0), records: map[int]Record{},
-			tokens: map[Token]string{}, safe: map[string]bool{},
+			tickets: map[Ticket]string{}, safe: map[string]bool{},
 		}
 		for range 5 {
 			s.started = map[string]bool{}
-			s.book, s.tokens = NewStoreMachine(Kind{}), map[Token]string{}
+			s.book, s.tickets = NewStoreMachine(Kind{}), map[Ticket]string{}
 			s.step(s.book, Open{ShardID: cart, Epoch: 1})
 			must := map[string]bool{}
 			for id := range s.safe {
@@ -169,8 +169,8 @@ func TestBookRandom(t *testing.T) {
 
 func (s *shelf) end(seed uint64) {
 	want, known := s.book.IDs(cart)
-	if !known || len(s.tokens) > 0 {
-		s.t.Errorf("seed %d: known %t, and %d wait", seed, known, len(s.tokens))
+	if !known || len(s.tickets) > 0 {
+		s.t.Errorf("seed %d: known %t, and %d wait", seed, known, len(s.tickets))
 	}
 	var got []string
 	for i, r := range s.records {

@@ -14,7 +14,7 @@ import (
 
 // TestTranscripts runs testdata/*.txt, see package transcript. The commands:
 //
-//	copies N | max N                   of the type Cart, in the first block
+//	replicas N | max N                 of the type Cart, in the first block
 //	view b c:joining ...
 //	open EPOCH [known] [ID ...]        of the only shard, Cart/4
 //	close | add ID TOKEN | remove ID
@@ -39,8 +39,8 @@ func at(name string) transport.Address { return transport.Address{Name: name, In
 
 func (s *script) run(words []string) string {
 	switch words[0] {
-	case "copies":
-		s.kind.Copies = int(s.number(words[1]))
+	case "replicas":
+		s.kind.Replicas = int(s.number(words[1]))
 		return ""
 	case "max":
 		s.kind.Max = int(s.number(words[1]))
@@ -87,7 +87,7 @@ func (s *script) input(command string, args []string) Input {
 	case "close":
 		return Close{cart}
 	case "add":
-		return Add{cart, args[0], Token(s.number(args[1]))}
+		return Add{cart, args[0], Ticket(s.number(args[1]))}
 	case "remove":
 		return Remove{cart, args[0]}
 	case "tick":
@@ -156,7 +156,7 @@ func describe(out Output) string {
 		fmt.Fprintf(&b, "start: %s\n", strings.Join(s.IDs, " "))
 	}
 	for _, d := range out.Done {
-		fmt.Fprintf(&b, "done %d: new %t, %v\n", d.Token, d.New, d.Err)
+		fmt.Fprintf(&b, "done %d: new %t, %v\n", d.Ticket, d.New, d.Err)
 	}
 	return b.String()
 }

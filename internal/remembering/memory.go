@@ -26,8 +26,8 @@ type Memory struct {
 	machine  *remember.Machine
 	recorder map[string]*recorder // of the types with a store, by name
 	wakeAt   time.Time
-	token    remember.Token
-	waiting  map[remember.Token]chan remember.Done
+	ticket   remember.Ticket
+	waiting  map[remember.Ticket]chan remember.Done
 }
 
 // How long an activation waits for its id to be safe.
@@ -38,7 +38,7 @@ const (
 
 // New returns an empty Memory.
 func New(p Process) *Memory {
-	return &Memory{process: p, loop: loop.New(), types: map[string]*Type{}, waiting: map[remember.Token]chan remember.Done{}}
+	return &Memory{process: p, loop: loop.New(), types: map[string]*Type{}, waiting: map[remember.Ticket]chan remember.Done{}}
 }
 
 // Type adds a type whose entities are remembered.
@@ -57,7 +57,7 @@ func (m *Memory) Begin(maxMessage int) {
 		if t.settings.Store != nil {
 			m.recorder[kind] = newRecorder(m, t.settings)
 		} else {
-			kinds[kind] = remember.Kind{Copies: t.settings.Copies, Max: t.settings.MaxPerShard}
+			kinds[kind] = remember.Kind{Replicas: t.settings.Replicas, Max: t.settings.MaxPerShard}
 		}
 	}
 	m.machine = remember.New(remember.Config{
@@ -108,8 +108,8 @@ func (m *Memory) due(at time.Time) {
 // again.
 func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, start []remember.Start) {
 	for _, d := range done {
-		if ch := m.waiting[d.Token]; ch != nil {
-			delete(m.waiting, d.Token)
+		if ch := m.waiting[d.Ticket]; ch != nil {
+			delete(m.waiting, d.Ticket)
 			ch <- d
 		}
 	}
@@ -164,9 +164,9 @@ var errStore = errors.New("the store of remembered ids does not answer (is it up
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {
-		m.token++
-		m.waiting[m.token] = done
-		m.step(id.Kind, remember.Add{ShardID: id, ID: entity, Token: m.token})
+		m.ticket++
+		m.waiting[m.ticket] = done
+		m.step(id.Kind, remember.Add{ShardID: id, ID: entity, Ticket: m.ticket})
 	})
 	limit := memberPatience
 	if t.settings.Store != nil {

@@ -52,7 +52,7 @@ const (
 // Settings say how the entities of a type are remembered: see shard.Remember.
 type Settings struct {
 	Store        store.Store // nil: other members keep the ids
-	Copies       int
+	Replicas     int
 	MaxPerShard  int
 	ConstantRate bool
 	Entities     int
