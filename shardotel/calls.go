@@ -18,7 +18,7 @@ const (
 	keyType    = attribute.Key("shardgen.type")
 	keyEntity  = attribute.Key("shardgen.entity.id") // of spans only
 	keyCaller  = attribute.Key("shardgen.caller")    // of spans only
-	keyOneWay  = attribute.Key("shardgen.one_way")
+	keyTell    = attribute.Key("shardgen.tell")
 	keyOutcome = attribute.Key("rpc.response.status_code")
 	keyMethod  = attribute.Key("rpc.method")
 	keySystem  = attribute.Key("rpc.system.name")
@@ -121,7 +121,7 @@ func (t *Telemetry) labels(e ending) metric.MeasurementOption {
 // ofCall are the attributes of a call for metrics.
 func ofCall(call shard.Info) []attribute.KeyValue {
 	return []attribute.KeyValue{
-		keySystem.String("shardgen"), keyMethod.String(call.Kind + "/" + call.Method), keyType.String(call.Kind), keyOneWay.Bool(call.Tell),
+		keySystem.String("shardgen"), keyMethod.String(call.Kind + "/" + call.Method), keyType.String(call.Kind), keyTell.Bool(call.Tell),
 	}
 }
 

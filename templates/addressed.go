@@ -60,7 +60,7 @@ func (e addressedEmitter) addressedMethods(n *model.Entity, a *model.Addressed) 
 	call := jen.Id("r").Dot(a.Method.Name).Call(jen.Id("ctx"), jen.Id("m"))
 	e.file.Line()
 	e.file.Func().Params(recv.Clone()).Id(n.DeliverFunc()).Params(jen.Id("ctx").Add(contextType()), jen.Id("r").Id(n.Ref())).Error().BlockFunc(func(g *jen.Group) {
-		if len(a.Method.Results) == 0 || a.Method.OneWay {
+		if len(a.Method.Results) == 0 || a.Method.TellOnly {
 			g.Return(call)
 			return
 		}

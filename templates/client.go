@@ -11,7 +11,7 @@ import (
 // A clientEmitter prints the clients of entities, with their refs.
 type clientEmitter struct{ *emitter }
 
-// client emits the client, the reference and the one-way reference.
+// client emits the client, the reference and the reference for tells.
 func (e clientEmitter) client(n *model.Entity) {
 	f := e.file
 	if n.Singleton {
@@ -120,7 +120,7 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	e.file.Line()
 	switch {
 	case len(m.Doc) > 0:
-	case m.OneWay:
+	case m.TellOnly:
 		e.comment("%s calls %s and does not wait for it.", m.Name, e.methodLink(n, m))
 	default:
 		e.comment("%s calls %s.", m.Name, e.methodLink(n, m))
@@ -128,7 +128,7 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	for _, line := range m.Doc {
 		e.file.Comment(line)
 	}
-	if m.OneWay {
+	if m.TellOnly {
 		e.tell(n, m, n.Ref(), l, recv)
 		return
 	}

@@ -11,7 +11,7 @@ import (
 
 // methodShapes are methods as users write them, and how many lines and bytes of
 // generated code one more of them may cost where the directive asks for nothing.
-// Behind it stands what it cost when every method had JSON and a one-way form.
+// Behind it stands what it cost when every method had JSON and a tell.
 var methodShapes = []struct {
 	name, signature, body string
 	lines, bytes          int

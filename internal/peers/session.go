@@ -432,8 +432,8 @@ func (Pumps) PublishLater(p *Session) {
 }
 
 // A pump publishes the sessions of one lane that are given to it, so that senders can
-// continue. Giving it a session never blocks. Without it, remote one-way
-// calls of one sender run at 0.4 of their rate (What each trick buys in
+// continue. Giving it a session never blocks. Without it, remote tells
+// of one sender run at 0.4 of their rate (What each trick buys in
 // bench/README.md).
 type pump struct {
 	mu       sync.Mutex

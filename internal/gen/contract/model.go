@@ -108,7 +108,7 @@ func (o *source) kind(e *model.Entity) *Kind {
 	}
 	for _, m := range e.Methods {
 		k.Methods = append(k.Methods, &Method{
-			Name: m.Name, Wire: m.Name, Tell: m.OneWay, Read: m.Read, set: &m.Wire,
+			Name: m.Name, Wire: m.Name, Tell: m.TellOnly, Read: m.Read, set: &m.Wire,
 			Args: o.params(m.Params, "arg"), Results: o.params(m.Results, "result"),
 		})
 	}

@@ -167,7 +167,7 @@ func (s *methodReader) hook(f *types.Func) {
 // message reads a method that takes a context. A //shard:tell method with results is refused.
 func (s *methodReader) message(f *types.Func, d *methodDirective) {
 	n := s.n
-	oneWay, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
+	tellOnly, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
 	subject, signature := n.Name+"."+f.Name(), f.Signature()
 	params, results := signature.Params(), signature.Results()
 	if !isContext(params.At(0).Type()) {
@@ -186,13 +186,13 @@ func (s *methodReader) message(f *types.Func, d *methodDirective) {
 		Context:  params.At(0).Name(),
 		Error:    results.At(results.Len() - 1).Name(),
 		Variadic: signature.Variadic(),
-		OneWay:   oneWay,
+		TellOnly: tellOnly,
 		Read:     read,
 	}
 	if read && !n.Durable {
 		s.add(d.directive.Slash, CodeMisplaced, "remove it: a call of a type that is not durable waits for no store", "//shard:read: %s is not durable", n.Name)
 	}
-	if oneWay && results.Len() > 1 {
+	if tellOnly && results.Len() > 1 {
 		s.add(f.Pos(), CodeMethod, "let it return an error alone, or remove the directive", "%s: has results, which callers of a //shard:tell method cannot get", subject)
 		return
 	}

@@ -167,7 +167,7 @@ func (s *optionReader) readOptions() {
 			s.add(a.Pos, CodeOption, "write "+key, "%s: takes no value", a.Arg)
 			continue
 		case key == "tell" && value != "all":
-			s.add(a.Pos, CodeOption, "write tell=all for one-way forms of methods with results, or leave it out", "%s: not a choice of one-way forms", a.Arg)
+			s.add(a.Pos, CodeOption, "write tell=all for tells of methods with results, or leave it out", "%s: not a choice of tells", a.Arg)
 			continue
 		case key != "json" && key != "durable" && (!hasValue || value == ""):
 			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)

@@ -97,7 +97,7 @@ type Entity struct {
 	Version   int           // of a durable one's state; 0: 1
 	Durable   bool          // its state is in the store
 	TTL       time.Duration // after which a durable one expires that commits nothing; 0: never
-	TellAll   bool          // methods with results have a one-way form, too
+	TellAll   bool          // methods with results have a tell, too
 	Hash      *Hash         // nil: XXH64
 	Contract  string        // a hash of its contract
 	ID        ID
@@ -195,7 +195,7 @@ type Method struct {
 	Error    string   // the result's name; "" when results are not named
 	Variadic bool     // the last of Params is a slice, written ...T
 	Read     bool     // it changes no state: it has a shard:read directive
-	OneWay   bool     // it is only called one way: it has a shard:tell directive
+	TellOnly bool     // it is only told: it has a shard:tell directive
 	Glue     string   // the part of its functions' names that names the message; "" for the entity's name and its own
 }
 
@@ -211,10 +211,10 @@ func (m *Method) ArgsFallible() bool {
 	return slices.ContainsFunc(m.Params, func(p Param) bool { return p.Type.Fallible })
 }
 
-// Tells reports whether m has a one-way form.
+// Tells reports whether m has a tell.
 func (e *Entity) Tells(m *Method) bool { return len(m.Results) == 0 || e.TellAll }
 
-// HasTell reports whether any method has a one-way form.
+// HasTell reports whether any method has a tell.
 func (e *Entity) HasTell() bool { return slices.ContainsFunc(e.Methods, e.Tells) }
 
 // HasAppendArgs reports whether m's arguments are encoded by a function of their own:
@@ -269,7 +269,7 @@ func (e *Entity) NewClient() string { return "New" + e.ClientType() }
 // Ref is the generated reference type.
 func (e *Entity) Ref() string { return e.Name + "Ref" }
 
-// Tell is the generated one-way reference type.
+// Tell is the generated type of references for tells.
 func (e *Entity) Tell() string { return e.Name + "Tell" }
 
 // Extractor is the generated extractor type.
