@@ -116,7 +116,7 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: NATS has not been reached for 4.2s")
 	drv.reach.note(transport.Control, true, now)
 	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: node a is not up yet")
-	r.Core.State, r.Core.Owner = call.Stopped, transport.Address{Name: "n1"}
+	r.Core.State, r.Core.Home = call.Stopped, transport.Address{Name: "n1"}
 	err := r.waitsFor(now)
 	require.EqualError(t, err, "its shard kept moving: shard 256 of Cart leaves n1, and its next home is not known yet")
 	require.ErrorIs(t, err, errMoving)

@@ -78,7 +78,7 @@ func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
 }
 
 // Inventory returns the node's registration with a coordinator.
-func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
+func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
 	return v.node.inventory()
 }
 

@@ -83,7 +83,7 @@ func (v *directEnv) Carry(c *direct.Conn) {
 	l.end = func(error) {
 		if p := drv.peers.Known(c.Peer().Address, c.Lane()); p != nil {
 			p.Leave(c)
-			if c.Why().IsFault() && !p.IsGone() {
+			if c.Why().IsFault() && !p.HasDeparted() {
 				p.AckSoon() // the broker's answer says whether the peer is still there
 				p.Flush()
 			}

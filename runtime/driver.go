@@ -327,7 +327,7 @@ func (drv *driver) countMoves(old, t *placement.Table) {
 			continue
 		}
 		for e := range is.All() {
-			if o, ok := was.Lookup(e.Shard); ok && !o.Owner.IsZero() && o.Owner != e.Owner {
+			if o, ok := was.Lookup(e.Shard); ok && !o.Home.IsZero() && o.Home != e.Home {
 				drv.counters.add(tableMoved)
 			}
 		}

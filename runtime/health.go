@@ -213,7 +213,7 @@ func noteHomes(drv *driver, v *vitals, reasons *control.Reasons, now time.Time) 
 func homeless(k *placement.Kind) int {
 	count := int(k.Shards())
 	for e := range k.All() {
-		if !e.Owner.IsZero() {
+		if !e.Home.IsZero() {
 			count--
 		}
 	}

@@ -278,7 +278,7 @@ func (h *host) countActive() {
 func (h *host) holds() bool {
 	for i := range h.shards {
 		s := &h.shards[i]
-		if o, ok := s.Owned(); ok && (o.State != coordinator.Forwarding || s.Holds()) {
+		if o, ok := s.Held(); ok && (o.State != coordinator.Forwarding || s.Holds()) {
 			return true
 		}
 	}

@@ -71,7 +71,7 @@ func (i inspections) types(kind string) []operator.Type {
 		if k := table.Kind(name); k != nil {
 			t.Shards = k.Shards()
 			for number := t.Shards; number < 2*t.Shards; number++ {
-				if e, ok := k.Lookup(number); !ok || e.Owner.IsZero() {
+				if e, ok := k.Lookup(number); !ok || e.Home.IsZero() {
 					t.Homeless = append(t.Homeless, number)
 				}
 			}

@@ -145,7 +145,7 @@ func (l *lane) message(m transport.Message) {
 		return
 	}
 	p := l.from
-	if !again || p.IsGone() {
+	if !again || p.HasDeparted() {
 		p = drv.peers.Session(h.From, int(l.ch))
 	}
 	if p == nil {

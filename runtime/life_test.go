@@ -243,7 +243,7 @@ func TestLateWordsOfTheLifeBefore(t *testing.T) {
 		})
 	}
 	term := placement.Term{Number: 99, Incarnation: before.Incarnation}
-	entry := placement.Entry{ShardID: conn.ShardOf(accountKind, "bob"), Owner: before.Address, Epoch: placement.MakeEpoch(99, 1)}
+	entry := placement.Entry{ShardID: conn.ShardOf(accountKind, "bob"), Home: before.Address, Epoch: placement.MakeEpoch(99, 1)}
 	for _, m := range []coordinator.Message{
 		coordinator.TableStatus{Version: placement.Version{Term: term, Seq: 1}},
 		coordinator.Table{Parts: 1, Diff: placement.Diff{

@@ -47,7 +47,7 @@ func (n *Node) Measure(m measure.Meter) (stop func()) {
 func loadHosted(t *measure.Type, h *host) {
 	for i := range h.shards {
 		s := &h.shards[i]
-		o, ok := s.Owned()
+		o, ok := s.Held()
 		if !ok {
 			continue
 		}

@@ -203,7 +203,7 @@ func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
 }
 
 // inventory returns the node's registration with a coordinator.
-func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
+func (n *Node) inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
 			continue // the coordinator does not place singletons
@@ -217,12 +217,12 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 			if s.durable != nil && s.durable.Outgrown() {
 				continue // it needs an epoch of a later term
 			}
-			if o, ok := s.Owned(); ok {
-				owned = append(owned, o)
+			if o, ok := s.Held(); ok {
+				held = append(held, o)
 			}
 		}
 	}
-	return kinds, owned
+	return kinds, held
 }
 
 // held returns this node's shards of a type, or of all types if kind is "".
@@ -233,7 +233,7 @@ func (n *Node) held(kind string) (held []coordinator.Held) {
 		}
 		for i := range h.shards {
 			s := &h.shards[i]
-			o, ok := s.Owned()
+			o, ok := s.Held()
 			if !ok {
 				continue
 			}

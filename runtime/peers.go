@@ -206,7 +206,9 @@ func (v *dataEnv) Knows(a transport.Address) bool { return v.ctl.knows(a) || v.P
 func (v *dataEnv) MarkLeft(a transport.Address) { v.peers.MarkLeft(a) }
 
 // Parted reports whether a member has left, or was removed.
-func (v *dataEnv) Parted(a transport.Address) bool { return v.peers.HasLeft(a) || v.peers.HasGone(a) }
+func (v *dataEnv) Parted(a transport.Address) bool {
+	return v.peers.HasLeft(a) || v.peers.WasRemoved(a)
+}
 
 // After calls f once, after d.
 func (v *dataEnv) After(d time.Duration, f func()) {

@@ -141,7 +141,7 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	}
 	at.Shard = shard
 	if e, ok := n.driver.table.Load().Kind(kind).Lookup(shard); ok {
-		at.Node, at.Epoch = e.Owner.Name, e.Epoch.String()
+		at.Node, at.Epoch = e.Home.Name, e.Epoch.String()
 	}
 	question := coordinator.Explain{}
 	question.Kind, question.Shard = kind, shard

@@ -45,8 +45,8 @@ func (c *cluster) awaitEven(nodes int) {
 			moving := slices.ContainsFunc(n.RegionState(accountKind), func(s shard.ShardState) bool {
 				return s.State != "active" && s.State != "forwarding"
 			})
-			owned := slices.DeleteFunc(n.RegionState(accountKind), func(s shard.ShardState) bool { return s.State != "active" })
-			if !moving && len(owned) >= 256/nodes && len(owned) <= 256/nodes+1 {
+			held := slices.DeleteFunc(n.RegionState(accountKind), func(s shard.ShardState) bool { return s.State != "active" })
+			if !moving && len(held) >= 256/nodes && len(held) <= 256/nodes+1 {
 				even++
 			}
 		}

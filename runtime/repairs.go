@@ -95,11 +95,11 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 		p.sinceWhen(&at)
 		return at, nil
 	default:
-		home, ok := p.node.driver.table.Load().Kind(at.Kind).Lookup(number)
-		if !ok || home.Owner.IsZero() || home.Owner == p.node.driver.self.Address {
+		entry, ok := p.node.driver.table.Load().Kind(at.Kind).Lookup(number)
+		if !ok || entry.Home.IsZero() || entry.Home == p.node.driver.self.Address {
 			return at, errors.New("its shard is moving (try again)")
 		}
-		at.Node = home.Owner
+		at.Node = entry.Home
 		return at, nil
 	}
 	defer s.endTurn(e)

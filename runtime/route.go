@@ -177,7 +177,7 @@ func (r *route) moving() (from, to transport.Address, left time.Time) {
 	if r.Core.State != call.Stopped {
 		return transport.Address{}, transport.Address{}, time.Time{}
 	}
-	return r.Core.Owner, r.Core.Next(), r.LeftLocked()
+	return r.Core.Home, r.Core.Next(), r.LeftLocked()
 }
 
 // routeEnv implements the interface of package routing for a route of this process.

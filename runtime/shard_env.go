@@ -60,8 +60,8 @@ func (v *shardEnv) HasDeparted(a transport.Address) bool {
 func (v *shardEnv) MaxPayload() int { return max(v.host.driver.link().MaxPayload(), minPayload) }
 
 // Learn passes the shard's home to the route.
-func (v *shardEnv) Learn(owner transport.Address, epoch placement.Epoch) {
-	v.host.kind.route(v.ID.Shard).Learn(owner, epoch, false)
+func (v *shardEnv) Learn(home transport.Address, epoch placement.Epoch) {
+	v.host.kind.route(v.ID.Shard).Learn(home, epoch, false)
 }
 
 // Run gives a turn that has begun to a runner.
@@ -206,8 +206,8 @@ var reasonOf = [...]reason{
 	shardhost.NoPeer:        dropNoPeer,
 }
 
-// Count counts an event.
-func (v *shardEnv) Count(e shardhost.Event) { v.host.driver.counters.add(reasonOf[e]) }
+// Count raises a counter by one.
+func (v *shardEnv) Count(c shardhost.Counter) { v.host.driver.counters.add(reasonOf[c]) }
 
 // singletonHome implements the interface of package singlehost for the shard of a
 // singleton.
@@ -225,8 +225,8 @@ func (v *singletonHome) Log(l loglevel.Level, text string, args ...any) {
 	v.host.driver.log.Log(context.Background(), slog.Level(l), text, args...)
 }
 
-// Count counts an event.
-func (v *singletonHome) Count(e shardhost.Event) { v.host.driver.counters.add(reasonOf[e]) }
+// Count raises a counter by one.
+func (v *singletonHome) Count(c shardhost.Counter) { v.host.driver.counters.add(reasonOf[c]) }
 
 // Context ends when the node stops.
 func (v *singletonHome) Context() context.Context { return v.host.driver.ctx }

@@ -16,7 +16,7 @@ func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
 	for _, h := range u {
 		for i := range h.shards {
 			s := &h.shards[i]
-			if _, held := s.Owned(); !held {
+			if _, held := s.Held(); !held {
 				continue
 			}
 			s.Mu.Lock()

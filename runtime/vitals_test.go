@@ -105,10 +105,10 @@ func TestStoreProbe(t *testing.T) {
 // placed do not.
 func TestHomeless(t *testing.T) {
 	require.Zero(t, homeless(nil))
-	entry := func(shard uint32, owner string) placement.Entry {
+	entry := func(shard uint32, home string) placement.Entry {
 		e := placement.Entry{ShardID: placement.ShardID{Kind: "Cart", Shard: shard}, Epoch: placement.MakeEpoch(1, 1)}
-		if owner != "" {
-			e.Owner = transport.Address{Name: owner, Incarnation: 1}
+		if home != "" {
+			e.Home = transport.Address{Name: home, Incarnation: 1}
 		}
 		return e
 	}
@@ -119,5 +119,5 @@ func TestHomeless(t *testing.T) {
 	require.NoError(t, err)
 	k := table.Kind("Cart")
 	require.Equal(t, uint32(4), k.Shards())
-	require.Equal(t, 2, homeless(k), "one has no owner, and one no entry")
+	require.Equal(t, 2, homeless(k), "one has no home, and one no entry")
 }

@@ -23,9 +23,9 @@ func hostWatched(w *shardtest.Witness, probe *fixture.Probe) shardtest.Option {
 	})
 }
 
-// TestOneOwner: each entity runs one turn at a time, and each call is one turn, while its shard
+// TestOneHome: each entity runs one turn at a time, and each call is one turn, while its shard
 // moves between nodes.
-func TestOneOwner(t *testing.T) {
+func TestOneHome(t *testing.T) {
 	w := shardtest.NewWitness(t)
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		const callers, calls = 4, 50

@@ -63,7 +63,7 @@ func functionsOf(p *packages.Package, dir string) (found []function) {
 // plain are names of functions that any two functions may call: they read a value.
 var plain = []string{
 	"String", "Error", "Peer", "Now", "Init", "Name", "Kind", "IsZero", "Is", "MakeEpoch",
-	"State", "Epoch", "MoveEpoch", "Owner", "Busy", "Waiting",
+	"State", "Epoch", "MoveEpoch", "Home", "Busy", "Waiting",
 }
 
 // tells reports whether a call of a function says something about its caller.

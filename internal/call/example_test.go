@@ -17,7 +17,7 @@ func ExampleRoute() {
 	fmt.Println(r.State, "- ask for its home:", r.Hold(call.Outgoing{Driver: "first call"}))
 
 	step := r.Learn(a, placement.MakeEpoch(1, 1), 0, false)
-	fmt.Println(r.State, "at", r.Owner.Name, "- deliver", step.Deliver[0].Driver)
+	fmt.Println(r.State, "at", r.Home.Name, "- deliver", step.Deliver[0].Driver)
 	r.LastSeq = 7 // of that call, on the session to a
 
 	step = r.Learn(b, placement.MakeEpoch(1, 2), 0, false)
@@ -25,7 +25,7 @@ func ExampleRoute() {
 	fmt.Println(r.State, "- flush to", step.FlushTo.Name)
 	r.Hold(call.Outgoing{Driver: "second call"})
 	step = r.Acked(a, 8)
-	fmt.Println(r.State, "at", r.Owner.Name, "- a barrier for what comes via", step.Via[0].Name, "and deliver", step.Deliver[0].Driver)
+	fmt.Println(r.State, "at", r.Home.Name, "- a barrier for what comes via", step.Via[0].Name, "and deliver", step.Deliver[0].Driver)
 	// Output:
 	// unknown - ask for its home: true
 	// known at a - deliver first call

@@ -137,7 +137,7 @@ func (q *frames) empty() *frame {
 
 // safeAck returns ack, or less, so that no frame behind f has a refusal of an envelope at
 // or below it. A sender that receives an acknowledgement forgets the envelope, and sends
-// later ones to another owner.
+// later ones to another home.
 func (q *frames) safeAck(f *frame, ack uint64) uint64 {
 	if q.refusals == 0 {
 		return ack

@@ -392,7 +392,7 @@ func (e *end) takeBack() {
 	}
 }
 
-// goodbye gives the session up because the other end is gone.
+// goodbye gives the session up because the other end has departed.
 func (e *end) goodbye(bye bool) {
 	acked := e.session.Acked()
 	left := e.session.TakeUnacknowledged(bye)

@@ -14,9 +14,9 @@ type RouteState uint8
 
 // The states of a route.
 const (
-	// Unknown: nobody is known to own the shard; calls are held until the table says.
+	// Unknown: the shard has no known home; calls are held until the table says.
 	Unknown RouteState = iota
-	// Known: calls go to Owner under Epoch.
+	// Known: calls go to Home under Epoch.
 	Known
 	// Stopped: the home changed while envelopes to the old one were not acknowledged.
 	// Calls are held until they are, so that envelopes that the old home refused are sent
@@ -46,23 +46,23 @@ type Outgoing struct {
 
 // A Route is one shard as one sender sees it. It is not safe for concurrent use.
 //
-// Order per (sender, entity) rests on three rules: a route leaves its owner only with a
+// Order per (sender, entity) rests on three rules: a route leaves its home only with a
 // Flush behind the last envelope sent there; it is Stopped while an envelope sent there
 // is not acknowledged; and when it leaves Stopped it sends a Barrier, which makes the new
-// owner wait for the Flush, then the refused envelopes in the order in which they were
+// home wait for the Flush, then the refused envelopes in the order in which they were
 // sent, then the held ones in the order in which they were made.
 type Route struct {
 	State RouteState
-	Owner transport.Address // of Known; the old one of Stopped
+	Home  transport.Address // of Known; the old one of Stopped
 	Epoch placement.Epoch
-	// LastSeq is the highest sequence sent to Owner for this shard, the Barrier's
+	// LastSeq is the highest sequence sent to Home for this shard, the Barrier's
 	// included; 0 means none.
 	LastSeq uint64
 
-	via     transport.Address // the home before Owner; in Unknown the last one
-	left    placement.Epoch   // under which they went there; 0 means via is gone
-	lost    transport.Address // the last owner after via, which is gone; zero means none
-	next    transport.Address // the owner after Stopped; zero means not known
+	via     transport.Address // the home before Home; in Unknown the last one
+	left    placement.Epoch   // under which they went there; 0 means via has departed
+	lost    transport.Address // the last home after via, which has departed; zero means none
+	next    transport.Address // the home after Stopped; zero means not known
 	nextAt  placement.Epoch
 	flushed placement.Epoch // the placement that a Flush already went out for
 	refused []Outgoing
@@ -70,13 +70,13 @@ type Route struct {
 }
 
 // A Step is what the driver must do after a change of a route, in this order:
-// append a Flush to the session of FlushTo, naming Owner, Epoch and Left, the epoch
+// append a Flush to the session of FlushTo, naming Home, Epoch and Left, the epoch
 // under which calls went there until now, and tell the route its sequence if it is Stopped;
-// if Go, append a Barrier by way of each of Via to the new owner, then Deliver, and only
-// then let calls pass by. Ask: find out who owns the shard.
+// if Go, append a Barrier by way of each of Via to the new home, then Deliver, and only
+// then let calls pass by. Ask: find out who is the home of the shard.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
-	Owner   transport.Address
+	Home    transport.Address
 	Epoch   placement.Epoch
 	Left    placement.Epoch
 	Go      bool
@@ -147,38 +147,38 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 }
 
 // Learn takes a newer placement, from the table or from a Moved. acked is the highest
-// sequence that the old owner has acknowledged on the shard's lane. local says that the
-// old owner is this process, whose own queue keeps the order.
-func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
-	known := r.Epoch // in Unknown, its owner refused, or is gone
+// sequence that the old home has acknowledged on the shard's lane. local says that the
+// old home is this process, whose own queue keeps the order.
+func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
+	known := r.Epoch // in Unknown, its home refused, or has departed
 	if r.State == Stopped {
 		known = r.nextAt // at least Epoch, unless that was superseded
 	}
 	if epoch <= known {
 		return Step{}
 	}
-	return r.Supersede(owner, epoch, acked, local)
+	return r.Supersede(home, epoch, acked, local)
 }
 
 // Supersede is Learn for a placement that counts although its epoch is not above the known
 // one: the known one is of a term that is over, and the table of a later term does not show
 // it.
-func (r *Route) Supersede(owner transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
+func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:
-		if owner.IsZero() {
+		if home.IsZero() {
 			return Step{}
 		}
-		r.next, r.nextAt = owner, epoch
+		r.next, r.nextAt = home, epoch
 		var s Step
 		if r.left > 0 { // older calls may be on their way from there: it must know where they end
-			s.FlushTo, s.Owner, s.Epoch, s.Left = r.via, owner, epoch, r.left
-		} else if r.via == owner { // not gone after all, or begun anew
+			s.FlushTo, s.Home, s.Epoch, s.Left = r.via, home, epoch, r.left
+		} else if r.via == home { // not departed after all, or begun anew
 			r.via = transport.Address{}
 		}
 		return r.resolve(s, r.via, r.left, r.lost)
 	case Known:
-		r.next, r.nextAt = owner, epoch
+		r.next, r.nextAt = home, epoch
 		s := r.leave()
 		if !local && acked < r.LastSeq {
 			r.State, r.flushed = Stopped, s.Epoch
@@ -187,69 +187,69 @@ func (r *Route) Supersede(owner transport.Address, epoch placement.Epoch, acked 
 		if !local && r.LastSeq == 0 {
 			return r.resolve(Step{}, transport.Address{}, 0, transport.Address{})
 		}
-		return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // also without a known owner: sent envelopes may be on their way through others
+		return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // also without a known home: sent envelopes may be on their way through others
 	default:
-		r.next, r.nextAt = owner, epoch
+		r.next, r.nextAt = home, epoch
 		return Step{}
 	}
 }
 
 // Refused takes back an envelope that its receiver did not execute, with the placement
 // that the receiver named (zero if it knows none).
-func (r *Route) Refused(from transport.Address, o Outgoing, owner transport.Address, epoch placement.Epoch) {
-	if r.State == Known && r.Owner == from {
+func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
+	if r.State == Known && r.Home == from {
 		r.State = Stopped
 		r.next, r.nextAt = transport.Address{}, r.Epoch
 	}
-	if epoch > r.nextAt && !owner.IsZero() {
-		r.next, r.nextAt = owner, epoch
+	if epoch > r.nextAt && !home.IsZero() {
+		r.next, r.nextAt = home, epoch
 	}
 	r.refused = append(r.refused, o)
 }
 
-// Acked takes the progress of the session to the old owner.
+// Acked takes the progress of the session to the old home.
 func (r *Route) Acked(from transport.Address, acked uint64) Step {
-	if r.State != Stopped || r.Owner != from || acked < r.LastSeq {
+	if r.State != Stopped || r.Home != from || acked < r.LastSeq {
 		return Step{}
 	}
 	var s Step
 	if r.flushed != r.nextAt {
 		s = r.leave()
 	}
-	return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // as in Learn
+	return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // as in Learn
 }
 
-// leave returns the Flush behind the envelopes sent to the owner, or none while no new
-// owner is known. It is also sent to an owner that has lost the shard and got it back,
+// leave returns the Flush behind the envelopes sent to the home, or none while no new
+// home is known. It is also sent to a home that has lost the shard and got it back,
 // because envelopes that it forwarded meanwhile may still be under way.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
-		s.FlushTo, s.Owner, s.Epoch, s.Left = r.Owner, r.next, r.nextAt, r.Epoch
+		s.FlushTo, s.Home, s.Epoch, s.Left = r.Home, r.next, r.nextAt, r.Epoch
 	}
 	return s
 }
 
-// OwnerGone takes the news that the owner left or died. Unacknowledged are the envelopes for
+// HomeDeparted takes the news that a home has left or was removed. Unacknowledged are the envelopes for
 // this shard that it certainly did not execute, in order.
-func (r *Route) OwnerGone(gone transport.Address, unacknowledged []Outgoing) Step {
-	if r.State == Unknown || r.Owner != gone {
-		if r.via == gone {
+func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoing) Step {
+	if r.State == Unknown || r.Home != departed {
+		if r.via == departed {
 			r.left = 0
 		}
 		r.held = append(unacknowledged, r.held...)
 		return r.sendHeld()
 	}
 	r.refused = append(r.refused, unacknowledged...)
-	if r.next == gone {
+	if r.next == departed {
 		r.next = transport.Address{}
 	}
 	if r.State == Known {
 		r.next, r.nextAt = transport.Address{}, r.Epoch
 	}
 	var s Step
-	via, left, lost := r.before(gone)
+	via, left, lost := r.before(departed)
 	if left > 0 && !r.next.IsZero() {
-		s.FlushTo, s.Owner, s.Epoch, s.Left = via, r.next, r.nextAt, left
+		s.FlushTo, s.Home, s.Epoch, s.Left = via, r.next, r.nextAt, left
 	}
 	return r.resolve(s, via, left, lost)
 }
@@ -265,26 +265,26 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come when the owner is gone.
-// Calls that the owner had not handled come back to the home that forwarded them, and go
-// on from there. Calls that the owner itself forwarded may not have arrived.
-func (r *Route) before(gone transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
+// before returns the homes from which older calls may still come when the home has departed.
+// Calls that the home had not handled come back to the home that forwarded them, and go
+// on from there. Calls that the home itself forwarded may not have arrived.
+func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were
 		return r.via, r.left, r.lost
 	case r.left > 0:
-		return r.via, r.left, gone
+		return r.via, r.left, departed
 	}
-	return gone, 0, transport.Address{}
+	return departed, 0, transport.Address{}
 }
 
-// resolve leaves the old owner; via is where something sent to it under the epoch
-// left may still be on its way from, zero if nowhere. lost is an owner after that, which is
-// gone.
+// resolve leaves the old home; via is where something sent to it under the epoch
+// left may still be on its way from, zero if nowhere. lost is a home after that, which has
+// departed.
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
 	if r.next.IsZero() {
-		r.State, r.Owner, r.Epoch = Unknown, transport.Address{}, min(r.Epoch, r.nextAt)
+		r.State, r.Home, r.Epoch = Unknown, transport.Address{}, min(r.Epoch, r.nextAt)
 		r.held = append(r.refused, r.held...)
 		r.refused = nil
 		s.Ask = true
@@ -297,7 +297,7 @@ func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, los
 		}
 	}
 	s.Deliver = append(r.refused, r.held...)
-	r.State, r.Owner, r.Epoch = Known, r.next, r.nextAt
+	r.State, r.Home, r.Epoch = Known, r.next, r.nextAt
 	r.next, r.refused, r.held = transport.Address{}, nil, nil
 	return s
 }

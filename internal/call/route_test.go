@@ -27,7 +27,7 @@ func TestRouteBeginsAnew(t *testing.T) {
 		"gone": func(r *call.Route) {
 			r.Learn(old, placement.MakeEpoch(7, 3), 0, false)
 			r.LastSeq = 5
-			r.OwnerGone(old, []call.Outgoing{outgoing(1)})
+			r.HomeDeparted(old, []call.Outgoing{outgoing(1)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRouteBeginsAnew(t *testing.T) {
 			require.True(t, step.Go)
 			require.Zero(t, step.FlushTo)
 			require.Empty(t, step.Via)
-			require.Equal(t, newHome, r.Owner)
+			require.Equal(t, newHome, r.Home)
 			require.Len(t, step.Deliver, waits)
 			for i := 1; i < len(step.Deliver); i++ {
 				require.Less(t, step.Deliver[i-1].Envelope.ID, step.Deliver[i].Envelope.ID)

@@ -15,14 +15,14 @@ import (
 // TestTranscripts runs testdata/*.txt: one route of a process, see package
 // transcript. Epochs are the counters of term 1. The commands:
 //
-//	learn OWNER|none EPOCH [acked=SEQ] [local]
-//	supersede OWNER EPOCH [acked=SEQ]
+//	learn HOME|none EPOCH [acked=SEQ] [local]
+//	supersede HOME EPOCH [acked=SEQ]
 //	send CALL SEQ               append it where the route is known
 //	hold CALL...                it is not
-//	refused CALL BY OWNER|none EPOCH
+//	refused CALL BY HOME|none EPOCH
 //	acked BY SEQ
 //	gone NODE CALL...           with what it certainly did not handle
-//	absent NODE                 who goes there finds that it is gone
+//	absent NODE                 who goes there finds that it has departed
 //	drop CALL
 //
 // After each Flush and Barrier the script tells the route the next sequence, as the
@@ -81,7 +81,7 @@ func (s *script) run(words []string) string {
 	say := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	s.command(words[0], words[1:], say)
 	r := &s.r
-	after := fmt.Sprintf("%v (%s at %d, last %d, holds %d)", r.State, nameOf(r.Owner), r.Epoch.Counter(), r.LastSeq, r.Held())
+	after := fmt.Sprintf("%v (%s at %d, last %d, holds %d)", r.State, nameOf(r.Home), r.Epoch.Counter(), r.LastSeq, r.Held())
 	if after != s.before {
 		say("%s", after)
 		s.before = after
@@ -120,7 +120,7 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 	case "acked":
 		s.step(s.r.Acked(address(args[0]), s.number(args[1])), say)
 	case "gone":
-		s.step(s.r.OwnerGone(address(args[0]), calls(args[1:])), say)
+		s.step(s.r.HomeDeparted(address(args[0]), calls(args[1:])), say)
 	case "absent":
 		s.absent = append(s.absent, address(args[0]))
 	case "drop":
@@ -135,25 +135,25 @@ func (s *script) step(step Step, say func(string, ...any)) {
 	if !step.FlushTo.IsZero() {
 		s.seq++
 		say("flush to %s, which was left at %d for %s at %d: sequence %d",
-			nameOf(step.FlushTo), step.Left.Counter(), nameOf(step.Owner), step.Epoch.Counter(), s.seq)
+			nameOf(step.FlushTo), step.Left.Counter(), nameOf(step.Home), step.Epoch.Counter(), s.seq)
 		if s.r.State == Stopped {
 			s.r.LastSeq = s.seq
 		}
 	}
-	if step.Go && slices.Contains(s.absent, s.r.Owner) {
-		say("%s is gone", nameOf(s.r.Owner))
-		step = s.r.OwnerGone(s.r.Owner, step.Deliver)
+	if step.Go && slices.Contains(s.absent, s.r.Home) {
+		say("%s is gone", nameOf(s.r.Home))
+		step = s.r.HomeDeparted(s.r.Home, step.Deliver)
 	}
 	if step.Go {
 		for _, via := range step.Via {
 			s.seq++
 			s.r.LastSeq = s.seq
-			say("barrier at %s for what comes via %s: sequence %d", nameOf(s.r.Owner), nameOf(via), s.seq)
+			say("barrier at %s for what comes via %s: sequence %d", nameOf(s.r.Home), nameOf(via), s.seq)
 		}
-		say("go to %s at %d, deliver %v", nameOf(s.r.Owner), s.r.Epoch.Counter(), names(step.Deliver))
+		say("go to %s at %d, deliver %v", nameOf(s.r.Home), s.r.Epoch.Counter(), names(step.Deliver))
 	}
 	if step.Ask {
-		say("ask who owns it")
+		say("ask who is its home")
 	}
 }
 

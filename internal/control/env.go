@@ -85,7 +85,7 @@ type Shards interface {
 	// Shard returns a shard of a type that is hosted here; nil for others.
 	Shard(id placement.ShardID) Shard
 	// Inventory returns the types and shards that the process registers with a coordinator.
-	Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned)
+	Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard)
 	// Held returns the shards of a type, or of all types if kind is "".
 	Held(kind string) []coordinator.Held
 	// HoldsShards reports whether any shard is still here, or on its way here or away.
@@ -106,7 +106,7 @@ type Shards interface {
 type Shard interface {
 	Obey(m coordinator.Message, term placement.Term) coordinator.Message
 	CancelMove(epoch placement.Epoch) bool
-	Owned() (o coordinator.Owned, ok bool)
+	Held() (o coordinator.HeldShard, ok bool)
 }
 
 // Peers are the process's dealings with others.

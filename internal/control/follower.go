@@ -81,8 +81,8 @@ func (f *follower) step(from transport.Address, msg coordinator.Message) bool {
 		m.leaving.check()
 	}
 	if out.Register {
-		kinds, owned := m.env.Inventory()
-		m.SendPlacement(transport.Peer{Address: out.Coordinator}, f.core.Register(m.self.Address, kinds, owned))
+		kinds, held := m.env.Inventory()
+		m.SendPlacement(transport.Peer{Address: out.Coordinator}, f.core.Register(m.self.Address, kinds, held))
 	}
 	for _, msg := range out.Send {
 		m.SendPlacement(transport.Peer{Address: out.Coordinator}, msg)

@@ -262,7 +262,7 @@ func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
-		if _, ok := s.Owned(); ok {
+		if _, ok := s.Held(); ok {
 			m.leaving.check()
 		}
 	}

@@ -82,9 +82,9 @@ func (v *fakeEnv) Post(func())                     {}
 func (v *fakeEnv) RememberView(*membership.View)   {}
 func (v *fakeEnv) After(_ time.Duration, f func()) { f() }
 
-func (v *fakeEnv) Inventory() ([]coordinator.KindInfo, []coordinator.Owned) { return nil, nil }
-func (v *fakeEnv) SetTable(*placement.Table)                                {}
-func (v *fakeEnv) Remembered() []string                                     { return nil }
+func (v *fakeEnv) Inventory() ([]coordinator.KindInfo, []coordinator.HeldShard) { return nil, nil }
+func (v *fakeEnv) SetTable(*placement.Table)                                    {}
+func (v *fakeEnv) Remembered() []string                                         { return nil }
 
 // placements returns the messages of the coordinator's protocol that were sent since it was called
 // last.
@@ -305,7 +305,7 @@ func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
 	var old placement.Table
 	shows, err := old.Apply(placement.Diff{
 		Full: true, To: placement.Version{Term: term, Seq: 1},
-		Entries: []placement.Entry{{ShardID: id, Owner: self, Epoch: epoch}},
+		Entries: []placement.Entry{{ShardID: id, Home: self, Epoch: epoch}},
 	})
 	require.NoError(t, err)
 	m.reports.tableChanged(shows)

@@ -109,9 +109,9 @@ func (s *members) bounced(a transport.Address, server string) {
 }
 
 // partWithAbsent ends dealings with homes that this process's routes lead to and that are no
-// members: they were removed before it was let in, so no event ever names them. A process
-// that owns a shard was Up, and a process that becomes Up has been seen by all that are; so a
-// home that a member does not see has been removed. It may still say goodbye.
+// members: they were removed before it was let in, so no event ever names them. The home of
+// a shard was Up, and a process that becomes Up has been seen by all that are; so a home that
+// a member does not see has been removed. It may still say goodbye.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {

@@ -26,7 +26,7 @@ func TestLateRefusalDoesNotReplaceAnAbort(t *testing.T) {
 	var old placement.Table
 	t7, err := old.Apply(placement.Diff{
 		Full: true, To: placement.Version{Term: placement.Term{Number: 1}, Seq: 1},
-		Entries: []placement.Entry{{ShardID: id, Owner: transport.Address{Name: "a", Incarnation: 1}, Epoch: epoch(7)}},
+		Entries: []placement.Entry{{ShardID: id, Home: transport.Address{Name: "a", Incarnation: 1}, Epoch: epoch(7)}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -215,12 +215,12 @@ func (r *reader) kind(name string) string {
 	return name
 }
 
-func (r *reader) state(s uint32) OwnedState {
+func (r *reader) state(s uint32) HeldState {
 	if s < uint32(Active) || s > uint32(Prepared) {
 		r.fail("unknown state %d", s)
 		return 0
 	}
-	return OwnedState(s)
+	return HeldState(s)
 }
 
 func (r *reader) shard(kind string, shard uint64) placement.ShardID {
@@ -341,13 +341,13 @@ func (r *reader) register(w *wire.CoordinatorRegister) Register {
 		m.Pins = append(m.Pins, r.pins(p))
 	}
 	m.Pause = r.pause(w.GetPause())
-	for _, g := range w.GetOwned() {
+	for _, g := range w.GetShards() {
 		state := r.state(g.GetState())
 		moves := g.GetMoves()
 		if len(g.GetEpochs()) != len(g.GetShards()) || state != Active && len(moves) != len(g.GetShards()) {
-			r.fail("owned shards of %q: columns of different lengths", g.GetKind())
+			r.fail("registered shards of %q: columns of different lengths", g.GetKind())
 		}
-		last := Owned{ShardID: placement.ShardID{Kind: r.kind(g.GetKind())}, State: state}
+		last := HeldShard{ShardID: placement.ShardID{Kind: r.kind(g.GetKind())}, State: state}
 		if g.GetPeer() != nil {
 			last.Peer = r.address(g.GetPeer())
 		}
@@ -360,7 +360,7 @@ func (r *reader) register(w *wire.CoordinatorRegister) Register {
 			if state != Active {
 				last.Move += placement.Epoch(moves[i])
 			}
-			m.Owned = append(m.Owned, last)
+			m.Shards = append(m.Shards, last)
 		}
 	}
 	return m
@@ -376,24 +376,24 @@ func (r *reader) table(w *wire.CoordinatorTable) Table {
 	for _, a := range w.GetGone() {
 		t.Gone = append(t.Gone, r.address(a))
 	}
-	owners := []transport.Address{{}}
-	for _, a := range w.GetOwners() {
-		owners = append(owners, r.address(a))
+	homes := []transport.Address{{}}
+	for _, a := range w.GetHomes() {
+		homes = append(homes, r.address(a))
 	}
 	for _, k := range w.GetKinds() {
 		if r.err != nil {
 			return t
 		}
-		t.Entries = r.runs(t.Entries, k, owners)
+		t.Entries = r.runs(t.Entries, k, homes)
 	}
 	return t
 }
 
 // runs appends the entries of one kind. A few bytes can name many shards, so the
 // sum is bounded before memory is taken.
-func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, owners []transport.Address) []placement.Entry {
+func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes []transport.Address) []placement.Entry {
 	n := len(w.GetSkip())
-	if len(w.GetLength()) != n || len(w.GetOwner()) != n || len(w.GetEpoch()) != n {
+	if len(w.GetLength()) != n || len(w.GetHome()) != n || len(w.GetEpoch()) != n {
 		r.fail("table of %q: columns of different lengths", w.GetKind())
 		return entries
 	}
@@ -408,8 +408,8 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, owners
 		if epoch == 0 {
 			r.fail("table of %q: an entry without an epoch", kind)
 		}
-		if uint64(w.GetOwner()[i]) >= uint64(len(owners)) {
-			r.fail("table of %q: owner %d of %d", kind, w.GetOwner()[i], len(owners)-1)
+		if uint64(w.GetHome()[i]) >= uint64(len(homes)) {
+			r.fail("table of %q: home %d of %d", kind, w.GetHome()[i], len(homes)-1)
 		}
 		if uint64(len(entries))+end-shard+1 > maxPartEntries {
 			r.fail("more than %d entries in one part", maxPartEntries)
@@ -420,7 +420,7 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, owners
 		entries = slices.Grow(entries, int(end-shard)+1)
 		for ; shard <= end; shard++ {
 			entries = append(entries, placement.Entry{
-				ShardID: placement.ShardID{Kind: kind, Shard: uint32(shard)}, Owner: owners[w.GetOwner()[i]], Epoch: epoch,
+				ShardID: placement.ShardID{Kind: kind, Shard: uint32(shard)}, Home: homes[w.GetHome()[i]], Epoch: epoch,
 			})
 		}
 		shard = end

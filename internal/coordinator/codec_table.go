@@ -29,16 +29,16 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	if m.Pause.Seq != 0 {
 		w.Pause = pauseToWire(m.Pause)
 	}
-	var group *wire.CoordinatorOwned
-	var last Owned
-	for i, o := range m.Owned {
+	var group *wire.CoordinatorHeldShards
+	var last HeldShard
+	for i, o := range m.Shards {
 		if i == 0 || o.Kind != last.Kind || o.State != last.State || o.Peer != last.Peer {
-			group = &wire.CoordinatorOwned{Kind: o.Kind, State: uint32(o.State)}
+			group = &wire.CoordinatorHeldShards{Kind: o.Kind, State: uint32(o.State)}
 			if !o.Peer.IsZero() {
 				group.Peer = addressToWire(o.Peer)
 			}
-			w.Owned = append(w.Owned, group)
-			last = Owned{}
+			w.Shards = append(w.Shards, group)
+			last = HeldShard{}
 		}
 		group.Shards = append(group.Shards, int32(o.Shard)-int32(last.Shard))
 		group.Epochs = append(group.Epochs, int64(o.Epoch-last.Epoch))
@@ -50,7 +50,7 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	return w
 }
 
-// tableToWire writes entries as runs of one owner and one epoch.
+// tableToWire writes entries as runs of one home and one epoch.
 func tableToWire(t Table) *wire.CoordinatorTable {
 	w := &wire.CoordinatorTable{
 		From: versionToWire(t.From), To: versionToWire(t.To), Full: t.Full, Part: t.Part, Parts: t.Parts,
@@ -58,27 +58,27 @@ func tableToWire(t Table) *wire.CoordinatorTable {
 	for _, a := range t.Gone {
 		w.Gone = append(w.Gone, addressToWire(a))
 	}
-	owners := map[transport.Address]uint32{{}: 0}
+	homes := map[transport.Address]uint32{{}: 0}
 	var runs *wire.CoordinatorRuns
 	var last placement.Entry
 	for i, e := range t.Entries {
-		owner, ok := owners[e.Owner]
+		home, ok := homes[e.Home]
 		if !ok {
-			owner = uint32(len(owners))
-			owners[e.Owner] = owner
-			w.Owners = append(w.Owners, addressToWire(e.Owner))
+			home = uint32(len(homes))
+			homes[e.Home] = home
+			w.Homes = append(w.Homes, addressToWire(e.Home))
 		}
 		if i == 0 || e.Kind != last.Kind || e.Shard <= last.Shard {
 			runs = &wire.CoordinatorRuns{Kind: e.Kind}
 			w.Kinds = append(w.Kinds, runs)
 			last = placement.Entry{}
 		}
-		if n := len(runs.Length); n > 0 && e.Shard == last.Shard+1 && e.Owner == last.Owner && e.Epoch == last.Epoch {
+		if n := len(runs.Length); n > 0 && e.Shard == last.Shard+1 && e.Home == last.Home && e.Epoch == last.Epoch {
 			runs.Length[n-1]++
 		} else {
 			runs.Skip = append(runs.Skip, e.Shard-last.Shard-1)
 			runs.Length = append(runs.Length, 0)
-			runs.Owner = append(runs.Owner, owner)
+			runs.Home = append(runs.Home, home)
 			runs.Epoch = append(runs.Epoch, int64(e.Epoch-last.Epoch))
 		}
 		last = e

@@ -27,7 +27,7 @@ func samples() []Message {
 				{"Stock", "p/q", 1, "p/q.Hash", false, Tuning{}},
 			},
 			Pins: []Pins{{"Cart", e, []Pin{{256, "a"}, {300, "b"}}}},
-			Owned: []Owned{
+			Shards: []HeldShard{
 				{ShardID: id, State: Active, Epoch: e},
 				{ShardID: placement.ShardID{Kind: "Cart", Shard: 257}, State: Active, Epoch: e - 1},
 				{ShardID: placement.ShardID{Kind: "Cart", Shard: 258}, State: Draining, Epoch: e, Move: e + 1, Peer: b},
@@ -41,11 +41,11 @@ func samples() []Message {
 		TableRequest{version},
 		TableRequest{},
 		Table{Part: 1, Parts: 2, Diff: placement.Diff{From: version, To: placement.Version{Term: term, Seq: 10}, Gone: []transport.Address{b}, Entries: []placement.Entry{
-			{ShardID: placement.ShardID{Kind: "Cart", Shard: 256}, Owner: a, Epoch: e},
-			{ShardID: placement.ShardID{Kind: "Cart", Shard: 257}, Owner: a, Epoch: e},
-			{ShardID: placement.ShardID{Kind: "Cart", Shard: 258}, Owner: b, Epoch: e},
+			{ShardID: placement.ShardID{Kind: "Cart", Shard: 256}, Home: a, Epoch: e},
+			{ShardID: placement.ShardID{Kind: "Cart", Shard: 257}, Home: a, Epoch: e},
+			{ShardID: placement.ShardID{Kind: "Cart", Shard: 258}, Home: b, Epoch: e},
 			{ShardID: placement.ShardID{Kind: "Cart", Shard: 511}, Epoch: placement.MakeEpoch(1, 1)},
-			{ShardID: placement.ShardID{Kind: "Stock", Shard: 1}, Owner: a, Epoch: e},
+			{ShardID: placement.ShardID{Kind: "Stock", Shard: 1}, Home: a, Epoch: e},
 		}}},
 		Table{Parts: 1, Diff: placement.Diff{Full: true, To: version}},
 		Ask{"Cart", version},
@@ -103,8 +103,8 @@ func TestDecodeRefuses(t *testing.T) {
 	version := &wire.PlacementVersion{Term: term, Seq: 1}
 	table := func(change func(*wire.CoordinatorTable)) *wire.CoordinatorMessage {
 		w := &wire.CoordinatorTable{
-			To: version, Parts: 1, Owners: []*wire.PlacementAddress{{Name: "a", Incarnation: 1}},
-			Kinds: []*wire.CoordinatorRuns{{Kind: "Cart", Skip: []uint32{3}, Length: []uint32{3}, Owner: []uint32{1}, Epoch: []int64{1}}},
+			To: version, Parts: 1, Homes: []*wire.PlacementAddress{{Name: "a", Incarnation: 1}},
+			Kinds: []*wire.CoordinatorRuns{{Kind: "Cart", Skip: []uint32{3}, Length: []uint32{3}, Home: []uint32{1}, Epoch: []int64{1}}},
 		}
 		change(w)
 		return &wire.CoordinatorMessage{Format: 1, Body: &wire.CoordinatorMessage_Table{Table: w}}
@@ -125,8 +125,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"bad name":           {Format: 1, Body: &wire.CoordinatorMessage_Register{Register: &wire.CoordinatorRegister{Term: term, Node: &wire.PlacementAddress{Name: "a.b"}}}},
 		"no parts":           table(func(w *wire.CoordinatorTable) { w.Parts = 0 }),
 		"part beyond":        table(func(w *wire.CoordinatorTable) { w.Part = 1 }),
-		"columns":            table(func(w *wire.CoordinatorTable) { w.Kinds[0].Owner = nil }),
-		"owner beyond":       table(func(w *wire.CoordinatorTable) { w.Kinds[0].Owner[0] = 2 }),
+		"columns":            table(func(w *wire.CoordinatorTable) { w.Kinds[0].Home = nil }),
+		"home beyond":        table(func(w *wire.CoordinatorTable) { w.Kinds[0].Home[0] = 2 }),
 		"epoch 0":            table(func(w *wire.CoordinatorTable) { w.Kinds[0].Epoch[0] = 0 }),
 		"endless run":        table(func(w *wire.CoordinatorTable) { w.Kinds[0].Length[0] = 1<<32 - 1 }),
 		"numbers beyond":     table(func(w *wire.CoordinatorTable) { w.Kinds[0].Skip[0] = 1<<32 - 1 }),
@@ -161,7 +161,7 @@ func TestTableSize(t *testing.T) {
 	for i := range uint32(10_000) {
 		id := placement.ShardID{Kind: string(rune('A' + i/256)), Shard: 256 + i%256}
 		d.Entries = append(d.Entries, placement.Entry{
-			ShardID: id, Owner: transport.Address{Name: "node-" + string(rune('a'+i%7)), Incarnation: uint64(i % 7)},
+			ShardID: id, Home: transport.Address{Name: "node-" + string(rune('a'+i%7)), Incarnation: uint64(i % 7)},
 			Epoch: placement.MakeEpoch(1+i%5, 1+i%3),
 		})
 	}
@@ -173,7 +173,7 @@ func TestTableSize(t *testing.T) {
 	if err != nil || len(b) > 128<<10 {
 		t.Errorf("10,000 shards take %d bytes, %v; want at most 128 KiB", len(b), err)
 	}
-	t.Logf("10,000 shards of 7 owners in 5 terms: %d bytes", len(b))
+	t.Logf("10,000 shards of 7 homes in 5 terms: %d bytes", len(b))
 }
 
 // TestSplit sends a table of more than one part through the codec to a follower,
@@ -184,7 +184,7 @@ func TestSplit(t *testing.T) {
 		for i := range uint32(placement.MaxShards) {
 			d.Entries = append(d.Entries, placement.Entry{
 				ShardID: placement.ShardID{Kind: kind, Shard: placement.MaxShards + i},
-				Owner:   node([]string{"a", "b", "c"}[i%3]), Epoch: placement.MakeEpoch(1, i*40503%1000+1),
+				Home:    node([]string{"a", "b", "c"}[i%3]), Epoch: placement.MakeEpoch(1, i*40503%1000+1),
 			})
 		}
 	}
@@ -255,7 +255,7 @@ func FuzzDecode(f *testing.F) {
 func TestClaimIsSound(t *testing.T) {
 	a, b := node("a"), node("b")
 	for _, tt := range []struct {
-		state       OwnedState
+		state       HeldState
 		epoch, move placement.Epoch
 		peer        transport.Address
 		want        bool
@@ -277,7 +277,7 @@ func TestClaimIsSound(t *testing.T) {
 		{Prepared, 1, 2, b, false},
 		{Prepared, 0, 0, b, false},
 	} {
-		o := Owned{State: tt.state, Epoch: tt.epoch, Move: tt.move, Peer: tt.peer}
+		o := HeldShard{State: tt.state, Epoch: tt.epoch, Move: tt.move, Peer: tt.peer}
 		if got := o.sound(a); got != tt.want {
 			t.Errorf("%+v of a: %v, want %v", o, got, tt.want)
 		}

@@ -153,7 +153,7 @@ type Envelope struct {
 //	moveList  moves under way
 //	wishes    pins, and the requests that changed them
 //	pauses    the pause of rebalancing, and the requests about rebalancing
-//	tables    publish the owner of each shard
+//	tables    publish the home of each shard
 //	catalog   kinds and their shards
 //	roster    members and their registrations
 //	step      the time and the output of one Step
@@ -361,7 +361,7 @@ func (c *Coordinator) onView(v View) {
 	c.reap = true
 }
 
-// onRegister takes a node's hosted kinds and, before recovery, the shards that it owns.
+// onRegister takes a node's hosted kinds and, before recovery, the shards that it holds.
 // After recovery its claims count only where nothing else is known.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {
@@ -373,15 +373,15 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 		c.send(from, Registered{c.config.Term, m.register.Seq})
 		return
 	}
-	r.Owned = slices.Clone(r.Owned)
-	r.Owned = slices.DeleteFunc(r.Owned, func(o Owned) bool {
+	r.Shards = slices.Clone(r.Shards)
+	r.Shards = slices.DeleteFunc(r.Shards, func(o HeldShard) bool {
 		if o.sound(from) {
 			return false
 		}
 		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
 		return true
 	})
-	for _, o := range r.Owned {
+	for _, o := range r.Shards {
 		if e := max(o.Epoch, o.Move); e.Term() > c.config.Term.Number {
 			c.superseded = true
 			c.event(Event{What: Superseded, Node: from, Shard: o.ShardID, Epoch: e, Reason: "a claim of a later term"})
@@ -404,7 +404,7 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	c.send(from, Registered{c.config.Term, r.Seq})
 	if c.recovered {
 		if first {
-			c.adopt(from, r.Owned)
+			c.adopt(from, r.Shards)
 		}
 		c.send(from, TableStatus{c.version()})
 	}

@@ -1,4 +1,4 @@
-// Package coordinator decides which node owns which shard, for all entity types
+// Package coordinator decides which member is the home of which shard, for all entity types
 // of a cluster, as a pure core.
 //
 // One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by
@@ -14,7 +14,7 @@
 //
 // A new coordinator announces its term by [TableStatus]. Every member that hosts
 // types answers with [Register]: it promises to refuse everything of lower terms
-// and lists the shards that it owns and their moves. Until the first table of the term
+// and lists the shards that it holds and their moves. Until the first table of the term
 // has come it registers anew whenever one of its moves makes progress. The
 // coordinator gives and moves nothing until every member has registered that is not Down
 // and announced at joining that it hosts types. There is no timeout, because downing
@@ -25,13 +25,13 @@
 // they see the table. For a move from N1 to N2 at epoch m:
 //
 //	row  claims of the highest epoch                  decision
-//	1    a live node is active                        it is the owner, under that epoch
+//	1    a live node is active                        it is the home, under that epoch
 //	2    N1 draining or sent; N1 and N2 live          the move goes on, watched by this coordinator
 //	3    N1 draining or sent; N2 gone                 ask N1 to cancel; then N1 resumes above m
-//	4    N1 forwarding; N2 lives                      N2 is the owner: under m when it reports the
+//	4    N1 forwarding; N2 lives                      N2 is the home: under m when it reports the
 //	                                                  shard preparing or prepared, else above m
 //	5    N1 forwarding; N2 gone                       the shard was lost with N2: allocate anew, above m
-//	6    N1 gone; N2 preparing or prepared, or N1     N2 is the owner, above m, as prepared
+//	6    N1 gone; N2 preparing or prepared, or N1     N2 is the home, above m, as prepared
 //	     registered the move before it was lost
 //	7    all its claimants are gone                   allocate anew, above all
 //	8    nobody claims it                             allocate when it is asked for
@@ -65,13 +65,13 @@
 //
 // # Moves
 //
-// N1 owns a shard under e, and it moves to N2 under m, the next epoch:
+// N1 is the home of a shard under e, and it moves to N2 under m, the next epoch:
 //
 //	coordinator      to N1: MoveBegin          every 500 ms while the move lasts
 //	N1, N2           Init, Ready, Open         on the data lanes; internal/region
 //	N2               MoveDone                  the table shows N2 at m: committed
 //
-// Failures, and how they end, always with one owner:
+// Failures, and how they end, always with one home:
 //
 //	N1 gives up      MoveAborted; MoveCancel to N2; MoveCancelled      N1 resumes above m
 //	                 (or N2 is gone; or MoveDone, which commits)

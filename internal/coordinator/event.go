@@ -16,14 +16,14 @@ const (
 	Waiting          EventKind = iota + 1 // recovery waits for members (Reason)
 	Recovered                             // everybody registered; Count shards were known
 	Allocated                             // Count shards of a kind got a home
-	OwnerLost                             // Count shards, or one, lost their home Node
+	HomeLost                              // Count shards, or one, lost their home Node
 	MoveStarted                           // Shard goes from Node to Peer under Epoch
 	MoveRestored                          // a move begun by a former coordinator goes on
 	MoveCommitted                         // Shard is open at Peer
 	MoveCancelling                        // Node gave up; Peer is asked to forget
 	MoveResumed                           // Shard stays at Node under a new Epoch
-	MovePromoted                          // Node is gone; Peer owns Shard under a new Epoch
-	ClaimLost                             // Node claimed a shard that Peer owns under a higher Epoch
+	MovePromoted                          // Node is gone; Peer is the home of Shard under a new Epoch
+	ClaimLost                             // Node claimed a shard whose home is Peer under a higher Epoch
 	RebalanceRefused                      // shards should move and may not (Reason)
 	StrategyRefused                       // the strategy asked for an impossible home or move
 	KindRefused                           // Node registered a kind that does not match
@@ -37,7 +37,7 @@ const (
 )
 
 var eventNames = [...]string{
-	Waiting: "waiting", Recovered: "recovered", Allocated: "allocated", OwnerLost: "owner lost",
+	Waiting: "waiting", Recovered: "recovered", Allocated: "allocated", HomeLost: "home lost",
 	MoveStarted: "move started", MoveRestored: "move restored", MoveCommitted: "move committed",
 	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
 	ClaimLost: "claim lost", RebalanceRefused: "rebalance refused", StrategyRefused: "strategy refused",

@@ -35,7 +35,7 @@ func ExampleCoordinator() {
 	fmt.Println(len(out.Send) > 0) // the table, to all
 
 	for e := range c.Table().Kind("Cart").All() {
-		fmt.Println(e.ShardID, "at", e.Owner.Name, "under", e.Epoch)
+		fmt.Println(e.ShardID, "at", e.Home.Name, "under", e.Epoch)
 	}
 	// Output:
 	// true

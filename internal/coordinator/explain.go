@@ -34,9 +34,9 @@ func explain(c *planner, id placement.ShardID) (text string, since time.Time) {
 	}
 	var b strings.Builder
 	switch {
-	case !s.owner.IsZero():
+	case !s.home.IsZero():
 		since = s.since
-		fmt.Fprintf(&b, "%v lives at %s under epoch %v: %s", id, s.owner.Name, s.epoch, s.why)
+		fmt.Fprintf(&b, "%v lives at %s under epoch %v: %s", id, s.home.Name, s.epoch, s.why)
 	case !k.wanted:
 		fmt.Fprintf(&b, "%v has no home: nobody called the type yet", id)
 	default:
@@ -45,7 +45,7 @@ func explain(c *planner, id placement.ShardID) (text string, since time.Time) {
 	if m := s.move; m != nil {
 		fmt.Fprintf(&b, "; it moves to %s, %s (%s)", m.to.Name, c.causeOf(m), m.progress())
 	}
-	if name := k.pins.at(id.Shard); name != "" && name != s.owner.Name {
+	if name := k.pins.at(id.Shard); name != "" && name != s.home.Name {
 		fmt.Fprintf(&b, "; it is wished to be at %s", name)
 		if s.move == nil && !c.view.Converged {
 			b.WriteString(", and the view has not converged" + c.unreachable())

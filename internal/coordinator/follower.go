@@ -43,7 +43,7 @@ type Followed struct {
 	// Table is the new table, if there is one.
 	Table *placement.Table
 	// Register: send the result of [Follower.Register] to Coordinator, at once and with
-	// the shards that the node owns at this moment.
+	// the shards that the node holds at this moment.
 	Register bool
 	// Send is for the coordinator, whose address is Coordinator.
 	Send        []Message
@@ -75,8 +75,8 @@ func (f *Follower) Changed() {
 func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
 // Register is the message to register with now.
-func (f *Follower) Register(self transport.Address, kinds []KindInfo, owned []Owned) Register {
-	r := Register{Term: f.term, Node: self, Seq: f.seq, Kinds: kinds, Owned: owned, Pause: f.pause}
+func (f *Follower) Register(self transport.Address, kinds []KindInfo, held []HeldShard) Register {
+	r := Register{Term: f.term, Node: self, Seq: f.seq, Kinds: kinds, Shards: held, Pause: f.pause}
 	for _, kind := range slices.Sorted(maps.Keys(f.pins)) {
 		r.Pins = append(r.Pins, f.pins[kind])
 	}

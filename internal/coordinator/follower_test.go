@@ -16,10 +16,10 @@ func versionOf(term uint32, seq uint64) placement.Version {
 	return placement.Version{Term: termOf(term), Seq: seq}
 }
 
-// tableOf is a difference of one step in which Cart/2 goes to the owner.
-func tableOf(term uint32, seq uint64, owner transport.Address) Table {
+// tableOf is a difference of one step in which Cart/2 goes to the home.
+func tableOf(term uint32, seq uint64, home transport.Address) Table {
 	d := placement.Diff{From: versionOf(term, seq-1), To: versionOf(term, seq), Full: seq == 1}
-	d.Entries = []placement.Entry{{ShardID: placement.ShardID{Kind: "Cart", Shard: 2}, Owner: owner, Epoch: placement.MakeEpoch(term, uint32(seq))}}
+	d.Entries = []placement.Entry{{ShardID: placement.ShardID{Kind: "Cart", Shard: 2}, Home: home, Epoch: placement.MakeEpoch(term, uint32(seq))}}
 	return Table{Diff: d, Parts: 1}
 }
 

@@ -23,7 +23,7 @@ type kind struct {
 // A shard is one shard as the coordinator knows it.
 type shard struct {
 	id    placement.ShardID
-	owner transport.Address // zero: none
+	home  transport.Address // zero: none
 	epoch placement.Epoch   // of the table's entry; 0 means never in a table
 	last  placement.Epoch   // the highest ever heard of or given out
 	move  *move
@@ -36,7 +36,7 @@ type shard struct {
 func (k *kind) homeless() int {
 	n := 0
 	for i := range k.shards {
-		if k.shards[i].owner.IsZero() {
+		if k.shards[i].home.IsZero() {
 			n++
 		}
 	}
@@ -62,7 +62,7 @@ func (s *shard) goesTo() transport.Address {
 	if s.move != nil {
 		return s.move.to
 	}
-	return s.owner
+	return s.home
 }
 
 // A catalog has the kinds that members registered, with their shards.

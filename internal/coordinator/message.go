@@ -35,14 +35,14 @@ type Tuning struct {
 	MinHosts   uint32 // members that host it before it is first allocated; 0 means one
 }
 
-// An OwnedState is how far a shard is at the node that reports it.
-type OwnedState uint8
+// A HeldState is how far a shard is at the node that reports it.
+type HeldState uint8
 
 // The states of a shard at a node. Active to Forwarding are the old home's,
 // Preparing and Prepared the new one's.
 const (
 	// Active: calls run here, and no move has begun.
-	Active OwnedState = iota + 1
+	Active HeldState = iota + 1
 	// Draining: a move has begun. No more turns start and running ones end, or will
 	// when barriers have opened or the new home is ready.
 	Draining
@@ -54,12 +54,12 @@ const (
 	// Preparing: Init has begun to arrive, and Ready did not go out.
 	Preparing
 	// Prepared: Ready went out, and nothing runs until Open comes or the
-	// coordinator says that this node is the owner.
+	// coordinator says that this node is the home.
 	Prepared
 )
 
 // String names the state.
-func (s OwnedState) String() string {
+func (s HeldState) String() string {
 	switch s {
 	case Active:
 		return "active"
@@ -78,13 +78,13 @@ func (s OwnedState) String() string {
 }
 
 // target reports whether the state is one of a new home that is not open yet.
-func (s OwnedState) target() bool { return s == Preparing || s == Prepared }
+func (s HeldState) target() bool { return s == Preparing || s == Prepared }
 
-// Owned is one shard as a node reports it in [Register].
-type Owned struct {
+// A HeldShard is one shard as a node reports it in [Register].
+type HeldShard struct {
 	placement.ShardID
-	State OwnedState
-	// Epoch is the one under which the node owns the shard, or owned it before
+	State HeldState
+	// Epoch is the one under which the node is the shard's home, or was before
 	// the move began. 0 for Preparing and Prepared, and it may be 0 for Forwarding.
 	Epoch placement.Epoch
 	// Move is the epoch of the move that the shard is in, as MoveBegin or Init
@@ -96,17 +96,17 @@ type Owned struct {
 // Register is sent by a member to a coordinator of a higher term than it knew, and again
 // when its kinds change, every 500 ms until [Registered] arrives. By sending it the node
 // promises to refuse everything of a lower term from then on; so the promise comes first,
-// and Owned is read after it.
+// and Shards is read after it.
 //
 // Members that host nothing need not register.
 type Register struct {
-	Term  placement.Term
-	Node  transport.Address
-	Seq   uint64 // grows with each change of the content; from 1
-	Kinds []KindInfo
-	Owned []Owned
-	Pins  []Pins // the pins that it keeps, one for each kind that has any
-	Pause Pause  // that it keeps
+	Term   placement.Term
+	Node   transport.Address
+	Seq    uint64 // grows with each change of the content; from 1
+	Kinds  []KindInfo
+	Shards []HeldShard
+	Pins   []Pins // the pins that it keeps, one for each kind that has any
+	Pause  Pause  // that it keeps
 }
 
 // Registered answers [Register], with the Seq that it carried.
@@ -129,12 +129,12 @@ type TableRequest struct {
 
 // Table is one part of a difference, or of a whole table. All parts of one difference
 // have the same From, To and Full, and only together are they applied ([Follower] does
-// so). It is an order: a node that finds itself owner of a shard under a new epoch opens
+// so). It is an order: a node that finds itself the home of a shard under a new epoch opens
 // it with the state that it had prepared for a lower epoch of this shard, or goes on with
 // its own (a move that was cancelled), or starts empty. But a shard that it has given
 // away under a higher epoch since it registered stays away, as MoveDone will report. A
-// node that finds another owner, under a higher epoch than its own, gives up the shard,
-// prepared or active, unless it is forwarding to that owner: then it goes on forwarding.
+// node that finds another home, under a higher epoch than its own, gives up the shard,
+// prepared or active, unless it is forwarding to that home: then it goes on forwarding.
 type Table struct {
 	placement.Diff
 	Part, Parts uint32 // 0 to Parts-1
@@ -158,12 +158,12 @@ type NoHome struct {
 
 // MoveBegin tells the old home to give a shard away. It is sent every 500 ms
 // while the move lasts; each is answered by [MoveStatus]. The old home ignores
-// it unless it owns the shard under From: then it has not seen the table yet.
+// it unless it is the home under From: then it has not seen the table yet.
 type MoveBegin struct {
 	Term placement.Term
 	placement.ShardID
 	To    transport.Address
-	From  placement.Epoch // under which the old home owns it
+	From  placement.Epoch // under which the old home has it
 	Epoch placement.Epoch // of the move, and of the new home when it opens
 }
 
@@ -173,7 +173,7 @@ type MoveStatus struct {
 	Term placement.Term
 	placement.ShardID
 	Epoch placement.Epoch // of the move
-	State OwnedState
+	State HeldState
 }
 
 // MoveDone is the new home's word that it is open. It is sent every 500 ms
@@ -293,7 +293,7 @@ type Inspected struct {
 // Held is one shard as the member that holds it sees it.
 type Held struct {
 	placement.ShardID
-	State    OwnedState
+	State    HeldState
 	Entities uint32 // active and passivated
 	Active   uint32 // with a value
 	Waiting  uint32 // calls that wait for the shard
@@ -367,7 +367,7 @@ func TermOf(m Message) placement.Term {
 }
 
 // sound reports whether the fields of a node's claim go together.
-func (o Owned) sound(node transport.Address) bool {
+func (o HeldShard) sound(node transport.Address) bool {
 	switch {
 	case o.State == Active:
 		return o.Epoch > 0 && o.Move == 0

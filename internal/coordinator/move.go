@@ -63,8 +63,8 @@ type move struct {
 	epoch    placement.Epoch // the new home's
 	cause    cause
 	phase    phase
-	state    OwnedState // the old home's last report; 0 means none
-	reason   string     // why the old home gave up
+	state    HeldState // the old home's last report; 0 means none
+	reason   string    // why the old home gave up
 	resendAt time.Time
 	began    time.Time // as this coordinator knows
 }
@@ -107,7 +107,7 @@ func (c *moveList) countOf(kind string) int {
 
 // begin starts a move. The message goes out in the same step.
 func (c *moveList) begin(s *shard, to transport.Address, why cause) {
-	m := &move{shard: s, from: s.owner, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
+	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
 	s.move = m
 	c.moves = append(c.moves, m)
 	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})
@@ -146,8 +146,8 @@ func (c *moveList) resume(m *move, why string) {
 	c.event(Event{What: MoveResumed, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
-// promote ends the move with the new home as owner by the coordinator's word:
-// the old home is gone. The new home goes on with the prepared shard.
+// promote ends the move with the shard at its new home, by the coordinator's word:
+// the old home is gone. The new one goes on with the prepared shard.
 func (c *moveList) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
@@ -160,7 +160,7 @@ func (c *moveList) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
 	m.shard.why = fmt.Sprintf("it was lost with %s", m.to.Name)
-	c.event(Event{What: OwnerLost, Shard: m.shard.id, Node: m.to, Epoch: m.shard.epoch, Reason: why})
+	c.event(Event{What: HomeLost, Shard: m.shard.id, Node: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
 // reapMoves decides about moves one of whose sides is gone.
@@ -183,7 +183,7 @@ func (c *moveList) reapMoves() {
 	}
 }
 
-// reapShards takes shards from owners that are gone. Allocation follows in the
+// reapShards takes shards from homes that are gone. Allocation follows in the
 // same step.
 func (c *moveList) reapShards() {
 	lost := map[transport.Address]int{}
@@ -191,16 +191,16 @@ func (c *moveList) reapShards() {
 		k := c.kinds[name]
 		for i := range k.shards {
 			s := &k.shards[i]
-			if s.owner.IsZero() || c.alive(s.owner) {
+			if s.home.IsZero() || c.alive(s.home) {
 				continue
 			}
-			lost[s.owner]++
-			s.why = fmt.Sprintf("it was lost with %s", s.owner.Name)
+			lost[s.home]++
+			s.why = fmt.Sprintf("it was lost with %s", s.home.Name)
 			c.give(s, transport.Address{})
 		}
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(lost), transport.Address.Compare) {
-		c.event(Event{What: OwnerLost, Node: a, Count: lost[a], Reason: "down or removed"})
+		c.event(Event{What: HomeLost, Node: a, Count: lost[a], Reason: "down or removed"})
 	}
 }
 

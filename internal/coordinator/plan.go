@@ -78,7 +78,7 @@ func (c *planner) allocate() {
 		given := 0
 		for i := range k.shards {
 			s := &k.shards[i]
-			if !s.owner.IsZero() {
+			if !s.home.IsZero() {
 				continue
 			}
 			if to := c.choose(s.id, homes); !to.IsZero() {
@@ -144,7 +144,7 @@ func (c *planner) emptyLeaving() {
 
 // mustGo reports whether the shard should leave a home that still lives.
 func (c *planner) mustGo(s *shard) bool {
-	m := c.members[s.owner]
+	m := c.members[s.home]
 	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
 		return false
 	}
@@ -181,7 +181,7 @@ func (c *planner) rebalance() {
 				c.event(Event{What: StrategyRefused, Shard: id, Node: t.To, Reason: "not a move that can be made"})
 				continue
 			}
-			c.totals[c.shard(id).owner]--
+			c.totals[c.shard(id).home]--
 			c.totals[t.To]++
 			c.begin(c.shard(id), t.To, balancing)
 			free--

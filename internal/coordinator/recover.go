@@ -13,7 +13,7 @@ import (
 // A claim is one node's report about one shard.
 type claim struct {
 	node transport.Address
-	Owned
+	HeldShard
 }
 
 // rank orders claims: the highest epoch that a claim names decides.
@@ -22,7 +22,7 @@ func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 // recovery rebuilds a former coordinator's knowledge of the shards from registrations.
 type recovery struct{ planner }
 
-// recover ends recovery once every node that may own shards has registered.
+// recover ends recovery once every node that may hold shards has registered.
 func (c *recovery) recover() {
 	var silent []string
 	present := false
@@ -51,7 +51,7 @@ func (c *recovery) recover() {
 		if m.register == nil {
 			continue
 		}
-		for _, o := range m.register.Owned {
+		for _, o := range m.register.Shards {
 			if m.knows(o.Kind) {
 				all = append(all, claim{a, o})
 			}
@@ -68,10 +68,10 @@ func (c *recovery) recover() {
 
 // adopt takes in the claims of a node that registered after recovery, for
 // shards of which nothing else is known. Such a node was no member when this
-// coordinator began, so it owns only the shards that it was given.
-func (c *recovery) adopt(from transport.Address, owned []Owned) {
+// coordinator began, so it has only the shards that it was given.
+func (c *recovery) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
-	for _, o := range owned {
+	for _, o := range held {
 		if s := c.shard(o.ShardID); s != nil && s.last == 0 && c.members[from].knows(o.Kind) {
 			fresh = append(fresh, claim{from, o})
 		}
@@ -79,7 +79,7 @@ func (c *recovery) adopt(from transport.Address, owned []Owned) {
 	c.resolve(fresh)
 }
 
-// resolve decides the owner of each claimed shard, and returns the number of those
+// resolve decides the home of each claimed shard, and returns the number of those
 // shards.
 func (c *recovery) resolve(all []claim) int {
 	slices.SortStableFunc(all, func(a, b claim) int { return a.ShardID.Compare(b.ShardID) })
@@ -122,13 +122,13 @@ func (c *recovery) resolveShard(s *shard, claims []claim) {
 		c.resolveMove(s, top[source], target >= 0 && top[target].node == top[source].Peer)
 	case target >= 0: // row 6
 		c.give(s, top[target].node)
-		c.event(Event{What: MovePromoted, Shard: s.id, Node: top[target].Peer, Peer: s.owner, Epoch: s.epoch, Reason: "the old home is gone"})
+		c.event(Event{What: MovePromoted, Shard: s.id, Node: top[target].Peer, Peer: s.home, Epoch: s.epoch, Reason: "the old home is gone"})
 	case source >= 0 && c.alive(top[source].Peer): // row 6
 		c.give(s, top[source].Peer)
-		c.event(Event{What: MovePromoted, Shard: s.id, Node: top[source].node, Peer: s.owner, Epoch: s.epoch, Reason: "the old home is gone"})
+		c.event(Event{What: MovePromoted, Shard: s.id, Node: top[source].node, Peer: s.home, Epoch: s.epoch, Reason: "the old home is gone"})
 	default: // row 7
 		c.give(s, transport.Address{})
-		c.event(Event{What: OwnerLost, Shard: s.id, Node: top[0].node, Epoch: s.epoch, Reason: "down or removed"})
+		c.event(Event{What: HomeLost, Shard: s.id, Node: top[0].node, Epoch: s.epoch, Reason: "down or removed"})
 	}
 }
 
@@ -140,7 +140,7 @@ func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
 		switch {
 		case !peer: // row 5
 			c.give(s, transport.Address{})
-			e = Event{What: OwnerLost, Shard: s.id, Node: old.Peer, Reason: "lost after it had taken the shard over"}
+			e = Event{What: HomeLost, Shard: s.id, Node: old.Peer, Reason: "lost after it had taken the shard over"}
 		case prepared: // row 4: no need to wait for Open, as the old home is past it
 			c.set(s, old.Peer, old.Move)
 			e.What = MoveCommitted
@@ -166,12 +166,12 @@ func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
 }
 
-// contest reports owners that lost to a higher epoch: after a partition that
-// was healed by hand, say. They give up when they see the table.
+// contest reports nodes that took themselves for the home and lost to a higher epoch: after
+// a partition that was healed by hand, say. They give up when they see the table.
 func (c *recovery) contest(s *shard, claims []claim) {
 	for _, o := range claims {
-		if o.State == Active && o.node != s.owner {
-			c.event(Event{What: ClaimLost, Shard: s.id, Node: o.node, Peer: s.owner, Epoch: s.epoch, Reason: fmt.Sprintf("it claims %v", o.Epoch)})
+		if o.State == Active && o.node != s.home {
+			c.event(Event{What: ClaimLost, Shard: s.id, Node: o.node, Peer: s.home, Epoch: s.epoch, Reason: fmt.Sprintf("it claims %v", o.Epoch)})
 		}
 	}
 }

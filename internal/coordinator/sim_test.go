@@ -30,7 +30,7 @@ var (
 //   - a shard never becomes active with less than what a live copy of it knows.
 //
 // When the faults have ended: one coordinator, one table, every shard active at
-// the table's owner, no move under way, the kinds even.
+// the table's home, no move under way, the kinds even.
 func TestSimulation(t *testing.T) {
 	if *oneSeed != 0 {
 		newWorld(t, *oneSeed, true).run()
@@ -67,7 +67,7 @@ type world struct {
 	hosts   map[transport.Address][]KindInfo
 	seq     uint64 // of the membership view
 	ups     uint64
-	owners  map[activation]transport.Address
+	homes   map[activation]transport.Address
 	counts  map[EventKind]int
 }
 
@@ -81,7 +81,7 @@ func newWorld(t *testing.T, seed uint64, verbose bool) *world {
 	return &world{
 		t: t, seed: seed, verbose: verbose, rng: rand.New(rand.NewPCG(seed, 1)),
 		now: start, start: start, loss: 0.2,
-		hosts: map[transport.Address][]KindInfo{}, owners: map[activation]transport.Address{}, counts: map[EventKind]int{},
+		hosts: map[transport.Address][]KindInfo{}, homes: map[activation]transport.Address{}, counts: map[EventKind]int{},
 	}
 }
 
@@ -294,10 +294,10 @@ func (w *world) sole(a transport.Address) bool {
 func (w *world) activate(n *simNode, s *simShard) {
 	w.logf("%s opens %v at %v with %d", n.self.Name, s.id, s.epoch, s.value)
 	a := activation{s.id, s.epoch}
-	if owner, ok := w.owners[a]; ok && owner != n.self {
-		w.failf("%v at %v is active at %v and %v", s.id, s.epoch, owner, n.self)
+	if home, ok := w.homes[a]; ok && home != n.self {
+		w.failf("%v at %v is active at %v and %v", s.id, s.epoch, home, n.self)
 	}
-	w.owners[a] = n.self
+	w.homes[a] = n.self
 	for _, o := range w.nodes {
 		if !o.alive || o == n {
 			continue
@@ -338,7 +338,7 @@ func (w *world) checkEnd() {
 			continue
 		}
 		for _, s := range n.shards {
-			if e, _ := c.table.Lookup(s.id); s.state == Active && e.Owner != n.self {
+			if e, _ := c.table.Lookup(s.id); s.state == Active && e.Home != n.self {
 				w.failf("%v is active at %v at %v, the table says %v", s.id, n.self, s.epoch, e)
 			}
 		}
@@ -359,12 +359,12 @@ func (c *Coordinator) checkKind(w *world, name string) {
 	}
 	for i := range c.kinds[name].shards {
 		s := &c.kinds[name].shards[i]
-		if s.owner.IsZero() {
-			w.failf("%v has no owner", s.id)
+		if s.home.IsZero() {
+			w.failf("%v has no home", s.id)
 			continue
 		}
-		if at := w.nodeOf(s.owner).shards[s.id]; at == nil || at.state != Active || at.epoch != s.epoch {
-			w.failf("%v at %v: its owner %v has it as %+v", s.id, s.epoch, s.owner, at)
+		if at := w.nodeOf(s.home).shards[s.id]; at == nil || at.state != Active || at.epoch != s.epoch {
+			w.failf("%v at %v: its home %v has it as %+v", s.id, s.epoch, s.home, at)
 		}
 	}
 }

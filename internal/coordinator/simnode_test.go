@@ -11,13 +11,13 @@ import (
 )
 
 // closed is the state of a shard that is not here.
-const closed OwnedState = 0
+const closed HeldState = 0
 
 // abortAfter is how long a simulated old home waits for turns and for Ready.
 const abortAfter = 1500 * time.Millisecond
 
 // A simNode is one process: manager, coordinator when it is the oldest, follower,
-// and the shards that it owns or moves.
+// and the shards that it holds or moves.
 type simNode struct {
 	w           *world
 	self        transport.Address
@@ -37,8 +37,8 @@ type simNode struct {
 // A simShard is one shard at one node. Its state is a number that grows.
 type simShard struct {
 	id       placement.ShardID
-	state    OwnedState
-	epoch    placement.Epoch // active, draining, sent: under which it is owned here
+	state    HeldState
+	epoch    placement.Epoch // active, draining, sent: under which its home is here
 	known    placement.Epoch // of the last placement
 	move     placement.Epoch
 	peer     transport.Address
@@ -122,7 +122,7 @@ func (n *simNode) wake() {
 		}
 	}
 	for _, k := range n.kinds {
-		if e, ok := n.follower.Table().Lookup(placement.ShardID{Kind: k.Name, Shard: k.Shards}); !ok || e.Owner.IsZero() {
+		if e, ok := n.follower.Table().Lookup(placement.ShardID{Kind: k.Name, Shard: k.Shards}); !ok || e.Home.IsZero() {
 			ask[k.Name] = true
 		}
 		if ask[k.Name] && n.w.rng.IntN(5) == 0 {
@@ -268,7 +268,7 @@ func (n *simNode) follow(from transport.Address, m Message) {
 		n.place(out.Table)
 	}
 	if out.Register {
-		n.send(out.Coordinator, n.follower.Register(n.self, n.kinds, n.owned()))
+		n.send(out.Coordinator, n.follower.Register(n.self, n.kinds, n.held()))
 	}
 	for _, r := range out.Send {
 		n.send(out.Coordinator, r)
@@ -281,11 +281,11 @@ func (n *simNode) follow(from transport.Address, m Message) {
 	}
 }
 
-func (n *simNode) owned() []Owned {
-	var all []Owned
+func (n *simNode) held() []HeldShard {
+	var all []HeldShard
 	for _, id := range n.ids() {
 		s := n.shards[id]
-		o := Owned{ShardID: id, State: s.state, Epoch: s.epoch, Move: s.move, Peer: s.peer}
+		o := HeldShard{ShardID: id, State: s.state, Epoch: s.epoch, Move: s.move, Peer: s.peer}
 		switch {
 		case s.state == closed:
 			continue
@@ -312,13 +312,13 @@ func (n *simNode) place(t *placement.Table) {
 		if s.done && e.Epoch >= s.epoch {
 			s.done = false
 		}
-		if e.Owner == n.self {
+		if e.Home == n.self {
 			n.placeHere(s, e.Epoch)
 			continue
 		}
 		switch {
 		case s.state == Active && e.Epoch > s.epoch, (s.state == Draining || s.state == Sent) && e.Epoch > s.epoch,
-			s.state.target() && e.Epoch > s.move, s.state == Forwarding && e.Owner != s.peer && e.Epoch > s.move:
+			s.state.target() && e.Epoch > s.move, s.state == Forwarding && e.Home != s.peer && e.Epoch > s.move:
 			s.state, s.value, s.tell, s.done = closed, 0, false, false
 		}
 	}

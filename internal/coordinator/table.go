@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tables publish the owner of each shard.
+// tables publish the home of each shard.
 type tables struct {
 	catalog
 	table    *placement.Table
@@ -40,18 +40,18 @@ func (c *tables) version() placement.Version {
 	return c.table.Version()
 }
 
-// set makes owner the shard's home under an epoch that was given out before.
-func (c *tables) set(s *shard, owner transport.Address, e placement.Epoch) {
-	if s.owner != owner {
+// set gives the shard a home under an epoch that was given out before.
+func (c *tables) set(s *shard, home transport.Address, e placement.Epoch) {
+	if s.home != home {
 		s.since = c.now
 	}
-	s.owner, s.epoch, s.last = owner, e, max(s.last, e)
+	s.home, s.epoch, s.last = home, e, max(s.last, e)
 	c.changed = append(c.changed, s.id)
 }
 
-// give makes owner the shard's home under a new epoch; a zero owner leaves the
-// shard without one, and the former owner without the right to it.
-func (c *tables) give(s *shard, owner transport.Address) { c.set(s, owner, c.nextEpoch(s)) }
+// give gives the shard a home under a new epoch; a zero home leaves the
+// shard without one, and the former home without the right to it.
+func (c *tables) give(s *shard, home transport.Address) { c.set(s, home, c.nextEpoch(s)) }
 
 // publish makes the next table from the changes of this step and sends the difference to
 // every member. The first table is sent even if it is empty: it says that this term has
@@ -69,7 +69,7 @@ func (c *tables) publish() {
 	slices.SortFunc(c.changed, placement.ShardID.Compare)
 	for _, id := range slices.Compact(c.changed) {
 		s := c.shard(id)
-		d.Entries = append(d.Entries, placement.Entry{ShardID: id, Owner: s.owner, Epoch: s.epoch})
+		d.Entries = append(d.Entries, placement.Entry{ShardID: id, Home: s.home, Epoch: s.epoch})
 	}
 	next, err := c.table.Apply(d)
 	if err != nil {

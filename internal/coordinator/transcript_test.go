@@ -38,7 +38,7 @@ func TestTranscripts(t *testing.T) {
 // TestSupersededSendsNothing: what a coordinator wants in the step in which it learns of a
 // later term was decided without knowing of that one, so nothing of it goes out.
 func TestSupersededSendsNothing(t *testing.T) {
-	later := Register{Term: placement.Term{Number: 1, Incarnation: 1}, Node: node("b"), Seq: 2, Owned: []Owned{
+	later := Register{Term: placement.Term{Number: 1, Incarnation: 1}, Node: node("b"), Seq: 2, Shards: []HeldShard{
 		{ShardID: placement.ShardID{Kind: "Cart", Shard: 2}, State: Active, Epoch: placement.MakeEpoch(2, 1)},
 	}}
 	for name, m := range map[string]Message{
@@ -189,14 +189,14 @@ func (s *script) register(args []string, seq int, term placement.Term) Register 
 			r.Kinds = append(r.Kinds, KindInfo{Name: id.Kind, Package: "p", Shards: id.Shard, HashName: "xxh64", Hosts: len(fields) == 1})
 			continue
 		}
-		o := Owned{ShardID: id, State: s.state(fields[1])}
+		o := HeldShard{ShardID: id, State: s.state(fields[1])}
 		if fields[2] != "-" {
 			o.Epoch = s.epoch(fields[2])
 		}
 		if len(fields) == 5 {
 			o.Move, o.Peer = s.epoch(fields[3]), node(fields[4])
 		}
-		r.Owned = append(r.Owned, o)
+		r.Shards = append(r.Shards, o)
 	}
 	return r
 }
@@ -236,7 +236,7 @@ func (s *script) epoch(text string) placement.Epoch {
 	return placement.MakeEpoch(uint32(s.number(term)), uint32(s.number(counter)))
 }
 
-func (s *script) state(text string) OwnedState {
+func (s *script) state(text string) HeldState {
 	for st := Active; st <= Prepared; st++ {
 		if st.String() == text {
 			return st
@@ -302,7 +302,7 @@ func describeTable(d placement.Diff) string {
 	}
 	for i := 0; i < len(d.Entries); {
 		e, j := d.Entries[i], i+1
-		for j < len(d.Entries) && d.Entries[j].Kind == e.Kind && d.Entries[j].Owner == e.Owner &&
+		for j < len(d.Entries) && d.Entries[j].Kind == e.Kind && d.Entries[j].Home == e.Home &&
 			d.Entries[j].Epoch == e.Epoch && d.Entries[j].Shard == e.Shard+uint32(j-i) {
 			j++
 		}
@@ -310,11 +310,11 @@ func describeTable(d placement.Diff) string {
 		if j > i+1 {
 			fmt.Fprintf(&b, "-%d", d.Entries[j-1].Shard)
 		}
-		owner := e.Owner.Name
-		if e.Owner.IsZero() {
-			owner = "nobody"
+		home := e.Home.Name
+		if e.Home.IsZero() {
+			home = "nobody"
 		}
-		fmt.Fprintf(&b, " %s %v", owner, e.Epoch)
+		fmt.Fprintf(&b, " %s %v", home, e.Epoch)
 		i = j
 	}
 	for _, a := range d.Gone {

@@ -1,6 +1,6 @@
 // Package dataplane is the part of a process's data plane that handles everything but calls
 // that reach their shard's home and are answered: refusals, cancellations, the steps of a
-// move, placements, sessions that are begun again, and processes that are gone. It decides
+// move, placements, sessions that are begun again, and processes that have departed. It decides
 // which calls are sent again, to which route they go, which fail with an unknown outcome, and
 // in which order calls and barriers learn of a lost process.
 //

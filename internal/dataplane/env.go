@@ -40,10 +40,10 @@ type Shard interface {
 	Dismiss()
 	Flush(f region.Flush)
 	Flushed(f region.Flush)
-	Forget(gone func(transport.Address) bool)
+	Forget(departed func(transport.Address) bool)
 	Holds() bool
-	OpenBarriers(gone func(transport.Address) bool)
-	Place(owner transport.Address, epoch placement.Epoch, term uint32)
+	OpenBarriers(departed func(transport.Address) bool)
+	Place(home transport.Address, epoch placement.Epoch, term uint32)
 	Return(c *shardhost.Call, died bool)
 	// MoveStep handles an envelope of the shard's move. It reports false for one that is
 	// no such step.
@@ -88,7 +88,7 @@ type Env interface {
 	// the process has said goodbye. It reports false if the process was removed before.
 	Close(a transport.Address, lane int, bye bool) (left []Left, ok bool)
 	// Renew begins a new session in place of one that the peer has dropped, and closes that
-	// one. next is nil if the peer is gone, and left is nil if it was done before.
+	// one. next is nil if the peer has departed, and left is nil if it was done before.
 	Renew(s Session) (next Session, left *Left)
 	// Part says goodbye to a process that most likely does not exist any more.
 	Part(a transport.Address)
@@ -122,7 +122,7 @@ type Event uint8
 // The events.
 const (
 	Ignored Event = iota // an envelope had no shard, or nothing to refer to
-	NoPeer               // an envelope was for a process that is gone
+	NoPeer               // an envelope was for a process that has departed
 	Retried              // a call is sent again, or runs here after it had been forwarded
 )
 
@@ -131,8 +131,8 @@ type Loss uint8
 
 // The ways in which a call or a tell is lost.
 const (
-	LostUnacknowledged Loss = iota // the process that it was sent to is gone; it may have run
-	LostForwarded                  // it was forwarded to a process that is gone; it may have run
+	LostUnacknowledged Loss = iota // the process that it was sent to has departed; it may have run
+	LostForwarded                  // it was forwarded to a process that has departed; it may have run
 	LostRefused                    // it was forwarded, and its home refused it
 )
 

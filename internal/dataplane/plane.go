@@ -174,9 +174,9 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 			continue
 		}
 		if s, ok := p.env.Shard(name, e.Shard); ok {
-			s.Place(e.Owner, e.Epoch, term.Number)
+			s.Place(e.Home, e.Epoch, term.Number)
 		}
-		r.Learn(e.Owner, e.Epoch, false)
+		r.Learn(e.Home, e.Epoch, false)
 	}
 }
 
@@ -198,7 +198,7 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	if lane != AllLanes {
 		return
 	}
-	p.env.EachRoute(AllLanes, func(r *routing.Route) { r.OwnerGone(a, nil) })
+	p.env.EachRoute(AllLanes, func(r *routing.Route) { r.HomeDeparted(a, nil) })
 	// A peer that said goodbye on a lane had answered or forwarded all calls of that
 	// lane: those without an answer run elsewhere.
 	p.env.Calls().CompleteSent(func(s pending.Session) bool {
@@ -207,7 +207,7 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 }
 
 // Replace begins a new session with a peer that has dropped its side of s, and returns it;
-// nil if the peer is gone. Calls that may have reached a member over s and were not answered
+// nil if the peer has departed. Calls that may have reached a member over s and were not answered
 // fail with the code pending.Lost; calls that certainly did not reach it go to the shards'
 // homes now. Sessions on other lanes are replaced separately.
 func (p *Plane) Replace(s Session) Session {
@@ -230,8 +230,8 @@ func (p *Plane) Replace(s Session) Session {
 		if !r.LeadsTo(a) {
 			return
 		}
-		r.OwnerGone(a, nil)
-		if e, ok := t.Lookup(r.Shard()); ok && e.Owner == a {
+		r.HomeDeparted(a, nil)
+		if e, ok := t.Lookup(r.Shard()); ok && e.Home == a {
 			r.Learn(a, e.Epoch, true)
 		}
 	})
@@ -247,7 +247,7 @@ func (p *Plane) giveBack(left *Left) {
 // shards, because the process has come to another life of the cluster. Calls that certainly
 // did not run wait for the next home; those that may have run fail with the code pending.Lost.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
-	// Routes come first. A route that waits for word from a home that is gone would
+	// Routes come first. A route that waits for word from a home that has departed would
 	// otherwise go to the next home of the former cluster, by a session that outlives this
 	// method.
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
@@ -269,11 +269,11 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 }
 
 // Homes returns the other processes that routes lead to, each once, but for those that have
-// gone or left.
+// left or were removed.
 func (p *Plane) Homes() (all []transport.Address) {
 	self := p.env.Self().Address
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
-		a := r.Owner()
+		a := r.Home()
 		if !a.IsZero() && a != self && !slices.Contains(all, a) {
 			all = append(all, a)
 		}

@@ -60,7 +60,7 @@ func (s *stage) Parted(a transport.Address) bool     { return s.parted[a] }
 func (s *stage) After(d time.Duration, f func())     { s.after(d, f) }
 func (s *stage) Route([]byte, uint32) *routing.Route { return s.route }
 func (s *stage) EachRoute(_ int, f func(*routing.Route)) {
-	s.say("owner gone")
+	s.say("home gone")
 	if s.route != nil {
 		f(s.route)
 	}
@@ -314,8 +314,8 @@ type home struct {
 func (h *home) Peer() transport.Peer       { return transport.Peer{Address: address(h.name)} }
 func (h *home) Lock()                      {}
 func (h *home) Unlock()                    {}
-func (h *home) GoneLocked() bool           { return false }
-func (h *home) IsGone() bool               { return false }
+func (h *home) DepartedLocked() bool       { return false }
+func (h *home) HasDeparted() bool          { return false }
 func (h *home) AckedLocked() uint64        { return 0 }
 func (h *home) AwaitLocked(*routing.Route) {}
 func (h *home) Flush()                     {}
@@ -328,11 +328,11 @@ func (h *home) AppendLocked(e *wire.Envelope) (uint64, error) {
 }
 
 // table is one of a term, with an entry for the shard of a route.
-func table(t *testing.T, term, number uint32, owner string, epoch placement.Epoch) *placement.Table {
+func table(t *testing.T, term, number uint32, home string, epoch placement.Epoch) *placement.Table {
 	t.Helper()
 	it, err := (*placement.Table)(nil).Apply(placement.Diff{
 		Full: true, To: placement.Version{Term: placement.Term{Number: term}, Seq: uint64(number)},
-		Entries: []placement.Entry{{ShardID: placement.ShardID{Kind: "K", Shard: 1}, Owner: address(owner), Epoch: epoch}},
+		Entries: []placement.Entry{{ShardID: placement.ShardID{Kind: "K", Shard: 1}, Home: address(home), Epoch: epoch}},
 	})
 	require.NoError(t, err)
 	return it

@@ -135,7 +135,7 @@ func TestGoneBadTable(t *testing.T) {
 	table, err := coordinator.Encode(coordinator.Table{Parts: 1, Diff: placement.Diff{
 		To: placement.Version{Term: term, Seq: 1}, Full: true, Entries: []placement.Entry{{
 			ShardID: placement.ShardID{Kind: "Account", Shard: placement.ShardOf(region.Hash("alice"), placement.DefaultShards)},
-			Owner:   bad.self.Address, Epoch: placement.MakeEpoch(term.Number, 1),
+			Home:    bad.self.Address, Epoch: placement.MakeEpoch(term.Number, 1),
 		}},
 	}})
 	require.NoError(t, err)

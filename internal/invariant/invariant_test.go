@@ -16,14 +16,14 @@ func TestFailfPanicsWithItsMessage(t *testing.T) {
 			t.Fatalf("got %v, want an error", err)
 		}
 		var v *invariant.Violation
-		if !errors.As(err, &v) || v.Message != "shard 7: two owners" {
+		if !errors.As(err, &v) || v.Message != "shard 7: two homes" {
 			t.Errorf("got %#v, want the message", err)
 		}
-		if !strings.HasPrefix(err.Error(), "invariant violated: shard 7: two owners (") {
+		if !strings.HasPrefix(err.Error(), "invariant violated: shard 7: two homes (") {
 			t.Errorf("got %q", err)
 		}
 	}()
-	invariant.Failf("shard %d: %s", 7, "two owners")
+	invariant.Failf("shard %d: %s", 7, "two homes")
 }
 
 func TestEnabledFollowsTheTag(t *testing.T) {

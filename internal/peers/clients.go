@@ -8,7 +8,7 @@ import (
 )
 
 // Clients invent incarnations as they like, and each costs the sessions of one. So those of one
-// name, which the broker grants, are bounded, and a client that is gone without a goodbye is
+// name, which the broker grants, are bounded, and a client that has departed without a goodbye is
 // found out.
 const (
 	// MaxNamed bounds the clients of one name with which a process has sessions.
@@ -79,7 +79,7 @@ func (p *peer) stalled(now time.Time) (most time.Duration) {
 func (p *peer) probe(now time.Time) {
 	for _, session := range p.sessions {
 		session.Lock()
-		used := session.UsedLocked() && !session.GoneLocked()
+		used := session.UsedLocked() && !session.DepartedLocked()
 		due := used && now.Sub(session.probed) >= silentFor/2
 		if due {
 			session.probed = now

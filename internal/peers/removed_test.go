@@ -48,5 +48,5 @@ func TestSetForgetsRemovedProcesses(t *testing.T) {
 		_, ok = s.Remove(a, -1, false)
 		require.False(t, ok, "twice")
 	}
-	require.LessOrEqual(t, len(s.gone.at), maxRemoved)
+	require.LessOrEqual(t, len(s.removed.at), maxRemoved)
 }

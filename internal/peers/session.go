@@ -81,7 +81,7 @@ func (p *Session) Leave(c Carrier) {
 }
 
 // Post appends an envelope that is not a call, and publishes it. An envelope that
-// cannot be appended, because the peer is gone, is counted and dropped.
+// cannot be appended, because the peer has departed, is counted and dropped.
 func (p *Session) Post(e *wire.Envelope) {
 	if err := p.append(e); err == nil {
 		p.Flush()
@@ -98,7 +98,7 @@ func (p *Session) append(e *wire.Envelope) error {
 }
 
 // Answer appends an envelope that is not a call, to be published by by, or at once if
-// by is nil. It reports false if the peer is gone. For a client that acknowledges nothing a smaller
+// by is nil. It reports false if the peer has departed. For a client that acknowledges nothing a smaller
 // one is kept, or none: see call.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
@@ -212,11 +212,11 @@ func (p *Session) partIfStranger() {
 }
 
 // inUse reports whether any frame was sent or received on the session, and its peer
-// is not gone.
+// has not departed.
 func (p *Session) inUse() bool {
 	p.Lock()
 	defer p.Unlock()
-	return !p.GoneLocked() && p.UsedLocked()
+	return !p.DepartedLocked() && p.UsedLocked()
 }
 
 // Owed returns the number of envelopes up to a sequence number that the peer has not
@@ -225,7 +225,7 @@ func (p *Session) inUse() bool {
 func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
 	p.Lock()
 	defer p.Unlock()
-	if absent := p.AbsentLocked(); p.GoneLocked() || !absent.IsZero() && now.Sub(absent) >= patience {
+	if absent := p.AbsentLocked(); p.DepartedLocked() || !absent.IsZero() && now.Sub(absent) >= patience {
 		return 0
 	}
 	return p.UnackedLocked(last)
@@ -242,7 +242,7 @@ func (p *Session) Last() uint64 {
 func (p *Session) Unsettled() bool {
 	p.Lock()
 	defer p.Unlock()
-	return !p.GoneLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
+	return !p.DepartedLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
 }
 
 // Silence returns for how long the peer has sent nothing; 0 if it never sent anything.

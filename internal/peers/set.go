@@ -22,7 +22,7 @@ type Event uint8
 // The events.
 const (
 	FrameIgnored  Event = iota // a frame was out of order, repeated or from an unknown process
-	NoPeer                     // an envelope was for a peer that is gone
+	NoPeer                     // an envelope was for a peer that has departed
 	LimitTooLow                // the broker's limit is below MinPayload
 	Expired                    // sessions with a client ended that had never been used, where nobody listens, or nothing is acknowledged
 	AnswerDropped              // an answer, or its results, for a client that leaves too much unacknowledged
@@ -83,12 +83,12 @@ type Set struct {
 	frames  atomic.Uint64 // that were sent
 	direct  atomic.Uint64 // of these, on direct connections
 
-	mu    sync.RWMutex // guards the fields below
-	peers map[transport.Address]*peer
-	most  int // peers, for bounded.Refit
-	named map[string]*name
-	gone  removed
-	left  map[transport.Address]bool // left in order, and may still say goodbye
+	mu      sync.RWMutex // guards the fields below
+	peers   map[transport.Address]*peer
+	most    int // peers, for bounded.Refit
+	named   map[string]*name
+	removed removed
+	left    map[transport.Address]bool // left in order, and may still say goodbye
 
 	departed departed
 }
@@ -157,7 +157,7 @@ func (s *Set) add(to transport.Peer) *peer {
 func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone.has(to.Address) {
+	if s.removed.has(to.Address) {
 		return nil, false
 	}
 	if p := s.peers[to.Address]; p != nil {
@@ -232,7 +232,7 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// Left is what remains of a session whose peer is gone, for the Set's user. Calls that the peer
+// Left is what remains of a session whose peer has departed, for the Set's user. Calls that the peer
 // certainly did not run are to be sent to the shards' next homes, and calls that it may have run
 // fail with outcome Unknown.
 type Left struct {
@@ -245,7 +245,7 @@ type Left struct {
 // up) on which it said goodbye. It reports false if the process had been removed before.
 func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok bool) {
 	s.mu.Lock()
-	if s.gone.has(a) {
+	if s.removed.has(a) {
 		s.mu.Unlock()
 		return nil, false
 	}
@@ -253,7 +253,7 @@ func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok b
 	if lane < 0 {
 		s.removeLocked(a)
 		delete(s.left, a)
-		s.gone.add(a, time.Now())
+		s.removed.add(a, time.Now())
 	}
 	s.mu.Unlock()
 	s.departed.add(a, lane)
@@ -294,7 +294,7 @@ func (s *Set) MarkBack(a transport.Address) {
 	}
 	next := &peer{p.Peer, slices.Clone(p.sessions), p.began}
 	for i, old := range next.sessions {
-		if old.IsGone() { // nothing was ever exchanged: it starts again
+		if old.HasDeparted() { // nothing was ever exchanged: it starts again
 			next.sessions[i] = newSession(s, p.Peer, transport.Channel(i))
 		}
 	}
@@ -308,18 +308,18 @@ func (s *Set) HasLeft(a transport.Address) bool {
 	return s.left[a]
 }
 
-// HasGone reports whether all sessions with the process are closed.
-func (s *Set) HasGone(a transport.Address) bool {
+// WasRemoved reports whether the process was removed: all sessions with it are closed.
+func (s *Set) WasRemoved(a transport.Address) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.gone.has(a)
+	return s.removed.has(a)
 }
 
 // Forgive lets a process that was removed have sessions again.
 func (s *Set) Forgive(a transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone.forget(a)
+	s.removed.forget(a)
 }
 
 // ClientLeft handles a client's goodbye on one lane. Its messages on other lanes may
@@ -347,7 +347,7 @@ func (s *Set) drop(a transport.Address) {
 }
 
 // Replace begins a new session with a peer that has dropped its side of p, and returns it;
-// nil if the peer is gone. left has the envelopes that the peer may have received over p; it
+// nil if the peer has departed. left has the envelopes that the peer may have received over p; it
 // is nil if another goroutine has replaced p already.
 func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	a, lane := p.Peer().Address, int(p.lane)
@@ -371,9 +371,9 @@ func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 // or said goodbye there.
 func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 	s.mu.RLock()
-	p, gone := s.peers[a], s.gone.has(a)
+	p, removed := s.peers[a], s.removed.has(a)
 	s.mu.RUnlock()
-	return gone || p != nil && p.sessions[lane].IsGone()
+	return removed || p != nil && p.sessions[lane].HasDeparted()
 }
 
 // Departed returns the latest departed peers of the lane. An old home sends them with Open,

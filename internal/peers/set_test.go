@@ -168,7 +168,7 @@ func TestReplaceOnce(t *testing.T) {
 	again, none := s.Replace(old)
 	require.Same(t, next, again)
 	require.Nil(t, none)
-	require.True(t, old.IsGone())
+	require.True(t, old.HasDeparted())
 	require.Same(t, next, s.Session(member("b"), 0))
 }
 
@@ -186,7 +186,7 @@ func TestGoodbyeOfAClient(t *testing.T) {
 	require.NotNil(t, s.Known(client.Address, 1), "it has not said goodbye there")
 	s.ClientLeft(s.Session(client, 1))
 	require.Nil(t, s.Known(client.Address, 1))
-	require.False(t, s.Session(client, 0).IsGone())
+	require.False(t, s.Session(client, 0).HasDeparted())
 }
 
 // TestIgnoredFrameOfAClient: a frame that is not handled is counted, and ends the client's
@@ -224,7 +224,7 @@ func TestDepartedPeers(t *testing.T) {
 
 	_, ok = s.Remove(c, -1, false)
 	require.True(t, ok)
-	require.True(t, s.HasGone(c))
+	require.True(t, s.WasRemoved(c))
 	require.Nil(t, s.Session(member("c"), 0))
 	s.Forgive(c)
 	require.NotNil(t, s.Session(member("c"), 0))

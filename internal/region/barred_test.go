@@ -49,10 +49,10 @@ func TestBarrierIsClosedOnce(t *testing.T) {
 	}
 }
 
-// TestDirectSendersAreForgottenWithTheirOwnership: a sender's barrier that opened under an
-// earlier ownership says nothing about calls of the next one, and senders come and go, so
+// TestDirectSendersAreForgottenWithTheirTenure: a sender's barrier that opened under an
+// earlier tenure says nothing about calls of the next one, and senders come and go, so
 // they are not kept.
-func TestDirectSendersAreForgottenWithTheirOwnership(t *testing.T) {
+func TestDirectSendersAreForgottenWithTheirTenure(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
 	at := time.Unix(1000, 0)
 	first, second, third := placement.MakeEpoch(1, 1), placement.MakeEpoch(1, 2), placement.MakeEpoch(1, 3)

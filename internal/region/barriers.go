@@ -65,7 +65,7 @@ type barriers struct {
 	closed  []*barrier
 	flushed []early // flushes whose barrier has not come, or that wait for the shard to move
 	// direct has the senders whose barrier has opened, with the barrier's epoch. Under
-	// the ownership that holds that epoch, calls of theirs that still arrive through an
+	// the tenure that holds that epoch, calls of theirs that still arrive through an
 	// old home are out of order.
 	direct map[transport.Address]placement.Epoch
 	// returned has the senders of calls that were sent here, came back from a home that is

@@ -163,7 +163,7 @@ type Verdict uint8
 const (
 	Run        Verdict = iota // its turn has begun; End must follow
 	Queued                    // it waits and comes out of a later Effects
-	Moved                     // this node does not own the shard: Owner and Epoch name the owner
+	Moved                     // this node is not the shard's home, which Home and Epoch name
 	Forward                   // send it on to Successor: the shard, or calls that must run first, have left
 	Overloaded                // there is no room for it to wait: Call.Full says where
 	Shed                      // the shard is moving, and its type's handoff waits for nobody
@@ -205,7 +205,7 @@ type Effects struct {
 	Forward []*Call // send these to Successor, in order; tell local callers to look again
 	Flushed []Flush // then send each of these to its FlushTo
 	Open    bool    // then send Open to Successor
-	Refuse  []*Call // answer Moved with Owner and Epoch
+	Refuse  []*Call // answer Moved with Home and Epoch
 	Drop    []*Call // answer Dropped: accepted, but the shard was lost, or drops them to move
 	Offer   bool    // send Init without state
 	Drained bool    // the last turn has ended: call Stop, run the hooks, encode, send Init

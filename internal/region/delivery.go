@@ -252,7 +252,7 @@ func (s *delivery) refuseOld() Effects {
 }
 
 // late reports whether a call comes by way of an old home although its sender is
-// past that, under the same ownership.
+// past that, under the same tenure.
 func (s *delivery) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
@@ -267,7 +267,7 @@ func (s *delivery) late(c *Call) bool {
 	way, went := s.departures.beyond(c.Epoch)
 	its, left := s.departures.beyond(direct)
 	if !left && direct < s.begins() {
-		return false // it was direct under an ownership of which nothing is known any more
+		return false // it was direct under a tenure of which nothing is known any more
 	}
 	return went == left && way == its
 }
@@ -333,8 +333,8 @@ func (s *delivery) RefuseDetours(ways []Detour) {
 	}
 }
 
-// holdsBack reports whether a barrier of this ownership is closed: its calls would have
-// to pass through two homes if the shard moved now. Barriers of an earlier ownership only
+// holdsBack reports whether a barrier of this tenure is closed: its calls would have
+// to pass through two homes if the shard moved now. Barriers of an earlier tenure only
 // hold back calls that follow the shard.
 func (s *delivery) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })

@@ -46,7 +46,7 @@
 //     may give the shard to another node, for nobody has registered it. Those calls wait
 //     in a shard that never opens. A sender that learns of the other node takes its calls
 //     along: they are forwarded there ahead of its Flush.
-//   - A Forwarding shard ignores a table that names its node as the owner under an
+//   - A Forwarding shard ignores a table that names its node as the home under an
 //     epoch below that of its departure, also a table of a later term. A new coordinator
 //     may decide by an old registration; opening again would give the shard two homes.
 //   - A shard that is open, and whose move waits for barriers, is registered with a new

@@ -17,7 +17,7 @@ func ExampleShard() {
 	first, second := placement.MakeEpoch(1, 1), placement.MakeEpoch(1, 2)
 	s := region.New(placement.ShardID{Kind: "Cart", Shard: 4}, a, region.Limits{Mailbox: 10, Waiting: 10})
 	s.Place(a, first, false, 0, now)
-	fmt.Println(s.State(), "at", s.Owner().Name)
+	fmt.Println(s.State(), "at", s.Home().Name)
 
 	call := func(entity string) *region.Call {
 		return &region.Call{Entity: entity, Sender: transport.Peer{Address: b}, Epoch: first}
@@ -37,7 +37,7 @@ func ExampleShard() {
 	fmt.Println(drained, sent, s.State())
 	s.Ready(b, second)
 	_, verdict = s.Deliver(call("42"), 0, now)
-	fmt.Println(s.State(), "to", s.Owner().Name, "and a late call:", verdict)
+	fmt.Println(s.State(), "to", s.Home().Name, "and a late call:", verdict)
 	// Output:
 	// open at a
 	// the first call: run

@@ -271,11 +271,11 @@ func (g *rig) handOff() {
 	g.place("a")
 }
 
-// place names an owner under the next epoch.
-func (g *rig) place(owner string) {
+// place names a home under the next epoch.
+func (g *rig) place(home string) {
 	g.do(func() Effects {
 		g.epoch = max(g.epoch, g.s.MoveEpoch(), g.s.Epoch()) + 1
-		return g.s.Place(node(owner), g.epoch, false, 2, time.Unix(0, 0))
+		return g.s.Place(node(home), g.epoch, false, 2, time.Unix(0, 0))
 	})
 }
 

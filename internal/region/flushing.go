@@ -68,7 +68,7 @@ func (s *flushing) takeFlushed(f Flush, now uint32, at time.Time) Effects {
 		}
 	}
 	elsewhere := f.To != s.self && !f.To.IsZero() && f.Epoch < s.begins()
-	if elsewhere || s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
+	if elsewhere || s.state == Closed && f.Epoch <= s.epoch && s.home != s.self {
 		return s.takeAlong(f)
 	}
 	if !s.how.Unordered {

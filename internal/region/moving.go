@@ -127,11 +127,11 @@ func (s *moving) endMove(epoch placement.Epoch, now uint32) (fx Effects, sent bo
 	return fx, false
 }
 
-// follow makes the other end of the move the owner, and sends on the waiting calls.
+// follow makes the other end of the move the home, and sends on the waiting calls.
 func (s *moving) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
-	s.owner, s.epoch = s.peer, s.moveE
+	s.home, s.epoch = s.peer, s.moveE
 	s.departures.add(s.peer, s.moveE)
 	s.barriers.returned = nil
 	s.dismiss()

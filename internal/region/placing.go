@@ -85,24 +85,24 @@ func (s *placing) unprepare() Effects {
 }
 
 // takePlacement is [Shard.Place].
-func (s *placing) takePlacement(owner transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
+func (s *placing) takePlacement(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	s.shown = max(s.shown, epoch)
-	if epoch == s.epoch && owner == s.owner || epoch < s.epoch && !force {
+	if epoch == s.epoch && home == s.home || epoch < s.epoch && !force {
 		return Effects{}
 	}
-	if owner == s.self {
+	if home == s.self {
 		away := s.state == Forwarding || s.state == Preparing || s.state == Prepared
 		if away && len(s.departures) > 0 && epoch < s.departures.last().epoch {
 			return Effects{} // decided by this node's registration before the shard left
 		}
 		return s.placeHere(epoch, now)
 	}
-	if s.leaves() && owner == s.peer && epoch == s.moveE {
+	if s.leaves() && home == s.peer && epoch == s.moveE {
 		fx := s.orphan() // it opened without this node's word
 		fx.add(s.follow())
 		return fx
 	}
-	s.epoch, s.owner = epoch, owner
+	s.epoch, s.home = epoch, home
 	switch s.state {
 	case Open, Draining, Sent:
 		fx := s.orphan()
@@ -147,7 +147,7 @@ func (s *placing) open(epoch, since placement.Epoch, now uint32) Effects {
 		s.barriers.refused = nil
 	}
 	s.become(Open)
-	s.epoch, s.since, s.owner = epoch, since, s.self
+	s.epoch, s.since, s.home = epoch, since, s.self
 	s.pending, s.offered, s.granted = nil, nil, false
 	s.departures.forget(transport.Address.IsZero)
 	maps.DeleteFunc(s.barriers.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
@@ -201,19 +201,19 @@ func (s *placing) forgetHomes(gone func(transport.Address) bool, now uint32) (fx
 	last := *s.departures.last()
 	s.departures.forget(gone)
 	s.departures.add(transport.Address{}, last.epoch)
-	if !gone(s.owner) {
+	if !gone(s.home) {
 		fx = s.findWay(now)
 	}
 	return fx
 }
 
-// findWay forwards straying calls to the owner, if the table names a newer one.
+// findWay forwards straying calls to the home, if the table names a newer one.
 func (s *placing) findWay(now uint32) Effects {
 	last := s.departures.last()
-	if s.owner.IsZero() || s.epoch <= last.epoch {
+	if s.home.IsZero() || s.epoch <= last.epoch {
 		return Effects{}
 	}
-	*last = departure{s.owner, s.epoch}
+	*last = departure{s.home, s.epoch}
 	s.barriers.returned = nil // those calls go there
 	fx := s.redeliverAll(now)
 	fx.Flushed = s.barriers.take(func(f Flush) bool {

@@ -20,7 +20,7 @@ import (
 //	delivery    brings calls to where they run or wait: the waiting calls and the barriers
 //	turns       turns and mailboxes of entities, in the room that waiting calls have
 //	entities    entities by their ids
-//	standing    state, epochs and owner, and where calls go for which the shard has left
+//	standing    state, epochs and home, and where calls go for which the shard has left
 //
 // Invariants:
 //  1. A turn is under way only in Open and Draining.
@@ -29,7 +29,7 @@ import (
 //  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
 //     than its own wait in its queue; unless it was forwarded to a departed home.
 //  5. A Forwarding shard remembers where it went, a Closed one does not.
-//  6. A shard that runs or ran here was owned since an epoch of at most its own.
+//  6. A shard that runs or ran here has had its home here since an epoch of at most its own.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
 //  8. Only an Open shard is on offer, and only where the old home serves on.
 //  9. Unless the shard is Open, every entity that is busy or live is wanted, and
@@ -235,7 +235,7 @@ func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent boo
 }
 
 // Ready takes the new home's answer: it has everything. Waiting calls are forwarded to
-// it, Open follows them, and from now on it is the owner.
+// it, Open follows them, and from now on it is the home.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	return s.takeReady(from, epoch)
@@ -266,18 +266,18 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return s.cancelMove(epoch)
 }
 
-// Place takes a placement from the table. To be named as owner under a new epoch is the
+// Place takes a placement from the table. To be named as the home under a new epoch is the
 // order to open: with the state that was prepared, as before if the shard never left,
 // else with nothing. Force takes an epoch lower than the known one, from a coordinator of
 // a later term; but a shard that has left under a higher epoch does not come back under a
 // lower one.
-func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
+func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	defer s.check()
-	return s.takePlacement(owner, epoch, force, now, at)
+	return s.takePlacement(home, epoch, force, now, at)
 }
 
 // Forget is for nodes that are gone: nothing is forwarded to them any more. Calls that
-// still arrive go on to the owner that the table names.
+// still arrive go on to the home that the table names.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
 	return s.forgetHomes(gone, now)

@@ -119,9 +119,9 @@ type standing struct {
 	state State
 	epoch placement.Epoch   // of the latest placement known here
 	term  uint32            // of the latest table known here
-	since placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
-	last  placement.Epoch   // Forwarding: under which this node owned it
-	owner transport.Address // under epoch
+	since placement.Epoch   // from which epoch on this node was its home without a break; 0: Closed
+	last  placement.Epoch   // Forwarding: under which this node was its home
+	home  transport.Address // under epoch
 	peer  transport.Address // the other end of a move
 	moveE placement.Epoch   // the move's epoch
 
@@ -147,11 +147,11 @@ func (s *standing) ID() placement.ShardID { return s.id }
 // State is where the shard stands.
 func (s *standing) State() State { return s.state }
 
-// Epoch and Owner are the latest placement that this node knows.
+// Epoch and Home are the latest placement that this node knows.
 func (s *standing) Epoch() placement.Epoch { return s.epoch }
 
-// Owner is zero when nobody is known to own the shard.
-func (s *standing) Owner() transport.Address { return s.owner }
+// Home is zero when the shard has no known home.
+func (s *standing) Home() transport.Address { return s.home }
 
 // Peer and MoveEpoch are the other end and the epoch of the latest move.
 func (s *standing) Peer() transport.Address { return s.peer }
@@ -159,11 +159,11 @@ func (s *standing) Peer() transport.Address { return s.peer }
 // MoveEpoch is the epoch that the latest move leads to.
 func (s *standing) MoveEpoch() placement.Epoch { return s.moveE }
 
-// LastEpoch is the one under which a Forwarding shard was owned here.
+// LastEpoch is the one under which a Forwarding shard had its home here.
 func (s *standing) LastEpoch() placement.Epoch { return s.last }
 
-// begins is from which epoch on the shard is or was owned here; while it
-// arrives, from which on it will be.
+// begins is from which epoch on the shard has or had its home here; while it
+// arrives, from which on it will have.
 func (s *standing) begins() placement.Epoch {
 	if s.state == Preparing || s.state == Prepared {
 		return s.moveE
@@ -217,10 +217,10 @@ func (s *standing) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 		return d.to, d.epoch
 	case !f.To.IsZero():
 		return f.To, f.Epoch
-	case s.owner == s.self:
+	case s.home == s.self:
 		return transport.Address{}, 0
 	}
-	return s.owner, f.Epoch
+	return s.home, f.Epoch
 }
 
 // onward returns the verdict on a call for a shard that has left. Only calls that go on

@@ -103,7 +103,7 @@ func (s *script) status() string {
 	if s.s.State() == Closed && s.s.Epoch() == 0 {
 		return text
 	}
-	text += fmt.Sprintf(" (%s at %d", name(s.s.Owner()), s.s.Epoch().Counter())
+	text += fmt.Sprintf(" (%s at %d", name(s.s.Home()), s.s.Epoch().Counter())
 	if to, epoch, ok := s.s.Underway(); ok {
 		text += fmt.Sprintf(", will move to %s at %d", name(to), epoch.Counter())
 	}
@@ -382,7 +382,7 @@ func (s *script) effects(fx Effects, say func(string, ...any)) {
 			name(f.Sender.Address), name(f.Via.Address), f.Epoch.Counter(), name(to), hop.Counter())
 	}
 	if fx.Open {
-		say("send Open to %s at %d", name(s.s.Owner()), s.s.Epoch().Counter())
+		say("send Open to %s at %d", name(s.s.Home()), s.s.Epoch().Counter())
 	}
 	for _, c := range fx.Refuse {
 		say("refuse %s", s.names[c])

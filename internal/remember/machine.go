@@ -245,7 +245,7 @@ func (m *Machine) receive(from transport.Address, msg Message) {
 	}
 }
 
-// view handles a new view. Messages that are under way to members that are gone are
+// view handles a new view. Messages that are under way to members that have departed are
 // dropped.
 func (m *Machine) view(v View) {
 	was := m.members

@@ -21,7 +21,7 @@ type world struct {
 	nodes   map[transport.Address]*Machine // alive
 	next    int
 	mail    []parcel
-	owner   map[placement.ShardID]transport.Address
+	home    map[placement.ShardID]transport.Address
 	epoch   placement.Epoch
 	ticket  Ticket
 	tickets map[Ticket]Add
@@ -39,7 +39,7 @@ type parcel struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 0)), now: time.Unix(1000, 0), codec: seed%4 == 0,
-		nodes: map[transport.Address]*Machine{}, owner: map[placement.ShardID]transport.Address{},
+		nodes: map[transport.Address]*Machine{}, home: map[placement.ShardID]transport.Address{},
 		tickets: map[Ticket]Add{}, safe: map[placement.ShardID]map[string]bool{},
 	}
 }
@@ -87,7 +87,7 @@ func (w *world) step(a transport.Address, in Input) {
 	}
 	for _, d := range out.Done {
 		add := w.tickets[d.Ticket]
-		if d.Err == nil && w.owner[add.ShardID] == a && w.safe[add.ShardID] != nil {
+		if d.Err == nil && w.home[add.ShardID] == a && w.safe[add.ShardID] != nil {
 			if _, pending := w.tickets[d.Ticket]; pending {
 				w.safe[add.ShardID][add.ID] = true
 			}
@@ -140,7 +140,7 @@ func (w *world) pass(d time.Duration) {
 
 func (w *world) open(id placement.ShardID, at transport.Address, ids []string, known bool) {
 	w.epoch++
-	w.owner[id] = at
+	w.home[id] = at
 	if w.safe[id] == nil {
 		w.safe[id] = map[string]bool{}
 	}
@@ -152,7 +152,7 @@ func (w *world) crash(a transport.Address) {
 	delete(w.nodes, a)
 	w.views()
 	var lost []placement.ShardID
-	for id, o := range w.owner {
+	for id, o := range w.home {
 		if o == a {
 			lost = append(lost, id)
 		}
@@ -166,7 +166,7 @@ func (w *world) crash(a transport.Address) {
 // check compares every home's set with what was safe.
 func (w *world) check(what string) {
 	w.t.Helper()
-	for id, a := range w.owner {
+	for id, a := range w.home {
 		ids, known := w.nodes[a].IDs(id)
 		if !known {
 			w.t.Fatalf("%s: %v at %s is still recalled", what, id, a.Name)
@@ -181,7 +181,7 @@ func (w *world) check(what string) {
 
 func (w *world) act(shards []placement.ShardID) {
 	id := shards[w.rng.IntN(len(shards))]
-	at, e := w.owner[id], fmt.Sprint("e", w.rng.IntN(80))
+	at, e := w.home[id], fmt.Sprint("e", w.rng.IntN(80))
 	switch n := w.rng.IntN(20); {
 	case n < 13:
 		w.ticket++
@@ -257,7 +257,7 @@ func TestRandom(t *testing.T) {
 func (w *world) settled() {
 	for range 100 {
 		done := true
-		for id, a := range w.owner {
+		for id, a := range w.home {
 			m := w.nodes[a]
 			h := m.homes[id]
 			ready := h.recall == nil
@@ -279,7 +279,7 @@ func (w *world) end() {
 	w.check("at the end")
 	for a, m := range w.nodes {
 		for id, k := range m.kept {
-			h := w.nodes[w.owner[id]].homes[id]
+			h := w.nodes[w.home[id]].homes[id]
 			switch {
 			case !slices.Contains(h.replicas, a):
 				w.t.Errorf("%s keeps %v, although it is no replica", a.Name, id)
@@ -288,8 +288,8 @@ func (w *world) end() {
 			}
 		}
 		for id, h := range m.homes {
-			if w.owner[id] != a || len(h.waits) > 0 {
-				w.t.Errorf("%s: %v is at %s, and %d wait", a.Name, id, w.owner[id].Name, len(h.waits))
+			if w.home[id] != a || len(h.waits) > 0 {
+				w.t.Errorf("%s: %v is at %s, and %d wait", a.Name, id, w.home[id].Name, len(h.waits))
 			}
 			for _, k := range h.replicas {
 				if w.nodes[k].kept[id] == nil {

@@ -18,10 +18,10 @@ type Session interface {
 	// lead there. The methods named …Locked are called with it.
 	Lock()
 	Unlock()
-	// GoneLocked reports whether the peer is gone, so that nothing can be appended. IsGone
-	// is the same for a caller without the lock.
-	GoneLocked() bool
-	IsGone() bool
+	// DepartedLocked reports whether the peer has departed, so that nothing can be appended.
+	// HasDeparted is the same for a caller without the lock.
+	DepartedLocked() bool
+	HasDeparted() bool
 	// AckedLocked is the highest sequence number that the peer has acknowledged.
 	AckedLocked() uint64
 	// AppendLocked adds an envelope and returns its sequence number.

@@ -88,9 +88,9 @@ func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 				by.PublishUnlock(s)
 				return nil
 			}
-			gone := s.GoneLocked()
+			departed := s.DepartedLocked()
 			s.Unlock()
-			if !gone {
+			if !departed {
 				return failed
 			}
 			settled, err = r.hold(e)
@@ -104,7 +104,7 @@ func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 // hold keeps a call until a home is known. It reports false when one is.
 func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	r.Mu.Lock()
-	if t := r.target.Load(); t != nil && (t.Local != nil || !t.Session.IsGone()) {
+	if t := r.target.Load(); t != nil && (t.Local != nil || !t.Session.HasDeparted()) {
 		r.Mu.Unlock()
 		return false, nil
 	}
@@ -150,18 +150,18 @@ func (r *Route) Drop(match func(call.Outgoing) bool) int {
 	return len(out)
 }
 
-// Owner is the home of the shard as far as the route knows; zero means none.
-func (r *Route) Owner() transport.Address {
+// Home is the home of the shard as far as the route knows; zero means none.
+func (r *Route) Home() transport.Address {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return r.Core.Owner
+	return r.Core.Home
 }
 
 // LeadsTo reports whether a is the shard's home, as the route knows it.
 func (r *Route) LeadsTo(a transport.Address) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return r.Core.Owner == a
+	return r.Core.Home == a
 }
 
 // LeftLocked is when the home that calls went to was left; zero means they go to a home, or never
@@ -172,46 +172,46 @@ func (r *Route) LeftLocked() time.Time { return r.left }
 // Nothing that is read in a table is: the table of a later term may have been written while a
 // move was under way, and shows the home before. If the known home does not have the shard, it
 // refuses the calls, which leads to the right one.
-func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, force bool) {
-	r.Change(func(acked uint64) call.Step { return r.learnLocked(owner, epoch, acked, force) })
+func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
+	r.Change(func(acked uint64) call.Step { return r.learnLocked(home, epoch, acked, force) })
 }
 
 // Found goes to where a singleton's instance was found. It may be under a lower epoch than
-// one that is gone, because the cluster may have been founded anew.
-func (r *Route) Found(owner transport.Address, epoch placement.Epoch) {
+// one that has departed, because the cluster may have been founded anew.
+func (r *Route) Found(home transport.Address, epoch placement.Epoch) {
 	r.Change(func(acked uint64) call.Step {
-		return r.learnLocked(owner, epoch, acked, r.Core.State == call.Unknown)
+		return r.learnLocked(home, epoch, acked, r.Core.State == call.Unknown)
 	})
 }
 
-func (r *Route) learnLocked(owner transport.Address, epoch placement.Epoch, acked uint64, force bool) call.Step {
-	local := r.Core.Owner == r.env.Self().Address
+func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked uint64, force bool) call.Step {
+	local := r.Core.Home == r.env.Self().Address
 	if force && epoch <= r.Core.Epoch {
-		return r.Core.Supersede(owner, epoch, acked, local)
+		return r.Core.Supersede(home, epoch, acked, local)
 	}
-	return r.Core.Learn(owner, epoch, acked, local)
+	return r.Core.Learn(home, epoch, acked, local)
 }
 
-// Refused takes back an envelope that its owner refused, which names another placement.
-func (r *Route) Refused(by transport.Address, e wire.Envelope, owner transport.Address, epoch placement.Epoch) {
+// Refused takes back an envelope that its home refused, which names another placement.
+func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
 	out := []call.Outgoing{{Envelope: e}}
 	r.env.Taken(out)
 	r.env.Sent(e.ID, nil, 0)
 	r.Change(func(acked uint64) call.Step {
-		r.Core.Refused(by, out[0], owner, epoch)
+		r.Core.Refused(by, out[0], home, epoch)
 		return r.Core.Acked(by, acked)
 	})
 }
 
-// Acked takes the acknowledgement of the old owner.
+// Acked takes the acknowledgement of the old home.
 func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) call.Step { return r.Core.Acked(by, seq) })
 }
 
-// OwnerGone notes that a process was removed. left are the calls that it certainly did not execute.
-func (r *Route) OwnerGone(a transport.Address, left []call.Outgoing) {
+// HomeDeparted notes that a process has departed. left are the calls that it certainly did not execute.
+func (r *Route) HomeDeparted(a transport.Address, left []call.Outgoing) {
 	r.env.Taken(left)
-	r.Change(func(uint64) call.Step { return r.Core.OwnerGone(a, left) })
+	r.Change(func(uint64) call.Step { return r.Core.HomeDeparted(a, left) })
 }
 
 // BeginAnew forgets every placement. Waiting calls go on waiting.
@@ -220,15 +220,15 @@ func (r *Route) BeginAnew() {
 }
 
 // Change applies f to Core and executes the resulting step, before any other call for the
-// shard passes. acked is the highest sequence that the present owner has acknowledged.
+// shard passes. acked is the highest sequence that the present home has acknowledged.
 func (r *Route) Change(f func(acked uint64) call.Step) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	was, leads := r.owner()
+	was, leads := r.homeSession()
 	var acked uint64
 	if leads {
 		was.Lock()
-		if acked = was.AckedLocked(); was.GoneLocked() {
+		if acked = was.AckedLocked(); was.DepartedLocked() {
 			acked = ^uint64(0) // envelopes that the peer never handled were taken back when it left
 		}
 	}
@@ -253,19 +253,19 @@ func (r *Route) Change(f func(acked uint64) call.Step) {
 	}
 }
 
-// owner is the session with the owner that Core knows. It reports false for this process.
-func (r *Route) owner() (Session, bool) {
+// homeSession is the session with the home that Core knows. It reports false for this process.
+func (r *Route) homeSession() (Session, bool) {
 	if t := r.target.Load(); t != nil {
 		return t.Session, t.Session != nil
 	}
-	if r.Core.Owner.IsZero() || r.Core.Owner == r.env.Self().Address {
+	if r.Core.Home.IsZero() || r.Core.Home == r.env.Self().Address {
 		return nil, false
 	}
-	return r.env.Known(r.Core.Owner)
+	return r.env.Known(r.Core.Home)
 }
 
-// leaveLocked sends the Flush that a step asks for, if it is for the old owner, and has the
-// old owner's session report its acknowledgements while the route waits for them. The
+// leaveLocked sends the Flush that a step asks for, if it is for the old home, and has the
+// old home's session report its acknowledgements while the route waits for them. The
 // session's lock is held.
 func (r *Route) leaveLocked(p Session, step call.Step, flush bool) {
 	if flush {
@@ -279,12 +279,12 @@ func (r *Route) leaveLocked(p Session, step call.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends the Flush that a step asks for to another than the owner that the
-// route leaves: the shard is here, or the owner between is gone or was never reached.
+// flushElsewhere sends the Flush that a step asks for to another than the home that the
+// route leaves: the shard is here, or the home between has departed or was never reached.
 func (r *Route) flushElsewhere(step call.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
-		s.Flush(region.Flush{Sender: self, Via: self, Epoch: step.Epoch, Hop: step.Left, To: step.Owner})
+		s.Flush(region.Flush{Sender: self, Via: self, Epoch: step.Epoch, Hop: step.Left, To: step.Home})
 		return
 	}
 	if step.FlushTo.IsZero() {
@@ -304,28 +304,28 @@ func (r *Route) flushElsewhere(step call.Step) {
 func (r *Route) flush(step call.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
-		Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
+		Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Home},
 	}
 }
 
-// goTo delivers waiting calls to the new owner and lets calls pass again.
+// goTo delivers waiting calls to the new home and lets calls pass again.
 func (r *Route) goTo(step call.Step) {
-	owner, epoch := r.Core.Owner, r.Core.Epoch
+	home, epoch := r.Core.Home, r.Core.Epoch
 	r.env.Released(step.Deliver)
-	if owner == r.env.Self().Address {
+	if home == r.env.Self().Address {
 		r.goLocal(step)
 		return
 	}
-	p, ok := r.env.Session(owner)
+	p, ok := r.env.Session(home)
 	if ok {
 		p.Lock()
-		if p.GoneLocked() {
+		if p.DepartedLocked() {
 			p.Unlock()
 			ok = false
 		}
 	}
 	if !ok { // it has left: wait for the next one
-		r.Core.OwnerGone(owner, step.Deliver)
+		r.Core.HomeDeparted(home, step.Deliver)
 		r.env.Taken(step.Deliver)
 		r.env.Ask()
 		return
@@ -365,7 +365,7 @@ func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
 func (r *Route) goLocal(step call.Step) {
 	s, ok := r.env.Local()
 	if !ok { // the table is wrong about this process: wait for another one
-		r.Core.OwnerGone(r.env.Self().Address, step.Deliver)
+		r.Core.HomeDeparted(r.env.Self().Address, step.Deliver)
 		r.env.Taken(step.Deliver)
 		return
 	}

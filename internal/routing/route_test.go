@@ -107,8 +107,8 @@ type session struct {
 func (s *session) Peer() transport.Peer { return s.peer }
 func (s *session) Lock()                {}
 func (s *session) Unlock()              {}
-func (s *session) GoneLocked() bool     { return s.left }
-func (s *session) IsGone() bool         { return s.left }
+func (s *session) DepartedLocked() bool { return s.left }
+func (s *session) HasDeparted() bool    { return s.left }
 func (s *session) AckedLocked() uint64  { return s.acked }
 func (s *session) AwaitLocked(*Route)   { s.host.say("await %s", s.peer.Name) }
 func (s *session) Flush()               { s.host.say("publish to %s", s.peer.Name) }
@@ -202,9 +202,9 @@ func TestLearntHome(t *testing.T) {
 	require.True(t, h.LeadsTo(node("b")))
 	h.Found(node("c"), at(2))
 	require.True(t, h.LeadsTo(node("b")), "under a lower epoch")
-	h.OwnerGone(node("b"), nil)
+	h.HomeDeparted(node("b"), nil)
 	h.Found(node("c"), at(2))
-	require.True(t, h.LeadsTo(node("c")), "under a lower epoch, when the other is gone")
+	require.True(t, h.LeadsTo(node("c")), "under a lower epoch, when the other has departed")
 }
 
 // TestHomeThatIsHere: calls go to the shard of the process itself, and no longer straight
@@ -235,7 +235,7 @@ func TestHomeThatIsNotHere(t *testing.T) {
 	require.Contains(t, h.take(), "publish to b")
 }
 
-// TestHomeWithoutSession: a home whose session is gone gets nothing, and another is asked for.
+// TestHomeWithoutSession: a home whose session has ended gets nothing, and another is asked for.
 func TestHomeWithoutSession(t *testing.T) {
 	h := newHost()
 	h.hold(1)
@@ -256,7 +256,7 @@ func (h *host) carry(id uint64) error {
 			return true, nil
 		},
 		AppendLocked: func(s Session) (uint64, error) {
-			if s.GoneLocked() {
+			if s.DepartedLocked() {
 				return 0, errors.New("gone")
 			}
 			return s.AppendLocked(e)
@@ -267,7 +267,7 @@ func (h *host) carry(id uint64) error {
 
 // TestCallsAreSentWhereTheRouteLeads: a call is held without a home, goes to the shard here or
 // into the session of the home, where its number is known before anybody can publish it, and
-// is held again when that session is gone.
+// is held again when that session has ended.
 func TestCallsAreSentWhereTheRouteLeads(t *testing.T) {
 	h := newHost()
 	require.NoError(t, h.carry(1))

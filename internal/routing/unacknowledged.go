@@ -53,11 +53,11 @@ func GiveBack(s Sender, peer transport.Address, left []call.Unacknowledged, stop
 		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
 	}
 	for _, r := range order {
-		r.OwnerGone(peer, byRoute[r])
+		r.HomeDeparted(peer, byRoute[r])
 	}
 	for _, r := range stopped {
 		if byRoute[r] == nil {
-			r.OwnerGone(peer, nil)
+			r.HomeDeparted(peer, nil)
 		}
 	}
 }

@@ -42,17 +42,17 @@ type Session struct {
 	// acknowledgements say so. Only one goroutine at a time raises it.
 	Handled atomic.Uint64
 
-	env     Env
-	peer    transport.Peer
-	bye     atomic.Bool
-	mu      sync.Mutex
-	idle    sync.Cond        // writing has ended
-	writing bool             // somebody publishes; others only append
-	gone    bool             // the peer is gone: nothing more is appended
-	heard   time.Time        // when the peer last sent anything
-	absent  time.Time        // since when everything has bounced; zero means it does not
-	stopped []*routing.Route // routes that wait for the peer's acknowledgement
-	wakeAt  time.Time        // when Tick is to be called; zero means not at all
+	env      Env
+	peer     transport.Peer
+	bye      atomic.Bool
+	mu       sync.Mutex
+	idle     sync.Cond        // writing has ended
+	writing  bool             // somebody publishes; others only append
+	departed bool             // the peer has departed: nothing more is appended
+	heard    time.Time        // when the peer last sent anything
+	absent   time.Time        // since when everything has bounced; zero means it does not
+	stopped  []*routing.Route // routes that wait for the peer's acknowledgement
+	wakeAt   time.Time        // when Tick is to be called; zero means not at all
 }
 
 // Init begins a session with a peer. It is called once, before anything else.
@@ -70,8 +70,8 @@ func (s *Session) Lock() { s.mu.Lock() }
 // Unlock ends Lock.
 func (s *Session) Unlock() { s.mu.Unlock() }
 
-// GoneLocked reports whether the peer is gone.
-func (s *Session) GoneLocked() bool { return s.gone }
+// DepartedLocked reports whether the peer has departed.
+func (s *Session) DepartedLocked() bool { return s.departed }
 
 // WritingLocked reports whether a goroutine is publishing, which will also publish envelopes appended now.
 func (s *Session) WritingLocked() bool { return s.writing }
@@ -104,11 +104,11 @@ func (s *Session) AwaitLocked(r *routing.Route) {
 	}
 }
 
-// IsGone reports whether the peer is gone.
-func (s *Session) IsGone() bool {
+// HasDeparted reports whether the peer has departed.
+func (s *Session) HasDeparted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gone
+	return s.departed
 }
 
 // SaidGoodbye reports whether the peer has said so itself.
@@ -120,7 +120,7 @@ const smallEnvelope = 4 << 10
 // AppendLocked adds an envelope, which the next publishing takes along. The error is
 // ErrGone or one of package call.
 func (s *Session) AppendLocked(e *wire.Envelope) (uint64, error) {
-	if s.gone {
+	if s.departed {
 		return 0, ErrGone
 	}
 	if e.SizeBound() > smallEnvelope {
@@ -228,7 +228,7 @@ func (s *Session) armLocked() {
 	if soon := now.Add(leaseLook); s.UnackedLocked(s.Core.Next()-1) > 0 && !s.env.MayAnswer() && (wake.IsZero() || wake.After(soon)) {
 		wake = soon
 	}
-	if wake.IsZero() || s.gone || !s.wakeAt.IsZero() && !s.wakeAt.After(wake) {
+	if wake.IsZero() || s.departed || !s.wakeAt.IsZero() && !s.wakeAt.After(wake) {
 		return
 	}
 	s.wakeAt = wake
@@ -239,10 +239,10 @@ func (s *Session) armLocked() {
 func (s *Session) Tick() {
 	s.mu.Lock()
 	s.wakeAt = time.Time{}
-	gone := s.gone
+	departed := s.departed
 	s.Core.Tick(s.env.Now())
 	s.mu.Unlock()
-	if !gone {
+	if !departed {
 		s.Flush()
 	}
 }
@@ -275,7 +275,7 @@ func (s *Session) Bounced(token uint64) time.Duration {
 func (s *Session) Unreached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Core.Unreached() && !s.absent.IsZero() && !s.gone
+	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
 }
 
 // Receive takes a frame's header. skip is how many of its envelopes have been handled
@@ -286,7 +286,7 @@ func (s *Session) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropp
 	s.heard = at
 	skip, ok = s.Core.Receive(h, at)
 	if !ok {
-		dropped = s.Core.Dropped() && !s.gone
+		dropped = s.Core.Dropped() && !s.departed
 		bye := !dropped && s.Core.Goodbye(h)
 		s.mu.Unlock()
 		if !dropped {
@@ -359,10 +359,10 @@ func (s *Session) Dropped() bool {
 func (s *Session) Close(bye bool) (left []call.Unacknowledged, stopped []*routing.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.departed {
 		return nil, nil
 	}
-	s.gone = true
+	s.departed = true
 	s.bye.Store(bye)
 	stopped, s.stopped = s.stopped, nil
 	return s.Core.TakeUnacknowledged(bye), stopped
@@ -376,7 +376,7 @@ func (s *Session) Goodbye() {
 		s.idle.Wait()
 	}
 	defer s.mu.Unlock()
-	if s.gone || !s.UsedLocked() {
+	if s.departed || !s.UsedLocked() {
 		return
 	}
 	s.writing = true
@@ -394,7 +394,7 @@ func (s *Session) Goodbye() {
 // sent now, so that they certainly did not run.
 func (s *Session) Part() {
 	s.mu.Lock()
-	if s.gone || !s.UsedLocked() {
+	if s.departed || !s.UsedLocked() {
 		s.mu.Unlock()
 		return
 	}

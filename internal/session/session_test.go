@@ -271,7 +271,7 @@ func TestClose(t *testing.T) {
 	left, _ := a.Close(true)
 	require.Len(t, left, 2)
 	require.True(t, left[0].NotExecuted, "the peer has said goodbye, and not handled it")
-	require.True(t, a.IsGone())
+	require.True(t, a.HasDeparted())
 	require.True(t, a.SaidGoodbye())
 	again, _ := a.Close(false)
 	require.Empty(t, again)

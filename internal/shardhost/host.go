@@ -14,7 +14,7 @@ import (
 type Session interface {
 	Peer() transport.Peer
 	// Append adds an envelope behind those before it and returns its sequence number. The
-	// error is call.ErrTooLarge, or says that the peer is gone.
+	// error is call.ErrTooLarge, or says that the peer has departed.
 	Append(e *wire.Envelope) (seq uint64, err error)
 	// AppendAll adds envelopes with nothing between them. It ends at the first error.
 	AppendAll(parts []*wire.Envelope) error
@@ -51,7 +51,7 @@ type Sessions interface {
 	// MaxPayload is the largest message that the broker takes, in bytes.
 	MaxPayload() int
 	// Learn tells the process's own route where the shard is.
-	Learn(owner transport.Address, epoch placement.Epoch)
+	Learn(home transport.Address, epoch placement.Epoch)
 }
 
 // Turns run the entities. Unless they say otherwise its methods are called without a lock.
@@ -105,15 +105,15 @@ type Control interface {
 	Arrived(RememberedIDs)
 	// BarrierTimedOut: calls waited for a Flush that did not come, and will run now.
 	BarrierTimedOut(region.Shut)
-	Count(Event)
+	Count(Counter)
 }
 
-// An Event is something that a process counts.
-type Event uint8
+// A Counter is one of the process's counters, which [Control.Count] raises by one.
+type Counter uint8
 
-// The events.
+// The counters.
 const (
-	CallForwarded Event = iota
+	CallForwarded Counter = iota
 	CallRefused
 	CallDropped
 	CallCancelled

@@ -216,8 +216,8 @@ func (s *machine) applyLocked(fx region.Effects) (after later) {
 		s.openNextLocked(&after)
 	}
 	for _, c := range fx.Refuse {
-		epoch, owner := s.Core.Epoch(), s.Core.Owner()
-		after.add(func() { s.refuse(of(c), epoch, owner) })
+		epoch, home := s.Core.Epoch(), s.Core.Home()
+		after.add(func() { s.refuse(of(c), epoch, home) })
 	}
 	for _, c := range fx.Drop {
 		after.add(func() { s.drop(of(c)) })
@@ -288,15 +288,15 @@ func (s *machine) passLocked(f region.Flush, after *later) {
 
 // openNextLocked tells the shard's new home that it may run.
 func (s *machine) openNextLocked(after *later) {
-	owner, epoch := s.Core.Owner(), s.Core.Epoch()
+	home, epoch := s.Core.Home(), s.Core.Epoch()
 	e := s.envelope(wire.TypeOpen, epoch)
 	e.Payload = s.openPayloadLocked()
-	p, ok := s.post(transport.Peer{Address: owner}, e)
+	p, ok := s.post(transport.Peer{Address: home}, e)
 	if ok {
 		s.host.Count(MovedOut)
 	}
 	after.add(func() {
-		s.host.Learn(owner, epoch)
+		s.host.Learn(home, epoch)
 		if ok {
 			p.Flush()
 		}
@@ -352,10 +352,10 @@ func (s *machine) sweep() {
 	s.OpenBarriers(func(transport.Address) bool { return false })
 	s.Mu.Lock()
 	late := s.Core.Expire(s.host.Now().Add(-s.cfg.CallTimeout))
-	epoch, owner := s.Core.Epoch(), s.Core.Owner()
+	epoch, home := s.Core.Epoch(), s.Core.Home()
 	s.Mu.Unlock()
 	for _, c := range late {
-		s.refuse(of(c), epoch, owner)
+		s.refuse(of(c), epoch, home)
 	}
 	s.Mu.Lock()
 	s.Core.Settle(s.host.Now())
@@ -363,10 +363,10 @@ func (s *machine) sweep() {
 	s.Mu.Unlock()
 }
 
-// OpenBarriers opens those that wait for processes that are gone, and those whose time is
+// OpenBarriers opens those that wait for processes that have departed, and those whose time is
 // over.
-func (s *machine) OpenBarriers(gone func(transport.Address) bool) {
-	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(gone, now, at) })
+func (s *machine) OpenBarriers(departed func(transport.Address) bool) {
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(departed, now, at) })
 }
 
 // CloseBarrier holds a sender's calls until its Flush has come through via. From an old
@@ -390,12 +390,12 @@ func (s *machine) Flushed(f region.Flush) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flushed(f, now, at) })
 }
 
-// Forget stops forwarding to processes that are gone.
-func (s *machine) Forget(gone func(transport.Address) bool) {
-	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(gone, now) })
+// Forget stops forwarding to processes that have departed.
+func (s *machine) Forget(departed func(transport.Address) bool) {
+	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(departed, now) })
 }
 
-// Return takes back a call that this process had forwarded to one that is gone, and that
+// Return takes back a call that this process had forwarded to one that has departed, and that
 // certainly did not run there. died is false if that process left in order. Forget comes
 // first.
 func (s *machine) Return(c *Call, died bool) {

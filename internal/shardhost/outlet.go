@@ -88,7 +88,7 @@ func (o *outlet) countRefused(code wire.Code) {
 }
 
 // refuse answers a call that was accepted that the shard is elsewhere.
-func (o *outlet) refuse(c *Call, epoch placement.Epoch, owner transport.Address) {
+func (o *outlet) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	if c.Local {
 		o.host.Grant(c, nil)
 		return
@@ -100,7 +100,7 @@ func (o *outlet) refuse(c *Call, epoch placement.Epoch, owner transport.Address)
 	}
 	o.host.Answer(c, &wire.Envelope{
 		Type: wire.TypeReply, ID: c.ID, Code: wire.CodeMoved, Kind: o.cfg.Kind, Shard: o.ID.Shard,
-		Epoch: uint64(epoch), Node: transport.Peer{Address: owner},
+		Epoch: uint64(epoch), Node: transport.Peer{Address: home},
 	})
 }
 

@@ -188,10 +188,10 @@ func (s *script) BarrierTimedOut(b region.Shut) {
 	s.say("the barrier for %s via %s timed out", name(b.Sender), name(b.Via))
 }
 
-// names of the events.
-var events = map[Event]string{
+// names of the counters.
+var counters = map[Counter]string{
 	CallForwarded: "forwarded", CallRefused: "refused", CallDropped: "dropped", CallCancelled: "cancelled",
 	MovedIn: "moved in", MovedOut: "moved out", NoPeer: "no peer",
 }
 
-func (s *script) Count(e Event) { s.say("count: %s", events[e]) }
+func (s *script) Count(c Counter) { s.say("count: %s", counters[c]) }

@@ -10,7 +10,7 @@ import (
 type Refusal struct {
 	Code  wire.Code
 	Epoch placement.Epoch   // with CodeMoved: the placement that this process knows
-	Owner transport.Address // with CodeMoved
+	Home  transport.Address // with CodeMoved
 	Text  string
 }
 
@@ -20,7 +20,7 @@ type Refusal struct {
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,
-		Code: r.Code, Epoch: uint64(r.Epoch), Node: transport.Peer{Address: r.Owner}, Text: []byte(r.Text),
+		Code: r.Code, Epoch: uint64(r.Epoch), Node: transport.Peer{Address: r.Home}, Text: []byte(r.Text),
 	}
 	if !e.Relayed() {
 		return answer, true, true

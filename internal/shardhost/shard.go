@@ -52,8 +52,8 @@ func (s *Shard) Accepted(c *Call, e *region.Entity, v region.Verdict) bool {
 func (s *Shard) Refusal(c *Call, v region.Verdict) (r Refusal, refused bool) {
 	switch v {
 	case region.Moved:
-		epoch, owner := s.Placement()
-		return Refusal{Code: wire.CodeMoved, Epoch: epoch, Owner: owner}, true
+		epoch, home := s.Placement()
+		return Refusal{Code: wire.CodeMoved, Epoch: epoch, Home: home}, true
 	case region.Overloaded:
 		return Refusal{Code: wire.CodeOverloaded, Text: s.host.Why(c, v)}, true
 	case region.Shed:
@@ -92,11 +92,11 @@ func (s *Shard) Cancel(from transport.Address, entity string, id uint64) (waited
 	return waited
 }
 
-// Placement returns the shard's owner, as far as this process knows.
+// Placement returns the shard's home, as far as this process knows.
 func (s *Shard) Placement() (placement.Epoch, transport.Address) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return s.Core.Epoch(), s.Core.Owner()
+	return s.Core.Epoch(), s.Core.Home()
 }
 
 // Direct notes whether this process's calls come straight here, as its route has it.
@@ -107,16 +107,16 @@ func (s *Shard) Direct(on bool) {
 }
 
 // Place follows a table's entry. Term is the table's.
-func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, term uint32) {
-	if owner == s.cfg.Self && s.host.Exiting() {
+func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32) {
+	if home == s.cfg.Self && s.host.Exiting() {
 		return // given to a process that leaves by one that did not know: it will be given anew
 	}
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		known := s.Core.Epoch()
-		// A shard that opened here by a move is owned here, although the first table of a
+		// A shard that opened here by a move has its home here, although the first table of a
 		// new coordinator may still show the old home: MoveDone tells that coordinator.
-		force := epoch < known && known.Term() < term && s.Core.Owner() != s.cfg.Self
-		return s.Core.Place(owner, epoch, force, now, at).With(s.Core.BeginTerm(term, now))
+		force := epoch < known && known.Term() < term && s.Core.Home() != s.cfg.Self
+		return s.Core.Place(home, epoch, force, now, at).With(s.Core.BeginTerm(term, now))
 	})
 }
 
@@ -264,7 +264,7 @@ func (s *Shard) ready(from transport.Address, epoch placement.Epoch) {
 	s.watchDrain(epoch) // only a shard that served on drains now
 }
 
-// OpenAt takes the old home's word, or the word that it is gone, that the shard may run.
+// OpenAt takes the old home's word, or the word that it has departed, that the shard may run.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		fx := s.Core.OpenAt(from, epoch, now, at)
@@ -329,7 +329,7 @@ func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.A
 func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Message {
 	switch m := m.(type) {
 	case coordinator.MoveBegin:
-		if epoch, owner := s.Placement(); owner == s.cfg.Self && epoch == m.From {
+		if epoch, home := s.Placement(); home == s.cfg.Self && epoch == m.From {
 			s.BeginMove(m.To, m.Epoch)
 		}
 		if status, ok := s.status(m.Epoch, term); ok {
@@ -371,9 +371,9 @@ func (s *Shard) Needed() bool {
 	return ok && (o.State != coordinator.Forwarding || s.holdsLocked() || s.Core.Owes(s.host.Now()))
 }
 
-// Owned returns the process's registration of the shard. It reports false when nothing of the
+// Held returns the process's registration of the shard. It reports false when nothing of the
 // shard is here any more, and for one that moved away for good, as the table shows.
-func (s *Shard) Owned() (o coordinator.Owned, ok bool) {
+func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if s.Core.Settled() {

@@ -8,8 +8,8 @@ import (
 
 // standing is how a shard stands here, in the coordinator's terms. It reports false when
 // the shard is not here at all.
-func standing(s *region.Shard) (o coordinator.Owned, ok bool) {
-	o = coordinator.Owned{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
+func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
+	o = coordinator.HeldShard{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
 	switch s.State() {
 	case region.Open:
 		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}

@@ -36,14 +36,14 @@ import (
 //	step SENDER ready|open|reject EPOCH
 //	step SENDER barrier VIA EPOCH | step SENDER flushed OF VIA EPOCH HOP
 //	flush SENDER EPOCH HOP TO             from the sender itself
-//	gone NODE                             it was removed: forget it, open its barriers
+//	removed NODE                          forget it, open its barriers
 //	departed NODE                         nothing comes from it any more
 //	lost NODE                             there is no session with it
 //	small NODE                            its session takes nothing: too large
 //	closed NODE                           its session has ended meanwhile
 //	return SENDER ENTITY EPOCH | dismiss | exiting
 //	tick DURATION                         time passes, and what was set runs
-//	owned                                 what is registered
+//	held                                  what is registered
 //	needed                                whether a process that leaves waits for it
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return newScript(t).run })
@@ -122,8 +122,8 @@ func (s *script) begin(how region.Handoff, lead string) {
 func (s *script) say(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
 
 func (s *script) status() string {
-	epoch, owner := s.shard.Placement()
-	return fmt.Sprintf("%v (%s at %s)", s.shard.Core.State(), name(owner), counter(epoch))
+	epoch, home := s.shard.Placement()
+	return fmt.Sprintf("%v (%s at %s)", s.shard.Core.State(), name(home), counter(epoch))
 }
 
 // counter is an epoch as the transcripts have it.
@@ -215,8 +215,8 @@ func (s *script) command(command string, args []string) {
 		s.step(args)
 	case "order":
 		s.order(args)
-	case "owned":
-		o, ok := s.shard.Owned()
+	case "held":
+		o, ok := s.shard.Held()
 		s.say("%v at %s, move %s, with %s: %v", o.State, counter(o.Epoch), counter(o.Move), name(o.Peer), ok)
 	default:
 		s.processCommand(command, args)
@@ -258,10 +258,10 @@ func (s *script) processCommand(command string, args []string) {
 			Sender: transport.Peer{Address: node(args[0])}, Via: transport.Peer{Address: node("a")},
 			Epoch: s.epoch(args[1]), Hop: s.epoch(args[2]), To: node(args[3]),
 		})
-	case "gone":
-		gone := func(a transport.Address) bool { return a == node(args[0]) }
-		s.shard.Forget(gone)
-		s.shard.OpenBarriers(gone)
+	case "removed":
+		departed := func(a transport.Address) bool { return a == node(args[0]) }
+		s.shard.Forget(departed)
+		s.shard.OpenBarriers(departed)
 	case "departed":
 		s.departed = append(s.departed, node(args[0]))
 	case "lost":
@@ -347,18 +347,18 @@ func (s *script) call(args []string) {
 	e, v := s.shard.Deliver(&c.Call, s.now, current)
 	s.say("%s: %v", c.name, v)
 	if r, refused := s.shard.Refusal(&c.Call, v); refused {
-		s.say("refused: %s%s%s", codes[r.Code], text([]byte(r.Text)), placed(r.Epoch, r.Owner))
+		s.say("refused: %s%s%s", codes[r.Code], text([]byte(r.Text)), placed(r.Epoch, r.Home))
 	}
 	if v == region.Run {
 		s.turn(e)
 	}
 }
 
-func placed(e placement.Epoch, owner transport.Address) string {
+func placed(e placement.Epoch, home transport.Address) string {
 	if e == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": it is at %s, %s", name(owner), counter(e))
+	return fmt.Sprintf(": it is at %s, %s", name(home), counter(e))
 }
 
 func (s *script) order(args []string) {
@@ -449,7 +449,7 @@ func TestChangesAreNoted(t *testing.T) {
 	if placed == 0 {
 		t.Fatal("a shard that opens is not noted")
 	}
-	s.run([]string{"gone"})
+	s.run([]string{"removed"})
 	if s.changed == placed {
 		t.Error("opened barriers are not noted")
 	}

@@ -15,7 +15,7 @@ import (
 // concurrent use. RunTask, Now and Ticks may be called with the shard's lock held.
 type Home interface {
 	Log(l loglevel.Level, text string, args ...any)
-	Count(shardhost.Event)
+	Count(shardhost.Counter)
 
 	// Context ends when the process stops.
 	Context() context.Context

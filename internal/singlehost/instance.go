@@ -68,7 +68,7 @@ func (in *Instance) at() (placement.Epoch, bool) {
 
 // holds reports whether something of the shard is still here, or on its way.
 func (in *Instance) holds() bool {
-	o, ok := in.shard.Owned()
+	o, ok := in.shard.Held()
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 

@@ -701,14 +701,14 @@ func (x *PlacementVersion) GetSeq() uint64 {
 }
 
 type CoordinatorRegister struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
-	Node          *PlacementAddress      `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
-	Kinds         []*CoordinatorKind     `protobuf:"bytes,4,rep,name=kinds,proto3" json:"kinds,omitempty"`
-	Owned         []*CoordinatorOwned    `protobuf:"bytes,5,rep,name=owned,proto3" json:"owned,omitempty"`
-	Pins          []*CoordinatorPins     `protobuf:"bytes,6,rep,name=pins,proto3" json:"pins,omitempty"`
-	Pause         *CoordinatorPause      `protobuf:"bytes,7,opt,name=pause,proto3" json:"pause,omitempty"`
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Term          *PlacementTerm           `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Node          *PlacementAddress        `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Seq           uint64                   `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Kinds         []*CoordinatorKind       `protobuf:"bytes,4,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	Shards        []*CoordinatorHeldShards `protobuf:"bytes,5,rep,name=shards,proto3" json:"shards,omitempty"`
+	Pins          []*CoordinatorPins       `protobuf:"bytes,6,rep,name=pins,proto3" json:"pins,omitempty"`
+	Pause         *CoordinatorPause        `protobuf:"bytes,7,opt,name=pause,proto3" json:"pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -771,9 +771,9 @@ func (x *CoordinatorRegister) GetKinds() []*CoordinatorKind {
 	return nil
 }
 
-func (x *CoordinatorRegister) GetOwned() []*CoordinatorOwned {
+func (x *CoordinatorRegister) GetShards() []*CoordinatorHeldShards {
 	if x != nil {
-		return x.Owned
+		return x.Shards
 	}
 	return nil
 }
@@ -1588,10 +1588,10 @@ func (x *CoordinatorKind) GetMinHosts() uint32 {
 	return 0
 }
 
-// CoordinatorOwned is the shards of one kind, in one state and with one peer.
+// CoordinatorHeldShards is the shards of one kind, in one state and with one peer.
 // The columns are parallel; each epoch stands as the difference to the one
 // before it, and so does each shard.
-type CoordinatorOwned struct {
+type CoordinatorHeldShards struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
@@ -1603,20 +1603,20 @@ type CoordinatorOwned struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CoordinatorOwned) Reset() {
-	*x = CoordinatorOwned{}
+func (x *CoordinatorHeldShards) Reset() {
+	*x = CoordinatorHeldShards{}
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CoordinatorOwned) String() string {
+func (x *CoordinatorHeldShards) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CoordinatorOwned) ProtoMessage() {}
+func (*CoordinatorHeldShards) ProtoMessage() {}
 
-func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
+func (x *CoordinatorHeldShards) ProtoReflect() protoreflect.Message {
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1628,47 +1628,47 @@ func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CoordinatorOwned.ProtoReflect.Descriptor instead.
-func (*CoordinatorOwned) Descriptor() ([]byte, []int) {
+// Deprecated: Use CoordinatorHeldShards.ProtoReflect.Descriptor instead.
+func (*CoordinatorHeldShards) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *CoordinatorOwned) GetKind() string {
+func (x *CoordinatorHeldShards) GetKind() string {
 	if x != nil {
 		return x.Kind
 	}
 	return ""
 }
 
-func (x *CoordinatorOwned) GetState() uint32 {
+func (x *CoordinatorHeldShards) GetState() uint32 {
 	if x != nil {
 		return x.State
 	}
 	return 0
 }
 
-func (x *CoordinatorOwned) GetPeer() *PlacementAddress {
+func (x *CoordinatorHeldShards) GetPeer() *PlacementAddress {
 	if x != nil {
 		return x.Peer
 	}
 	return nil
 }
 
-func (x *CoordinatorOwned) GetShards() []int32 {
+func (x *CoordinatorHeldShards) GetShards() []int32 {
 	if x != nil {
 		return x.Shards
 	}
 	return nil
 }
 
-func (x *CoordinatorOwned) GetEpochs() []int64 {
+func (x *CoordinatorHeldShards) GetEpochs() []int64 {
 	if x != nil {
 		return x.Epochs
 	}
 	return nil
 }
 
-func (x *CoordinatorOwned) GetMoves() []int64 {
+func (x *CoordinatorHeldShards) GetMoves() []int64 {
 	if x != nil {
 		return x.Moves
 	}
@@ -1823,7 +1823,7 @@ type CoordinatorTable struct {
 	Full          bool                   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"`
 	Part          uint32                 `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"`
 	Parts         uint32                 `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
-	Owners        []*PlacementAddress    `protobuf:"bytes,6,rep,name=owners,proto3" json:"owners,omitempty"`
+	Homes         []*PlacementAddress    `protobuf:"bytes,6,rep,name=homes,proto3" json:"homes,omitempty"`
 	Kinds         []*CoordinatorRuns     `protobuf:"bytes,7,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	Gone          []*PlacementAddress    `protobuf:"bytes,8,rep,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1895,9 +1895,9 @@ func (x *CoordinatorTable) GetParts() uint32 {
 	return 0
 }
 
-func (x *CoordinatorTable) GetOwners() []*PlacementAddress {
+func (x *CoordinatorTable) GetHomes() []*PlacementAddress {
 	if x != nil {
-		return x.Owners
+		return x.Homes
 	}
 	return nil
 }
@@ -1917,13 +1917,13 @@ func (x *CoordinatorTable) GetGone() []*PlacementAddress {
 }
 
 // CoordinatorRuns is entries of one kind in order of number. A run is
-// consecutive shards of one owner and one epoch. The columns are parallel.
+// consecutive shards of one home and one epoch. The columns are parallel.
 type CoordinatorRuns struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Skip          []uint32               `protobuf:"varint,2,rep,packed,name=skip,proto3" json:"skip,omitempty"`     // shards between the end of the run before (first: 0) and this one
 	Length        []uint32               `protobuf:"varint,3,rep,packed,name=length,proto3" json:"length,omitempty"` // shards in the run, less one
-	Owner         []uint32               `protobuf:"varint,4,rep,packed,name=owner,proto3" json:"owner,omitempty"`   // place in owners, from 1; 0: nobody
+	Home          []uint32               `protobuf:"varint,4,rep,packed,name=home,proto3" json:"home,omitempty"`     // place in homes, from 1; 0: nobody
 	Epoch         []int64                `protobuf:"zigzag64,5,rep,packed,name=epoch,proto3" json:"epoch,omitempty"` // difference to the run before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1980,9 +1980,9 @@ func (x *CoordinatorRuns) GetLength() []uint32 {
 	return nil
 }
 
-func (x *CoordinatorRuns) GetOwner() []uint32 {
+func (x *CoordinatorRuns) GetHome() []uint32 {
 	if x != nil {
-		return x.Owner
+		return x.Home
 	}
 	return nil
 }
@@ -2366,13 +2366,13 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"V\n" +
 	"\x10PlacementVersion\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xe6\x02\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xed\x02\n" +
 	"\x13CoordinatorRegister\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x123\n" +
 	"\x04node\x18\x02 \x01(\v2\x1f.shardgen.wire.PlacementAddressR\x04node\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x124\n" +
-	"\x05kinds\x18\x04 \x03(\v2\x1e.shardgen.wire.CoordinatorKindR\x05kinds\x125\n" +
-	"\x05owned\x18\x05 \x03(\v2\x1f.shardgen.wire.CoordinatorOwnedR\x05owned\x122\n" +
+	"\x05kinds\x18\x04 \x03(\v2\x1e.shardgen.wire.CoordinatorKindR\x05kinds\x12<\n" +
+	"\x06shards\x18\x05 \x03(\v2$.shardgen.wire.CoordinatorHeldShardsR\x06shards\x122\n" +
 	"\x04pins\x18\x06 \x03(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\x125\n" +
 	"\x05pause\x18\a \x01(\v2\x1f.shardgen.wire.CoordinatorPauseR\x05pause\"T\n" +
 	"\x10CoordinatorPause\x12\x10\n" +
@@ -2433,8 +2433,8 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"allocation\x18\x06 \x01(\tR\n" +
 	"allocation\x12\x1b\n" +
 	"\tmax_moves\x18\a \x01(\rR\bmaxMoves\x12\x1b\n" +
-	"\tmin_hosts\x18\b \x01(\rR\bminHosts\"\xb7\x01\n" +
-	"\x10CoordinatorOwned\x12\x12\n" +
+	"\tmin_hosts\x18\b \x01(\rR\bminHosts\"\xbc\x01\n" +
+	"\x15CoordinatorHeldShards\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x123\n" +
 	"\x04peer\x18\x03 \x01(\v2\x1f.shardgen.wire.PlacementAddressR\x04peer\x12\x16\n" +
@@ -2447,21 +2447,21 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x16CoordinatorTableStatus\x129\n" +
 	"\aversion\x18\x01 \x01(\v2\x1f.shardgen.wire.PlacementVersionR\aversion\"N\n" +
 	"\x17CoordinatorTableRequest\x123\n" +
-	"\x04have\x18\x01 \x01(\v2\x1f.shardgen.wire.PlacementVersionR\x04have\"\xda\x02\n" +
+	"\x04have\x18\x01 \x01(\v2\x1f.shardgen.wire.PlacementVersionR\x04have\"\xd8\x02\n" +
 	"\x10CoordinatorTable\x123\n" +
 	"\x04from\x18\x01 \x01(\v2\x1f.shardgen.wire.PlacementVersionR\x04from\x12/\n" +
 	"\x02to\x18\x02 \x01(\v2\x1f.shardgen.wire.PlacementVersionR\x02to\x12\x12\n" +
 	"\x04full\x18\x03 \x01(\bR\x04full\x12\x12\n" +
 	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\rR\x05parts\x127\n" +
-	"\x06owners\x18\x06 \x03(\v2\x1f.shardgen.wire.PlacementAddressR\x06owners\x124\n" +
+	"\x05parts\x18\x05 \x01(\rR\x05parts\x125\n" +
+	"\x05homes\x18\x06 \x03(\v2\x1f.shardgen.wire.PlacementAddressR\x05homes\x124\n" +
 	"\x05kinds\x18\a \x03(\v2\x1e.shardgen.wire.CoordinatorRunsR\x05kinds\x123\n" +
-	"\x04gone\x18\b \x03(\v2\x1f.shardgen.wire.PlacementAddressR\x04gone\"}\n" +
+	"\x04gone\x18\b \x03(\v2\x1f.shardgen.wire.PlacementAddressR\x04gone\"{\n" +
 	"\x0fCoordinatorRuns\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04skip\x18\x02 \x03(\rR\x04skip\x12\x16\n" +
-	"\x06length\x18\x03 \x03(\rR\x06length\x12\x14\n" +
-	"\x05owner\x18\x04 \x03(\rR\x05owner\x12\x14\n" +
+	"\x06length\x18\x03 \x03(\rR\x06length\x12\x12\n" +
+	"\x04home\x18\x04 \x03(\rR\x04home\x12\x14\n" +
 	"\x05epoch\x18\x05 \x03(\x12R\x05epoch\"Y\n" +
 	"\x0eCoordinatorAsk\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x123\n" +
@@ -2531,7 +2531,7 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*CoordinatorHeld)(nil),         // 15: shardgen.wire.CoordinatorHeld
 	(*CoordinatorPlaced)(nil),       // 16: shardgen.wire.CoordinatorPlaced
 	(*CoordinatorKind)(nil),         // 17: shardgen.wire.CoordinatorKind
-	(*CoordinatorOwned)(nil),        // 18: shardgen.wire.CoordinatorOwned
+	(*CoordinatorHeldShards)(nil),   // 18: shardgen.wire.CoordinatorHeldShards
 	(*CoordinatorRegistered)(nil),   // 19: shardgen.wire.CoordinatorRegistered
 	(*CoordinatorTableStatus)(nil),  // 20: shardgen.wire.CoordinatorTableStatus
 	(*CoordinatorTableRequest)(nil), // 21: shardgen.wire.CoordinatorTableRequest
@@ -2572,7 +2572,7 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	3,  // 26: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
 	2,  // 27: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
 	17, // 28: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
-	18, // 29: shardgen.wire.CoordinatorRegister.owned:type_name -> shardgen.wire.CoordinatorOwned
+	18, // 29: shardgen.wire.CoordinatorRegister.shards:type_name -> shardgen.wire.CoordinatorHeldShards
 	10, // 30: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
 	6,  // 31: shardgen.wire.CoordinatorRegister.pause:type_name -> shardgen.wire.CoordinatorPause
 	3,  // 32: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
@@ -2583,13 +2583,13 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	15, // 37: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
 	3,  // 38: shardgen.wire.CoordinatorPlaced.term:type_name -> shardgen.wire.PlacementTerm
 	10, // 39: shardgen.wire.CoordinatorPlaced.pins:type_name -> shardgen.wire.CoordinatorPins
-	2,  // 40: shardgen.wire.CoordinatorOwned.peer:type_name -> shardgen.wire.PlacementAddress
+	2,  // 40: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
 	3,  // 41: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
 	4,  // 42: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
 	4,  // 43: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
 	4,  // 44: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
 	4,  // 45: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
-	2,  // 46: shardgen.wire.CoordinatorTable.owners:type_name -> shardgen.wire.PlacementAddress
+	2,  // 46: shardgen.wire.CoordinatorTable.homes:type_name -> shardgen.wire.PlacementAddress
 	23, // 47: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
 	2,  // 48: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
 	4,  // 49: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion

@@ -38,7 +38,7 @@ const (
 	CodeOK          Code = 0
 	CodeMethodError Code = 1  // the method returned an error: executed
 	CodePanic       Code = 2  // the method panicked: executed
-	CodeMoved       Code = 3  // not the owner; Epoch and Node name the owner
+	CodeMoved       Code = 3  // not the home, which Epoch and Node name
 	CodeOverloaded  Code = 4  // a queue is full
 	CodeCircular    Code = 5  // the call chain came back to a waiting entity; Text prints it
 	CodeUnknownKind Code = 6  // this node does not host the kind

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// An Epoch numbers the owners of one shard: the term of the coordinator that
+// An Epoch numbers the homes of one shard: the term of the coordinator that
 // decided in the upper 32 bits, a counter in the lower ones. It travels on every
 // envelope, and the higher epoch wins wherever two claims meet. 0 is no epoch.
 type Epoch uint64

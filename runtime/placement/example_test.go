@@ -14,7 +14,7 @@ func ExampleTable() {
 	var empty *placement.Table
 	table, err := empty.Apply(placement.Diff{
 		Full: true, To: placement.Version{Term: term, Seq: 1},
-		Entries: []placement.Entry{{ShardID: shard, Owner: transport.Address{Name: "web-1", Incarnation: 9}, Epoch: placement.MakeEpoch(1, 1)}},
+		Entries: []placement.Entry{{ShardID: shard, Home: transport.Address{Name: "web-1", Incarnation: 9}, Epoch: placement.MakeEpoch(1, 1)}},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -66,8 +66,8 @@ func TestEpochNext(t *testing.T) {
 
 func version(term uint32, seq uint64) Version { return Version{Term{term, 7}, seq} }
 
-func entry(kind string, shard uint32, owner transport.Address, e Epoch) Entry {
-	return Entry{ShardID{kind, shard}, owner, e}
+func entry(kind string, shard uint32, home transport.Address, e Epoch) Entry {
+	return Entry{ShardID{kind, shard}, home, e}
 }
 
 func apply(t *testing.T, old *Table, d Diff) *Table {
@@ -87,7 +87,7 @@ func TestApplyAndDiff(t *testing.T) {
 	two := apply(t, one, Diff{From: version(1, 1), To: version(1, 2), Gone: []transport.Address{b}, Entries: []Entry{
 		entry("Cart", 5, a, e), entry("Cart", 6, a, e+1),
 	}})
-	if got, _ := one.Lookup(ShardID{"Cart", 6}); got.Owner != b {
+	if got, _ := one.Lookup(ShardID{"Cart", 6}); got.Home != b {
 		t.Errorf("the old table changed: %v", got)
 	}
 	if got, _ := two.Lookup(ShardID{"Cart", 6}); got != entry("Cart", 6, a, e+1) {

@@ -60,13 +60,13 @@ func (s ShardID) check() error {
 // shardsOf is how many shards a kind has that numbers one of them so.
 func shardsOf(shard uint32) uint32 { return 1 << (bits.Len32(shard) - 1) }
 
-// An Entry has the owner of a shard. A zero Owner means that nobody does now; the
+// An Entry has the home of a shard. A zero Home means that the shard has none now; the
 // epoch is then the last one given out.
 type Entry struct {
 	ShardID
-	Owner transport.Address
+	Home  transport.Address
 	Epoch Epoch
 }
 
 // String is "Stock/257 → web-1#… at 3.1".
-func (e Entry) String() string { return fmt.Sprintf("%v → %v at %v", e.ShardID, e.Owner, e.Epoch) }
+func (e Entry) String() string { return fmt.Sprintf("%v → %v at %v", e.ShardID, e.Home, e.Epoch) }

@@ -14,7 +14,7 @@ import (
 // node that was just removed, so the latest are enough.
 const maxGone = 64
 
-// A Table is one version of the list of all shards and their owners. It never changes, so
+// A Table is one version of the list of all shards and their homes. It never changes, so
 // that it can be shared and read without a lock; [Table.Apply] makes the next one and
 // shares its unchanged parts. nil is the empty table.
 type Table struct {
@@ -32,7 +32,7 @@ type Kind struct {
 
 // A slot without an epoch was never given to anybody.
 type slot struct {
-	owner transport.Address
+	home  transport.Address
 	epoch Epoch
 }
 
@@ -115,7 +115,7 @@ func (k *Kind) Lookup(shard uint32) (e Entry, ok bool) {
 	if s.epoch == 0 {
 		return Entry{}, false
 	}
-	return Entry{ShardID{k.name, shard}, s.owner, s.epoch}, true
+	return Entry{ShardID{k.name, shard}, s.home, s.epoch}, true
 }
 
 // All are the kind's entries in order of number.
@@ -249,6 +249,6 @@ func (t *Table) put(e Entry, fresh map[string]bool) error {
 	if s.epoch.Term() == e.Epoch.Term() && e.Epoch < s.epoch {
 		return fmt.Errorf("check entry %v: epoch is below %v", e, s.epoch)
 	}
-	*s = slot{e.Owner, e.Epoch}
+	*s = slot{e.Home, e.Epoch}
 	return nil
 }

@@ -76,7 +76,7 @@ func (s sleeper) judge(ctx context.Context) error {
 	if s.Note("it ran %d turns after it went on", turns); turns > 0 {
 		s.Miss("%d turns after it went on, want none", turns)
 	}
-	if err := s.judgeOwners(s.victim); err != nil {
+	if err := s.judgeHomes(s.victim); err != nil {
 		return err
 	}
 	started, err := s.Cluster.Start(ctx, s.node.Name())

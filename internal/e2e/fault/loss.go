@@ -68,7 +68,7 @@ func (r *Run) lossAtOne(ctx context.Context) error {
 	}
 	if at := r.removal(v.node.Name(), v.since); !at.IsZero() {
 		r.Note("%s was given up %v after the fault", v.node.Name(), round(at.Sub(v.since)))
-		if err := r.judgeOwners(v); err != nil {
+		if err := r.judgeHomes(v); err != nil {
 			return err
 		}
 	}

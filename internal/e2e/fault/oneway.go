@@ -40,7 +40,7 @@ var oneWay = Fault{
 				return err
 			}
 			r.noteRemoval(fmt.Sprintf("nothing %v: ", way), v, r.Length)
-			if err := r.judgeOwners(v); err != nil {
+			if err := r.judgeHomes(v); err != nil {
 				return err
 			}
 			if err := r.judgeStopped([]victim{v}, r.Length); err != nil {

@@ -104,7 +104,7 @@ func (p *split) reunite(ctx context.Context) error {
 	for _, v := range p.minority {
 		p.noteRemoval("", v, p.Length)
 	}
-	if err := p.judgeOwners(p.minority...); err != nil {
+	if err := p.judgeHomes(p.minority...); err != nil {
 		return err
 	}
 	if err := p.judgeStopped(p.minority, p.Length); err != nil {

@@ -88,7 +88,7 @@ func (s starvation) end(ctx context.Context) error {
 		if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {
 			return err
 		}
-		if err := s.judgeOwners(s.victim); err != nil {
+		if err := s.judgeHomes(s.victim); err != nil {
 			return err
 		}
 	}

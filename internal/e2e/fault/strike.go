@@ -91,11 +91,11 @@ func (s *strikes) changes(after time.Time) (n int) {
 	return len(seen)
 }
 
-// judgeOwners looks for turns that ran at a victim after another process had begun
+// judgeHomes looks for turns that ran at a victim after another process had begun
 // to run its entities: two homes of one entity. It also notes how long the victims
 // went on, and when their entities ran elsewhere. Victims must not have been given
 // anything back after they were struck.
-func (s *strikes) judgeOwners(victims ...victim) error {
+func (s *strikes) judgeHomes(victims ...victim) error {
 	first := make(map[string]int64) // when an entity first ran at a process that is no victim
 	since := victims[0].since
 	for _, n := range s.cluster.Nodes() {
@@ -211,7 +211,7 @@ func (s *strikes) judgeStrikes(k *restarter) error {
 			continue // it stayed: shards may have come back to it
 		}
 		removed++
-		if err := s.judgeOwners(v); err != nil {
+		if err := s.judgeHomes(v); err != nil {
 			return err
 		}
 	}

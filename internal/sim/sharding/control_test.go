@@ -208,15 +208,15 @@ func (v *memberEnv) Shard(id placement.ShardID) control.Shard {
 }
 
 // Inventory returns what the process registers.
-func (v *memberEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
+func (v *memberEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
 	p := v.process
 	for _, id := range p.w.ids {
-		if o, ok := p.shards[id].Owned(); ok {
-			owned = append(owned, o)
+		if o, ok := p.shards[id].Held(); ok {
+			held = append(held, o)
 		}
 	}
-	slices.SortFunc(owned, func(a, b coordinator.Owned) int { return cmp.Compare(a.Shard, b.Shard) })
-	return []coordinator.KindInfo{{Name: kindName, Package: "p", Shards: uint32(p.w.plan.shards), HashName: "xxh64", Hosts: true}}, owned
+	slices.SortFunc(held, func(a, b coordinator.HeldShard) int { return cmp.Compare(a.Shard, b.Shard) })
+	return []coordinator.KindInfo{{Name: kindName, Package: "p", Shards: uint32(p.w.plan.shards), HashName: "xxh64", Hosts: true}}, held
 }
 
 // HoldsShards reports whether shards are here, calls for them, or calls of the process.

@@ -180,8 +180,8 @@ func (s *hosted) MaxPayload() int {
 }
 
 // Learn tells the process's route.
-func (s *hosted) Learn(owner transport.Address, epoch placement.Epoch) {
-	s.process.routes[s.ID].Learn(owner, epoch, false)
+func (s *hosted) Learn(home transport.Address, epoch placement.Epoch) {
+	s.process.routes[s.ID].Learn(home, epoch, false)
 }
 
 // Run runs a turn that has begun.
@@ -248,7 +248,7 @@ func (s *hosted) stopNext(entities []*region.Entity, done func(error)) {
 // Changed tells the oracle of a shard that runs here from now on.
 func (s *hosted) Changed(opened bool) {
 	p := s.process
-	p.w.log("%s: %v %v at %v of %s", p.name, s.ID, s.Core.State(), s.Core.Epoch(), s.Core.Owner().Name)
+	p.w.log("%s: %v %v at %v of %s", p.name, s.ID, s.Core.State(), s.Core.Epoch(), s.Core.Home().Name)
 	if opened {
 		p.w.oracle.opened(s)
 	}
@@ -269,9 +269,9 @@ func (s *hosted) TurnEnded() {}
 func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 	p := s.process
 	delete(s.queued, inCallOf(&c.Call))
-	if e.Code == wire.CodeMoved && (placement.Epoch(e.Epoch) != s.Core.Epoch() || e.Node.Address != s.Core.Owner()) {
+	if e.Code == wire.CodeMoved && (placement.Epoch(e.Epoch) != s.Core.Epoch() || e.Node.Address != s.Core.Home()) {
 		p.w.fail("%s: %s is answered that %v moved to %s at %v, and it is at %s at %v",
-			p.name, c.Args, s.ID, e.Node.Address.Name, placement.Epoch(e.Epoch), s.Core.Owner().Name, s.Core.Epoch())
+			p.name, c.Args, s.ID, e.Node.Address.Name, placement.Epoch(e.Epoch), s.Core.Home().Name, s.Core.Epoch())
 	}
 	if c.Sender.Address == p.self.Address {
 		p.data.Reply(e)
@@ -394,7 +394,7 @@ func (s *hosted) Cancel(from transport.Address, entity string, id uint64) bool {
 }
 
 // Count counts nothing.
-func (s *hosted) Count(shardhost.Event) {}
+func (s *hosted) Count(shardhost.Counter) {}
 
 // rest keeps an entity's state encoded.
 func (s *hosted) rest(e *region.Entity) {

@@ -55,7 +55,7 @@ type life struct {
 	running  map[string]*process
 	turns    map[string]uint64
 	last     map[string]int // by thread and entity: the number of the last turn
-	owners   map[activation]*process
+	homes    map[activation]*process
 	epochs   map[placement.ShardID]placement.Epoch // the highest that opened
 	terms    map[placement.Term]*process
 	lost     map[placement.ShardID]bool // its last copy may be gone
@@ -72,7 +72,7 @@ func (o *oracle) life(p *process) *life {
 	if l == nil {
 		l = &life{
 			running: map[string]*process{}, turns: map[string]uint64{}, last: map[string]int{},
-			owners: map[activation]*process{}, epochs: map[placement.ShardID]placement.Epoch{},
+			homes: map[activation]*process{}, epochs: map[placement.ShardID]placement.Epoch{},
 			terms: map[placement.Term]*process{}, lost: map[placement.ShardID]bool{}, forgiven: map[string]bool{},
 		}
 		o.lives[founder] = l
@@ -168,10 +168,10 @@ func (s *hosted) lastCopy() bool {
 func (o *oracle) opened(s *hosted) {
 	p, epoch, l := s.process, s.Core.Epoch(), o.life(s.process)
 	a := activation{s.ID, epoch}
-	if other := l.owners[a]; other != nil && other != p {
+	if other := l.homes[a]; other != nil && other != p {
 		o.w.fail("%v at %v opens at %s and opened at %s", s.ID, epoch, p.name, other.name)
 	}
-	l.owners[a] = p
+	l.homes[a] = p
 	if l.lost[s.ID] && !p.written {
 		delete(l.lost, s.ID)
 		for i := range entitiesAShard {

@@ -130,7 +130,7 @@ func (p *process) waitsFor() string {
 	}
 	for id, r := range p.routes {
 		if n := r.Core.Held(); n > 0 {
-			out = append(out, fmt.Sprintf("%v holds %d, is %v to %s at %v", id, n, r.Core.State, r.Core.Owner.Name, r.Core.Epoch))
+			out = append(out, fmt.Sprintf("%v holds %d, is %v to %s at %v", id, n, r.Core.State, r.Core.Home.Name, r.Core.Epoch))
 		}
 	}
 	for _, t := range p.threads {
@@ -179,7 +179,7 @@ func (p *process) sortedLinks() []*link {
 
 func (p *process) silenced(a transport.Address) bool {
 	l := p.links[a]
-	return p.gone[a] || l != nil && l.IsGone()
+	return p.gone[a] || l != nil && l.HasDeparted()
 }
 
 func (p *process) publish() {
@@ -217,7 +217,7 @@ func (p *process) arrive(payload []byte) {
 		return
 	}
 	l := p.link(h.From.Address)
-	if l == nil || l.IsGone() {
+	if l == nil || l.HasDeparted() {
 		return
 	}
 	skip, dropped, ok := l.Receive(&h, p.w.now)

@@ -80,7 +80,7 @@ func (r *route) local() *hosted {
 // pass passes a call or a tell to the route. One for which there is no room is refused.
 func (r *route) pass(e *wire.Envelope) {
 	p := r.process
-	p.w.log("%s: %s for %v, which is %v to %s at %v", p.name, label(e), r.id, r.Core.State, r.Core.Owner.Name, r.Core.Epoch)
+	p.w.log("%s: %s for %v, which is %v to %s at %v", p.name, label(e), r.id, r.Core.State, r.Core.Home.Name, r.Core.Epoch)
 	err := r.Send(e, routing.Carrier{
 		Here: func(t *routing.Target) (bool, error) {
 			return t.Local.(*hosted).accept(e, func() bool { return r.Target() == t }), nil

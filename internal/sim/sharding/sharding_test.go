@@ -103,7 +103,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"other ways", 300189, "a table from before a departure opened a shard that was prepared to come back by a move"},
 		{"two homes", 200479, "a settled home refused a call, and forwarded a younger one when the shard came back"},
 		{"joins and leaves", 13, "a call that had come back from a home that had left was refused when the shard came back by a move"},
-		{"joins and leaves", 31, "calls that another home forwarded were refused for a barrier of an ownership that a later term had ended"},
+		{"joins and leaves", 31, "calls that another home forwarded were refused for a barrier of a tenure that a later term had ended"},
 		{"joins and leaves", 200016, "a call waited for the table of an epoch that was lost with its coordinator"},
 		{"joins and leaves", 300001, "a client followed the table of a member that was not its gateway"},
 		{"everything", 300047, "a process that joined followed the coordinator of another life of the cluster"},
@@ -277,10 +277,10 @@ func (w *world) settled() {
 		}
 		for _, id := range w.ids {
 			e, _ := table.Lookup(id)
-			w.restingShard(p, id, e.Owner)
+			w.restingShard(p, id, e.Home)
 		}
 		for _, l := range p.sortedLinks() {
-			if to := w.process(l.Peer().Address); !l.IsGone() && to.alive && l.Core.Acked() != l.Core.Next()-1 {
+			if to := w.process(l.Peer().Address); !l.HasDeparted() && to.alive && l.Core.Acked() != l.Core.Next()-1 {
 				w.fail("%s: %s acknowledged %d of %d", p.name, l.Peer().Name, l.Core.Acked(), l.Core.Next()-1)
 			}
 		}
@@ -290,28 +290,28 @@ func (w *world) settled() {
 	}
 }
 
-func (w *world) restingShard(p *process, id placement.ShardID, owner transport.Address) {
+func (w *world) restingShard(p *process, id placement.ShardID, home transport.Address) {
 	r, want := p.routes[id], call.Known
-	if owner.IsZero() {
+	if home.IsZero() {
 		want = call.Unknown // another life of the cluster began after all had asked
 	}
-	if r.Core.State != want || r.Core.Owner != owner || r.Core.Held() > 0 {
+	if r.Core.State != want || r.Core.Home != home || r.Core.Held() > 0 {
 		w.fail("%s: route of %v is %v to %s and holds %d, want %v to %s",
-			p.name, id, r.Core.State, r.Core.Owner.Name, r.Core.Held(), want, owner.Name)
+			p.name, id, r.Core.State, r.Core.Home.Name, r.Core.Held(), want, home.Name)
 	}
 	h := p.shards[id]
 	if h == nil {
 		return
 	}
-	core, owns := h.Core, owner == p.self.Address
+	core, here := h.Core, home == p.self.Address
 	if len(h.queued) > 0 {
 		w.fail("%v at %s: %d calls went in to wait and never came out", id, p.name, len(h.queued))
 	}
 	switch {
-	case owns && core.State() != region.Open:
-		w.fail("%v is %v at its owner %s", id, core.State(), p.name)
-	case !owns && core.State() != region.Closed && core.State() != region.Forwarding:
-		w.fail("%v is %v at %s, and belongs to %s", id, core.State(), p.name, owner.Name)
+	case here && core.State() != region.Open:
+		w.fail("%v is %v at its home %s", id, core.State(), p.name)
+	case !here && core.State() != region.Closed && core.State() != region.Forwarding:
+		w.fail("%v is %v at %s, and its home is %s", id, core.State(), p.name, home.Name)
 	case core.State() == region.Forwarding && !core.Settled():
 		w.fail("%v moved away from %s and has not settled", id, p.name)
 	case core.Waiting() > 0 || core.HasBarriers() || core.WatchRunning() > 0:

@@ -58,7 +58,7 @@ func (v *controlEnv) Direct(transport.Peer, []byte) error { return nil }
 
 func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
 
-func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
+func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
 	return nil, nil
 }
 func (v *controlEnv) Held(string) []coordinator.Held { return nil }

@@ -31,7 +31,7 @@ func (h *home) Log(l loglevel.Level, text string, args ...any) {
 	(*controlEnv)(h).Log(l, text, args...)
 }
 
-func (h *home) Count(shardhost.Event)           {}
+func (h *home) Count(shardhost.Counter)         {}
 func (h *home) Context() context.Context        { return context.Background() }
 func (h *home) Now() time.Time                  { return h.actor().now() }
 func (h *home) Ticks() uint32                   { return 0 }

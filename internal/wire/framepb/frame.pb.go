@@ -176,7 +176,7 @@ type Envelope struct {
 	Payload       []byte                 `protobuf:"bytes,9,opt,name=payload,proto3" json:"payload,omitempty"`  // arguments, results or state; of a FLUSHED, the Node that it ends at
 	Code          uint32                 `protobuf:"varint,10,opt,name=code,proto3" json:"code,omitempty"`      // of an answer that is not a result
 	Text          string                 `protobuf:"bytes,11,opt,name=text,proto3" json:"text,omitempty"`       // what the code's error says
-	Node          *Node                  `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`       // the owner (moved, flush), the sender (flushed), the caller (forwarded)
+	Node          *Node                  `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`       // the home (moved, flush), the sender (flushed), the caller (forwarded)
 	Chain         []byte                 `protobuf:"bytes,13,opt,name=chain,proto3" json:"chain,omitempty"`     // the turns that wait for this call, encoded
 	Seq           uint64                 `protobuf:"varint,14,opt,name=seq,proto3" json:"seq,omitempty"`        // the refused envelope's sequence
 	Last          bool                   `protobuf:"varint,15,opt,name=last,proto3" json:"last,omitempty"`      // the last part of a state transfer

@@ -127,7 +127,7 @@ var listed = []listedMutant{
 	{
 		number: 15, breaks: "a shard that leaves does not follow when the table names its new home",
 		file:   "internal/region/placing.go",
-		before: `	if s.leaves() && owner == s.peer && epoch == s.moveE {`,
+		before: `	if s.leaves() && home == s.peer && epoch == s.moveE {`,
 		after:  `	if false {`,
 		run:    "TestTurnOfALostShardKeepsItsEntity",
 	},
@@ -142,14 +142,14 @@ var listed = []listedMutant{
 		run:   "TestTranscripts",
 	},
 	{
-		number: 17, breaks: "senders of former ownerships count as direct",
+		number: 17, breaks: "senders of former tenures count as direct",
 		file:   "internal/region/placing.go",
 		before: "func(_ transport.Address, e placement.Epoch) bool { return e < since }",
 		after:  "func(_ transport.Address, e placement.Epoch) bool { return false }",
-		run:    "TestDirectSendersAreForgottenWithTheirOwnership",
+		run:    "TestDirectSendersAreForgottenWithTheirTenure",
 	},
 	{
-		number: 18, breaks: "calls of before this ownership are taken",
+		number: 18, breaks: "calls of before this tenure are taken",
 		file:   "internal/region/delivery.go",
 		before: "case direct && c.Epoch < s.since, direct && !went",
 		after:  "case direct && !went",
@@ -201,9 +201,9 @@ var listed = []listedMutant{
 		run:    "TestTranscripts",
 	},
 	{
-		number: 25, breaks: "a route does not note that the former home is gone",
+		number: 25, breaks: "a route does not note that the former home has departed",
 		file: "internal/call/route.go",
-		before: `		if r.via == gone {
+		before: `		if r.via == departed {
 			r.left = 0
 		}
 `,
