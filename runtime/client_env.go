@@ -31,7 +31,7 @@ func (v *clientEnv) Log(l control.Level, text string, args ...any) {
 }
 
 // Count counts an event.
-func (v *clientEnv) Count(e control.Event) (n uint64, tell bool) {
+func (v *clientEnv) Count(e control.Counter) (n uint64, tell bool) {
 	return v.driver.counters.addSeldom(controlReasons[e])
 }
 

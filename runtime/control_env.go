@@ -57,12 +57,12 @@ var controlReasons = [...]reason{
 }
 
 // Count counts an event.
-func (v *controlEnv) Count(e control.Event) (n uint64, tell bool) {
+func (v *controlEnv) Count(e control.Counter) (n uint64, tell bool) {
 	return v.driver.counters.addSeldom(controlReasons[e])
 }
 
 // CountOf counts an event that a process of that name has caused.
-func (v *controlEnv) CountOf(e control.Event, name string) (n uint64, tell bool) {
+func (v *controlEnv) CountOf(e control.Counter, name string) (n uint64, tell bool) {
 	return v.driver.addSeldomOf(controlReasons[e], name)
 }
 
@@ -82,8 +82,10 @@ func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinat
 	return v.node.inventory()
 }
 
-// Held returns the shards of a type, or of all.
-func (v *controlEnv) Held(kind string) []coordinator.Held { return v.node.held(kind) }
+// InspectShards returns the shards of a type, or of all.
+func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
+	return v.node.inspectShards(kind)
+}
 
 // HoldsShards reports whether any shard is held here or is moving here or away.
 func (v *controlEnv) HoldsShards() bool { return v.driver.data.Needs() }

@@ -107,7 +107,7 @@ func (v *directEnv) Wanted(c *direct.Conn) {
 var directCounts = [...]reason{direct.Opened: directOpened, direct.Refused: directRefused, direct.Stranger: directStranger}
 
 // Count counts an event.
-func (v *directEnv) Count(e direct.Event) (n uint64, tell bool) {
+func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
 	return v.counters.addSeldom(directCounts[e])
 }
 

@@ -76,7 +76,7 @@ func (i inspections) types(kind string) []operator.Type {
 				}
 			}
 		}
-		for _, h := range i.node.held(name) {
+		for _, h := range i.node.inspectShards(name) {
 			t.Held = append(t.Held, operator.Shard{Shard: h.Shard, State: h.State.String(), Entities: h.Entities, Active: h.Active, Waiting: h.Waiting})
 		}
 		types = append(types, t)

@@ -225,8 +225,8 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, held []coordinator.Hel
 	return kinds, held
 }
 
-// held returns this node's shards of a type, or of all types if kind is "".
-func (n *Node) held(kind string) (held []coordinator.Held) {
+// inspectShards returns the shards of a type that are held here, or of all types if kind is "".
+func (n *Node) inspectShards(kind string) (held []coordinator.InspectedShard) {
 	for _, h := range n.hosted() {
 		if kind != "" && h.desc.Name != kind {
 			continue
@@ -238,7 +238,7 @@ func (n *Node) held(kind string) (held []coordinator.Held) {
 				continue
 			}
 			s.Mu.Lock()
-			held = append(held, coordinator.Held{
+			held = append(held, coordinator.InspectedShard{
 				ShardID: s.ID, State: o.State, Entities: uint32(s.Core.Entities()),
 				Active: uint32(s.Core.Active()), Waiting: uint32(s.Core.Waiting()),
 			})

@@ -51,7 +51,7 @@ var peerReasons = [...]reason{
 }
 
 // Count counts an event, and logs events that an operator has to resolve.
-func (h *peerHost) Count(e peers.Event) {
+func (h *peerHost) Count(e peers.Counter) {
 	if e != peers.LimitTooLow {
 		h.driver.counters.add(peerReasons[e])
 		return
@@ -282,7 +282,7 @@ var dataReasons = [...]reason{
 }
 
 // Count counts an event.
-func (v *dataEnv) Count(e dataplane.Event) { v.counters.add(dataReasons[e]) }
+func (v *dataEnv) Count(e dataplane.Counter) { v.counters.add(dataReasons[e]) }
 
 // Refused counts a call that was not taken.
 func (v *dataEnv) Refused(code wire.Code) { (*driver)(v).refused(code) }

@@ -34,13 +34,13 @@ type ShardState struct {
 // and diagnosis only.
 func (n *Node) RegionState(kind string) []ShardState {
 	var states []ShardState
-	for _, h := range n.held(kind) {
+	for _, h := range n.inspectShards(kind) {
 		states = append(states, stateOf(h))
 	}
 	return states
 }
 
-func stateOf(h coordinator.Held) ShardState {
+func stateOf(h coordinator.InspectedShard) ShardState {
 	return ShardState{h.Kind, h.Shard, h.State.String(), int(h.Entities), int(h.Active), int(h.Waiting)}
 }
 

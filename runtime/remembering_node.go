@@ -61,6 +61,6 @@ var rememberingReasons = [...]reason{
 }
 
 // Count counts an event.
-func (m rememberingNode) Count(e remembering.Event) (n uint64, tell bool) {
+func (m rememberingNode) Count(e remembering.Counter) (n uint64, tell bool) {
 	return m.node.driver.counters.addSeldom(rememberingReasons[e])
 }

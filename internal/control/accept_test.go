@@ -99,12 +99,12 @@ func TestClientHandsNothingOver(t *testing.T) {
 		from    transport.Peer
 		message singleton.Message
 		answers int
-		counted []Event
+		counted []Counter
 	}{
 		{"a member gives the coordinator up", member, singleton.Message{Name: coordinatorSingleton, Type: singleton.TakeOverFromMe}, 1, nil},
 		{"a client gives the coordinator up", client(1), singleton.Message{Name: coordinatorSingleton, Type: singleton.TakeOverFromMe}, 0, nil},
-		{"a client takes a singleton over", client(1), singleton.Message{Name: "singleton/K", Type: singleton.HandOverToMe}, 0, []Event{Ignored}},
-		{"a client announces a singleton", client(1), singleton.Message{Name: "singleton/K", Type: singleton.Identity, Instance: client(1).Address, Epoch: placement.MakeEpoch(1, 1)}, 0, []Event{Ignored}},
+		{"a client takes a singleton over", client(1), singleton.Message{Name: "singleton/K", Type: singleton.HandOverToMe}, 0, []Counter{Ignored}},
+		{"a client announces a singleton", client(1), singleton.Message{Name: "singleton/K", Type: singleton.Identity, Instance: client(1).Address, Epoch: placement.MakeEpoch(1, 1)}, 0, []Counter{Ignored}},
 		{"a client looks for a singleton", client(1), singleton.Message{Name: "singleton/K", Type: singleton.Identify, ID: 1}, 1, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

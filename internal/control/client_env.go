@@ -14,9 +14,9 @@ type ClientEnv interface {
 	Now() time.Time
 	// Link returns the control channel's connection to the broker.
 	Link() Link
-	// Log logs a line, and Count counts an event.
+	// Log logs a line, and Count raises a counter by one.
 	Log(l Level, text string, args ...any)
-	Count(e Event) (n uint64, tell bool)
+	Count(c Counter) (n uint64, tell bool)
 
 	// Waiting returns how many calls of a type wait for a home.
 	Waiting(kind string) int

@@ -58,26 +58,26 @@ type Log interface {
 	Log(l Level, text string, args ...any)
 	// LogSeldom is Log, but for most of the lines that are alike in text and subject.
 	LogSeldom(l Level, text, subject string, args ...any)
-	// Count counts an event, and reports how often it has happened and whether the log shall
+	// Count raises a counter by one, and returns its value and whether the log shall
 	// have a line of it.
-	Count(e Event) (n uint64, tell bool)
+	Count(c Counter) (n uint64, tell bool)
 	// CountOf is Count for an event that a process of that name has caused, so that a flood of one
 	// name does not hide lines about others; "" means nobody knows which.
-	CountOf(e Event, name string) (n uint64, tell bool)
+	CountOf(c Counter, name string) (n uint64, tell bool)
 	// CountRefused counts a message of the membership that was refused.
 	CountRefused(why membership.Refusal)
 }
 
-// An Event is something that a process counts.
-type Event uint8
+// A Counter is one of the counters of a process, which [Log.Count] raises by one.
+type Counter uint8
 
-// The events.
+// The counters.
 const (
-	Foreign   Event = iota // bytes that are no message of this cluster
-	Newer                  // a message that only a later release can read
-	Ignored                // a message that nobody here waits for
-	Forbidden              // a message that its sender's class may not send
-	OverQuota              // a message or a process of a client above the bounds of its name
+	Foreign   Counter = iota // bytes that are no message of this cluster
+	Newer                    // a message that only a later release can read
+	Ignored                  // a message that nobody here waits for
+	Forbidden                // a message that its sender's class may not send
+	OverQuota                // a message or a process of a client above the bounds of its name
 )
 
 // Shards are the shards of the process, and its routes to those of others.
@@ -86,8 +86,8 @@ type Shards interface {
 	Shard(id placement.ShardID) Shard
 	// Inventory returns the types and shards that the process registers with a coordinator.
 	Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard)
-	// Held returns the shards of a type, or of all types if kind is "".
-	Held(kind string) []coordinator.Held
+	// InspectShards returns the shards of a type, or of all types if kind is "".
+	InspectShards(kind string) []coordinator.InspectedShard
 	// HoldsShards reports whether any shard is still here, or on its way here or away.
 	HoldsShards() bool
 	// Remembered returns the hosted types whose entities are remembered, in order.

@@ -30,7 +30,7 @@ func (f *follower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
 	case coordinator.Inspect:
-		m.SendPlacement(from, coordinator.Inspected{ID: msg.ID, Shards: m.env.Held(msg.Kind)})
+		m.SendPlacement(from, coordinator.Inspected{ID: msg.ID, Shards: m.env.InspectShards(msg.Kind)})
 		return
 	case coordinator.Inspected:
 		m.inquiries.answered(msg.ID, from.Address, msg)

@@ -55,7 +55,7 @@ func FuzzGatewayMessage(f *testing.F) {
 type deafClientEnv struct{ *fakeClientEnv }
 
 func (deafClientEnv) Log(Level, string, ...any)            {}
-func (deafClientEnv) Count(Event) (uint64, bool)           { return 0, false }
+func (deafClientEnv) Count(Counter) (uint64, bool)         { return 0, false }
 func (deafClientEnv) SetTable(*placement.Table)            {}
 func (deafClientEnv) BeginAnew(map[transport.Address]bool) {}
 func (deafClientEnv) PeerGone(transport.Address)           {}

@@ -33,7 +33,7 @@ type fakeEnv struct {
 	exiting bool
 	holds   bool
 	sent    [][]byte
-	counted []Event
+	counted []Counter
 	logged  []string // the levels and the texts
 	lines   []string // at Info and above: the texts with all attributes
 	left    []transport.Address
@@ -46,12 +46,12 @@ type fakeEnv struct {
 	published int // changes that the user was told of
 }
 
-func (v *fakeEnv) Count(e Event) (uint64, bool) {
+func (v *fakeEnv) Count(e Counter) (uint64, bool) {
 	v.counted = append(v.counted, e)
 	return 1, false
 }
 
-func (v *fakeEnv) CountOf(e Event, _ string) (uint64, bool) { return v.Count(e) }
+func (v *fakeEnv) CountOf(e Counter, _ string) (uint64, bool) { return v.Count(e) }
 
 func (v *fakeEnv) Log(l Level, text string, args ...any) {
 	v.logged = append(v.logged, fmt.Sprint(int(l), " ", text))
@@ -244,7 +244,7 @@ func TestAcceptance(t *testing.T) {
 		from    transport.Peer // by the subject
 		topic   wire.ControlTopic
 		body    []byte
-		want    Event
+		want    Counter
 		answers int
 	}{
 		{"a client gossips as itself", outside, outside, membershipTopic, heartbeat, Forbidden, 0},
@@ -271,7 +271,7 @@ func TestAcceptance(t *testing.T) {
 			msg.From = tt.from.Address
 		}
 		m.Receive(msg, env.now)
-		require.Equal(t, []Event{tt.want}, env.counted, tt.name)
+		require.Equal(t, []Counter{tt.want}, env.counted, tt.name)
 		require.Len(t, env.sent, tt.answers, tt.name)
 		require.Empty(t, machine.steps, tt.name)
 	}

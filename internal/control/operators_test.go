@@ -127,7 +127,7 @@ func TestReaderCommandsNothing(t *testing.T) {
 			}
 			require.Contains(t, refusal, want)
 			require.Equal(t, done{}, did)
-			require.Equal(t, []Event{Forbidden}, env.counted)
+			require.Equal(t, []Counter{Forbidden}, env.counted)
 			require.Empty(t, env.lines)
 		})
 	}
@@ -151,7 +151,7 @@ func TestQueriesAreForReaders(t *testing.T) {
 			refusal, did, env = request(t, operates, r)
 			require.Contains(t, refusal, c.String()+" is for a connection of class reader")
 			require.Equal(t, done{}, did)
-			require.Equal(t, []Event{Forbidden}, env.counted)
+			require.Equal(t, []Counter{Forbidden}, env.counted)
 		})
 	}
 }

@@ -321,7 +321,7 @@ func (r *reader) inspected(w *wire.CoordinatorInspected) Inspected {
 		}
 		kind := r.kind(g.GetKind())
 		for i, shard := range g.GetShards() {
-			m.Shards = append(m.Shards, Held{
+			m.Shards = append(m.Shards, InspectedShard{
 				r.shard(kind, uint64(shard)), r.state(g.GetStates()[i]), g.GetEntities()[i], g.GetActive()[i], g.GetWaiting()[i],
 			})
 		}

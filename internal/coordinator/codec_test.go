@@ -60,7 +60,7 @@ func samples() []Message {
 		Explained{term, 18, "it is so", time.Unix(5, 6)},
 		Inspect{19, "Cart"},
 		Inspect{20, ""},
-		Inspected{19, []Held{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
+		Inspected{19, []InspectedShard{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
 		Place{17, "Cart", []Pin{{300, "b"}, {301, ""}}},
 		PlaceDone{term, 17, "why not"},
 		Placed{term, Pins{"Cart", e, []Pin{{300, "b"}, {256, "a"}}}},

@@ -287,11 +287,11 @@ type Inspect struct {
 // Inspected answers [Inspect]: the shards that the member holds, in order.
 type Inspected struct {
 	ID     uint64
-	Shards []Held
+	Shards []InspectedShard
 }
 
-// Held is one shard as the member that holds it sees it.
-type Held struct {
+// An InspectedShard is one shard as the member that holds it sees it.
+type InspectedShard struct {
 	placement.ShardID
 	State    HeldState
 	Entities uint32 // active and passivated

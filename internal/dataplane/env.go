@@ -102,7 +102,7 @@ type Env interface {
 	// After calls f once, after d, unless the process has ended by then.
 	After(d time.Duration, f func())
 
-	Count(Event)
+	Count(Counter)
 	// Refused counts a call from another process that was not taken, and is answered with the code.
 	Refused(wire.Code)
 	// Lost counts a call or a tell that was lost. Its caller, if one waits, is answered by
@@ -116,14 +116,14 @@ type Env interface {
 	Renewed(left *Left, lost int)
 }
 
-// An Event is one that an Env counts.
-type Event uint8
+// A Counter is one of the counters of a process, which [Env.Count] raises by one.
+type Counter uint8
 
-// The events.
+// The counters.
 const (
-	Ignored Event = iota // an envelope had no shard, or nothing to refer to
-	NoPeer               // an envelope was for a process that has departed
-	Retried              // a call is sent again, or runs here after it had been forwarded
+	Ignored Counter = iota // an envelope had no shard, or nothing to refer to
+	NoPeer                 // an envelope was for a process that has departed
+	Retried                // a call is sent again, or runs here after it had been forwarded
 )
 
 // A Loss says how a call or a tell was lost.

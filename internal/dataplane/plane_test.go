@@ -48,7 +48,7 @@ func (s *stage) say(format string, args ...any) { s.did = append(s.did, fmt.Spri
 func (s *stage) Self() transport.Peer                { return transport.Peer{Address: address("self")} }
 func (s *stage) Calls() *pending.Table               { return &s.calls }
 func (s *stage) Refused(c wire.Code)                 { s.say("refused: %d", c) }
-func (s *stage) Count(e Event)                       { s.say("count %d", e) }
+func (s *stage) Count(e Counter)                     { s.say("count %d", e) }
 func (s *stage) Lost(_ *wire.Envelope, how Loss)     { s.say("lost: %v", how) }
 func (s *stage) EachShard(_ int, f func(Shard))      { f(&shard{stage: s}) }
 func (s *stage) Shard([]byte, uint32) (Shard, bool)  { return &shard{stage: s}, s.hosts }

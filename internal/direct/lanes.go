@@ -24,14 +24,14 @@ const (
 // tickEvery is how often agree.Machine gets the time while there are agreements.
 const tickEvery = 500 * time.Millisecond
 
-// An Event is one that an Env counts.
-type Event uint8
+// A Counter is one of the counters of a process, which [Env.Count] raises by one.
+type Counter uint8
 
-// The events.
+// The counters.
 const (
-	Opened   Event = iota // a connection
-	Refused               // an offer, by either side
-	Stranger              // a connection that showed no key and nonce that were announced
+	Opened   Counter = iota // a connection
+	Refused                 // an offer, by either side
+	Stranger                // a connection that showed no key and nonce that were announced
 )
 
 // An Env is the process of Lanes. Its methods must not block.
@@ -49,8 +49,8 @@ type Env interface {
 	Carry(c *Conn)
 	// Wanted is called for a connection that is open when one is asked for.
 	Wanted(c *Conn)
-	// Count counts an event, and reports whether to log it.
-	Count(Event) (n uint64, tell bool)
+	// Count raises a counter by one, and reports whether to log that.
+	Count(Counter) (n uint64, tell bool)
 	// Closed is called when a connection has ended.
 	Closed(peer transport.Peer, lane int, why agree.Reason)
 	// Log logs a line for operators.

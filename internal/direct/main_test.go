@@ -115,7 +115,7 @@ func (p *process) Wanted(c *Conn) {
 	}
 }
 
-func (p *process) Count(e Event) (n uint64, tell bool) { return p.counts[e].Add(1), true }
+func (p *process) Count(e Counter) (n uint64, tell bool) { return p.counts[e].Add(1), true }
 
 func (p *process) Closed(_ transport.Peer, _ int, why agree.Reason) { p.ended[why].Add(1) }
 

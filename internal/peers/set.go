@@ -16,23 +16,23 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Event is one that an Env counts.
-type Event uint8
+// A Counter is one of the counters of a process, which [Env.Count] raises by one.
+type Counter uint8
 
-// The events.
+// The counters.
 const (
-	FrameIgnored  Event = iota // a frame was out of order, repeated or from an unknown process
-	NoPeer                     // an envelope was for a peer that has departed
-	LimitTooLow                // the broker's limit is below MinPayload
-	Expired                    // sessions with a client ended that had never been used, where nobody listens, or nothing is acknowledged
-	AnswerDropped              // an answer, or its results, for a client that leaves too much unacknowledged
+	FrameIgnored  Counter = iota // a frame was out of order, repeated or from an unknown process
+	NoPeer                       // an envelope was for a peer that has departed
+	LimitTooLow                  // the broker's limit is below MinPayload
+	Expired                      // sessions with a client ended that had never been used, where nobody listens, or nothing is acknowledged
+	AnswerDropped                // an answer, or its results, for a client that leaves too much unacknowledged
 )
 
 // An Env is the process of a Set. Its methods must not block.
 type Env interface {
 	// Closed reports whether the process is ending.
 	Closed() bool
-	Count(Event)
+	Count(Counter)
 	// Oversize handles the message in an envelope that is larger than the broker accepts.
 	// It is called with the session's lock held.
 	Oversize(*Session, *call.Oversize)

@@ -20,7 +20,7 @@ type process struct {
 	transport.Link
 	mu        sync.Mutex
 	frames    int
-	counts    map[Event]int
+	counts    map[Counter]int
 	strangers []*Session
 	over      []*call.Oversize
 	turned    []transport.Peer
@@ -57,7 +57,7 @@ func (p *process) asked() []*Session {
 type env struct{ *process }
 
 func (e env) Closed() bool { return false }
-func (e env) Count(what Event) {
+func (e env) Count(what Counter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts[what]++
@@ -79,7 +79,7 @@ func (e env) Stranger(p *Session)                   { e.strangers = append(e.str
 
 // newSet is a Set of two lanes, with its process and the table of calls that it looks at.
 func newSet() (*Set, *process, *pending.Table) {
-	p, calls := &process{counts: map[Event]int{}}, &pending.Table{}
+	p, calls := &process{counts: map[Counter]int{}}, &pending.Table{}
 	calls.Init(func() pending.Caller { return nobody{} })
 	s := &Set{}
 	s.Init(env{p}, Config{

@@ -33,20 +33,20 @@ type Process interface {
 	// Full returns the error of an entity that is not remembered because of err: its shard
 	// remembers as many as it may.
 	Full(err error) error
-	// Count counts an event, and reports how often it has happened and whether it is to be
+	// Count raises a counter by one, and returns its value and whether it is to be
 	// logged.
-	Count(e Event) (n uint64, tell bool)
+	Count(c Counter) (n uint64, tell bool)
 }
 
-// An Event is something that a process counts.
-type Event uint8
+// A Counter is one of the counters of a process, which [Process.Count] raises by one.
+type Counter uint8
 
-// The events.
+// The counters.
 const (
-	Started     Event = iota // a remembered entity was started again
-	StartFailed              // such an entity's activation failed
-	Late                     // an id was not stored or copied in time
-	StoreFailed              // the store of remembered ids failed
+	Started     Counter = iota // a remembered entity was started again
+	StartFailed                // such an entity's activation failed
+	Late                       // an id was not stored or copied in time
+	StoreFailed                // the store of remembered ids failed
 )
 
 // Settings say how the entities of a type are remembered: see shard.Remember.

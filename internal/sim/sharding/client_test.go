@@ -101,7 +101,7 @@ func (v worldEnv) Log(l control.Level, text string, args ...any) {
 }
 
 // Count fails for a message that cannot be read.
-func (v worldEnv) Count(e control.Event) (uint64, bool) {
+func (v worldEnv) Count(e control.Counter) (uint64, bool) {
 	if e != control.Ignored {
 		v.process.w.fail("%s: a message of the control channel cannot be read", v.process.name)
 	}

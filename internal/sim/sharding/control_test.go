@@ -167,23 +167,23 @@ func (v *memberEnv) Post(f func())      { v.After(0, f) }
 func (v *memberEnv) After(d time.Duration, f func()) {
 	v.process.after(d, func() { v.process.control.do(f) })
 }
-func (v *memberEnv) CountRefused(membership.Refusal)   {}
-func (v *memberEnv) Waiting(string) int                { return v.process.held() }
-func (v *memberEnv) SetTable(t *placement.Table)       { v.process.takeTable(t) }
-func (v *memberEnv) SetExiting(on bool)                { v.process.control.exiting = on }
-func (v *memberEnv) Serve(on bool)                     { v.process.control.serves = on }
-func (v *memberEnv) LeaseValid() bool                  { return v.process.leased() }
-func (v *memberEnv) Fail(err error)                    { v.process.w.fail("%s: %v", v.process.name, err) }
-func (v *memberEnv) Remembered() []string              { return nil }
-func (v *memberEnv) RememberView(*membership.View)     {}
-func (v *memberEnv) RenewLease(time.Time)              {} // members.leased has it
-func (v *memberEnv) TakeLease(membership.LeaseRequest) {}
-func (v *memberEnv) Held(string) []coordinator.Held    { return nil }
-func (v *memberEnv) LeaveByOrder()                     {}
-func (v *memberEnv) Up()                               {}
-func (v *memberEnv) Leaving()                          {}
-func (v *memberEnv) Left()                             {} // members.ended ends the process
-func (v *memberEnv) Downed(string)                     {}
+func (v *memberEnv) CountRefused(membership.Refusal)                   {}
+func (v *memberEnv) Waiting(string) int                                { return v.process.held() }
+func (v *memberEnv) SetTable(t *placement.Table)                       { v.process.takeTable(t) }
+func (v *memberEnv) SetExiting(on bool)                                { v.process.control.exiting = on }
+func (v *memberEnv) Serve(on bool)                                     { v.process.control.serves = on }
+func (v *memberEnv) LeaseValid() bool                                  { return v.process.leased() }
+func (v *memberEnv) Fail(err error)                                    { v.process.w.fail("%s: %v", v.process.name, err) }
+func (v *memberEnv) Remembered() []string                              { return nil }
+func (v *memberEnv) RememberView(*membership.View)                     {}
+func (v *memberEnv) RenewLease(time.Time)                              {} // members.leased has it
+func (v *memberEnv) TakeLease(membership.LeaseRequest)                 {}
+func (v *memberEnv) InspectShards(string) []coordinator.InspectedShard { return nil }
+func (v *memberEnv) LeaveByOrder()                                     {}
+func (v *memberEnv) Up()                                               {}
+func (v *memberEnv) Leaving()                                          {}
+func (v *memberEnv) Left()                                             {} // members.ended ends the process
+func (v *memberEnv) Downed(string)                                     {}
 
 func (v *memberEnv) Log(l control.Level, text string, args ...any) { v.world.Log(l, text, args...) }
 
@@ -191,9 +191,9 @@ func (v *memberEnv) LogSeldom(l control.Level, text, _ string, args ...any) {
 	v.world.Log(l, text, args...)
 }
 
-func (v *memberEnv) Count(e control.Event) (uint64, bool) { return v.world.Count(e) }
+func (v *memberEnv) Count(e control.Counter) (uint64, bool) { return v.world.Count(e) }
 
-func (v *memberEnv) CountOf(e control.Event, _ string) (uint64, bool)     { return v.world.Count(e) }
+func (v *memberEnv) CountOf(e control.Counter, _ string) (uint64, bool)   { return v.world.Count(e) }
 func (v *memberEnv) Publish(*membership.View, []membership.Event)         {}
 func (v *memberEnv) Remember(transport.Address, []byte) error             { return nil }
 func (v *memberEnv) Direct(transport.Peer, []byte) error                  { return nil }

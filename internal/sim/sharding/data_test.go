@@ -119,7 +119,7 @@ func (v *dataEnv) Forgive(a transport.Address) { delete(v.gone, a) }
 
 // Count fails for an envelope that refers to nothing: every process hosts every shard to
 // which the others send anything.
-func (v *dataEnv) Count(e dataplane.Event) {
+func (v *dataEnv) Count(e dataplane.Counter) {
 	if e == dataplane.Ignored {
 		v.w.fail("%s: an envelope refers to nothing", v.name)
 	}

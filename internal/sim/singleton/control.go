@@ -39,7 +39,7 @@ func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 func (v *controlEnv) LogSeldom(l control.Level, text, _ string, args ...any) { v.Log(l, text, args...) }
 
 // Count fails for a message that cannot be read.
-func (v *controlEnv) Count(e control.Event) (uint64, bool) {
+func (v *controlEnv) Count(e control.Counter) (uint64, bool) {
 	if e != control.Ignored {
 		v.run.fail("%s: a message of the control channel cannot be read", v.self.Name)
 	}
@@ -47,7 +47,7 @@ func (v *controlEnv) Count(e control.Event) (uint64, bool) {
 }
 
 // CountOf is Count, because no process floods another.
-func (v *controlEnv) CountOf(e control.Event, _ string) (uint64, bool) { return v.Count(e) }
+func (v *controlEnv) CountOf(e control.Counter, _ string) (uint64, bool) { return v.Count(e) }
 
 func (v *controlEnv) CountRefused(membership.Refusal) {}
 
@@ -61,13 +61,13 @@ func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
 func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
 	return nil, nil
 }
-func (v *controlEnv) Held(string) []coordinator.Held { return nil }
-func (v *controlEnv) HoldsShards() bool              { return false }
-func (v *controlEnv) Remembered() []string           { return nil }
-func (v *controlEnv) Waiting(string) int             { return 0 }
-func (v *controlEnv) WaitingKinds() []string         { return nil }
-func (v *controlEnv) SetTable(*placement.Table)      {}
-func (v *controlEnv) SetExiting(on bool)             { v.exiting = on }
+func (v *controlEnv) InspectShards(string) []coordinator.InspectedShard { return nil }
+func (v *controlEnv) HoldsShards() bool                                 { return false }
+func (v *controlEnv) Remembered() []string                              { return nil }
+func (v *controlEnv) Waiting(string) int                                { return 0 }
+func (v *controlEnv) WaitingKinds() []string                            { return nil }
+func (v *controlEnv) SetTable(*placement.Table)                         {}
+func (v *controlEnv) SetExiting(on bool)                                { v.exiting = on }
 
 // PeerGone ends the dealings with a process that is dead.
 func (v *controlEnv) PeerGone(a transport.Address) { v.gone[a] = true }
