@@ -22,6 +22,7 @@ type fakeClientEnv struct {
 	sent       [][]byte
 	single     singlehost.Callable // the singleton S
 	peers      []transport.Address
+	waiting    int                 // calls for the singleton S
 	gone       []transport.Address // with which the dealings have ended
 }
 
@@ -33,8 +34,11 @@ func (v *fakeClientEnv) Peers() []transport.Address   { return v.peers }
 func (v *fakeClientEnv) PeerAbsent(transport.Address) {}
 func (v *fakeClientEnv) PeerBack(transport.Address)   {}
 func (v *fakeClientEnv) PeerGone(a transport.Address) { v.gone = append(v.gone, a) }
-func (v *fakeClientEnv) Waiting(string) int           { return 1 }
+func (v *fakeClientEnv) Waiting(string) int           { return v.waiting }
 func (v *fakeClientEnv) SetWhy(string, string)        {}
+func (v *fakeClientEnv) Log(Level, string, ...any)    {}
+
+func (v *fakeClientEnv) BeginAnew(map[transport.Address]bool) {}
 func (v *fakeClientEnv) Callable(kind string) singlehost.Callable {
 	if kind == "S" {
 		return v.single
@@ -155,6 +159,27 @@ func TestClientSearchesAgain(t *testing.T) {
 		env.now = c.seekers.WakeAt(env.now.Add(time.Hour))
 		c.Tick()
 		require.Equal(t, 1, questions(), "no answer has come")
+	}
+}
+
+// TestClientSearchesInANewCluster: a client that follows a cluster founded anew asks for the
+// singletons that calls wait for, and for no others.
+func TestClientSearchesInANewCluster(t *testing.T) {
+	for _, waiting := range []int{0, 1} {
+		c, env := newTestClient()
+		env.single, env.waiting = nowhere{}, waiting
+		welcome := func(founder string) {
+			c.search(env.now)
+			c.Tick()
+			env.sent = nil
+			c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+				Founder: &wire.GatewayNode{Name: founder, Incarnation: 1}, Hello: c.life.hello,
+			}})
+		}
+		welcome("a")
+		c.Ask("S")
+		welcome("b")
+		require.Len(t, env.sent, waiting)
 	}
 }
 

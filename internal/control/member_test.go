@@ -111,7 +111,7 @@ func (l fakeLink) MaxPayload() int { return 1 << 20 }
 
 func (l fakeLink) Anycast(uint64, []byte) error {
 	l.env.probes++
-	return nil
+	return l.env.fails
 }
 
 func (l fakeLink) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload []byte) error {

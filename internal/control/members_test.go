@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -157,6 +158,18 @@ func TestMembershipProbes(t *testing.T) {
 	machine.out.Probe = true
 	m.members.step(membership.Leave{})
 	require.Positive(t, env.probes)
+	require.Empty(t, env.logged)
+	for _, c := range []struct {
+		fails  error
+		logged []string
+	}{
+		{errors.New("no room"), []string{fmt.Sprint(int(Warn), " members cannot be asked whether one serves")}},
+		{fmt.Errorf("probe: %w", transport.ErrDisconnected), nil}, // the connection's own line says so
+	} {
+		env.logged, env.fails = nil, c.fails
+		m.gateway.probe()
+		require.Equal(t, c.logged, env.logged, c.fails)
+	}
 }
 
 // TestChangesOfMembersAreLogged: operators see in the log when a member comes, cannot be reached, can

@@ -167,6 +167,17 @@ func TestAnswersOfARemovedProcess(t *testing.T) {
 	}
 }
 
+// TestCallThatIsSentAgain: a call that a removed process certainly did not run, and that is sent
+// again, does not fail with those that were sent there.
+func TestCallThatIsSentAgain(t *testing.T) {
+	s := newStage()
+	_, id := s.calls.Open(0, 0)
+	s.calls.Sent(id, s.peer, 1)
+	remains{s, &Left{Session: s.peer}}.Again(&wire.Envelope{ID: id})
+	s.PeerGone(address("b"), AllLanes, false)
+	require.True(t, s.calls.Waits(id))
+}
+
 // TestEnvelopesWithoutAShard: a Flush goes on to the next home, the state of a shard is refused,
 // and every other step of a move is counted.
 func TestEnvelopesWithoutAShard(t *testing.T) {

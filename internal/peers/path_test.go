@@ -111,3 +111,32 @@ func TestDirectFrameThatFails(t *testing.T) {
 	require.Len(t, left[0].Unacknowledged, 1)
 	require.False(t, left[0].Unacknowledged[0].NotExecuted)
 }
+
+// TestDirectFramesAreCounted: frames with envelopes count as direct if they went that way, and
+// acknowledgements do not.
+func TestDirectFramesAreCounted(t *testing.T) {
+	s, _, _ := newSet()
+	to := s.Session(member("b"), 0)
+	c := &carrier{}
+	to.Use(c)
+	to.Post(tell())
+	sent, direct := s.Frames()
+	require.Equal(t, []uint64{1, 1}, []uint64{sent, direct})
+	require.NoError(t, (*sessionEnv)(to).Send(0, []byte("acknowledgement")))
+	sent, direct = s.Frames()
+	require.Equal(t, []uint64{1, 1}, []uint64{sent, direct})
+	require.EqualValues(t, 2, c.frames.Load())
+}
+
+// TestDirectFramesHaveTheLimitOfTheBroker: a frame may have to go by the broker later, so one that is
+// larger than the broker takes is refused, and one of just that size is not.
+func TestDirectFramesHaveTheLimitOfTheBroker(t *testing.T) {
+	s, p, _ := newSet()
+	to := s.Session(member("b"), 0)
+	c := &carrier{}
+	to.Use(c)
+	v := (*sessionEnv)(to)
+	require.NoError(t, v.Send(1, make([]byte, p.MaxPayload())))
+	require.ErrorIs(t, v.Send(1, make([]byte, p.MaxPayload()+1)), transport.ErrTooLarge)
+	require.EqualValues(t, 1, c.frames.Load())
+}

@@ -379,6 +379,20 @@ func TestDisclosedTurnGoesOn(t *testing.T) {
 	}
 }
 
+// TestWatchRunning: turns that began outside the lock are counted, and have to end under it.
+func TestWatchRunning(t *testing.T) {
+	s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+	if e.Enter() != Entered {
+		t.Fatal("no turn")
+	}
+	if n := s.WatchRunning(); n != 1 {
+		t.Errorf("%d turns, want 1", n)
+	}
+	if left, _ := e.Leave(7); left {
+		t.Error("it ended outside the lock")
+	}
+}
+
 // TestLeave: a turn ends outside the lock only if nobody waits for its end.
 func TestLeave(t *testing.T) {
 	at := time.Unix(0, 0)

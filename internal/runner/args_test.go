@@ -45,3 +45,10 @@ func TestArgsBufferKeepsLittle(t *testing.T) {
 	require.Equal(t, firstChunk, cap(b[0]))
 	require.LessOrEqual(t, cap(b), keptChunks)
 }
+
+// TestEmptiedBufferHoldsNoChunk: chunks that went back to the pool, or were too large for it, are
+// not held by the buffer that had them.
+func TestEmptiedBufferHoldsNoChunk(t *testing.T) {
+	b := argsBuffer{make([]byte, leastChunk), make([]byte, chunkBytes), make([]byte, 2*chunkBytes)}
+	require.Equal(t, argsBuffer{{}, nil, nil}, b.emptied()[:3])
+}
