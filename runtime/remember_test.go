@@ -3,6 +3,7 @@ package shard_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,6 +198,28 @@ func TestRememberedInStore(t *testing.T) {
 	records, err := server.Client().List(testContext(t), "remembered/test/Account/")
 	require.NoError(t, err)
 	require.NotEmpty(t, records)
+}
+
+// TestRememberedMoveNeedsNoRead: ids move with their shard, so its entities are active again at the new
+// home also while that cannot read the store.
+func TestRememberedMoveNeedsNoRead(t *testing.T) {
+	t.Parallel()
+	server := storememory.New()
+	c := emptyCluster(t)
+	c.opts = rememberAccounts(shard.RememberOptions{})
+	c.storeAt(server.Client())
+	enliven(t, fixture.NewAccountClient(c.start("a")), remembered)
+	blind := server.Client()
+	blind.Fault(func(op storememory.Op) (f storememory.Fault) {
+		if !op.Write && strings.HasPrefix(op.Key, "remembered/") {
+			f.Loss = storememory.LoseConnection
+		}
+		return f
+	})
+	c.storeAt(blind)
+	c.start("b")
+	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+	c.awaitLives(remembered, "b")
 }
 
 // TestRememberingFails: without its store no entity begins to live, and who lives
