@@ -14,8 +14,9 @@ type DowningStrategy = membership.Downing
 // The downing strategies. All but the first two use only reachability, and judge after
 // StableAfter. Package membership describes which turns may run meanwhile under each.
 const (
-	// DowningBroker downs a member at once when the broker proves it dead, and any other
-	// unreachable member by majority. It is the default.
+	// DowningBroker downs a member at once when it is gone, which means that the broker
+	// itself says that nobody listens for it, and any other unreachable member by majority.
+	// It is the default.
 	DowningBroker = membership.DowningBroker
 	// DowningByHand downs nobody by itself: operators do, by [Node.Down] or shardctl
 	// down.

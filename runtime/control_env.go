@@ -121,7 +121,7 @@ func (v *controlEnv) SetTable(t *placement.Table) { v.driver.setTable(t) }
 // nothing left to give away.
 func (v *controlEnv) SetExiting(on bool) { v.driver.exiting.Store(on) }
 
-// PeerGone closes the sessions with a process that is dead.
+// PeerGone closes the sessions with a process that was downed.
 func (v *controlEnv) PeerGone(a transport.Address) {
 	v.driver.data.PeerGone(a, dataplane.AllLanes, false)
 }

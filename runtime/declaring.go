@@ -49,7 +49,7 @@ func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 		err := set.Host(singlehost.Hosting{
 			Kind: h.desc.Name, Instance: h.instance, Lease: leases, LeaseTTL: o.LeaseTTL,
 			Manager: singleton.Config{
-				RetryInterval: o.HandOverRetry, MaxRetries: o.MaxHandOverRetries, RemovalMargin: o.RemovalMargin,
+				RetryInterval: o.HandoffRetry, MaxRetries: o.MaxHandoffRetries, RemovalMargin: o.RemovalMargin,
 				RestartBackoff: o.RestartBackoff, MaxRestartBackoff: o.MaxRestartBackoff, StableAfter: o.StableAfter,
 				LeaseRetryInterval: o.LeaseRetry,
 			},

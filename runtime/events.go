@@ -24,7 +24,7 @@ const (
 	EventUp          // is a full member
 	EventLeaving     // gives its shards and singletons away
 	EventExiting     // has given everything away
-	EventDowned      // was judged dead, or told to stop
+	EventDowned      // was given up by the others, or told to stop
 	EventRemoved     // is no longer a member; Member.Status is its last one
 	EventUnreachable // cannot be heard; see Member.Evidence
 	EventReachable   // is heard again

@@ -221,7 +221,7 @@ func (s *hostSettings) notForSingletons() string {
 	}{
 		{s.place != nil, "Allocation: a singleton lives on the oldest member"},
 		{s.moves != 0 || s.hosts != 0, "MaxMoves and MinHosts are for types with shards, not for a singleton"},
-		{s.handoff != region.Handoff{}, "Handoff: a singleton is always handed over in order"},
+		{s.handoff != region.Handoff{}, "Handoff: a singleton is always handed off in order"},
 		{s.idle != 0, "IdleAfter: a singleton is never idle"},
 		{s.maxActive != 0, "MaxActive: a singleton has one instance, which is never passivated"},
 		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
@@ -300,15 +300,15 @@ func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	if o.Lease && o.LeaseTTL < store.MinTTL {
 		return fault("SingletonOptions.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
 	}
-	if n := o.MaxHandOverRetries; n < 0 {
-		return fault("SingletonOptions.MaxHandOverRetries is %d: want 0 for the default, or more", n)
+	if n := o.MaxHandoffRetries; n < 0 {
+		return fault("SingletonOptions.MaxHandoffRetries is %d: want 0 for the default, or more", n)
 	}
 	for _, d := range []struct {
 		name       string
 		got, least time.Duration
 	}{
 		{"LeaseRetry", o.LeaseRetry, minSingletonRetry},
-		{"HandOverRetry", o.HandOverRetry, minSingletonRetry},
+		{"HandoffRetry", o.HandoffRetry, minSingletonRetry},
 		{"RemovalMargin", o.RemovalMargin, 0},
 		{"RestartBackoff", o.RestartBackoff, 0},
 		{"MaxRestartBackoff", o.MaxRestartBackoff, o.RestartBackoff},

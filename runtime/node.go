@@ -424,7 +424,7 @@ func (n *Node) Close() error {
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns the reason why the node stopped: nil before that and after Shutdown or
-// Close, and [ErrDowned] if the others declared it dead.
+// Close, and [ErrDowned] if the others downed it.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,7 +24,7 @@ func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	return fmt.Errorf("join node %s: %w: %s", n.cfg.Name, ctx.Err(), n.whyNotUp())
 }
 
-// Down declares a member dead: "name", or "name#incarnation" where several have the name.
+// Down downs a member: "name", or "name#incarnation" where several have the name.
 // The shards of the member are given to others, so the caller must make sure that it has
 // stopped. Without force Down refuses a member that is up and reachable. A downed node
 // that is alive stops itself with [ErrDowned].

@@ -20,14 +20,14 @@ type SingletonOptions struct {
 	// LeaseRetry is the time between two attempts to get the lease. Default 1s
 	// (Akka's is 5s), minimum 10ms.
 	LeaseRetry time.Duration
-	// HandOverRetry is the time between two messages to a former oldest member that has
+	// HandoffRetry is the time between two messages to a former oldest member that has
 	// not confirmed that its instance has stopped. Default 200ms (Akka's is 1s), minimum
 	// 10ms.
-	HandOverRetry time.Duration
-	// MaxHandOverRetries is the number of such messages after which the log warns that
-	// the hand-over is stuck. The hand-over is still waited for. Default 15, as in Akka;
+	HandoffRetry time.Duration
+	// MaxHandoffRetries is the number of such messages after which the log warns that
+	// the handoff is stuck. The handoff is still waited for. Default 15, as in Akka;
 	// minimum 1.
-	MaxHandOverRetries int
+	MaxHandoffRetries int
 	// RemovalMargin is how long the next instance waits after the removal of a former
 	// oldest member that never confirmed that its instance has stopped. Default 0,
 	// because a member is removed only when it can run no more turns. Raise it where

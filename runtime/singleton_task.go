@@ -10,7 +10,7 @@ import (
 // Go starts a task of a singleton's instance: work that goes on between calls, such as a
 // loop with a ticker. ctx is that of OnActivate or of a method.
 //
-// The task's context ends when the instance must stop: when it is handed over or dies, or
+// The task's context ends when the instance must stop: when it is handed off or dies, or
 // when the node may no longer run it. The next instance, on any node, starts only after
 // the task has returned, so the task should return soon. If the node has lost contact
 // with the cluster, the context ends too, and task is called again when the contact is

@@ -278,11 +278,11 @@ func TestSingletonIsRefused(t *testing.T) {
 		"idle":       {shard.IdleAfter(time.Minute), "never idle"},
 		"moves":      {shard.MaxMoves(3), "not for a singleton"},
 		"lease":      {shard.WithSingletonOptions(shard.SingletonOptions{LeaseRetry: 1}), "at least 10ms"},
-		"hand over":  {shard.WithSingletonOptions(shard.SingletonOptions{HandOverRetry: 1}), "at least 10ms"},
-		"retries":    {shard.WithSingletonOptions(shard.SingletonOptions{MaxHandOverRetries: -1}), "SingletonOptions.MaxHandOverRetries is -1"},
+		"retry":      {shard.WithSingletonOptions(shard.SingletonOptions{HandoffRetry: 1}), "at least 10ms"},
+		"retries":    {shard.WithSingletonOptions(shard.SingletonOptions{MaxHandoffRetries: -1}), "SingletonOptions.MaxHandoffRetries is -1"},
 		"margin":     {shard.WithSingletonOptions(shard.SingletonOptions{RemovalMargin: -1}), "SingletonOptions.RemovalMargin is -1ns"},
 		"back-off":   {shard.WithSingletonOptions(shard.SingletonOptions{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
-		"handoff":    {shard.Handoff(shard.HandoffDropState), "always handed over in order"},
+		"handoff":    {shard.Handoff(shard.HandoffDropState), "always handed off in order"},
 		"count":      {shard.MaxActive(1), "never passivated"},
 		"inline":     {shard.Inline(true), "callers' goroutines"},
 		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "WithSingletonOptions"},
@@ -336,7 +336,7 @@ func TestSingletonThatDoesNotStop(t *testing.T) {
 		n, node, err = chief.Next(testContext(t))
 		return err == nil && node == "b"
 	})
-	require.EqualValues(t, 1, n, "nothing was handed over")
+	require.EqualValues(t, 1, n, "nothing was handed off")
 	close(c.watch.Release)
 	require.NoError(t, receive(t, left, "a has left"))
 	receive(t, held, "the call has ended")

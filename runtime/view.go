@@ -17,7 +17,7 @@ const (
 	MemberUp       = membership.Up       // a full member
 	MemberLeaving  = membership.Leaving  // gives its shards and singletons away
 	MemberExiting  = membership.Exiting  // gave everything away; is removed next
-	MemberDown     = membership.Down     // judged dead, or told to stop; is removed next
+	MemberDown     = membership.Down     // given up by the others, or told to stop; is removed next
 	MemberRemoved  = membership.Removed  // no longer a member; this incarnation cannot become one again
 )
 

@@ -125,7 +125,7 @@ var commands = []command{
 	},
 	{
 		name: "down", args: []argument{argNode}, timeout: 10 * time.Second, run: down,
-		about: "Declares a member dead. Its shards are then given to other members: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
+		about: "Downs a member. Its shards are then given to other members: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.force, "force", false, "down it although it is up and reachable: its process has certainly stopped")
 		},

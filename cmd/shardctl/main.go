@@ -53,7 +53,7 @@ Members
   join NODE                    tell a process that waits (Config.JoinByCommand) to join
   leave NODE                   make a member leave in order, and wait until it is gone
   drain NODE                   leave, with the number of shards that it still has
-  down NODE                    declare a member dead whose process has stopped
+  down NODE                    down a member whose process has stopped
 
   permissions ROLE             print the NATS permissions of a worker, client, operator, reader or gateway caller
   completion SHELL             print the completion script for bash, zsh or fish

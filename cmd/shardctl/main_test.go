@@ -44,7 +44,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{"", exitUsage, "", "usage: shardctl COMMAND"},
 		{"help", exitOK, "usage: shardctl COMMAND", ""},
-		{"-h", exitOK, "declare a member dead", ""},
+		{"-h", exitOK, "down a member whose process has stopped", ""},
 		{"dance", exitUsage, "", `unknown command "dance"`},
 		{"members -h", exitOK, "", "usage: shardctl members -cluster NAME [flags]\n"},
 		{"down -h", exitOK, "", "make sure that its process\nhas stopped"},

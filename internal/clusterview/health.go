@@ -30,7 +30,7 @@ func Judge(cluster string, v admin.View, all []admin.NodeShards) Health {
 	for _, m := range v.Members {
 		switch {
 		case m.Status == membership.Down:
-			wrong("%v is down: it was judged dead, and is removed next", m.Address)
+			wrong("%v is down: the others have given it up, and remove it next", m.Address)
 		case !m.Reachable:
 			wrong("%v is not reachable: %s", m.Address, m.Evidence)
 		case m.Status != membership.Up:

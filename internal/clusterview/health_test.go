@@ -34,7 +34,7 @@ func TestJudge(t *testing.T) {
 		note  string
 	}{
 		"healthy":       {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{held("active", 0)}}, {Node: web2}}},
-		"down":          {view: func(v *admin.View) { v.Members[1].Status = membership.Down }, wrong: "web-2#0000000000000002 is down: it was judged dead, and is removed next"},
+		"down":          {view: func(v *admin.View) { v.Members[1].Status = membership.Down }, wrong: "web-2#0000000000000002 is down: the others have given it up, and remove it next"},
 		"not reachable": {view: func(v *admin.View) { v.Members[1].Reachable, v.Members[1].Evidence = false, "silent for 3s" }, wrong: "web-2#0000000000000002 is not reachable: silent for 3s"},
 		"silent":        {all: []admin.NodeShards{{Node: web2, Err: errors.New("no answer within 3s")}}, wrong: "web-2#0000000000000002 does not answer: no answer within 3s"},
 		"no home": {

@@ -90,9 +90,9 @@ func TestClientAsksForTheTable(t *testing.T) {
 	}
 }
 
-// TestClientHandsNothingOver: a client's messages of a hand-over reach neither the coordinator's
+// TestClientHandsNothingOff: a client's messages of a handoff reach neither the coordinator's
 // singleton nor those of the user. A member's do, and a client's search is answered.
-func TestClientHandsNothingOver(t *testing.T) {
+func TestClientHandsNothingOff(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 	for _, tt := range []struct {
 		name    string

@@ -237,7 +237,7 @@ func (c *Client) meet(w *wire.GatewayWelcome) {
 	for _, n := range w.GetLost() {
 		c.part(AddressOf(n))
 	}
-	// The gateway before was on the side of a split that lost, and took a member for dead.
+	// The gateway before was on the side of a split that lost, and had downed a member.
 	for _, a := range slices.SortedFunc(maps.Keys(c.parted), transport.Address.Compare) {
 		if c.members[a] {
 			delete(c.parted, a)

@@ -111,7 +111,7 @@ type Shard interface {
 
 // Peers are the process's dealings with others.
 type Peers interface {
-	// PeerGone ends the dealings with a process that is dead. PeerLeft does so with one that
+	// PeerGone ends the dealings with a process that was downed. PeerLeft does so with one that
 	// left in order and may still say goodbye.
 	PeerGone(a transport.Address)
 	PeerLeft(a transport.Address)
@@ -152,7 +152,7 @@ type Process interface {
 	Up()
 	Leaving()
 	Left()
-	// Fail ends the process. Downed does so because the others declared it dead.
+	// Fail ends the process. Downed does so because the others downed it.
 	Fail(err error)
 	Downed(reason string)
 

@@ -287,7 +287,7 @@ func (m *Member) Exit() { m.leaving.exit() }
 // joining has begun.
 func (m *Member) Join(seeds []string) error { return m.members.join(seeds) }
 
-// Down declares a member dead by the name or the address that an operator gave.
+// Down downs a member by the name or the address that an operator gave.
 func (m *Member) Down(member string, force bool) error { return m.operators.down(member, force) }
 
 // Inquire opens an inquiry, whose answers go to got until Conclude. Its number is not 0.
@@ -314,7 +314,7 @@ func (m *Member) viewChanged() {
 	m.leaving.check()
 }
 
-// lost notes that a member is dead.
+// lost notes that a member was downed.
 func (m *Member) lost(a transport.Address) {
 	m.env.PeerGone(a)
 	m.gateway.lostMember(a)

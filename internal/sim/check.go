@@ -158,7 +158,7 @@ func (w checker) checkAges(n *Node, g *gossip.State) error {
 			w.judge.downed[g.Members[i].Address] = true
 		}
 	}
-	// One that the broker proves dead is downed, fenced and removed in one step: then
+	// One that is gone is downed, fenced and removed in one step: then
 	// no state shows it Down. It may be alive, when it only stood still.
 	for i := range g.Tombstones {
 		if t := &g.Tombstones[i]; !t.Left {

@@ -6,9 +6,9 @@ import (
 )
 
 // TestOldestComesBackAlone: of two members, the oldest stands still until the server gives
-// its connection up, and the other removes it because the server proves it dead. The
+// its connection up, and the other removes it because it is gone. The
 // oldest comes back when the other cannot be reached: it must not go on by its age.
-// Where the other could prove nothing, or has counted on the oldest since, it must.
+// Where the other could not find it gone, or has counted on the oldest since, it must.
 func TestOldestComesBackAlone(t *testing.T) {
 	for _, test := range []struct {
 		name    string

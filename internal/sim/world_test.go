@@ -50,7 +50,7 @@ func TestEvidence(t *testing.T) {
 		{"some loss", func(w *World, n *Node) { w.Lose(n, 0.1, 0.1) }, membership.NoEvidence, 0, 10 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// Two of a server, so that one can prove the other dead.
+			// Two of a server, so that one can find the other gone.
 			w, nodes := cluster(t, Config{Seed: 5, Servers: 2}, 5)
 			begin := w.Now()
 			got, at := membership.NoEvidence, time.Duration(0)

@@ -296,7 +296,7 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// successorGone gives up handing over to a node that is lost, or that refused.
+// successorGone gives up the handoff to a node that is lost, or that refused.
 func (in *Instance) successorGone(a transport.Address) {
 	s := in.shard
 	s.Mu.Lock()

@@ -20,9 +20,9 @@ import (
 // never meet the coordinator's.
 const namePrefix = "type/"
 
-// handOverAt is the status at which users' singletons are given away: before a member may
+// handoffAt is the status at which users' singletons are given away: before a member may
 // exit, like its shards.
-const handOverAt = singleton.Leaving
+const handoffAt = singleton.Leaving
 
 // A Process is the member that a Set is part of. Its methods are called on the control loop,
 // but for Post, which any goroutine may call.
@@ -67,7 +67,7 @@ type Callable interface {
 type Hosting struct {
 	Kind     string
 	Instance *Instance
-	// Manager's Name, Self, HandOverAt and Lease are set by Host.
+	// Manager's Name, Self, HandoffAt and Lease are set by Host.
 	Manager singleton.Config
 	// Lease guards the instance; nil for none. LeaseTTL is how long it lasts.
 	Lease    Leases
@@ -95,7 +95,7 @@ func (g *Set) Host(h Hosting) error {
 		return err
 	}
 	cfg := h.Manager
-	cfg.Name, cfg.Self, cfg.HandOverAt, cfg.Lease = namePrefix+h.Kind, g.self.Address, handOverAt, h.Lease != nil
+	cfg.Name, cfg.Self, cfg.HandoffAt, cfg.Lease = namePrefix+h.Kind, g.self.Address, handoffAt, h.Lease != nil
 	if s.manager, err = singleton.New(cfg); err != nil {
 		return fmt.Errorf("host %s: %w", h.Kind, err)
 	}
@@ -112,7 +112,7 @@ func (g *Set) Host(h Hosting) error {
 }
 
 func (g *Set) add(kind string, callable Callable) (*single, error) {
-	proxy, err := singleton.NewProxy(singleton.ProxyConfig{Name: namePrefix + kind, HandOverAt: handOverAt})
+	proxy, err := singleton.NewProxy(singleton.ProxyConfig{Name: namePrefix + kind, HandoffAt: handoffAt})
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	return true
 }
 
-// Refused gives up the hand-over of an instance whose successor does not take its state. It
+// Refused gives up the handoff of an instance whose successor does not take its state. It
 // reports false if the type is no singleton.
 func (g *Set) Refused(kind, reason string) bool {
 	s := g.get(kind)

@@ -14,17 +14,17 @@ type Config struct {
 	Self transport.Address // the node that the manager runs on
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
-	// HandOverAt is the status from which a member gives the instance away:
+	// HandoffAt is the status from which a member gives the instance away:
 	// Exiting, as in Akka, or Leaving, so that it is given away before the member
 	// may exit. Default Exiting. An exiting member is removed as soon as all have
 	// seen it, whether or not its instance has stopped. Use Exiting only for
 	// instances that may overlap with their successor for a moment, such as
 	// coordinators, whose terms are ordered, or that have a lease.
-	HandOverAt Status
+	HandoffAt Status
 	// RetryInterval is the time between two sendings of a message that was not
 	// answered. Default 200ms (Akka's is 1s).
 	RetryInterval time.Duration
-	// MaxRetries is how often a message of the hand-over is sent again before the
+	// MaxRetries is how often a message of the handoff is sent again before the
 	// manager reports that it is stuck. It continues to send it, because without
 	// the other side's confirmation or removal a second instance might run. Default
 	// 15, as Akka's, which restarts the manager then.
@@ -49,8 +49,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.HandOverAt == 0 {
-		c.HandOverAt = Exiting
+	if c.HandoffAt == 0 {
+		c.HandoffAt = Exiting
 	}
 	if c.MaxRetries == 0 {
 		c.MaxRetries = 15
@@ -72,8 +72,8 @@ func (c Config) validate() error {
 	if c.Name == "" || len(c.Name) > maxNameBytes || c.Self.IsZero() {
 		return fmt.Errorf("configure singleton %.64q: Name, of 1 to %d bytes, and Self must be set", c.Name, maxNameBytes)
 	}
-	if h := c.HandOverAt; h != 0 && h != Leaving && h != Exiting {
-		return fmt.Errorf("configure singleton %q: HandOverAt is %v (want leaving or exiting)", c.Name, h)
+	if h := c.HandoffAt; h != 0 && h != Leaving && h != Exiting {
+		return fmt.Errorf("configure singleton %q: HandoffAt is %v (want leaving or exiting)", c.Name, h)
 	}
 	if c.MaxRetries < 0 {
 		return fmt.Errorf("configure singleton %q: MaxRetries is negative (0 means the default)", c.Name)

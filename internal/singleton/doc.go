@@ -6,7 +6,7 @@
 //
 // Every node that may run the instance has a [Manager]. The instance belongs to the oldest
 // member that is Up or Leaving (with the role, if there is one). A member that becomes Exiting
-// hands over:
+// hands off:
 //
 //	old: Oldest --Exiting--> WasOldest --HandOverToMe--> HandingOver --stopped--> End
 //	new: Younger --oldest--> BecomingOldest --HandOverDone or removed--> Oldest
@@ -16,7 +16,7 @@
 //	old → new  HandOverInProgress  the instance is stopping
 //	old → new  HandOverDone        it has stopped, and never starts again there
 //
-// Users' singletons hand over at Leaving already ([Config].HandOverAt), like shards: a member
+// Users' singletons hand off at Leaving already ([Config].HandoffAt), like shards: a member
 // exits only when it has nothing left to give. The coordinator stays until Exiting, because it
 // has to empty the leaving member; its terms allow that an exiting member is removed before it
 // has stopped.

@@ -15,7 +15,7 @@ func ExampleManager() {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	managers := map[transport.Address]*singleton.Manager{}
 	for _, self := range []transport.Address{a, b} {
-		m, err := singleton.New(singleton.Config{Name: "mail", Self: self, HandOverAt: singleton.Leaving})
+		m, err := singleton.New(singleton.Config{Name: "mail", Self: self, HandoffAt: singleton.Leaving})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -55,7 +55,7 @@ type (
 	LeaseReleased struct{}
 )
 
-// Quit means that this node is about to leave and that no node is left to hand over to:
+// Quit means that this node is about to leave and that no node is left to hand off to:
 // the instance stops permanently.
 type Quit struct{}
 
@@ -118,8 +118,8 @@ type Event struct {
 
 // candidate reports whether the instance may run on the member. A member that leaves
 // before it was ever Up has no age.
-func (o Member) candidate(role string, handOverAt Status) bool {
-	stays := o.Status == Up || o.Status == Leaving && handOverAt == Exiting
+func (o Member) candidate(role string, handoffAt Status) bool {
+	stays := o.Status == Up || o.Status == Leaving && handoffAt == Exiting
 	return stays && o.UpNumber > 0 && o.has(role)
 }
 
@@ -134,10 +134,10 @@ func (o Member) olderThan(p Member) bool {
 }
 
 // oldest returns the oldest candidate.
-func (v View) oldest(role string, handOverAt Status) transport.Address {
+func (v View) oldest(role string, handoffAt Status) transport.Address {
 	var first Member
 	for _, o := range v.Members {
-		if o.candidate(role, handOverAt) && (first.Address.IsZero() || o.olderThan(first)) {
+		if o.candidate(role, handoffAt) && (first.Address.IsZero() || o.olderThan(first)) {
 			first = o
 		}
 	}

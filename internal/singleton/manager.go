@@ -63,7 +63,7 @@ func New(c Config) (*Manager, error) {
 func (m *Manager) State() State { return m.state }
 
 // Oldest returns the oldest member that is Up or Leaving, on which the instance runs or
-// soon will; zero if there is none. With HandOverAt Leaving it is the oldest that is
+// soon will; zero if there is none. With HandoffAt Leaving it is the oldest that is
 // Up.
 func (m *Manager) Oldest() transport.Address { return m.oldest }
 
@@ -216,7 +216,7 @@ func (m *Manager) onView(v View) {
 	for _, o := range v.Members {
 		m.view[o.Address] = o
 	}
-	m.oldest = v.oldest(m.config.Role, m.config.HandOverAt)
+	m.oldest = v.oldest(m.config.Role, m.config.HandoffAt)
 	m.trackOlder(v)
 }
 
@@ -265,7 +265,7 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	if !ok || self.Status == Down {
 		return true, true, true
 	}
-	return self.Status >= m.config.HandOverAt, false, self.Status == Exiting || m.quit
+	return self.Status >= m.config.HandoffAt, false, self.Status == Exiting || m.quit
 }
 
 // advance makes the changes of state that views and time bring. It uses only the latest
@@ -315,7 +315,7 @@ func (m *Manager) advance() {
 		}
 	case WasOldest:
 		if gone || last && m.oldest.IsZero() {
-			m.stop(transport.Address{}, "nobody to hand over to")
+			m.stop(transport.Address{}, "nobody to hand off to")
 		}
 	case HandingOver, End:
 	}
@@ -324,7 +324,7 @@ func (m *Manager) advance() {
 func (m *Manager) advanceOldest(leaving, gone, last bool) {
 	switch {
 	case leaving && (gone || last && m.oldest.IsZero()):
-		m.stop(transport.Address{}, "nobody to hand over to")
+		m.stop(transport.Address{}, "nobody to hand off to")
 	case leaving && m.oldest.IsZero(): // somebody may come yet
 	case leaving && !m.running:
 		m.stop(m.oldest, "leaves between two instances")
@@ -370,7 +370,7 @@ func (m *Manager) launch() {
 	m.restart = time.Time{}
 }
 
-// stop begins to hand over to a member; if to is zero, to none.
+// stop begins to hand off to a member; if to is zero, to none.
 func (m *Manager) stop(to transport.Address, why string) {
 	m.become(HandingOver, to, why)
 	m.halt(to)
@@ -459,7 +459,7 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	}
 }
 
-// onHandOverToMe hands over once this node's own view shows that it leaves, which is final:
+// onHandOverToMe hands off once this node's own view shows that it leaves, which is final:
 // after HandOverDone it never starts an instance again. Until then it ignores the message,
 // and the sender asks again. The sender may have seen this node Down in the other half of a
 // split cluster, and that half may be the one that ends. For the same reason it ignores a
@@ -478,7 +478,7 @@ func (m *Manager) onHandOverToMe(from transport.Address) {
 	}
 	m.send(from, HandOverInProgress)
 	if m.state != HandingOver {
-		m.stop(from, "asked to hand over")
+		m.stop(from, "asked to hand off")
 	}
 }
 
@@ -513,7 +513,7 @@ func (m *Manager) count(peer transport.Address) {
 	if m.retries == m.config.MaxRetries+1 {
 		m.out.Events = append(m.out.Events, Event{
 			State: m.state, Peer: peer, Stuck: true,
-			What: fmt.Sprintf("no answer to %d messages (does it hang, or does a turn not end? the hand-over waits until it answers or is removed)", m.retries),
+			What: fmt.Sprintf("no answer to %d messages (does it hang, or does a turn not end? the handoff waits until it answers or is removed)", m.retries),
 		})
 	}
 }

@@ -28,7 +28,7 @@ type Message struct {
 // A MessageType is the kind of a [Message].
 type MessageType uint8
 
-// The messages of the hand-over and of the search, as in Akka's cluster
+// The messages of the handoff and of the search, as in Akka's cluster
 // singleton.
 const (
 	// HandOverToMe means that the sender is the oldest now and asks whether the

@@ -14,8 +14,8 @@ type ProxyConfig struct {
 	Name string // of the singleton
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
-	// HandOverAt is as in [Config].
-	HandOverAt Status
+	// HandoffAt is as in [Config].
+	HandoffAt Status
 	// Interval is the time between two Identify messages while no answer has an
 	// instance. Default 100ms (Akka's is 1s).
 	Interval time.Duration
@@ -86,8 +86,8 @@ func NewProxy(c ProxyConfig) (*Proxy, error) {
 	if c.Interval == 0 {
 		c.Interval = 100 * time.Millisecond
 	}
-	if c.HandOverAt == 0 {
-		c.HandOverAt = Exiting
+	if c.HandoffAt == 0 {
+		c.HandoffAt = Exiting
 	}
 	return &Proxy{config: c}, nil
 }
@@ -115,7 +115,7 @@ func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	switch in := in.(type) {
 	case View:
 		p.guided = false
-		p.aim(in.oldest(p.config.Role, p.config.HandOverAt))
+		p.aim(in.oldest(p.config.Role, p.config.HandoffAt))
 	case Guide:
 		p.guided = true
 		p.aim(in.Member)

@@ -33,7 +33,7 @@ const (
 
 var stateNames = [...]string{
 	Start: "start", Younger: "younger", BecomingOldest: "becoming oldest", AcquiringLease: "acquiring lease",
-	Oldest: "oldest", LosingLease: "losing lease", WasOldest: "was oldest", HandingOver: "handing over", End: "end",
+	Oldest: "oldest", LosingLease: "losing lease", WasOldest: "was oldest", HandingOver: "handing off", End: "end",
 }
 
 // String returns the name of the state.

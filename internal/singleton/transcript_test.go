@@ -110,7 +110,7 @@ func (s *script) manager(args []string) *Manager {
 		case "lease":
 			c.Lease = true
 		case "at":
-			c.HandOverAt = Leaving
+			c.HandoffAt = Leaving
 		case "retries":
 			n, err := strconv.Atoi(v)
 			if err != nil {
@@ -213,7 +213,7 @@ func (s *script) proxy(args []string) *Proxy {
 			c.Role = r
 		}
 		if a == "at=leaving" {
-			c.HandOverAt = Leaving
+			c.HandoffAt = Leaving
 		}
 	}
 	p, err := NewProxy(c)
@@ -269,7 +269,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"long":     {Name: strings.Repeat("x", 257), Self: node("a")},
 		"negative": {Name: "it", Self: node("a"), RetryInterval: -1},
 		"retries":  {Name: "it", Self: node("a"), MaxRetries: -1},
-		"when":     {Name: "it", Self: node("a"), HandOverAt: Up},
+		"when":     {Name: "it", Self: node("a"), HandoffAt: Up},
 		"backoff":  {Name: "it", Self: node("a"), RestartBackoff: 2, MaxRestartBackoff: 1},
 	} {
 		if _, err := New(c); err == nil {

@@ -2208,7 +2208,7 @@ func (x *CoordinatorMove) GetReason() string {
 	return ""
 }
 
-// SingletonMessage is one message of the hand-over of a singleton.
+// SingletonMessage is one message of the handoff of a singleton.
 type SingletonMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`

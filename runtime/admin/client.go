@@ -199,7 +199,7 @@ func (c *Client) balance(ctx context.Context, what operator.Command) (string, er
 	return a.Result, nil
 }
 
-// Down makes another member declare a member dead ("name" or "name#incarnation"). Its
+// Down makes another member down a member ("name" or "name#incarnation"). Its
 // shards are then given to others, so its process must have stopped; the operator answers
 // for that. A member that is up and reachable is refused unless force.
 func (c *Client) Down(ctx context.Context, node string, force bool) (transport.Address, error) {

@@ -45,20 +45,21 @@
 // # The path of a downing decision
 //
 // Package downing records since when the member is unreachable. When the time of the
-// strategy is over, it asks package splitbrain (or, under DowningBroker, the broker's
-// proof) which side goes on. The side that loses stops. On the side that wins, one member
-// moves the victims to Down in the gossiped state, and spread brings that to all. Members
-// that know it no longer vouch for the victims. When so many know it that the victims can
-// have no quorum, and their leases have ended, the leader marks them Fenced: only then are
-// their shards given to others. At the next convergence the leader removes them.
+// strategy is over, it asks package splitbrain which side goes on; under DowningBroker
+// a member that is gone is downed at once. The side that loses stops. On the side that
+// wins, one member moves the victims to Down in the gossiped state, and spread brings that
+// to all. Members that know it no longer vouch for the victims. When so many know it that
+// the victims can have no quorum, and their leases have ended, the leader marks them
+// Fenced: only then are their shards given to others. At the next convergence the leader
+// removes them.
 //
 // # Leases and fences
 //
 // A node runs turns only under a lease (see [Machine.Lease]), and nothing that a Down
 // member hosted is given to others before the member is fenced (see Member.Fenced): before
 // its lease has certainly ended. A Down member that is not fenced may still run turns, so
-// the coordinator treats it as unreachable. That holds through pauses, cuts and broker
-// outages, unless an operator downs a member that is alive on the other side of a cut,
+// the coordinator treats it as unreachable. That holds through pauses, partitions and broker
+// outages, unless an operator downs a member that is alive on the other side of a partition,
 // because an operator's statement is not checked. It does not hold under DowningAuto.
 //
 // The sets of voters that are enough for a lease depend on the strategy ([Downing]): more

@@ -92,9 +92,9 @@ func TestLargeClusters(t *testing.T) {
 	}
 }
 
-// TestAccuserAsks: in a large cluster who holds something against a member goes on
+// TestAccusingObserverAsks: in a large cluster who holds something against a member goes on
 // asking it, whether it watches it or not. Nobody else can take that back.
-func TestAccuserAsks(t *testing.T) {
+func TestAccusingObserverAsks(t *testing.T) {
 	list := members(20)
 	m, err := New(core.Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})
 	if err != nil {

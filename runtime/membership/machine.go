@@ -365,7 +365,7 @@ func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if m.node.Phase != core.Joined {
 		return
 	}
-	m.node.EndRemoved(msg.Left, from, from.Name+" says that this node was judged dead and removed")
+	m.node.EndRemoved(msg.Left, from, from.Name+" says that this node was downed and removed")
 }
 
 // State returns the gossiped state of a member, or nil before it is one. It never
@@ -427,7 +427,7 @@ func (m *Machine) onLeave() {
 	}
 }
 
-// runLeaving informs the leader that nothing is left to hand over.
+// runLeaving informs the leader that nothing is left to hand off.
 func (m *Machine) runLeaving() {
 	if r := m.node.Self(); r.Status == gossip.Leaving && m.exitReady && !r.ExitReady {
 		r.ExitReady = true

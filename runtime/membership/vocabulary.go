@@ -43,9 +43,9 @@ const (
 	Joining  = gossip.Joining  // admitted; waits for the leader
 	WeaklyUp = gossip.WeaklyUp // serves although the view has not converged
 	Up       = gossip.Up       // a full member
-	Leaving  = gossip.Leaving  // hands over its shards and singletons
-	Exiting  = gossip.Exiting  // has handed over everything; is removed next
-	Down     = gossip.Down     // judged dead, or told to stop; is removed next
+	Leaving  = gossip.Leaving  // hands off its shards and singletons
+	Exiting  = gossip.Exiting  // has handed off everything; is removed next
+	Down     = gossip.Down     // given up by the others, or told to stop; is removed next
 	Removed  = gossip.Removed  // no longer a member; this incarnation cannot become one again
 )
 
@@ -67,16 +67,16 @@ type Detection = gossip.Detection
 // The kinds of detection.
 const (
 	DetectionManyEdges      = gossip.DetectionManyEdges      // more accusing observers than other ones
-	DetectionSingleObserver = gossip.DetectionSingleObserver // one accuser, as in the Akka Cluster specification
+	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer that accuses, as in the Akka Cluster specification
 )
 
 // A Downing names the strategy by which unreachable members are judged.
 type Downing = splitbrain.Downing
 
 // The strategies. All but the first two go by reachability alone: they are those of
-// Akka's split brain resolver, and do not ask the broker for proof.
+// Akka's split brain resolver, and do not ask the broker which members are gone.
 const (
-	// DowningBroker downs a member that the broker proves dead at once, and any other
+	// DowningBroker at once downs a member that is gone, and any other
 	// unreachable member by keep-majority.
 	DowningBroker = splitbrain.DowningBroker
 	// DowningByHand leaves downing to an operator.
@@ -148,7 +148,7 @@ type (
 	MessageLimit  = core.MessageLimit  // the broker's limit for messages changed
 	Paused        = core.Paused        // the driver's loop stood still
 	Leave         = core.Leave         // the user asks to leave in order
-	ExitReady     = core.ExitReady     // nothing is left to hand over
+	ExitReady     = core.ExitReady     // nothing is left to hand off
 	DownNode      = core.DownNode      // an operator downs a member
 	Undeliverable = core.Undeliverable // a message that had to arrive could not be delivered
 	LeaseAnswer   = core.LeaseAnswer   // the answer to a LeaseRequest
@@ -165,8 +165,8 @@ type (
 	MemberWeaklyUp    = core.MemberWeaklyUp    // a joining member serves before convergence
 	MemberUp          = core.MemberUp          // a member is full
 	MemberLeaving     = core.MemberLeaving     // a member leaves
-	MemberExiting     = core.MemberExiting     // a member has handed over everything
-	MemberDowned      = core.MemberDowned      // a member was judged dead, or told to stop
+	MemberExiting     = core.MemberExiting     // a member has handed off everything
+	MemberDowned      = core.MemberDowned      // a member was downed, or told to stop
 	MemberRemoved     = core.MemberRemoved     // a node is no longer a member
 	MemberQuarantined = core.MemberQuarantined // a member missed messages and must stop
 	UnreachableMember = core.UnreachableMember // a member cannot be reached

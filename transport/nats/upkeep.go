@@ -25,14 +25,14 @@ type upkeep struct {
 // A connection whose server does not answer is ended too, but its socket is held
 // until the next connection listens: where packets are lost, connections stand still
 // for seconds, and a server that sees no socket tells the others that nobody
-// listens for this node, which they take for the proof that its process is dead.
+// listens for this node, which then counts as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
 		s := u.connection.Load()
 		next := u.watch(ctx, s)
 		if s.stale {
-			if u.isControl() { // others take its subjects for proof
+			if u.isControl() { // without its subjects this node counts as gone
 				u.held.hold(s)
 			}
 			s.end()

@@ -6,7 +6,7 @@ import (
 )
 
 // leave: a node gives its shards away on SIGTERM, and no call notices. By default
-// it is the oldest, which hands over the coordinator, too.
+// it is the oldest, which hands off the coordinator, too.
 var leave = Fault{
 	Name:   "leave",
 	About:  "a node leaves in order, on SIGTERM",

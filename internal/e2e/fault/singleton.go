@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// singletonLeave: the oldest node leaves in order and hands the singleton over,
+// singletonLeave: the oldest node leaves in order and hands the singleton off,
 // with its state. No call fails.
 var singletonLeave = Fault{
 	Name:    "singleton-leave",

@@ -137,13 +137,13 @@ type Config struct {
 	// sides could reach the quorum; further nodes stay joining.
 	QuorumSize int
 	// KeepOldestAlone makes DowningKeepOldest keep the oldest member even when it
-	// is cut off from all others. Default false: then the others go on.
+	// is partitioned from all others. Default false: then the others go on.
 	KeepOldestAlone bool
 	// MinorityDelay is how much later than the larger side the smaller one tries
 	// to take the lease of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
 	// GoneAfter is how long the broker must report that nobody listens for a
-	// member, through the server that both use, before the member counts as dead.
+	// member, through the server that both use, before the member counts as gone.
 	// Default 1s.
 	GoneAfter time.Duration
 	// CutAfter is how long a member must have no listener through another server

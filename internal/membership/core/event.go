@@ -27,9 +27,9 @@ type (
 	MemberUp struct{ Member gossip.Member }
 	// MemberLeaving means that a member has asked to leave.
 	MemberLeaving struct{ Member gossip.Member }
-	// MemberExiting means that a leaving member has handed over everything.
+	// MemberExiting means that a leaving member has handed off everything.
 	MemberExiting struct{ Member gossip.Member }
-	// MemberDowned means that a member was judged dead, or told to stop.
+	// MemberDowned means that a member was downed, or told to stop.
 	MemberDowned struct{ Member gossip.Member }
 	// MemberRemoved means that a node is no longer a member. Member.Status is its
 	// last status before: Exiting if it left in order.

@@ -54,10 +54,10 @@ type Paused struct{ For time.Duration }
 // after [ExitReady].
 type Leave struct{}
 
-// ExitReady means that this node has nothing left to hand over.
+// ExitReady means that this node has nothing left to hand off.
 type ExitReady struct{}
 
-// DownNode is an operator's statement that a member is dead: the given incarnation or,
+// DownNode is an operator's statement that a member is down: the given incarnation or,
 // with incarnation 0, all incarnations of that name.
 type DownNode struct{ Node transport.Address }
 

@@ -191,7 +191,7 @@ func (h *Heartbeats) runBeats() {
 
 // beats reports whether an unsuspected member is sent heartbeats: a neighbour, a member
 // that is asked because a lease ran out, or a member that others miss. In a large cluster
-// the last are watched only by members that can prove their death and by those that hold
+// the last are watched only by members that can find them gone and by those that hold
 // evidence against them, which only they can withdraw.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {

@@ -38,15 +38,15 @@ func (s *Suspicion) RunDetection() {
 			held, marked = gossip.RecordOf(records, p.node)
 		}
 		// Any message from the member refutes that nobody listens for it. If the record
-		// were not withdrawn at once, a proof of its death would stand while others
-		// count on the member again.
+		// were not withdrawn at once, the member would count as gone while others
+		// count on it again.
 		if marked && (p.acked.After(p.marked) || held.Evidence >= gossip.EvidenceCut && p.heard.After(p.marked)) {
 			s.MarkAs(p.node, gossip.NoEvidence, 0)
 			held = gossip.Record{}
 		}
 		e, quiet := s.weigh(p, most)
 		if s.Gossip.Members[p.place].Status == gossip.Down && e != gossip.EvidenceGone {
-			continue // judged; only the proof that it is dead is news
+			continue // judged; only that it is gone is news
 		}
 		if e > held.Evidence {
 			p.marked = s.Now
@@ -90,7 +90,7 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 		// A record is spread to all, so the member is probed for a while first.
 		at = at.Add(probeFirst)
 		if !p.watched {
-			return gossip.NoEvidence, 0 // only its watchers are counted
+			return gossip.NoEvidence, 0 // only its observers are counted
 		}
 	}
 	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.LeaseMajority) {
@@ -107,7 +107,7 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 }
 
 // mostPeers is the least number of watched members of which the simultaneous silence of
-// most indicates a fault of the watcher.
+// most indicates a fault of the observer.
 const mostPeers = 4
 
 // mostQuiet reports whether most watched members fell silent together. It decides

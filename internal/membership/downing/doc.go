@@ -3,7 +3,7 @@
 // The path of a decision: [Unreachables] records since when each member is unreachable
 // according to the records of all observers (package gossip). [Resolver.RunDowning] is
 // called at each step while the node's echoes return. With the strategy "broker",
-// [Majority] downs members that the broker proves dead at once, and judges the others by
+// [Majority] at once downs members that are gone, and judges the others by
 // keep-majority when their time is over; [Indirect] picks the side where members reach
 // each other only through others, and [Company] stops a node that hears a minority. With
 // the other strategies, [Splits] asks package splitbrain for a verdict once a split is

@@ -129,7 +129,7 @@ func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
 // the same conclusion, and the other side downs it. An exiting node had nothing left to
 // do, and a node that was never Up can look for another cluster.
 func (x *Execution) stopAsMinority(reason string) {
-	reason += " (is the network cut, or did most members die at once?)"
+	reason += " (is the network partitioned, or did most members die at once?)"
 	switch x.Self().Status {
 	case gossip.Exiting:
 		x.EndMember(true, "")

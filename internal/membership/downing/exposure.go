@@ -11,15 +11,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member whose server has lost it is downed by any member that can prove that, also by the
+// A member that is gone is downed by any member that holds this evidence, also by the
 // smaller half of the cluster. When the server gave up a process that only stood still,
 // the process comes back over a new connection, and learns from the members that downed
 // it that it is Down. If they cannot be reached any more, it cannot know: of two members,
-// each would then go on alone, the younger because it has proved the older dead, the
-// older because it wins a tie. So a node that may have been proved dead wins no tie until
+// each would then go on alone, the younger because it has found the older gone, the
+// older because it wins a tie. So a node that may have been found gone wins no tie until
 // another voter counts on it again.
 
-// exposure is a node's knowledge of members that may have proved it dead.
+// exposure is a node's knowledge of members that may have found it gone.
 type exposure struct {
 	server string    // to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it
@@ -28,7 +28,7 @@ type exposure struct {
 	to []transport.Address
 }
 
-// An Exposure keeps track of members that may have proved this node dead.
+// An Exposure keeps track of members that may have found this node gone.
 type Exposure struct {
 	*core.Node
 	Echo   *detector.Echo
@@ -38,7 +38,7 @@ type Exposure struct {
 }
 
 // NoteExposed is called when a connection to a server has been opened, before evidence
-// from the former one is dropped. Nobody can prove this node dead within GoneAfter of its
+// from the former one is dropped. Nobody can find this node gone within GoneAfter of its
 // last echo, and only members at the server that lost it can.
 func (e *Exposure) NoteExposed(server string) {
 	x := &e.known
@@ -55,7 +55,7 @@ func (e *Exposure) NoteExposed(server string) {
 	}
 }
 
-// mayBeDowned reports whether a member may have proved this node dead while no voter has
+// mayBeDowned reports whether a member may have found this node gone while no voter has
 // counted on this node since.
 func (e *Exposure) mayBeDowned() bool {
 	x := &e.known

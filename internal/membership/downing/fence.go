@@ -35,15 +35,15 @@ type Fence struct {
 // it. So the lease of a Down member ends for good LeaseMajority after so many know of the
 // judgement that the others, together with the Down member, are no quorum, and no side that
 // would win a split. It has ended
-// already if the broker has lost the member, and the observer that proved this still held
-// the proof when it learned that the member is Down. Where all others have reported when
-// they last vouched for the member, it ends LeaseMajority after the latest of these times:
-// see vouchesOver. Where a side took the lease that decides splits, it may be small and
+// already if the member is gone, and an observer that holds this against it still did so
+// when it learned that the member is Down. Where all others have reported when they last
+// vouched for the member, it ends LeaseMajority after the latest of these times: see
+// vouchesOver. Where a side took the lease that decides splits, it may be small and
 // never know so many: then the time since the judgement alone ends the lease.
 //
-// That no member of this side has heard the Down member for longer is no such proof: a cut
-// may have healed a moment ago, and members that do not know of the judgement yet may have
-// vouched for it.
+// That no member of this side has heard the Down member for longer does not show it: a
+// partition may have healed a moment ago, and members that do not know of the judgement yet
+// may have vouched for it.
 //
 // Only the leader fences, and only while its own connection works: otherwise messages that
 // it sent before may still be on their way.
@@ -95,7 +95,7 @@ const fenceInterval = 100 * time.Millisecond
 func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	if f.foundOut(f.known, r.Address, func() bool { return f.broken(r) }) {
 		known = true
-		if !f.provenGone(r.Address) {
+		if !f.surelyGone(r.Address) {
 			at = f.known[r.Address].Add(f.Config.LeaseMajority + f.Config.LeaseMajority/clockSpread)
 		}
 	}
@@ -114,12 +114,12 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	return at, known
 }
 
-// provenGone reports whether a holder of the proof of a member's death knows that it is
-// Down. The proof alone may be old: the member may have come back since, and found a
-// lease. But for that it needs the votes of all that it can reach, including the holder
-// of the proof. The holder withdraws the proof with the first message from the member,
+// surelyGone reports whether an observer that holds Gone against a member knows that it is
+// Down. The evidence alone may be old: the member may have come back since, and found a
+// lease. But for that it needs the votes of all that it can reach, including that
+// observer. The observer withdraws the evidence with the first message from the member,
 // and never votes for it once it knows it Down.
-func (f *Fence) provenGone(node transport.Address) bool {
+func (f *Fence) surelyGone(node transport.Address) bool {
 	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
 		return false
 	}
@@ -168,9 +168,9 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 
 // mayWin reports whether a Down member may be on a side that goes on without a quorum for a
 // lease: half of the voters with the oldest. Such a side downs the other half, and runs
-// turns once that is fenced. A dead member wins nothing.
+// turns once that is fenced. A member that is surely gone wins nothing.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
-	if d := f.Config.Downing; d == splitbrain.DowningByHand || d == splitbrain.DowningAuto || f.provenGone(r.Address) {
+	if d := f.Config.Downing; d == splitbrain.DowningByHand || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
 		return false
 	}
 	side := slices.DeleteFunc(slices.Clone(e.Voters), func(node transport.Address) bool { return !with(node) })

@@ -23,11 +23,11 @@ type Indirect struct {
 	changed, picks time.Time
 }
 
-// survivors returns this node's side, by address. After a clean cut these are the
+// survivors returns this node's side, by address. After a clean partition these are the
 // reachable members. But when ways between some members are broken, and others reach both
 // ends, each end would down the other, and both lists would be followed. That shows in an
 // unreachable member that is still heard, that accuses in turn, or that not all its
-// watchers accuse; then all that see the same accusations pick the same side: again and
+// observers accuse; then all that see the same accusations pick the same side: again and
 // again the member with the most broken ways goes, of equal ones the youngest, until
 // nobody is unreachable any more.
 //
@@ -80,8 +80,8 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 }
 
 // sideSettles is how long a picked side must have stayed the same before anybody is downed
-// for it. When a cut ends, the accusations across it are withdrawn one by one within some
-// hundred milliseconds, and sides that are picked meanwhile lack healthy members.
+// for it. When a partition ends, the accusations across it are withdrawn one by one within
+// some hundred milliseconds, and sides that are picked meanwhile lack healthy members.
 const sideSettles = time.Second
 
 // unsettled reports whether a side was picked and is not to be acted on yet. Sides that go
@@ -124,7 +124,8 @@ func (i *Indirect) forget() {
 	i.side, i.noted, i.since, i.changed, i.picks = nil, nil, time.Time{}, time.Time{}, time.Time{}
 }
 
-// indirectlyConnected reports whether this is more than a clean cut of those that are out.
+// indirectlyConnected reports whether this is more than a clean partition from those that
+// are out.
 func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) bool {
 	g, f := i.Gossip, i.Local()
 	for _, a := range list.List() {
@@ -139,13 +140,13 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 		if p := i.Peers.Known[g.Members[u].Address]; p != nil && i.Now.Sub(p.Company) <= i.Config.LeaseMajority {
 			return true
 		}
-		watchers, content := 0, false
+		observers, content := 0, false
 		f.Ring.Before(gossip.RingPlace(g.Members[u].Address), func(k int) bool {
 			if !out[k] {
-				watchers++
+				observers++
 				content = !slices.ContainsFunc(list.List(), func(a gossip.Accusation) bool { return a.Subject == u && a.Observer == k })
 			}
-			return watchers < i.Config.Watched && !content
+			return observers < i.Config.Watched && !content
 		})
 		if content {
 			return true
@@ -198,10 +199,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless leaves out members with no evidence in their favour: their accusers can be
-// reached, and no watcher that this node hears can hear them. After a cut of a large
-// cluster they are all on the other side, hundreds, and those on this side report more
-// broken connections than they can.
+// dropHopeless leaves out members with no evidence in their favour: those that accuse
+// them can be reached, and no observer that this node hears can hear them. After a
+// partition of a large cluster they are all on the other side, hundreds, and those on this
+// side report more broken connections than they can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)
@@ -211,23 +212,23 @@ func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 		if out[subject] || evidence[subject] == gossip.NoEvidence {
 			return
 		}
-		accusers := 0
+		accusing := 0
 		for _, a := range against {
 			switch {
 			case out[a.Observer]:
 			case evidence[a.Observer] != gossip.NoEvidence:
 				return
 			default:
-				accusers++
+				accusing++
 			}
 		}
-		watchers, hears := 0, false
+		observers, hears := 0, false
 		f.Ring.Before(gossip.RingPlace(g.Members[subject].Address), func(k int) bool {
-			watchers++
+			observers++
 			hears = heard[k] && !gossip.ByObserver(against, k)
-			return watchers < i.Config.Watched && !hears
+			return observers < i.Config.Watched && !hears
 		})
-		if accusers > 0 && !hears {
+		if accusing > 0 && !hears {
 			hopeless = append(hopeless, subject)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Majority judges by the broker's proof and by keep-majority.
+// A Majority downs members that are gone, and judges others by keep-majority.
 type Majority struct {
 	*core.Node
 	Echo        *detector.Echo
@@ -25,7 +25,7 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs the members that the broker proves dead. The observer itself does so,
+// downGone downs the members that are gone. The observer itself does so,
 // or the leader if the observer has died since.
 func (d *Majority) downGone() {
 	var victims []gossip.Member

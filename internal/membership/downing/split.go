@@ -74,8 +74,8 @@ func (s *Splits) judgeSplit() {
 
 // splitDue reports whether members are unreachable whose set has not changed for
 // StableAfter, or has gone on changing for twice that. Even then it must not have changed a
-// moment ago, unless it is the latest time: what members hold against each other when a cut
-// has just ended is no split.
+// moment ago, unless it is the latest time: what members hold against each other when a
+// partition has just ended is no split.
 func (s *Splits) splitDue() bool {
 	var lost []transport.Address
 	for _, i := range s.Local().Unreachable {

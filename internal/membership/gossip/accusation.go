@@ -9,7 +9,7 @@ type Detection uint8
 // The kinds of detection.
 const (
 	// DetectionManyEdges makes a member unreachable when more observers accuse it
-	// than watchers hold nothing against it, or when it is accused and no member hears
+	// than hold nothing against it, or when it is accused and no member hears
 	// it that this node hears, directly or through others. So one broken connection
 	// between two members, or one member that cannot hear, makes no other member
 	// unreachable. After Rapid (Suresh and others, USENIX ATC 2018), with the majority
@@ -45,8 +45,7 @@ type Accusation struct {
 }
 
 // Accusations are the records of a state that count, and the rule that weighs them.
-// The records of Down observers do not count: a member that was judged dead judges
-// nobody.
+// The records of Down observers do not count: a member that was downed judges nobody.
 type Accusations struct {
 	state *State
 	rule  Rule
@@ -124,7 +123,7 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 		}
 		return len(found) > 0
 	}
-	// One proof suffices and, under DetectionSingleObserver one accusation of any kind.
+	// One record of Gone suffices and, under DetectionSingleObserver one accusation of any kind.
 	round(func(_ int, _ []Accusation, strongest Evidence) bool {
 		return strongest == EvidenceGone || a.rule.Detection == DetectionSingleObserver
 	})
@@ -136,8 +135,8 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 	if a.rule.Detection == DetectionSingleObserver {
 		return evidence
 	}
-	// An unreachable member does not count as an accuser or as a watcher, and that may
-	// change the result for others: a cut is found round by round.
+	// An unreachable member does not count as an observer, whether it accuses or not, and
+	// that may change the result for others: a partition is found round by round.
 	for round(func(subject int, against []Accusation, _ Evidence) bool {
 		return a.outvoted(mute, subject, against)
 	}) {
@@ -147,8 +146,8 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 
 // UnheardBy adds to the evidence the conclusions of one member alone: a member that
 // others hold reachable counts as such only if this member hears those others, directly
-// or through members that it hears. So both sides of a cut find out, also a small one,
-// most of whose members are watched from the other side; and a member that hears nobody
+// or through members that it hears. So both sides of a partition find out, also a small
+// one, most of whose members are watched from the other side; and a member that hears nobody
 // but is heard by all harms only itself. It returns nil if there is nothing to add.
 func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evidence {
 	if a.rule.Detection != DetectionManyEdges || len(a.list) == 0 || self < 0 {
@@ -176,7 +175,7 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 
 // HeardBy returns the members that a member hears, directly or through members that it
 // hears: they watch the heard one and hold nothing against it. Late reports whether the
-// watchers of a member count that watch it only because others before them are
+// observers of a member count that watch it only because others before them are
 // unreachable.
 func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
 	g := a.state
@@ -201,31 +200,31 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 	return heard
 }
 
-// outvoted reports whether more observers accuse the subject than watchers hold
-// nothing against it. Its watchers are the next ones before it on the ring. Mute ones
+// outvoted reports whether more observers accuse the subject than hold nothing
+// against it. Its observers are the next ones before it on the ring. Mute ones
 // among them are not replaced by the next: a member that watches it only since then has
 // not had the time to miss it, and its silence would speak for every member on the
-// other side of a cut.
+// other side of a partition.
 func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
-	accusers := 0
+	accusing := 0
 	for _, x := range against {
 		if x.Observer != subject && !mute[x.Observer] {
-			accusers++
+			accusing++
 		}
 	}
-	if accusers == 0 {
+	if accusing == 0 {
 		return false
 	}
-	watchers, content := 0, 0
+	observers, content := 0, 0
 	a.ring.Before(RingPlace(a.state.Members[subject].Address), func(i int) bool {
 		if i == subject {
 			return false // around the whole ring
 		}
-		watchers++
+		observers++
 		if !mute[i] && !ByObserver(against, i) {
 			content++
 		}
-		return watchers < a.rule.Watched && content < accusers
+		return observers < a.rule.Watched && content < accusing
 	})
-	return accusers > content
+	return accusing > content
 }

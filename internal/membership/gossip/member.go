@@ -23,11 +23,11 @@ const (
 	WeaklyUp
 	// Up members are full members.
 	Up
-	// Leaving members have asked to leave and hand over their shards and singletons.
+	// Leaving members have asked to leave and hand off their shards and singletons.
 	Leaving
-	// Exiting members have handed over everything and are removed next.
+	// Exiting members have handed off everything and are removed next.
 	Exiting
-	// Down members were judged dead, or were told to go. A Down member is removed
+	// Down members were given up by the others, or were told to go. A Down member is removed
 	// next, and stops if it is still alive.
 	Down
 	// Removed nodes are no longer members. An incarnation never comes back from it.
@@ -80,7 +80,7 @@ type Member struct {
 	// UpNumber is the member's age: the leader numbers members as they become
 	// Up, and a lower number is older. 0 before that.
 	UpNumber uint32
-	// ExitReady is set at a Leaving member that has nothing left to hand over.
+	// ExitReady is set at a Leaving member that has nothing left to hand off.
 	ExitReady bool
 	// Forced is set at a Down member that an operator downed. The operator vouches
 	// for its death.

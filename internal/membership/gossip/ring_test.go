@@ -34,16 +34,16 @@ func watchedBy(g *gossip.State, self transport.Address) []transport.Address {
 func TestRingCoversAll(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 6, 7, 30, 200} {
 		g := &gossip.State{Members: members(n)}
-		watchers := map[transport.Address]int{}
+		observers := map[transport.Address]int{}
 		for _, m := range g.Members {
 			for _, w := range watchedBy(g, m.Address) {
-				watchers[w]++
+				observers[w]++
 			}
 		}
 		want := min(5, n-1)
 		for _, m := range g.Members {
-			if watchers[m.Address] != want {
-				t.Errorf("%d members: %v has %d watchers, want %d", n, m.Address, watchers[m.Address], want)
+			if observers[m.Address] != want {
+				t.Errorf("%d members: %v has %d observers, want %d", n, m.Address, observers[m.Address], want)
 			}
 		}
 	}

@@ -128,7 +128,7 @@ func (j *Joiner) RunJoining() {
 			j.WakeAt(j.Progress.askedUntil)
 			return
 		}
-		j.Progress.trouble = j.Progress.asked.String() + " offered to admit this node and then did not answer (is it overloaded, or cut off?)"
+		j.Progress.trouble = j.Progress.asked.String() + " offered to admit this node and then did not answer (is it overloaded, or is the network partitioned?)"
 		j.search(0)
 	}
 	if j.mayForm() {
@@ -266,8 +266,8 @@ func (j *Joiner) ask(from transport.Address) {
 }
 
 // OnAliveAsJoiner notes that there is a cluster, so that this node forms none beside it: a member
-// that was cut off or stood still may have missed the hellos. When many nodes join, hellos are
-// rare, and the broadcast is an offer.
+// behind a partition, or one that stood still, may have missed the hellos. When many nodes join,
+// hellos are rare, and the broadcast is an offer.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if len(j.Progress.candidates) > fewCandidates && !j.Now.Before(j.Progress.notBefore) {

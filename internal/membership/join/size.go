@@ -9,7 +9,7 @@ import (
 )
 
 // Bytes that an admitted member may need later, besides its own description: for its
-// entries in clocks and tombstones, and for its watchers' records against it.
+// entries in clocks and tombstones, and for its observers' records against it.
 const (
 	memberRoom = 24
 	recordRoom = 12

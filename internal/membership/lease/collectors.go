@@ -13,9 +13,9 @@ import (
 // can be reached. They are the same for all, and lie anywhere: members of one rack, named
 // in a row, are not the collectors together.
 //
-// A cut may take all of them away before the view says so. Then those that do not
+// A partition may take all of them away before the view says so. Then those that do not
 // answer are passed over, by each member for itself, until three answer. All on
-// one side of the cut pass over the same ones, and so meet at the same collectors
+// one side of the partition pass over the same ones, and so meet at the same collectors
 // again: within some seconds, and while their leases still last if one of the three
 // is on their side.
 
@@ -117,7 +117,7 @@ func (cs *Collectors) Forgive() {
 }
 
 // Hub returns the first collector that answers this node, or zero. Members on one side
-// of a cut mostly have the same.
+// of a partition mostly have the same.
 func (cs *Collectors) Hub() transport.Address {
 	for i := range cs.list {
 		c := &cs.list[i]

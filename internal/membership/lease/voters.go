@@ -32,7 +32,7 @@ func (v *Voters) Note() {
 }
 
 // Voters are the members whose vote decides: those of the last converged view, but for
-// those that were proven dead, left, are fenced, or that an operator answers for. A Down
+// those that are gone, left, are fenced, or that an operator answers for. A Down
 // member goes on counting until it is fenced: otherwise members that stood still through
 // several decisions would wake up as a majority of the members that they remember.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
@@ -41,7 +41,7 @@ func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settl
 func (v *Voters) voteless(node transport.Address) bool {
 	r, ok := v.Gossip.Member(node)
 	return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
-		v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+		v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
 }
 
 // Newcomers are the members that came Up after the last converged view.
@@ -71,7 +71,7 @@ func (v *Voters) exiting() []transport.Address {
 	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
 		r, ok := v.Gossip.Member(node)
 		return !ok || r.Status != gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
-			v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+			v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
 	})
 }
 
@@ -120,14 +120,14 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 
 // counted reports whether a member is one of the others whose word counts for this node's lease.
 func (v *Voters) counted(r gossip.Member) bool {
-	if r.Address == v.Config.Self || v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
+	if r.Address == v.Config.Self || v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
 		return false
 	}
 	switch r.Status {
 	case gossip.Up, gossip.Leaving:
 		return true
 	case gossip.Down:
-		// Until it is fenced: on the wrong side of a cut, an operator's word must not
+		// Until it is fenced: on the wrong side of a partition, an operator's word must not
 		// make this node the only one.
 		return !r.Fenced && r.UpNumber != 0 && v.Config.Downing != splitbrain.DowningAuto
 	case gossip.NoStatus, gossip.Joining, gossip.WeaklyUp, gossip.Exiting, gossip.Removed:

@@ -116,7 +116,7 @@ func TestOneSideWins(t *testing.T) {
 }
 
 // TestOneSideWinsWhileOneExits: the leader has a member of a converged view Exiting, and the network
-// is cut before all others know. Two sides of it never both hold the majority, whichever side the
+// is partitioned before all others know. Two sides of it never both hold the majority, whichever side the
 // member is on, and whoever is the oldest.
 func TestOneSideWinsWhileOneExits(t *testing.T) {
 	won := 0

@@ -1,7 +1,7 @@
 package splitbrain
 
 // keepMajority lets the larger half go on. DowningBroker uses it for those that
-// the broker does not prove dead.
+// are not gone.
 //
 // A set that is enough for turns has more than half of the voters. The side with
 // just half and the oldest goes on too, and runs turns again once the other half

@@ -78,7 +78,7 @@ func (v Verdict) String() string {
 
 // NewStrategy returns the strategy of that name. Size is the quorum of
 // DowningStaticQuorum; alone makes DowningKeepOldest keep the oldest member even when it
-// is cut off from all others.
+// is partitioned from all others.
 func NewStrategy(d Downing, size int, alone bool) Strategy {
 	switch d {
 	case DowningStaticQuorum:
@@ -107,12 +107,12 @@ func MostVoters(s Strategy) (most int, bounded bool) {
 type Downing uint8
 
 // The strategies. All but the first two go by reachability alone: they are those of
-// Akka's split brain resolver, and do not ask the broker for proof.
+// Akka's split brain resolver, and do not ask the broker which members are gone.
 const (
-	// DowningBroker downs a member that the broker proves dead at once, and any
-	// other unreachable one by keep-majority: the side that holds the majority of
-	// the last converged Up members (of two halves, the one with the oldest)
-	// downs the rest, and the other side stops.
+	// DowningBroker at once downs a member that is gone, and any other unreachable
+	// one by keep-majority: the side that holds the majority of the last converged Up
+	// members (of two halves, the one with the oldest) downs the rest, and the other
+	// side stops.
 	DowningBroker Downing = iota
 	// DowningByHand leaves downing to an operator.
 	DowningByHand
@@ -153,6 +153,6 @@ func (d Downing) String() string {
 	return "unknown"
 }
 
-// ProvesDeath reports whether members that the broker proves dead lose their vote.
+// DiscountsGone reports whether members that are gone lose their vote.
 // Strategies that go by reachability alone do not ask the broker.
-func (d Downing) ProvesDeath() bool { return d == DowningBroker || d == DowningByHand }
+func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningByHand }

@@ -16,7 +16,7 @@ import (
 // losses. So a change costs two broadcasts and one small message a member, and versions
 // that follow each other closely cost as much as one.
 //
-// A cut may separate members from the leader. There is no new leader before evidence
+// A partition may separate members from the leader. There is no new leader before evidence
 // against the old one, and against all members before the next one in line, has spread.
 // So a leader that sends nothing for leaderMute after it was sent something is passed
 // over for the time being: changes go to the first collector that answers, which

@@ -40,16 +40,16 @@ func TestFoundSeeds(t *testing.T) {
 		seed uint64
 		was  string
 	}{
-		{1158, "in a large cluster nobody asked whom an accuser that does not watch it holds unreachable"},
+		{1158, "in a large cluster nobody asked whom an accusing member that does not watch it holds unreachable"},
 		{1118, "the majority read what the minority had held against it, and stopped"},
 		{1196, "one age from two leaders, of whom one was downed and removed in one step"},
 		{3926, "the majority read what the minority had held against it, each found itself too broken to stay, and stopped"},
 		{7412, "ways broke one after another, and the majority took those who were well for the broken ones"},
 		{6769, "nobody knew a weakly-up member when the side that had admitted it was gone"},
-		{3009, "fenced on a proof of death from before the member came back"},
+		{3009, "fenced on evidence of Gone from before the member came back"},
 		{3004377, "the silence that one observer reported counted as time without a subscription, which another reported"},
 		{7002127, "a joiner whose member died at once was never asked for its state, because the others' had changed more often"},
-		{7008985, "the smaller side of a large cluster counted members that it could not hear, of which no watcher said so yet, and downed two"},
+		{7008985, "the smaller side of a large cluster counted members that it could not hear, of which no observer said so yet, and downed two"},
 		{7005129, "one side did not count a member that it alone knew to be Exiting, and the other did"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {

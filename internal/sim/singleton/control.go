@@ -69,7 +69,7 @@ func (v *controlEnv) WaitingKinds() []string                            { return
 func (v *controlEnv) SetTable(*placement.Table)                         {}
 func (v *controlEnv) SetExiting(on bool)                                { v.exiting = on }
 
-// PeerGone ends the dealings with a process that is dead.
+// PeerGone ends the dealings with a process that was downed.
 func (v *controlEnv) PeerGone(a transport.Address) { v.gone[a] = true }
 
 // PeerLeft ends the dealings with a process that has left, after a while.

@@ -3,7 +3,7 @@
 // leases) under the control planes of internal/control, on the membership machines of
 // sim.World. The messages go over a network of their own that loses, delays, repeats and
 // reorders, and the leases are in a store that is slow, out of reach, or whose answers are
-// lost. Instances run turns, have tasks that end late, and hand their state over.
+// lost. Instances run turns, have tasks that end late, and hand their state off.
 //
 // A seed decides everything: the settings, the faults (crashes of processes and
 // hosts, pauses, partitions, lost messages, orderly and hurried leaving, restarts

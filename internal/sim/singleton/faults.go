@@ -66,7 +66,7 @@ func (r faults) forsake(n *sim.Node) {
 	})
 }
 
-// leave begins leaving; one in four does not wait for the handover, and exits with the instance.
+// leave begins leaving; one in four does not wait for the handoff, and exits with the instance.
 func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {

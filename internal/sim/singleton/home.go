@@ -199,7 +199,7 @@ func (h *home) MoveDone(epoch placement.Epoch) {
 	h.actor().onLoop(func() { h.control.MoveDone(h.shard.ID, epoch) })
 }
 
-// MoveAborted has the control plane give the hand-over up.
+// MoveAborted has the control plane give the handoff up.
 func (h *home) MoveAborted(epoch placement.Epoch, reason string) {
 	h.run.counts.Refused++
 	h.actor().onLoop(func() { h.control.MoveAborted(h.shard.ID, epoch, reason) })

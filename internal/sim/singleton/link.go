@@ -89,6 +89,6 @@ func (l *link) arrive(e *wire.Envelope) {
 		return // nothing is taken from it any more
 	}
 	if !l.to.shard.Step(back, e, l.to.instance.PredecessorOpened) {
-		l.to.run.fail("%s: an envelope of type %d is no step of a hand-over", l.to.self.Name, e.Type)
+		l.to.run.fail("%s: an envelope of type %d is no step of a handoff", l.to.self.Name, e.Type)
 	}
 }

@@ -140,7 +140,7 @@ func (r *run) end() Result {
 	well := r.settle(r.settled)
 	settled := r.world.Now() - began
 	if well {
-		well = r.handOver()
+		well = r.handOff()
 	}
 	res := Result{Err: r.err, Hash: r.world.Hash() ^ r.hash, Counts: r.counts, Settled: settled}
 	if res.Err == nil && r.world.Err() != nil && r.plan.downing != membership.DowningAuto {
@@ -157,9 +157,9 @@ func (r *run) settle(well func() bool) bool {
 	return r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || well() })
 }
 
-// handOver has the home leave when all is well: its state is not lost, unless the instance
+// handOff has the home leave when all is well: its state is not lost, unless the instance
 // dies of an earlier failure. It reports whether all is well again.
-func (r *run) handOver() bool {
+func (r *run) handOff() bool {
 	if len(r.world.Running()) < 2 {
 		r.start()
 		if !r.settle(func() bool { return len(r.world.Running()) > 1 && r.settled() }) {

@@ -325,7 +325,7 @@ var listed = []listedMutant{
 		run:    "TestTranscripts",
 	},
 	{
-		number: 41, breaks: "a manager that has handed over does not end",
+		number: 41, breaks: "a manager that has handed off does not end",
 		file: "internal/singleton/manager.go",
 		before: `	m.become(End, transport.Address{}, "the instance has stopped")
 `,
@@ -333,7 +333,7 @@ var listed = []listedMutant{
 		run:   "TestTranscripts",
 	},
 	{
-		number: 42, breaks: "a manager hands over to a node that it sees as Down",
+		number: 42, breaks: "a manager hands off to a node that it sees as Down",
 		file:   "internal/singleton/manager.go",
 		before: "!known || o.Status == Down || !leaving",
 		after:  "!known || o.Status == Down && false || !leaving",

@@ -241,7 +241,7 @@ func TestThreeMembers(t *testing.T) {
 	s.keys("2")
 	s.shows("main table", "not reachable")
 	s.picture("evidence")
-	s.shows("#summary", "2 members") // it was judged dead, and its shards have new homes
+	s.shows("#summary", "2 members") // it was downed, and its shards have new homes
 	s.shows("#health", "healthy")
 
 	_, err := chromedp.Call(s.page, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
