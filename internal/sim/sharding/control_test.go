@@ -167,10 +167,11 @@ func (v *memberEnv) Post(f func())      { v.After(0, f) }
 func (v *memberEnv) After(d time.Duration, f func()) {
 	v.process.after(d, func() { v.process.control.do(f) })
 }
-func (v *memberEnv) CountRefused(membership.Refusal)                   {}
-func (v *memberEnv) Waiting(string) int                                { return v.process.held() }
-func (v *memberEnv) SetTable(t *placement.Table)                       { v.process.takeTable(t) }
-func (v *memberEnv) SetExiting(on bool)                                { v.process.control.exiting = on }
+func (v *memberEnv) CountRefused(membership.Refusal) {}
+func (v *memberEnv) Waiting(string) int              { return v.process.held() }
+func (v *memberEnv) SetTable(t *placement.Table)     { v.process.takeTable(t) }
+func (v *memberEnv) SetExiting(on bool)              { v.process.control.exiting = on }
+
 func (v *memberEnv) Serve(on bool)                                     { v.process.control.serves = on }
 func (v *memberEnv) LeaseValid() bool                                  { return v.process.leased() }
 func (v *memberEnv) Fail(err error)                                    { v.process.w.fail("%s: %v", v.process.name, err) }
