@@ -40,7 +40,7 @@ func TestReadsAreHeldToIt(t *testing.T) {
 func TestReadsRecordNothing(t *testing.T) {
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
-	for range 2 { // the account rests, then it is active
+	for range 2 { // the account is passivated, then it is active
 		_, err := c.Ref("x").Enter(testContext(t), 5, "")
 		require.NoError(t, err)
 		_, _, err = c.Ref("x").Statement(testContext(t))

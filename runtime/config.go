@@ -48,7 +48,7 @@ type Config struct {
 	// Lanes is the number of data connections, 1 to 64; it must be equal at all processes
 	// of a cluster. One goroutine reads each, and all calls of a shard take the same one.
 	// More than one helps where a process has many cores and receives several 100,000
-	// quick calls a second; below that it only makes batches smaller. Default 1.
+	// quick calls a second; below that it only makes frames smaller. Default 1.
 	Lanes int
 	// CallTimeout bounds calls whose context has no deadline. Default 5s, minimum 1ms.
 	CallTimeout time.Duration

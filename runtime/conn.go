@@ -70,7 +70,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c.driver.lease.Renew(time.Time{})
 	c.control = control.NewClient(control.ClientConfig{
 		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,
-		Seekers: func(p singlehost.Outsider) *singlehost.Seekers { return singlehost.NewSeekers(p) },
+		Seekers: func(p singlehost.Client) *singlehost.Seekers { return singlehost.NewSeekers(p) },
 	}, (*clientEnv)(c))
 	if err := c.driver.openDirect(ctx); err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)

@@ -12,46 +12,46 @@ import (
 type reason int
 
 const (
-	callBuffered      reason = iota // buffered at the sender, because the home is not known
-	callForwarded                   // forwarded to the new home
-	callRetried                     // sent again after it was not executed
-	callRefused                     // answered with an error that says it did not run
-	callExpired                     // its deadline passed first
-	callShed                        // dropped as the oldest of too many calls that waited for a singleton
-	callCancelled                   // its caller gave up while it waited here: it did not run
-	callDropped                     // accepted, and lost with its shard
-	tellLost                        // a tell that could not be delivered
-	tellGivenUp                     // a tell of a durable entity that was not committed in time
-	dropNoPeer                      // an envelope for a peer that is gone
-	replyUnclaimed                  // an answer for which no caller waits any more
-	frameForeign                    // bytes that are not a frame
-	frameIgnored                    // a frame that is out of order, repeated or from an unknown process
-	frameBounced                    // a frame for which the broker found no listener
-	shardMovedIn                    // shards that moved here
-	shardMovedOut                   // shards that moved away
-	tableMoved                      // changes of a shard's home in the table
-	barrierTimedOut                 // senders whose Flush did not arrive by way of the old home in time
-	entityPassivated                // entities that were passivated
-	entityEvicted                   // of these, because their type had too many active entities
-	entityForgotten                 // entities that were forgotten
-	entitySupervised                // supervisors' decisions other than to resume
-	rememberedStarted               // remembered entities that were started again
-	rememberedFailed                // of these, whose activation failed
-	rememberedLate                  // ids that were not stored or copied in time
-	rememberFailed                  // failures of the store of remembered ids
-	stateLost                       // entities whose state did not encode when their node left
-	hookAbandoned                   // stop hooks that did not return in time
-	leftUnacked                     // messages that a peer had not acknowledged when this node left
-	directOpened                    // direct connections that were opened
-	directRefused                   // direct connections that were refused or not made
-	directStranger                  // connections to the port of direct lanes that showed no announced key and nonce
-	messageNewer                    // control messages that only a later release knows
-	messageForbidden                // messages that their sender's class may not send
-	clientOverQuota                 // messages and sessions of clients above the bounds of their name
-	clientExpired                   // clients whose sessions ended unused, without a listener or an acknowledgement
-	answerDropped                   // answers, or their results, for clients that leave too many unacknowledged
-	limitTooLow                     // frames that wait because the broker's payload limit is too low
-	// directEnded is the first of the reasons of agree.Reason, for which direct connections end.
+	callBuffered            reason = iota // buffered at the sender, because the home is not known
+	callForwarded                         // forwarded to the new home
+	callRetried                           // sent again after it was not executed
+	callRefused                           // answered with an error that says it did not run
+	callExpired                           // its deadline passed first
+	callShed                              // dropped as the oldest of too many calls that waited for a singleton
+	callCancelled                         // its caller gave up while it waited here: it did not run
+	callDropped                           // accepted, and lost with its shard
+	tellLost                              // a tell that could not be delivered
+	tellGivenUp                           // a tell of a durable entity that was not committed in time
+	dropNoPeer                            // an envelope for a peer that is gone
+	replyUnclaimed                        // an answer for which no caller waits any more
+	frameForeign                          // bytes that are not a frame
+	frameIgnored                          // a frame that is out of order, repeated or from an unknown process
+	frameBounced                          // a frame for which the broker found no listener
+	shardMovedIn                          // shards that moved here
+	shardMovedOut                         // shards that moved away
+	tableMoved                            // changes of a shard's home in the table
+	barrierTimedOut                       // senders whose Flush did not arrive by way of the old home in time
+	entityPassivated                      // entities that were passivated
+	entityPassivatedForRoom               // of these, because their type had too many active entities
+	entityForgotten                       // entities that were forgotten
+	entitySupervised                      // supervisors' decisions other than to resume
+	rememberedActivated                   // remembered entities that were activated again
+	rememberedFailed                      // of these, whose activation failed
+	rememberedLate                        // ids that were not stored or copied in time
+	rememberFailed                        // failures of the store of remembered ids
+	stateLost                             // entities whose state did not encode when their node left
+	hookAbandoned                         // stop hooks that did not return in time
+	leftUnacked                           // envelopes that a peer had not acknowledged when this node left
+	directOpened                          // direct lanes that were opened
+	directRefused                         // direct lanes that were refused or not made
+	directStranger                        // connections to the port of direct lanes that showed no announced key and nonce
+	messageNewer                          // control messages that only a later release knows
+	messageForbidden                      // messages that their sender's class may not send
+	clientOverQuota                       // messages and sessions of clients above the bounds of their name
+	clientExpired                         // clients whose sessions ended unused, without a listener or an acknowledgement
+	answerDropped                         // answers, or their results, for clients that leave too many unacknowledged
+	limitTooLow                           // frames that wait because the broker's payload limit is too low
+	// directEnded is the first of the reasons of agree.Reason, for which direct lanes end.
 	directEnded
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
 	// RefusedMalformed is the last.
@@ -67,8 +67,8 @@ var reasonNames = [directEnded]string{
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
 	tableMoved: "shards moved", barrierTimedOut: "barrier timed out",
-	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
-	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
+	entityPassivated: "entity passivated", entityPassivatedForRoom: "entity passivated for room", entityForgotten: "entity forgotten",
+	rememberedActivated: "entity activated again", rememberedFailed: "entity not activated again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",
 	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", leftUnacked: "not acknowledged",
 	directOpened: "direct lane opened", directRefused: "direct lane refused",

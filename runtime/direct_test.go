@@ -280,8 +280,8 @@ func TestDirectForged(t *testing.T) {
 			if endedDirect(a, "forged frame") > forged {
 				return true
 			}
-			if carrier := conn.Carrier(a.Peer(), 0); carrier != nil { // else traffic brings the lane back
-				_ = carrier.Send(frame) // the connection may end for another reason before the frame is read
+			if direct := conn.DirectLane(a.Peer(), 0); direct != nil { // else traffic brings the lane back
+				_ = direct.Send(frame) // the connection may end for another reason before the frame is read
 			}
 			_, _ = accounts.Ref("bob").Get(testContext(t))
 			return false

@@ -121,7 +121,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	e.Keep(&a.Kept)
 	if s.host.desc.Activate != nil {
 		if err := tenure.Wait(ctx, a.last); err != nil { // OnActivate may tell others of these changes
-			tenure.Rest(e.ID)
+			tenure.Passivated(e.ID)
 			e.Keep(nil)
 			e.SetState(nil, codegen.Fresh)
 			return nil, err
@@ -201,7 +201,7 @@ func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state [
 func (d *durableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
 		e.Keep(nil)
-		a.tenure.Rest(e.ID)
+		a.tenure.Passivated(e.ID)
 	}
 }
 

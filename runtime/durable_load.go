@@ -16,7 +16,7 @@ import (
 var errActivate = errors.New("activate")
 
 // loadState reads an entity that is not active, in a turn of it, and brings its state up to this
-// program's version and its events. If err is nil, the tenure's Rest is to be called when the state is no
+// program's version and its events. If err is nil, the tenure's Passivated is to be called when the state is no
 // longer used.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
@@ -29,7 +29,7 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 		}
 	}
 	if err != nil {
-		tenure.Rest(id)
+		tenure.Passivated(id)
 		return loaded, fmt.Errorf("%w: %w", errActivate, err)
 	}
 	return loaded, nil
@@ -46,7 +46,7 @@ func storedState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id 
 	if err != nil {
 		return nil, err
 	}
-	tenure.Rest(id)
+	tenure.Passivated(id)
 	if !loaded.Found {
 		return nil, nil
 	}

@@ -231,7 +231,7 @@ func TestDurableNestedCallsAndTells(t *testing.T) {
 }
 
 // TestDurableCommandIDOutlivesTheTable: the shard has forgotten the caller, and the entity's
-// record still has the answer: while it is active, at rest, after a full restart, and after its
+// record still has the answer: while it is active, passivated, after a full restart, and after its
 // end.
 func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 	v := newVaults(t)
@@ -311,8 +311,8 @@ func TestDurableEmptyAnswersAreReplayed(t *testing.T) {
 	}
 }
 
-// TestDurableEntitiesRest: an entity that was passivated comes back with its state.
-func TestDurableEntitiesRest(t *testing.T) {
+// TestDurableEntitiesArePassivated: an entity that was passivated comes back with its state.
+func TestDurableEntitiesArePassivated(t *testing.T) {
 	v := newVaults(t)
 	v.opts = []shard.HostOption{shard.MaxActive(2)}
 	v.start("a")

@@ -114,8 +114,8 @@ func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
 	return s.ID.Shard, uint64(at)
 }
 
-// RestIdle has the entities of a kind rest as if nobody had called them for the idle time.
-func (n *Node) RestIdle(kind string) {
+// PassivateIdle passivates the entities of a kind as if nobody had called them for the idle time.
+func (n *Node) PassivateIdle(kind string) {
 	h := (*n.driver.kinds.Load())[kind].host
 	n.driver.clock.Add(uint32(h.settings.idle/clockTick) + 2)
 	p := newPassivator(h)
@@ -127,11 +127,11 @@ func (n *Node) RestIdle(kind string) {
 // Passivated returns the number of entities that were passivated. It allocates nothing.
 func (n *Node) Passivated() uint64 { return n.driver.counters[entityPassivated].Load() }
 
-// Evict makes room where more entities of a kind are active than may be.
-func (n *Node) Evict(kind string) {
+// MakeRoom makes room where more entities of a kind are active than may be.
+func (n *Node) MakeRoom(kind string) {
 	h := (*n.driver.kinds.Load())[kind].host
 	h.countActive()
-	newPassivator(h).evict()
+	newPassivator(h).makeRoom()
 }
 
 // LoseLease ends the node's right to run turns, as when others may have its shards.
@@ -215,7 +215,7 @@ func (n *Node) DirectAddr() string { return n.driver.direct.Load().Addr().String
 // DirectLanes is the number of direct lanes of the node.
 func (n *Node) DirectLanes() int { return n.driver.direct.Load().Open() }
 
-// Carrier is the direct connection to a process on a lane; nil if there is none.
-func (c *Conn) Carrier(to transport.Peer, lane int) peers.Carrier {
-	return c.driver.peers.Session(to, lane).Carrier()
+// DirectLane is the direct lane to a process on a lane; nil if there is none.
+func (c *Conn) DirectLane(to transport.Peer, lane int) peers.DirectLane {
+	return c.driver.peers.Session(to, lane).DirectLane()
 }

@@ -71,7 +71,7 @@ func TestMovedActivation(t *testing.T) {
 	add("rests", 1)
 	c.hooks("rests", "fresh", "idle")
 	add("active", 1)
-	c.opts = nil // nobody rests at the new home
+	c.opts = nil // nobody is passivated at the new home
 	c.start("b")
 	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
 	add("rests", 2)

@@ -32,9 +32,9 @@ type host struct {
 	passivator *passivator
 	unreadable unreadable
 
-	stopped atomic.Bool  // StopHosting: the type's shards go elsewhere
-	active  atomic.Int64 // approximate number of active entities
-	resting atomic.Int64 // entities whose stop hooks the passivator is running
+	stopped     atomic.Bool  // StopHosting: the type's shards go elsewhere
+	active      atomic.Int64 // approximate number of active entities
+	passivating atomic.Int64 // entities whose stop hooks the passivator is running
 
 	tally tally
 }
@@ -295,13 +295,13 @@ func (h *host) lost(e *region.Entity) {
 	}
 }
 
-// mayRest reports whether entities may be passivated: the node has not ended, and no
+// mayPassivate reports whether entities may be passivated: the node has not ended, and no
 // other node can have them.
-func (h *host) mayRest() bool { return !h.driver.closed() && h.driver.lease.Valid() }
+func (h *host) mayPassivate() bool { return !h.driver.closed() && h.driver.lease.Valid() }
 
-// woke counts one more active entity, and starts evicting entities if there are too
+// activated counts one more active entity, and starts passivating entities if there are too
 // many.
-func (h *host) woke() {
+func (h *host) activated() {
 	if n := h.active.Add(1); h.settings.maxActive > 0 && n > int64(h.settings.maxActive) {
 		notify(h.passivator.excess)
 	}

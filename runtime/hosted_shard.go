@@ -26,8 +26,8 @@ type hostedShard struct {
 	remembered *remembering.Shard // nil where entities are not remembered
 
 	// Guarded by Mu.
-	failures map[string]failureRecord       // of entities that were restarted, by id
-	resting  map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
+	failures   map[string]failureRecord       // of entities that were restarted, by id
+	backingOff map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
 
 	durable *durableShard // of a durable type; else nil
 
@@ -169,7 +169,7 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	}
 	s.Mu.Unlock()
 	for _, e := range idle {
-		s.rest(e, codegen.Stopping)
+		s.passivate(e, codegen.Stopping)
 		s.endTurn(e)
 	}
 	return ended
@@ -324,11 +324,11 @@ func (s *hostedShard) cannotMove(why error) {
 	}
 }
 
-// restAll encodes the entities that the core has stopped for a move, and then runs their
+// passivateAll encodes the entities that the core has stopped for a move, and then runs their
 // stop hooks. It ends early when the move is given up, because turns may run again then. If
 // the state of an entity does not encode, it returns an error and runs no hook, unless the
 // shard must go: then it leaves that entity's state behind.
-func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
+func (s *hostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
 		if !s.MayStop(e) {
@@ -356,10 +356,10 @@ func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation
 	return nil
 }
 
-// rest runs the stop hook of an entity and keeps its state encoded. The caller has its
+// passivate runs the stop hook of an entity and keeps its state encoded. The caller has its
 // turn. An idle entity whose state cannot be encoded stays active; one that must go loses
 // its changes since it was last encoded, and this is logged.
-func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
+func (s *hostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.host.encodeState(e)
 	if err == nil {
 		state, err = s.hookAndEncode(e, why, state)
@@ -410,7 +410,7 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	e.SetState(state, codegen.Reactivated)
 	if why == codegen.Idle {
 		if s.remembered != nil {
-			s.remembered.ForgetRested(e) // unless its shard was lost: its present home remembers it, even if that is this node again
+			s.remembered.ForgetPassivated(e) // unless its shard was lost: its present home remembers it, even if that is this node again
 		}
 	}
 	s.driver().counters.add(entityPassivated)
@@ -454,7 +454,7 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 	e.Value = value
 	e.SetState(unknown, codegen.Reactivated)
 	h.tally.activations[why].Add(1)
-	h.woke()
+	h.activated()
 	return nil
 }
 
@@ -515,12 +515,12 @@ func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 	if failed != nil {
 		s.driver().failures.Note(failures.Entity{Kind: s.ID.Kind, ID: e.ID}, failed.note(time.Now()))
 	}
-	forget, rest := after&forgetAfter != 0, after&restAfter != 0
+	forget, passivate := after&forgetAfter != 0, after&passivateAfter != 0
 	d := ActionResume
 	if failed != nil && s.host.settings.decide != nil {
 		d = s.host.askSupervisor(failed, e)
 	}
-	if d == ActionRestart || d == ActionStop || forget || rest {
+	if d == ActionRestart || d == ActionStop || forget || passivate {
 		s.Mu.Lock()
 		s.Core.Kept(e) // the call may be reused before the turn has ended
 		s.Mu.Unlock()
@@ -537,9 +537,9 @@ func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 	case d == ActionStop || forget:
 		s.driver().group.Go(func() { s.end(e, forget) })
 		return
-	case rest && e.Value != nil:
+	case passivate && e.Value != nil:
 		s.driver().group.Go(func() {
-			s.rest(e, codegen.Idle)
+			s.passivate(e, codegen.Idle)
 			s.endTurn(e)
 		})
 		return
@@ -547,9 +547,9 @@ func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 	s.endTurn(e)
 }
 
-// rested ends the turn of an idle entity whose stop hook has ended or is abandoned.
-func (s *hostedShard) rested(e *region.Entity, state []byte, err error) {
-	defer s.host.resting.Add(-1)
+// passivated ends the turn of an idle entity whose stop hook has ended or is abandoned.
+func (s *hostedShard) passivated(e *region.Entity, state []byte, err error) {
+	defer s.host.passivating.Add(-1)
 	defer s.endTurn(e)
 	s.settle(e, codegen.Idle, state, err)
 }

@@ -145,7 +145,7 @@ func takeOver(ctx context.Context, c *shardtest.Cluster, own *memorystore.Client
 // TestFollowerNameIsTakenOver: a loop that begins takes the name over from the one before, which ends
 // soon, whether there are events or not, and however far each has read.
 func TestFollowerNameIsTakenOver(t *testing.T) {
-	for name, entries := range map[string]int{"at rest": 0, "with events": 300} {
+	for name, entries := range map[string]int{"without events": 0, "with events": 300} {
 		t.Run(name, func(t *testing.T) {
 			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 				ctx, cancel := context.WithCancel(t.Context())

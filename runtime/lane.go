@@ -20,7 +20,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lane receives one lane's messages, from the broker or one direct connection, and runs the turns of remote calls, one
+// lane receives one lane's messages, from the broker or one direct lane, and runs the turns of remote calls, one
 // after another on one goroutine, as long as they are quick. Its other fields belong to the
 // goroutine that has the run token.
 type lane struct {
@@ -108,7 +108,7 @@ func (l *lane) resume() {
 	l.run()
 }
 
-var errBatch = fmt.Errorf("a batch of more than %d bytes", call.FrameBytes)
+var errFrame = fmt.Errorf("a frame of more than %d bytes", call.FrameBytes)
 
 // message begins a frame, or handles another message.
 func (l *lane) message(m transport.Message) {
@@ -133,7 +133,7 @@ func (l *lane) message(m transport.Message) {
 	case !again && (!wire.Vouched(m, h.From) || l.conn != nil && h.From != l.conn.Peer()):
 		err = wire.ErrForged
 	case h.From.Client && h.Count > 1 && len(m.Payload) > call.FrameBytes: // else one frame keeps the lane for long
-		err = errBatch
+		err = errFrame
 	}
 	if err != nil {
 		if n, tell := drv.addSeldomOf(frameForeign, m.From.Name); tell {
@@ -180,10 +180,10 @@ func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }
 
-// carry has the lane's direct connection carry the frames of a session with its peer, which
-// may be younger than the connection.
+// carry has the direct lane carry the frames of a session with its peer, which
+// may be younger.
 func (l *lane) carry(p *peers.Session) {
-	if p.Carrier() == peers.Carrier(l.conn) || l.conn.HasEnded() {
+	if p.DirectLane() == peers.DirectLane(l.conn) || l.conn.HasEnded() {
 		return
 	}
 	p.Use(l.conn)
@@ -235,7 +235,7 @@ func (l *lane) frame() bool {
 	return true
 }
 
-// answerLater appends an envelope to a session and publishes it with the next batch.
+// answerLater appends an envelope to a session and publishes it with the next frame.
 func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
 	if p == nil || !p.Answer(e, l) {
 		l.driver.counters.add(dropNoPeer)
@@ -359,7 +359,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// refuse answers a call that is not accepted, with the next batch of answers.
+// refuse answers a call that is not accepted, with the next frame.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	if to, answer := l.driver.data.Refuse(l.from, int(l.ch), e, seq, r); answer != nil {
 		l.answerLater(to.(*peers.Session), answer)

@@ -66,7 +66,7 @@ func TestLaneConfusesNoSenders(t *testing.T) {
 		{none, member},
 		{none, prefix},
 		{none, next},
-		{member.Address, member}, // the last one as on a direct connection
+		{member.Address, member}, // the last one as on a direct lane
 		{client.Address, client},
 		{other.Address, other},
 		{none, client},

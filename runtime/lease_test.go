@@ -159,8 +159,8 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 	})
 }
 
-// TestNoRestWithoutALease: another node may have the entity, and its state with it.
-func TestNoRestWithoutALease(t *testing.T) {
+// TestNoPassivationWithoutALease: another node may have the entity, and its state with it.
+func TestNoPassivationWithoutALease(t *testing.T) {
 	st := newStand(t)
 	st.driver.lease.Renew(time.Time{})
 	require.Equal(t, wire.CodeOK, (&inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}).execute(st.shard, st.take("x")).code)
@@ -170,10 +170,10 @@ func TestNoRestWithoutALease(t *testing.T) {
 
 	st.driver.lease.Renew(st.driver.lease.Base()) // over
 	p := newPassivator(st.host)
-	require.Zero(t, p.restBefore(st.shard, idle, nil))
-	require.NotNil(t, e.Value, "put to rest without a lease")
+	require.Zero(t, p.passivateBefore(st.shard, idle, nil))
+	require.NotNil(t, e.Value, "passivated without a lease")
 	st.driver.lease.Renew(time.Time{})
-	require.Equal(t, 1, p.restBefore(st.shard, idle, nil))
+	require.Equal(t, 1, p.passivateBefore(st.shard, idle, nil))
 	require.Nil(t, e.Value)
 }
 

@@ -28,23 +28,23 @@ const ticksASecond = uint32(time.Second / clockTick)
 // may take long or hang; a move then waits for as many entities as hooks are running.
 type passivator struct {
 	host    *host
-	second  chan struct{} // a second has passed
-	excess  chan struct{} // more entities are active than may be
-	workers *restWorkers  // of a type with a stop hook
+	second  chan struct{}       // a second has passed
+	excess  chan struct{}       // more entities are active than may be
+	workers *passivationWorkers // of a type with a stop hook
 
-	round  int       // number of seconds that have passed
-	batch  []resting // found by a survey; reused
-	since  int       // entities passivated since the last yield
-	paused time.Time // when the last pause ended
+	round  int          // number of seconds that have passed
+	batch  []idleEntity // found by a survey; reused
+	since  int          // entities passivated since the last yield
+	paused time.Time    // when the last pause ended
 }
 
 const (
 	// surveyed is the number of entities that are looked at while the shard is
 	// locked.
 	surveyed = 128
-	// restedAtOnce is the number of entities that are passivated before other
+	// passivatedAtOnce is the number of entities that are passivated before other
 	// goroutines may run.
-	restedAtOnce = 32
+	passivatedAtOnce = 32
 	// pauseAfter and pauseTime leave half of the time to calls while very many idle
 	// entities are passivated.
 	pauseAfter = time.Millisecond
@@ -55,7 +55,7 @@ const (
 
 func newPassivator(h *host) *passivator {
 	return &passivator{
-		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1), workers: newRestWorkers(h),
+		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1), workers: newPassivationWorkers(h),
 	}
 }
 
@@ -81,11 +81,11 @@ func (p *passivator) run() {
 		case <-p.second:
 			if p.host.settings.maxActive > 0 {
 				p.host.countActive()
-				p.evict()
+				p.makeRoom()
 			}
 			p.passivateIdle()
 		case <-p.excess:
-			p.evict()
+			p.makeRoom()
 		}
 	}
 }
@@ -105,28 +105,28 @@ func (p *passivator) passivateIdle() {
 	defer p.workers.begin()()
 	for i := p.round % every; i < len(h.shards); i += every {
 		if now := h.driver.clock.Load(); now > ticks {
-			p.restBefore(&h.shards[i], now-ticks, nil)
+			p.passivateBefore(&h.shards[i], now-ticks, nil)
 		}
 	}
 }
 
-// restBefore passivates the shard's entities that were last used before t, restricted by
+// passivateBefore passivates the shard's entities that were last used before t, restricted by
 // which unless it is nil. It returns the number of entities found. It pauses from time
 // to time, except when it must make room.
-func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32) bool) (found int) {
+func (p *passivator) passivateBefore(s *hostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
 	s.Mu.Unlock()
-	for ; left > 0 && s.host.mayRest(); left -= surveyed {
+	for ; left > 0 && s.host.mayPassivate(); left -= surveyed {
 		p.batch = p.batch[:0]
 		s.Mu.Lock()
 		s.Core.Survey(min(left, surveyed), func(e *region.Entity, used uint32) {
 			if used < t && (which == nil || which(used)) {
-				p.batch = append(p.batch, resting{s, e, t})
+				p.batch = append(p.batch, idleEntity{s, e, t})
 			}
 		})
 		s.Mu.Unlock()
-		p.restBatch()
+		p.passivateBatch()
 		found += len(p.batch)
 		p.paceForgetting(s, len(p.batch))
 		clear(p.batch)
@@ -138,14 +138,14 @@ func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32
 	return found
 }
 
-// restBatch passivates the entities of the batch. Stop hooks may still be running when
+// passivateBatch passivates the entities of the batch. Stop hooks may still be running when
 // it returns.
-func (p *passivator) restBatch() {
+func (p *passivator) passivateBatch() {
 	if len(p.batch) == 0 {
 		return
 	}
 	if p.host.desc.Passivate != nil {
-		p.workers.rest(p.batch)
+		p.workers.passivate(p.batch)
 		return
 	}
 	for _, r := range p.batch {
@@ -157,7 +157,7 @@ func (p *passivator) restBatch() {
 // yield lets other goroutines run from time to time, so that calls do not wait for
 // passivation.
 func (p *passivator) yield(n int) {
-	if p.since += n; p.since >= restedAtOnce {
+	if p.since += n; p.since >= passivatedAtOnce {
 		p.since = 0
 		runtime.Gosched()
 	}
@@ -171,57 +171,57 @@ func (p *passivator) pause() {
 	}
 }
 
-// resting is an entity that is to be passivated, unless it was used since t.
-type resting struct {
+// idleEntity is an entity that is to be passivated, unless it was used since t.
+type idleEntity struct {
 	shard  *hostedShard
 	entity *region.Entity
 	t      uint32
 }
 
 // begin takes the entity's turn, if it may still be passivated.
-func (r resting) begin() bool {
+func (r idleEntity) begin() bool {
 	s := r.shard
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return s.host.mayRest() && s.Core.RestIdle(r.entity, r.t)
+	return s.host.mayPassivate() && s.Core.BeginPassivation(r.entity, r.t)
 }
 
 // now passivates the entity, if that is still allowed.
-func (r resting) now() {
+func (r idleEntity) now() {
 	if r.begin() {
 		defer r.shard.endTurn(r.entity)
-		r.shard.rest(r.entity, codegen.Idle)
+		r.shard.passivate(r.entity, codegen.Idle)
 	}
 }
 
 // paceForgetting waits until the memory of remembered ids has handled the passivated
 // entities, because entities are passivated faster than their ids are forgotten.
-func (p *passivator) paceForgetting(s *hostedShard, rested int) {
-	if s.remembered != nil && rested > 0 {
+func (p *passivator) paceForgetting(s *hostedShard, passivated int) {
+	if s.remembered != nil && passivated > 0 {
 		s.remembered.WaitForgotten()
 	}
 }
 
-// evict passivates the entities that were unused for the longest time until there are
+// makeRoom passivates the entities that were unused for the longest time until there are
 // somewhat fewer than the type's limit, so that it seldom has to look at all entities.
-func (p *passivator) evict() {
+func (p *passivator) makeRoom() {
 	h := p.host
 	most := h.settings.maxActive
-	over := int(h.active.Load()-h.resting.Load()) - most
+	over := int(h.active.Load()-h.passivating.Load()) - most
 	if most == 0 || over <= 0 {
 		return
 	}
 	defer p.workers.begin()()
 	limit, atLimit := oldest(p.ages(), over+most/16)
 	for i := range h.shards {
-		n := p.restBefore(&h.shards[i], limit+1, func(used uint32) bool {
+		n := p.passivateBefore(&h.shards[i], limit+1, func(used uint32) bool {
 			if used == limit {
 				atLimit--
 			}
 			return used < limit || atLimit >= 0
 		})
 		for range n {
-			h.driver.counters.add(entityEvicted)
+			h.driver.counters.add(entityPassivatedForRoom)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TestHangingHooksHoldUpOnlyTheirOwn: stop hooks that never return keep no other entity
-// from resting, however many they are.
+// from being passivated, however many they are.
 func TestHangingHooksHoldUpOnlyTheirOwn(t *testing.T) {
 	t.Parallel()
 	for _, hanging := range []int{1, 100} { // fewer and more than run at once
@@ -39,7 +39,7 @@ func TestHangingHooksHoldUpOnlyTheirOwn(t *testing.T) {
 }
 
 // TestIdleHooksThatDoNotEnd: a stop hook of an idle entity that never returns, ends its
-// goroutine or panics costs no entity its state, and keeps none from resting.
+// goroutine or panics costs no entity its state, and keeps none from being passivated.
 func TestIdleHooksThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	const all = 200
@@ -55,7 +55,7 @@ func TestIdleHooksThatDoNotEnd(t *testing.T) {
 	for _, id := range ids {
 		add(t, accounts, id, 1)
 	}
-	n.RestIdle(accountKind)
+	n.PassivateIdle(accountKind)
 	require.Eventually(t, func() bool {
 		return n.Counters()["hook abandoned"] == all && n.Counters()["entity passivated"] == 2*all
 	}, testPatience, testTick)
@@ -71,7 +71,7 @@ func TestIdleHooksThatDoNotEnd(t *testing.T) {
 }
 
 // TestQuickHooksAreCheap: an idle entity whose stop hook is quick costs no goroutine,
-// timer or channel, so that very many can rest while calls go on. Its encoded state takes two of the
+// timer or channel, so that very many can be passivated while calls go on. Its encoded state takes two of the
 // allocations, with the part of the entity that has it.
 func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts what is allocated
 	const all, most = 2000, 4
@@ -87,7 +87,7 @@ func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts what is a
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	n.RestIdle(accountKind)
+	n.PassivateIdle(accountKind)
 	for ctx := testContext(t); n.Passivated() < all && ctx.Err() == nil; {
 		runtime.Gosched() // allocates nothing, however long it takes
 	}
@@ -96,9 +96,9 @@ func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts what is a
 	require.LessOrEqual(t, (after.Mallocs-before.Mallocs)/all, uint64(most), "allocations for each entity")
 }
 
-// TestHangingHooksAreNotEvictedFor: entities whose stop hooks hang are over the bound
+// TestHangingHooksGetNoRoom: entities whose stop hooks hang are over the bound
 // already, so no others have to make room for them.
-func TestHangingHooksAreNotEvictedFor(t *testing.T) {
+func TestHangingHooksGetNoRoom(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.IdleAfter(0), shard.MaxActive(10), shard.StopTimeout(10 * time.Minute)}
@@ -110,14 +110,14 @@ func TestHangingHooksAreNotEvictedFor(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return c.probe.Passivated.Load() >= 10 }, testPatience, testTick)
 	for range 3 {
-		n.Evict(accountKind)
+		n.MakeRoom(accountKind)
 	}
 	require.EqualValues(t, 10, c.probe.Passivated.Load())
 }
 
-// TestShardsMoveWhileEntitiesRest: every entity keeps its state whether its shard leaves
-// before it rests, while it does, or afterwards.
-func TestShardsMoveWhileEntitiesRest(t *testing.T) {
+// TestShardsMoveWhileEntitiesArePassivated: every entity keeps its state whether its shard leaves
+// before it is passivated, while it is, or afterwards.
+func TestShardsMoveWhileEntitiesArePassivated(t *testing.T) {
 	t.Parallel()
 	const all = 3000
 	c := emptyCluster(t)
@@ -136,9 +136,9 @@ func TestShardsMoveWhileEntitiesRest(t *testing.T) {
 	}
 }
 
-// TestRestingIsForgotten: a remembered entity that rests because it is idle does not
-// are activated again where its shard goes.
-func TestRestingIsForgotten(t *testing.T) {
+// TestPassivatedIsForgotten: remembered entities that are passivated because they are idle are not
+// activated again where their shard goes.
+func TestPassivatedIsForgotten(t *testing.T) {
 	t.Parallel()
 	const all = 500
 	c := emptyCluster(t)
@@ -157,19 +157,19 @@ func TestRestingIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNobodyRestsWithoutALease: stop hooks do not run where another node may have the
+// TestNobodyIsPassivatedWithoutALease: stop hooks do not run where another node may have the
 // entity.
-func TestNobodyRestsWithoutALease(t *testing.T) {
+func TestNobodyIsPassivatedWithoutALease(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.IdleAfter(time.Hour)}
 	n := c.start("a")
 	accounts := fixture.NewAccountClient(n)
 	add(t, accounts, "bob", 1)
-	n.RestIdle(accountKind)
+	n.PassivateIdle(accountKind)
 	c.hooks("bob", "fresh", "idle")
 	add(t, accounts, "alice", 1)
 	n.LoseLease()
-	n.RestIdle(accountKind)
+	n.PassivateIdle(accountKind)
 	c.hooks("alice", "fresh")
 }

@@ -25,27 +25,27 @@ const (
 	quickHooks  = 10
 )
 
-// restWorkers run the stop hooks of a type's idle entities, one batch after another.
+// passivationWorkers run the stop hooks of a type's idle entities, one batch after another.
 // Usually one worker takes the whole batch. More are started when hooks take long.
-type restWorkers struct {
+type passivationWorkers struct {
 	host  *host
 	wake  chan struct{} // an idle worker is to look at the batch
 	taken chan struct{} // the batch has been taken
 
 	mu     sync.Mutex    // guards the fields below
-	batch  []resting     // those that no worker has taken yet
+	batch  []idleEntity  // those that no worker has taken yet
 	places int           // workers whose hook is not slow
 	idle   int           // workers that wait for a batch
 	over   chan struct{} // closed when the round is over: idle workers end
 }
 
-func newRestWorkers(h *host) *restWorkers {
-	return &restWorkers{host: h, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+func newPassivationWorkers(h *host) *passivationWorkers {
+	return &passivationWorkers{host: h, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
 // begin begins a round and returns the function that ends it. Hooks may still be
 // running then.
-func (w *restWorkers) begin() (end func()) {
+func (w *passivationWorkers) begin() (end func()) {
 	over := make(chan struct{})
 	w.mu.Lock()
 	w.over = over
@@ -53,10 +53,10 @@ func (w *restWorkers) begin() (end func()) {
 	return func() { close(over) }
 }
 
-// rest makes workers take all entities of a batch, which must not be empty. It returns
+// passivate makes workers take all entities of a batch, which must not be empty. It returns
 // when all have been taken, while the last hooks may still run, or when the node has
 // ended.
-func (w *restWorkers) rest(batch []resting) {
+func (w *passivationWorkers) passivate(batch []idleEntity) {
 	w.mu.Lock()
 	w.batch = batch
 	w.mu.Unlock()
@@ -85,20 +85,20 @@ func (w *restWorkers) rest(batch []resting) {
 }
 
 // more starts one more worker on the batch, unless the maximum is reached.
-func (w *restWorkers) more() {
+func (w *passivationWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.idle > 0 {
 		notify(w.wake)
 	} else if w.places < maxHooks {
 		w.places++
-		r := &restWorker{workers: w}
+		r := &passivationWorker{workers: w}
 		w.host.driver.group.Go(r.run)
 	}
 }
 
 // next returns the next entity of the batch, and waits for one until the round is over.
-func (w *restWorkers) next() (r resting, ok bool) {
+func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	for {
 		w.mu.Lock()
 		if len(w.batch) > 0 {
@@ -122,23 +122,23 @@ func (w *restWorkers) next() (r resting, ok bool) {
 		w.idle--
 		w.mu.Unlock()
 		if !ok {
-			return resting{}, false
+			return idleEntity{}, false
 		}
 	}
 }
 
 // leave frees the place of a worker.
-func (w *restWorkers) leave() {
+func (w *passivationWorkers) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.places--
 }
 
-// restWorker runs stop hooks on its own goroutine, so that a quick hook needs no
+// passivationWorker runs stop hooks on its own goroutine, so that a quick hook needs no
 // further goroutine. Its watchdog frees the worker's place when a hook is slow, and
 // takes over the entity of a hook that it abandons.
-type restWorker struct {
-	workers *restWorkers
+type passivationWorker struct {
+	workers *passivationWorkers
 	since   int    // entities passivated since the last yield
 	state   []byte // an entity's state before its hook; reused
 
@@ -158,14 +158,14 @@ type idleHook struct {
 	began  time.Time
 }
 
-func (r *restWorker) run() {
+func (r *passivationWorker) run() {
 	defer r.end() // also when a hook ends this goroutine
 	for {
 		next, ok := r.workers.next()
-		if !ok || !r.rest(next) {
+		if !ok || !r.passivate(next) {
 			return
 		}
-		if r.since++; r.since >= restedAtOnce {
+		if r.since++; r.since >= passivatedAtOnce {
 			r.since = 0
 			runtime.Gosched()
 		}
@@ -173,7 +173,7 @@ func (r *restWorker) run() {
 }
 
 // end ends the watchdog and frees the worker's place.
-func (r *restWorker) end() {
+func (r *passivationWorker) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timer != nil {
@@ -185,26 +185,26 @@ func (r *restWorker) end() {
 	r.leaveLocked()
 }
 
-func (r *restWorker) leaveLocked() {
+func (r *passivationWorker) leaveLocked() {
 	if !r.left {
 		r.left = true
 		r.workers.leave()
 	}
 }
 
-// rest passivates an entity, if that is still allowed. It reports whether the worker
+// passivate passivates an entity, if that is still allowed. It reports whether the worker
 // may continue.
-func (r *restWorker) rest(next resting) bool {
+func (r *passivationWorker) passivate(next idleEntity) bool {
 	if !next.begin() {
 		return true
 	}
 	s, e := next.shard, next.entity
-	s.host.resting.Add(1)
+	s.host.passivating.Add(1)
 	var state []byte
 	err := errHookExited
 	defer func() { // also when the encoder or the hook ends this goroutine
 		if r.ended() {
-			s.rested(e, state, err)
+			s.passivated(e, state, err)
 		}
 	}()
 	if r.state, err = s.host.appendState(r.state[:0], e); err != nil {
@@ -227,7 +227,7 @@ func (r *restWorker) rest(next resting) bool {
 // The worker has the entity's turn until ended reports otherwise. A context is reused
 // for the following hooks as long as hooks have asked only for its deadline; their time
 // is then shorter by at most a hundredth.
-func (r *restWorker) watch(s *hostedShard, e *region.Entity) context.Context {
+func (r *passivationWorker) watch(s *hostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.host.settings.stopTimeout
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,7 +245,7 @@ func (r *restWorker) watch(s *hostedShard, e *region.Entity) context.Context {
 	return r.context
 }
 
-func (r *restWorker) armLocked(d time.Duration) {
+func (r *passivationWorker) armLocked(d time.Duration) {
 	if r.timer == nil {
 		r.timer = time.AfterFunc(d, r.look)
 	} else {
@@ -255,7 +255,7 @@ func (r *restWorker) armLocked(d time.Duration) {
 
 // ended ends the watching of a hook that has returned. It reports whether the worker
 // still has the entity. It may be called again, and before a hook was watched.
-func (r *restWorker) ended() bool {
+func (r *passivationWorker) ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hook = idleHook{}
@@ -266,7 +266,7 @@ func (r *restWorker) ended() bool {
 }
 
 // hasPlace reports whether the worker's place has not been freed.
-func (r *restWorker) hasPlace() bool {
+func (r *passivationWorker) hasPlace() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.left
@@ -275,7 +275,7 @@ func (r *restWorker) hasPlace() bool {
 // look is the watchdog's timer function. It looks at the running hook, about once in
 // slowHook if hooks are quick, so that the beginning and end of a hook do not change
 // the timer.
-func (r *restWorker) look() {
+func (r *passivationWorker) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.hook
@@ -301,6 +301,6 @@ func (r *restWorker) look() {
 
 // abandon passivates an entity whose hook does not return, with the state that it had
 // before the hook. The worker does not touch the entity any more.
-func (r *restWorker) abandon(h idleHook) {
-	h.shard.rested(h.entity, bytes.Clone(r.state), h.shard.host.hookAbandoned())
+func (r *passivationWorker) abandon(h idleHook) {
+	h.shard.passivated(h.entity, bytes.Clone(r.state), h.shard.host.hookAbandoned())
 }

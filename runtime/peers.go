@@ -74,7 +74,7 @@ func (h *peerHost) OverQuota(to transport.Peer) {
 	h.driver.ctl.turnAway(to, fmt.Sprintf("it has sessions with %d processes called %s and no more (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
 }
 
-// Wanted offers the peer of a session a direct connection.
+// Wanted offers the peer of a session a direct lane.
 func (h *peerHost) Wanted(p *peers.Session) {
 	if l := h.driver.direct.Load(); l != nil {
 		l.Want(p.Peer(), p.Lane())

@@ -18,16 +18,16 @@ type RememberOptions struct {
 	// ConstantRate starts Entities of the type at this node every Every. Default false:
 	// all are started at once, but no more than 64 at a time.
 	ConstantRate bool
-	// Entities is the number of entities that are started at once with ConstantRate.
+	// Entities is the number of entities that are activated at once with ConstantRate.
 	// Default 5, minimum 1.
 	Entities int
-	// Every is the time between two such starts. Default 100ms, minimum 1ms.
+	// Every is the time between two such activations. Default 100ms, minimum 1ms.
 	Every time.Duration
-	// Backoff is the pause before an entity is started again after its supervisor
-	// stopped it or its activation failed. A call starts it earlier. Default 10s, 10ms
+	// Backoff is the pause before an entity is activated again after its supervisor
+	// stopped it or its activation failed. A call activates it earlier. Default 10s, 10ms
 	// to 1h.
 	Backoff time.Duration
-	// MaxPerShard bounds the entities that a shard remembers. A call that would start one
+	// MaxPerShard bounds the entities that a shard remembers. A call that would activate one
 	// more fails with [ErrOverloaded]. Default 10,000, at most 1,000,000.
 	MaxPerShard int
 }

@@ -54,10 +54,10 @@ func (m rememberingNode) Full(err error) error {
 
 // rememberingReasons maps the counters of package remembering to those of a node.
 var rememberingReasons = [...]reason{
-	remembering.Started:     rememberedStarted,
-	remembering.StartFailed: rememberedFailed,
-	remembering.Late:        rememberedLate,
-	remembering.StoreFailed: rememberFailed,
+	remembering.Activated:        rememberedActivated,
+	remembering.ActivationFailed: rememberedFailed,
+	remembering.Late:             rememberedLate,
+	remembering.StoreFailed:      rememberFailed,
 }
 
 // Count counts an event.

@@ -190,7 +190,7 @@ func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error
 	return nil
 }
 
-// showStored returns the state of a durable entity at rest, whose turn the caller has, from the store. A
+// showStored returns the state of a passivated durable entity, whose turn the caller has, from the store. A
 // state that cannot be read has a reason.
 func (p repairs) showStored(s *hostedShard, e *region.Entity, to *operator.Entity) {
 	ctx, cancel := context.WithTimeout(p.node.driver.ctx, explainTimeout)

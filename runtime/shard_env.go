@@ -91,17 +91,17 @@ func (v *shardEnv) Drained() {
 // StopEntities encodes the entities and runs their stop hooks.
 func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	s, drv := v.shard(), v.host.driver
-	rested := false
+	passivated := false
 	defer func() {
-		if !rested && !drv.closed() { // a method that encodes state has ended this goroutine
+		if !passivated && !drv.closed() { // a method that encodes state has ended this goroutine
 			drv.group.Go(func() {
 				s.cannotMove(errEncodeExits)
 				done(errEncodeExits)
 			})
 		}
 	}()
-	err := s.restAll(entities, codegen.Moving, s.mustGo())
-	rested = true
+	err := s.passivateAll(entities, codegen.Moving, s.mustGo())
+	passivated = true
 	if err != nil {
 		s.cannotMove(err)
 	} else if s.durable != nil {
@@ -270,16 +270,16 @@ func (v *singletonHome) Lost(e *region.Entity) { v.host.lost(e) }
 // EndTurn ends the turn of an entity and begins the next one.
 func (v *singletonHome) EndTurn(e *region.Entity) { v.shard().endTurn(e) }
 
-// Rest runs the stop hooks of entities whose turns Core.Stop has begun. The state of a durable
+// Passivate runs the stop hooks of entities whose turns Core.Stop has begun. The state of a durable
 // singleton is in the store afterwards, from where the next home takes it.
-func (v *singletonHome) Rest(entities []*region.Entity, why codegen.Passivation) {
+func (v *singletonHome) Passivate(entities []*region.Entity, why codegen.Passivation) {
 	if v.durable != nil {
 		for _, e := range entities {
 			v.durable.undoStray(e)
 		}
 		defer v.durable.leave()
 	}
-	_ = v.shard().restAll(entities, why, true) // its node leaves, or it dies
+	_ = v.shard().passivateAll(entities, why, true) // its node leaves, or it dies
 }
 
 // Session returns the session with a process on the shard's lane.
@@ -311,8 +311,8 @@ func (v *rememberedHome) Ticks() uint32 { return v.host.driver.clock.Load() }
 // EndTurn ends the turn of an entity and begins the next one.
 func (v *rememberedHome) EndTurn(e *region.Entity) { v.shard().endTurn(e) }
 
-// Start activates an entity in a turn without a call.
-func (v *rememberedHome) Start(e *region.Entity, ended func(error)) {
+// Activate activates an entity in a turn without a call.
+func (v *rememberedHome) Activate(e *region.Entity, ended func(error)) {
 	drv := v.host.driver
 	ctx, cancel := context.WithTimeout(drv.ctx, drv.cfg.CallTimeout)
 	defer cancel()

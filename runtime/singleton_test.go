@@ -188,7 +188,7 @@ func TestSingletonDies(t *testing.T) {
 	}
 }
 
-// TestSingletonStays: a method cannot put the instance to rest or forget it, for
+// TestSingletonStays: a method cannot passivate the instance or forget it, for
 // its task would go on beside that of the next one.
 func TestSingletonStays(t *testing.T) {
 	c := newChiefs(t, "a", "b")

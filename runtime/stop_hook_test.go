@@ -75,7 +75,7 @@ func TestStopHooksShareContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
 		s := &hostedShard{host: &host{driver: &driver{ctx: t.Context()}, settings: hostSettings{stopTimeout: limit}}}
-		r := &restWorker{workers: &restWorkers{}}
+		r := &passivationWorker{workers: &passivationWorkers{}}
 		defer r.end()
 		first := r.watch(s, &region.Entity{})
 		require.True(t, r.ended())

@@ -48,7 +48,7 @@ var errNoTurn = errors.New("ctx is not the context of an entity's method (pass t
 // entity is activated again at once. Until then the entity is not remembered (see
 // [Remember]). Passivate fails if ctx belongs to no turn, or to a turn of a singleton,
 // which is never passivated.
-func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", restAfter) }
+func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", passivateAfter) }
 
 // Forget deletes the entity at the end of the turn to which ctx belongs: its stop hook
 // runs with [Forgotten], its state is dropped, and it is no longer remembered. A later
@@ -125,12 +125,12 @@ func (s *hostedShard) restart(e *region.Entity) {
 	delay := min(first<<min(f.times, 30), longest)
 	f.times, f.last = f.times+1, now
 	s.failures[e.ID] = f
-	wait := delay > 0 && s.Core.Restable()
+	wait := delay > 0 && s.Core.MayBackOff()
 	if wait {
-		if s.resting == nil {
-			s.resting = map[*region.Entity]*time.Timer{}
+		if s.backingOff == nil {
+			s.backingOff = map[*region.Entity]*time.Timer{}
 		}
-		s.resting[e] = time.AfterFunc(delay, func() { s.release(e) })
+		s.backingOff[e] = time.AfterFunc(delay, func() { s.release(e) })
 	}
 	s.Mu.Unlock()
 	if !wait {
@@ -144,8 +144,8 @@ func (s *hostedShard) restart(e *region.Entity) {
 // release ends the back-off of an entity, unless that happened before.
 func (s *hostedShard) release(e *region.Entity) {
 	s.Mu.Lock()
-	timer := s.resting[e]
-	delete(s.resting, e)
+	timer := s.backingOff[e]
+	delete(s.backingOff, e)
 	s.Mu.Unlock()
 	if timer != nil {
 		timer.Stop()
@@ -160,7 +160,7 @@ func (s *hostedShard) release(e *region.Entity) {
 func (s *hostedShard) releaseAll() {
 	s.Mu.Lock()
 	var all []*region.Entity
-	for e := range s.resting {
+	for e := range s.backingOff {
 		all = append(all, e)
 	}
 	s.Mu.Unlock()

@@ -213,7 +213,7 @@ func TestMaxActive(t *testing.T) {
 	require.Eventually(t, func() bool { active, _ := active(); return active <= most }, testPatience, testTick)
 	_, entities := active()
 	require.Equal(t, all, entities)
-	require.GreaterOrEqual(t, n.Counters()["entity evicted"], uint64(all-most))
+	require.GreaterOrEqual(t, n.Counters()["entity passivated for room"], uint64(all-most))
 	for i := range all {
 		add(t, accounts, fmt.Sprint("e", i), 2)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // TestTellsAndCallsInOrder: what one sender tells and asks an account runs once and
-// in order, over kept references, while others do the same, the account rests, and
+// in order, over kept references, while others do the same, the account is passivated, and
 // its shard moves away and comes back.
 func TestTellsAndCallsInOrder(t *testing.T) {
 	const senders, before = 4, 300

@@ -41,7 +41,7 @@ type turn struct {
 const (
 	turnOver uint32 = 1 << iota
 	gaveUp          // the caller of an encoded call has given up
-	restAfter
+	passivateAfter
 	forgetAfter
 	checkAfter // its method is marked //shard:read, and must not have changed the state
 )

@@ -33,7 +33,7 @@ var commands = []command{
 	},
 	{
 		name: "entity", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entity,
-		about: "Prints what is known of an entity: its home and the reason for it, the turn that it runs and the calls\nthat wait for it, its shard, its last failed calls, and the lines about it in the logs of the members.\nOf each entity its home keeps the last 5 failed calls for an hour, of up to 1,024 entities, without\narguments and texts of errors. The state of a durable entity at rest is read from the store.",
+		about: "Prints what is known of an entity: its home and the reason for it, the turn that it runs and the calls\nthat wait for it, its shard, its last failed calls, and the lines about it in the logs of the members.\nOf each entity its home keeps the last 5 failed calls for an hour, of up to 1,024 entities, without\narguments and texts of errors. The state of a passivated durable entity is read from the store.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.showState, "state", false, "show its state as JSON, without secrets; needs the right of an operator, and members log each look")
 		},

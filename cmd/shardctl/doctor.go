@@ -191,7 +191,7 @@ func examinePayload(facts []admin.NodeFact) (found []finding) {
 		if f.MaxPayload < payloadMin {
 			found = append(found, wrong(
 				"payload", fmt.Sprintf("%s is connected to %s, which takes %d bytes", f.Node.Name, cmp.Or(f.Server, "a server"), f.MaxPayload),
-				"set max_payload to 1MB or more at every server: calls, states and batches are bounded by it",
+				"set max_payload to 1MB or more at every server: calls, states and frames are bounded by it",
 			))
 		}
 	}

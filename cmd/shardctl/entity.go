@@ -25,7 +25,7 @@ type jsonEntity struct {
 	Turn       *jsonTurn       `json:"turn,omitempty"` // under way
 	Mailbox    uint32          `json:"mailbox"`        // calls that wait for its turn
 	Bytes      uint64          `json:"bytes"`          // of its encoded state, if it is idle
-	Stored     bool            `json:"stored"`         // it is durable and at rest, and the store has the state
+	Stored     bool            `json:"stored"`         // it is durable and passivated, and the store has the state
 	Errors     []jsonFailure   `json:"errors"`         // the latest first
 }
 
@@ -55,7 +55,7 @@ func (e *jsonEntity) describe(s admin.Entity) {
 		e.Turn = &jsonTurn{s.Turn.Method, s.Turn.From, s.Turn.For.Seconds(), s.Turn.Earlier}
 		e.NoState = "a turn is under way (try again)"
 	case s.Why == "" && s.Bytes == 0 && !s.Active:
-		e.NoState = "it is at rest and has none"
+		e.NoState = "it is passivated and has none"
 	case s.Why != "":
 		e.NoState = "it cannot be read (shardctl state prints the encoded bytes)"
 	}
@@ -128,7 +128,7 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 	case e.Active:
 		b.WriteString("it is active and idle\n")
 	case e.Stored:
-		b.WriteString("it is at rest, in the store\n")
+		b.WriteString("it is passivated, in the store\n")
 	default:
 		b.WriteString("it is not active\n")
 	}

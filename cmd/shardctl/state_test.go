@@ -182,9 +182,9 @@ func safes() codegen.Host {
 	}
 }
 
-// TestDurableAtRest: the state of a durable entity that nobody has called since its member started comes
+// TestDurablePassivated: the state of a durable entity that nobody has called since its member started comes
 // from the store, for operators, and without secrets. Readers learn its size.
-func TestDurableAtRest(t *testing.T) {
+func TestDurablePassivated(t *testing.T) {
 	t.Parallel()
 	server, err := hostile.Guard(t.TempDir(), map[string]rights.Rights{
 		"worker": rights.Worker("shop", "shardgen"), "ann": rights.Operator("shop", "ann"), "bob": rights.Reader("shop", "bob"),
@@ -213,15 +213,15 @@ func TestDurableAtRest(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return shardctl(t, env("bob"), "entity Safe s1").code == exitOK }, time.Minute, 50*time.Millisecond)
 	o := shardctl(t, env("bob"), "entity Safe s1")
-	require.Regexp(t, `it is at rest, in the store\nits state has [1-9]\d* bytes`, o.stdout)
+	require.Regexp(t, `it is passivated, in the store\nits state has [1-9]\d* bytes`, o.stdout)
 	o = shardctl(t, env("bob"), "entity Safe s1 -state")
 	o.check(t, "a reader who asks for the state", exitOK, "shardctl permissions operator -cluster shop -name bob", "")
 	require.NotContains(t, o.stdout, "Total")
 	o = shardctl(t, env("ann"), "entity Safe s1 -state")
 	o.check(t, "an operator", exitOK, `state: {"Total":7,"PIN":"(secret)"}`, "")
 	require.NotContains(t, o.stdout, "4321")
-	o.check(t, "it is still at rest", exitOK, "it is at rest, in the store\n", "")
+	o.check(t, "it is still passivated", exitOK, "it is passivated, in the store\n", "")
 	shardctl(t, env("bob"), "events -grep told").check(t, "the look is logged", exitOK, "told to show a state by=ann kind=Safe entity=s1", "")
-	shardctl(t, env("bob"), "entity Safe nobody").check(t, "an entity without state", exitOK, "no state: it is at rest and has none", "")
+	shardctl(t, env("bob"), "entity Safe nobody").check(t, "an entity without state", exitOK, "no state: it is passivated and has none", "")
 	shardctl(t, env("ann"), "state Safe s1 -drop").check(t, "a state in the store is not set here", exitFailed, "", "shardctl store repair replaces or drops")
 }

@@ -88,7 +88,7 @@ var standIns = []mirror{
 		"a method of the user is a goroutine's work there and a span of virtual time here; the simulation decides nothing but how long it takes, and waits for the lease as driver.waitLease does",
 	},
 	{
-		"internal/sim/sharding.hosted.StopEntities", "runtime.hostedShard.restAll",
+		"internal/sim/sharding.hosted.StopEntities", "runtime.hostedShard.passivateAll",
 		"stop hooks are the user's code there and a span of virtual time here; shardhost decides when each may run",
 	},
 	{

@@ -27,7 +27,7 @@ var moveWalk = []string{
 	"internal/region/shard.go Stop",
 	"internal/region/stopping.go beginStops",
 	"runtime/shard_env.go StopEntities",
-	"runtime/hosted_shard.go restAll",
+	"runtime/hosted_shard.go passivateAll",
 	"internal/shardhost/shard.go send Parts",
 	"internal/region/stopping.go States",
 	"internal/shardhost/parts.go pack",

@@ -9,11 +9,11 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// FrameBytes is the size at which a frame is full, because larger batches gain nothing. A larger
+// FrameBytes is the size at which a frame is full, because larger ones gain nothing. A larger
 // frame has one envelope.
 const FrameBytes = 64 << 10
 
-// frame is one batch of encoded envelopes behind room for a header.
+// frame is the encoded envelopes of one NATS message behind room for a header.
 type frame struct {
 	first   uint64
 	refuses uint64 // the lowest sequence that a refusal in it names; 0 means none
@@ -44,7 +44,7 @@ func sendingOf(token uint64) (first uint64, sending uint32) {
 	return token >> sendBits, uint32(token & (1<<sendBits - 1))
 }
 
-// frames are the envelopes for a peer that it has not acknowledged, batched.
+// frames are the envelopes for a peer that it has not acknowledged, in frames.
 //
 // Invariants:
 //  1. acked ≤ every held sequence < next, without gaps.

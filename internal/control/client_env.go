@@ -58,5 +58,5 @@ type ClientConfig struct {
 	Self    transport.Peer
 	Lanes   int
 	// Seekers returns the search for singletons.
-	Seekers func(p singlehost.Outsider) *singlehost.Seekers
+	Seekers func(p singlehost.Client) *singlehost.Seekers
 }

@@ -65,7 +65,7 @@ func newTestClient() (*Client, *fakeClientEnv) {
 	env := &fakeClientEnv{now: time.Unix(1_000_000, 0)}
 	return NewClient(ClientConfig{
 		Cluster: "c", Self: operates, Lanes: 1,
-		Seekers: func(p singlehost.Outsider) *singlehost.Seekers {
+		Seekers: func(p singlehost.Client) *singlehost.Seekers {
 			return singlehost.NewSeekers(p)
 		},
 	}, env), env

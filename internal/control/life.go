@@ -82,7 +82,7 @@ func (c *Client) search(at time.Time) {
 // seeking is a Client as package singlehost uses it.
 type seeking struct{ c *Client }
 
-var _ singlehost.Outsider = seeking{}
+var _ singlehost.Client = seeking{}
 
 // Now is the time.
 func (s seeking) Now() time.Time { return s.c.env.Now() }

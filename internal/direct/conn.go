@@ -18,8 +18,8 @@ import (
 // lengthBytes is the size of the length before each frame.
 const lengthBytes = 4
 
-// errClosed is the error of a connection that has ended.
-var errClosed = errors.New("the direct connection has ended")
+// errClosed is the error of a direct lane that has ended.
+var errClosed = errors.New("the direct lane has ended")
 
 // A Conn carries the frames of one lane to and from one peer. Send and Fail are safe for
 // concurrent use; one goroutine at a time receives.

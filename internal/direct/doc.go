@@ -1,5 +1,5 @@
-// Package direct carries data frames between two processes over connections of their own,
-// instead of the broker. Package agree decides which connections there are; Lanes drives it:
+// Package direct carries frames between two processes over direct lanes, instead of the
+// broker. Package agree decides which direct lanes there are; Lanes drives it:
 // it listens, dials, and answers for the keys.
 //
 // A Conn is a TLS 1.3 connection whose two ends are pinned: each side knows the hash of the

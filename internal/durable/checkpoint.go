@@ -90,11 +90,11 @@ func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 		bytes += n
 		return parts[len(parts)-1]
 	}
-	for _, k := range s.table.snapshot(s.group.acked) {
+	for _, k := range s.table.parts(s.group.acked) {
 		p := part(k)
 		p.Sources = append(p.Sources, k)
 	}
-	for _, o := range s.outbox.snapshot(s.group.acked) {
+	for _, o := range s.outbox.parts(s.group.acked) {
 		p := part(o)
 		p.Outboxes = append(p.Outboxes, o)
 	}

@@ -13,7 +13,7 @@
 // A head names the shard's home. It changes by compare-and-set, at a claim and at
 // a checkpoint, and every write of a record names the head's revision. The log
 // has a claim for each home, and behind it that home's appends, each at a
-// compare-and-set on the position before it. Records hold entities at rest, and
+// compare-and-set on the position before it. Records hold passivated entities, and
 // the shard's table: the commands that were applied and the tells that wait.
 //
 //	claim:       head (compare-and-set, since kept) → claim appended, expecting nothing

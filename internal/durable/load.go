@@ -59,7 +59,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 	v, err := readRecord(id, r.Records[0])
 	if err != nil {
 		loaded.Err = fmt.Errorf("entity %q: %w", id, err)
-		s.Rest(id)
+		s.Passivated(id)
 	} else {
 		e.last, e.acked = v, v
 		e.loaded, e.bare = true, false
@@ -122,7 +122,7 @@ func (l *loads) check() error {
 	return nil
 }
 
-// A sweep reads records of entities at rest, and has the next checkpoint delete those of
+// A sweep reads records of passivated entities, and has the next checkpoint delete those of
 // entities that have expired, or ended, and whose keys are too old. The driver finds the
 // records in a list, which may be stale, and so they are read again under the head.
 type sweep struct {

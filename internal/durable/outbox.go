@@ -322,8 +322,8 @@ func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	}
 }
 
-// snapshot returns the outbox as of a ticket, as messages of a part of it each.
-func (o *outbox) snapshot(acked Ticket) (all []*wire.DurableOutbox) {
+// parts returns the outbox as of a ticket, as messages of a part of it each.
+func (o *outbox) parts(acked Ticket) (all []*wire.DurableOutbox) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
 		next := p.next

@@ -300,8 +300,8 @@ func (s *Shard) lapse(e *entity) {
 	e.commit(c, s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}))
 }
 
-// Rest is the counterpart of Load: the driver does not have the entity any more.
-func (s *Shard) Rest(id string) {
+// Passivated is the counterpart of Load: the driver does not have the entity any more.
+func (s *Shard) Passivated(id string) {
 	e := s.tail.entities[id]
 	if e == nil {
 		return
@@ -434,7 +434,7 @@ func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 // lowest [Place.Chunk] of all. Before it is called, [Journal.Followers] keeps all of them.
 func (s *Shard) Followed(chunk uint64) { s.journal.read = chunk }
 
-// Checkpoint asks for a checkpoint: entities rest, the shard is to move, or the node has too
+// Checkpoint asks for a checkpoint: entities are passivated, the shard is to move, or the node has too
 // much in its logs' tails.
 func (s *Shard) Checkpoint(now time.Time) {
 	s.desk.now = now

@@ -344,9 +344,9 @@ func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 	t.end(k, c, ticket)
 }
 
-// snapshot returns the table as of a ticket, as messages of a part of it each: floors, and
+// parts returns the table as of a ticket, as messages of a part of it each: floors, and
 // the commands that were applied.
-func (t *table) snapshot(acked Ticket) (all []*wire.DurableKnown) {
+func (t *table) parts(acked Ticket) (all []*wire.DurableKnown) {
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
 		w := &wire.DurableKnown{Source: s.wire(), Floor: k.finished.floor()}

@@ -94,7 +94,7 @@ func (t *tail) dirty() (all []*entity) {
 }
 
 // saved drops the part that a checkpoint has made superfluous: the batches before since, and the
-// entities that rest in their records. It returns how many batches went.
+// passivated entities, which are in their records. It returns how many batches went.
 func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes

@@ -88,7 +88,7 @@ func (h *homes) add(c durable.Command, entity string) (balance string, ok bool) 
 	n, _ := strconv.Atoi(string(l.State))
 	state := strconv.Itoa(n + 1)
 	ticket, err := tenure.Commit(durable.Turn{Entity: entity, State: []byte(state), Command: &c, Reply: []byte(state)})
-	tenure.Rest(entity)
+	tenure.Passivated(entity)
 	if err != nil {
 		return "", false
 	}

@@ -34,7 +34,7 @@ func TestNextHomeHasWhatWasAcknowledged(t *testing.T) {
 			t.Errorf("after a kill alice has %q, want 5", got)
 		}
 		set(t, tenure, "bob", "7")
-		tenure.Rest("bob")
+		tenure.Passivated("bob")
 		if err := second.Leave(within(t, time.Minute), anEpoch+2); err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func fill(t *testing.T, s *Shard, n int, ttl time.Duration) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tenure.Rest(turn.Entity)
+		tenure.Passivated(turn.Entity)
 	}
 	if err := s.Leave(ctx, anEpoch+1); err != nil {
 		t.Fatal(err)

@@ -578,15 +578,15 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 	case <-ctx.Done():
 		t.do(func(time.Time) {
 			t.loads.forget(entity, got)
-			t.core.Rest(entity)
+			t.core.Passivated(entity)
 		})
 		return l, fmt.Errorf("shard %v: read entity %q: %w%s", t.shard.cfg.Shard, entity, ctx.Err(), t.trouble())
 	}
 }
 
-// Rest is the counterpart of Load: the entity is not active any more.
-func (t *Tenure) Rest(entity string) {
-	t.do(func(time.Time) { t.core.Rest(entity) })
+// Passivated is the counterpart of Load: the entity is not active any more.
+func (t *Tenure) Passivated(entity string) {
+	t.do(func(time.Time) { t.core.Passivated(entity) })
 }
 
 // Shard returns the shard as the store names it.

@@ -179,7 +179,7 @@ type Entity struct {
 	// Errors are its last failed calls at Node, the latest first. They are kept for an hour, five of each
 	// entity and of 1,024 entities of a node.
 	Errors []Failure
-	// Stored: it is durable and at rest, and its state was read from the store.
+	// Stored: it is durable and passivated, and its state was read from the store.
 	Stored bool
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A carrier is a direct connection that counts frames, and fails once it is broken. A session's
+// A testLane is a direct lane that counts frames, and fails once it is broken. A session's
 // timer may use it too.
-type carrier struct {
+type testLane struct {
 	frames, stalls atomic.Int64
 	broken         atomic.Bool
 }
 
-func (c *carrier) Send([]byte) error {
+func (c *testLane) Send([]byte) error {
 	if c.broken.Load() {
 		return errors.New("broken")
 	}
@@ -26,19 +26,19 @@ func (c *carrier) Send([]byte) error {
 	return nil
 }
 
-func (c *carrier) HasEnded() bool { return c.broken.Load() }
-func (c *carrier) Stalled()       { c.stalls.Add(1) }
+func (c *testLane) HasEnded() bool { return c.broken.Load() }
+func (c *testLane) Stalled()       { c.stalls.Add(1) }
 
 func TestDirectPath(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)
 	to.Post(tell())
 	require.Equal(t, 1, p.sent())
-	require.Equal(t, []*Session{to}, p.asked(), "traffic asks for a connection")
+	require.Equal(t, []*Session{to}, p.asked(), "traffic asks for a direct lane")
 	to.Post(tell())
 	require.Len(t, p.asked(), 1, "and seldom")
 
-	first, second := &carrier{}, &carrier{}
+	first, second := &testLane{}, &testLane{}
 	to.Use(first)
 	require.EqualValues(t, 2, first.frames.Load(), "frames under way go again before later ones")
 	require.Equal(t, 2, p.sent())
@@ -46,26 +46,26 @@ func TestDirectPath(t *testing.T) {
 	require.EqualValues(t, 3, first.frames.Load())
 	require.Equal(t, 2, p.sent())
 	to.Use(second)
-	require.Zero(t, second.frames.Load(), "there is one connection at a time")
+	require.Zero(t, second.frames.Load(), "there is one direct lane at a time")
 	to.Leave(second)
-	require.Equal(t, Carrier(first), to.Carrier())
+	require.Equal(t, DirectLane(first), to.DirectLane())
 
 	first.broken.Store(true)
 	to.Post(tell())
 	require.Equal(t, 2+4, p.sent(), "the frame and all that may be lost go by the broker")
-	require.Nil(t, to.Carrier())
+	require.Nil(t, to.DirectLane())
 	to.Use(second)
 	require.EqualValues(t, 4, second.frames.Load())
 	second.broken.Store(true)
-	third := &carrier{}
+	third := &testLane{}
 	to.Use(third)
-	require.Equal(t, Carrier(third), to.Carrier(), "it replaces one that has ended")
+	require.Equal(t, DirectLane(third), to.DirectLane(), "it replaces one that has ended")
 	to.Leave(second)
-	require.Equal(t, Carrier(third), to.Carrier())
-	require.Eventually(t, func() bool { return to.Carrier() == nil }, 10*time.Second, time.Millisecond, "nothing is acknowledged")
+	require.Equal(t, DirectLane(third), to.DirectLane())
+	require.Eventually(t, func() bool { return to.DirectLane() == nil }, 10*time.Second, time.Millisecond, "nothing is acknowledged")
 	require.EqualValues(t, 1, third.stalls.Load())
 	require.Eventually(t, func() bool { return p.sent() > 6 }, 10*time.Second, time.Millisecond)
-	require.Nil(t, to.Carrier())
+	require.Nil(t, to.DirectLane())
 }
 
 // TestDirectFramesMayHaveArrived: an envelope that was sent directly once is never certainly not
@@ -75,7 +75,7 @@ func TestDirectFramesMayHaveArrived(t *testing.T) {
 		s, p, _ := newSet()
 		to := s.Session(member("b"), 0)
 		if direct {
-			c := &carrier{}
+			c := &testLane{}
 			to.Use(c)
 			to.Post(tell())
 			require.EqualValues(t, 1, c.frames.Load())
@@ -97,14 +97,14 @@ func TestDirectFramesMayHaveArrived(t *testing.T) {
 	}
 }
 
-// TestDirectFrameThatFails: an error of the broker after one of the connection leaves the frame
+// TestDirectFrameThatFails: an error of the broker after one of the direct lane leaves the frame
 // counted as sent.
 func TestDirectFrameThatFails(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)
-	c := &carrier{}
+	c := &testLane{}
 	c.broken.Store(true)
-	to.carrier.Store(new(Carrier(c)))
+	to.path.lane.Store(new(DirectLane(c)))
 	p.fails = transport.ErrDisconnected
 	to.Post(tell())
 	left, _ := s.Remove(member("b").Address, -1, false)
@@ -117,7 +117,7 @@ func TestDirectFrameThatFails(t *testing.T) {
 func TestDirectFramesAreCounted(t *testing.T) {
 	s, _, _ := newSet()
 	to := s.Session(member("b"), 0)
-	c := &carrier{}
+	c := &testLane{}
 	to.Use(c)
 	to.Post(tell())
 	sent, direct := s.Frames()
@@ -133,7 +133,7 @@ func TestDirectFramesAreCounted(t *testing.T) {
 func TestDirectFramesHaveTheLimitOfTheBroker(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)
-	c := &carrier{}
+	c := &testLane{}
 	to.Use(c)
 	v := (*sessionEnv)(to)
 	require.NoError(t, v.Send(1, make([]byte, p.MaxPayload())))

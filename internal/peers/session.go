@@ -29,7 +29,7 @@ type Session struct {
 	class identity.Class // of the peer
 	link  transport.Link
 	// Receiving is held from Receive to Received, so that one frame of the peer is handled at
-	// a time: the broker and a direct connection may bring frames at once. Another goroutine
+	// a time: the broker and a direct lane may bring frames at once. Another goroutine
 	// may unlock it than locked it.
 	Receiving sync.Mutex
 	retries   uint64 // Core.Retries when it was last read; see stalled
@@ -52,14 +52,14 @@ func (p *Session) Class() identity.Class { return p.class }
 // Lane returns the lane of the session.
 func (p *Session) Lane() int { return int(p.lane) }
 
-// Carrier returns the direct connection that carries the session's frames; nil if the broker
+// DirectLane returns the direct lane that carries the session's frames; nil if the broker
 // does.
-func (p *Session) Carrier() Carrier { return p.direct() }
+func (p *Session) DirectLane() DirectLane { return p.direct() }
 
-// Use has a direct connection carry the session's frames, if none does yet. Frames that are
+// Use has a direct lane carry the session's frames, if none does yet. Frames that are
 // under way by the broker are sent again on it, because those that follow would overtake
 // them; the peer drops the later ones.
-func (p *Session) Use(c Carrier) {
+func (p *Session) Use(c DirectLane) {
 	p.Lock()
 	used := p.use(c)
 	if used {
@@ -74,7 +74,7 @@ func (p *Session) Use(c Carrier) {
 
 // Leave has the broker carry the session's frames again, if c does now. Frames that c may
 // have lost are sent again.
-func (p *Session) Leave(c Carrier) {
+func (p *Session) Leave(c DirectLane) {
 	if p.leave(c) {
 		p.Rewind()
 	}
@@ -290,7 +290,7 @@ var _ session.Env = (*sessionEnv)(nil)
 // Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }
 
-// Send sends a frame over the direct connection, or publishes it on the lane.
+// Send sends a frame over the direct lane, or publishes it on the lane.
 func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	if token != 0 {
 		v.set.frames.Add(1)
@@ -298,7 +298,7 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 			(*sent)(frame)
 		}
 	}
-	direct := v.carrier.Load()
+	direct := v.path.lane.Load()
 	if direct == nil {
 		if token != 0 && v.set.cfg.Direct {
 			v.ask()
@@ -308,8 +308,8 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	return v.sendDirect(*direct, token, frame)
 }
 
-// sendDirect sends a frame over the direct connection, if that can be relied on.
-func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
+// sendDirect sends a frame over the direct lane, if that can be relied on.
+func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error {
 	if len(frame) > MinPayload && len(frame) > v.link.MaxPayload() {
 		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
 	}
@@ -327,14 +327,14 @@ func (v *sessionEnv) sendDirect(c Carrier, token uint64, frame []byte) error {
 		return v.link.Send(v.lane, v.Peer(), token, frame)
 	}
 	// The frame counts as sent, for it may have arrived. It goes again with all others that
-	// the connection may have lost.
+	// the direct lane may have lost.
 	v.Lock()
 	v.Core.Rewind()
 	v.Unlock()
 	return nil
 }
 
-// ask asks for a direct connection, from time to time.
+// ask asks for a direct lane, from time to time.
 func (v *sessionEnv) ask() {
 	if v.mayAsk(int64(time.Since(v.set.base))) {
 		v.set.env.Wanted((*Session)(v))
@@ -342,9 +342,9 @@ func (v *sessionEnv) ask() {
 }
 
 // stalled reports whether nothing was acknowledged for call.RetryAfter, so that frames are sent
-// again. Then the connection may be broken without either side noticing, and the session
+// again. Then the direct lane may be broken without either side noticing, and the session
 // leaves it. Frames that come on it later have it used again.
-func (v *sessionEnv) stalled(c Carrier) bool {
+func (v *sessionEnv) stalled(c DirectLane) bool {
 	v.Lock()
 	retries := v.Core.Retries()
 	stalled := retries != v.retries

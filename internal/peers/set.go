@@ -39,7 +39,7 @@ type Env interface {
 	// OverQuota is called for a client that gets no session, because there are MaxNamed
 	// processes of its name. It may be called very often.
 	OverQuota(transport.Peer)
-	// Wanted is called for a session that sends frames and has no direct connection, if
+	// Wanted is called for a session that sends frames and has no direct lane, if
 	// Config.Direct is set. It may be called often.
 	Wanted(*Session)
 	// Stranger is called for the session with a member that has left, if no message ever
@@ -57,7 +57,7 @@ type Config struct {
 	AnswerBytes int
 	// Calls counts the callers of this process that are about to call again.
 	Calls *pending.Coalescer
-	// Direct is set if sessions may have direct connections.
+	// Direct is set if sessions may have direct lanes.
 	Direct bool
 	// Link returns the connection to the broker, which each session has from its beginning on. It must not block.
 	Link func() transport.Link
@@ -81,7 +81,7 @@ type Set struct {
 	patient atomic.Int64  // clientPatience; tests change it
 	sent    atomic.Pointer[func(frame []byte)]
 	frames  atomic.Uint64 // that were sent
-	direct  atomic.Uint64 // of these, on direct connections
+	direct  atomic.Uint64 // of these, on direct lanes
 
 	mu      sync.RWMutex // guards the fields below
 	peers   map[transport.Address]*peer
@@ -359,7 +359,7 @@ func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	}
 	renewed := &peer{old.Peer, slices.Clone(old.sessions), old.began}
 	next = newSession(s, old.Peer, p.lane)
-	next.carrier.Store(p.carrier.Load())
+	next.path.lane.Store(p.path.lane.Load())
 	renewed.sessions[lane] = next
 	s.peers[a] = renewed
 	s.mu.Unlock()

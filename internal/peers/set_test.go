@@ -46,7 +46,7 @@ func (p *process) sent() int {
 	return p.frames
 }
 
-// asked are the sessions for which direct connections were wanted.
+// asked are the sessions for which direct lanes were wanted.
 func (p *process) asked() []*Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,23 +48,23 @@ func TestSurveyTakesTurns(t *testing.T) {
 	}
 }
 
-// TestSurveySkipsTheRested: what rests costs the next surveys nothing.
-func TestSurveySkipsTheRested(t *testing.T) {
+// TestSurveySkipsThePassivated: what is passivated costs the next surveys nothing.
+func TestSurveySkipsThePassivated(t *testing.T) {
 	s := openShard()
 	awake(s, 1000)
-	var rested []*Entity
+	var passivated []*Entity
 	s.Survey(s.Listed(), func(e *Entity, used uint32) {
-		if s.RestIdle(e, 990) {
-			rested = append(rested, e)
+		if s.BeginPassivation(e, 990) {
+			passivated = append(passivated, e)
 		}
 	})
-	for _, e := range rested {
+	for _, e := range passivated {
 		e.Value = nil
 		e.SetState([]byte{}, codegen.Reactivated)
 		s.End(e, 2000)
 	}
-	if len(rested) != 990 || s.Live() != 10 {
-		t.Fatalf("%d of 990 rested, %d of 10 are live", len(rested), s.Live())
+	if len(passivated) != 990 || s.Live() != 10 {
+		t.Fatalf("%d of 990 passivated, %d of 10 are live", len(passivated), s.Live())
 	}
 	s.Survey(s.Listed(), func(*Entity, uint32) {})
 	if n := s.Listed(); n != 10 {
@@ -96,30 +96,30 @@ func TestForgottenLeaveTheList(t *testing.T) {
 	}
 }
 
-// TestRestIdleRefuses: an entity that was used, or lost with its shard, since a survey
-// showed it does not rest.
-func TestRestIdleRefuses(t *testing.T) {
+// TestBeginPassivationRefuses: an entity that was used, or lost with its shard, since a survey
+// showed it is not passivated.
+func TestBeginPassivationRefuses(t *testing.T) {
 	s := openShard()
 	awake(s, 3)
 	var shown []*Entity
 	s.Survey(3, func(e *Entity, _ uint32) { shown = append(shown, e) })
 	e := s.Begin("0", 50)
-	if s.RestIdle(e, 100) {
-		t.Error("an entity rests that has a turn")
+	if s.BeginPassivation(e, 100) {
+		t.Error("an entity is passivated that has a turn")
 	}
 	s.End(e, 50)
-	if s.RestIdle(e, 50) {
-		t.Error("an entity rests that was used since")
+	if s.BeginPassivation(e, 50) {
+		t.Error("an entity is passivated that was used since")
 	}
 	s.BeginMove(node("b"), placement.MakeEpoch(1, 2))
-	if s.RestIdle(shown[1], 100) {
-		t.Error("an entity rests whose shard is leaving")
+	if s.BeginPassivation(shown[1], 100) {
+		t.Error("an entity is passivated whose shard is leaving")
 	}
 	s.Place(node("c"), placement.MakeEpoch(1, 3), false, 0, time.Unix(1000, 0))
 	s.Place(node("a"), placement.MakeEpoch(1, 4), false, 0, time.Unix(1000, 0))
 	for _, e := range shown {
-		if s.RestIdle(e, 100) {
-			t.Errorf("%s rests, which was lost with its shard", e.ID)
+		if s.BeginPassivation(e, 100) {
+			t.Errorf("%s is passivated, which was lost with its shard", e.ID)
 		}
 	}
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestNoEntityRestsWhileTheShardIsToMove: an entity may keep its turn for longer than it runs only
+// TestNoEntityBacksOffWhileTheShardIsToMove: an entity may keep its turn for longer than it runs only
 // while the shard is open and no move waits.
-func TestNoEntityRestsWhileTheShardIsToMove(t *testing.T) {
+func TestNoEntityBacksOffWhileTheShardIsToMove(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
-	if s.Restable() {
-		t.Error("a closed shard lets an entity rest")
+	if s.MayBackOff() {
+		t.Error("a closed shard lets an entity back off")
 	}
 	s.Place(node("a"), placement.MakeEpoch(1, 1), false, 0, time.Unix(1000, 0))
-	if !s.Restable() {
-		t.Error("an open shard does not let an entity rest")
+	if !s.MayBackOff() {
+		t.Error("an open shard does not let an entity back off")
 	}
 	s.CloseBarrier(node("s"), node("b"), placement.MakeEpoch(1, 1), 0, time.Unix(1000, 0))
 	s.BeginMove(node("c"), placement.MakeEpoch(1, 2))
 	if s.state != Open || s.pending == nil {
 		t.Fatalf("the shard is %v, and the move waits for the barrier: %v", s.state, s.pending != nil)
 	}
-	if s.Restable() {
-		t.Error("a shard whose move waits lets an entity rest")
+	if s.MayBackOff() {
+		t.Error("a shard whose move waits lets an entity back off")
 	}
 }
 

@@ -369,10 +369,12 @@ func (s *delivery) Idle(t uint32, limit int) []*Entity {
 	return s.idle(t, limit)
 }
 
-// RestIdle begins a turn, for passivation, of an entity that Survey has shown, and reports
+// BeginPassivation begins a turn, for passivation, of an entity that Survey has shown, and reports
 // whether it did: the shard is open, and the entity is still active, has no turn and was
 // last used before t. The driver passivates it and calls End.
-func (s *delivery) RestIdle(e *Entity, t uint32) bool { return s.state == Open && e.takeIdle(t) }
+func (s *delivery) BeginPassivation(e *Entity, t uint32) bool {
+	return s.state == Open && e.takeIdle(t)
+}
 
 // checkRoom is invariant 12.
 func (s *delivery) checkRoom() error {

@@ -241,7 +241,7 @@ func (g *rig) do(f func() Effects) {
 	}
 }
 
-func rest(e *Entity) {
+func passivate(e *Entity) {
 	e.SetState([]byte(strconv.Itoa(e.Value.(*body).n)), codegen.Reactivated)
 	e.Value = nil
 }
@@ -257,12 +257,12 @@ func (g *rig) handOff() {
 	}
 	for _, e := range entities {
 		g.mu.Lock()
-		may := g.s.Rest(e)
+		may := g.s.MayPassivate(e)
 		g.mu.Unlock()
 		if !may {
 			break
 		}
-		rest(e)
+		passivate(e)
 	}
 	g.do(func() Effects {
 		fx, _ := g.s.Stopped(epoch, 2)
@@ -287,7 +287,7 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 		idle := g.s.Idle(^uint32(0), 3)
 		g.mu.Unlock()
 		for _, e := range idle {
-			rest(e)
+			passivate(e)
 			g.end(e)
 		}
 	case 2:

@@ -20,9 +20,9 @@ type move struct {
 	epoch placement.Epoch
 }
 
-// Restable reports whether an entity may keep its turn for longer than it runs: not
+// MayBackOff reports whether an entity may keep its turn for longer than it runs: not
 // while the shard waits for its turns to end.
-func (s *moving) Restable() bool { return s.state == Open && s.pending == nil }
+func (s *moving) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
 // beginMove is [Shard.BeginMove].
 func (s *moving) beginMove(to transport.Address, epoch placement.Epoch) Effects {
@@ -112,7 +112,7 @@ func (s *moving) drain() (fx Effects) {
 // endMove is [Shard.Stopped].
 func (s *moving) endMove(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
 	fx.add(s.endStops(now, nil))
-	s.resting, s.stops = nil, false
+	s.passivating, s.stops = nil, false
 	drained := s.state == Draining && s.running == 0 && s.moveE > s.off
 	if drained && s.moveE == epoch && !s.active() {
 		s.become(Sent)

@@ -317,10 +317,10 @@ func (d *dice) move(n int) {
 			return
 		}
 		if len(d.stopped) > 0 && d.r.IntN(2) == 0 { // one hook of several
-			d.rest()
+			d.passivate()
 			return
 		}
-		for d.rest() {
+		for d.passivate() {
 		}
 		d.stopped = nil
 		fx, _ := d.s.Stopped(d.moveE, 0)
@@ -339,17 +339,17 @@ func (d *dice) move(n int) {
 	}
 }
 
-// rest runs the next stop hook, if it may run still.
-func (d *dice) rest() bool {
+// passivate runs the next stop hook, if it may run still.
+func (d *dice) passivate() bool {
 	if len(d.stopped) == 0 {
 		return false
 	}
 	e := d.stopped[0]
-	if !d.s.Rest(e) {
+	if !d.s.MayPassivate(e) {
 		return false
 	}
 	if d.turns[e] {
-		d.fail("%s rests and has a turn", e.ID)
+		d.fail("%s is passivated and has a turn", e.ID)
 	}
 	d.stopped = d.stopped[1:]
 	e.Value = nil
@@ -403,14 +403,14 @@ func (d *dice) barriers(n int) {
 	}
 }
 
-// survey shows some of the active entities, and rests some of those that it showed
+// survey shows some of the active entities, and passivates some of those that it showed
 // now or before.
 func (d *dice) survey() {
 	d.s.Survey(1+d.r.IntN(3), func(e *Entity, _ uint32) { d.shown = append(d.shown, e) })
 	for _, e := range d.shown {
-		if d.r.IntN(2) == 0 && d.s.RestIdle(e, 1) {
+		if d.r.IntN(2) == 0 && d.s.BeginPassivation(e, 1) {
 			if d.s.entities.get(e.ID) != e {
-				d.fail("%s rests and has left the index", e.ID)
+				d.fail("%s is passivated and has left the index", e.ID)
 			}
 			d.begin(e)
 		}

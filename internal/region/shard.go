@@ -218,7 +218,7 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 }
 
 // Stop begins a turn of each active entity for the stop hooks, and returns those
-// entities, by id. The driver calls Rest before it runs the hook of each, in that
+// entities, by id. The driver calls MayPassivate before it runs the hook of each, in that
 // order; at the end States, and Stopped. ok is false when the shard is not drained,
 // the move is off, or the hooks of a move run already.
 func (s *Shard) Stop() (entities []*Entity, ok bool) {

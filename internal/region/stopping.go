@@ -10,10 +10,10 @@ import (
 type stopping struct {
 	delivery
 
-	off      placement.Epoch // moves up to this epoch are cancelled
-	stopE    placement.Epoch // of the move that Stop was for
-	stopping []*Entity       // the entities in the turns of which the stop hooks run
-	resting  *Entity         // the one of stopping that the driver is at; nil means none yet
+	off         placement.Epoch // moves up to this epoch are cancelled
+	stopE       placement.Epoch // of the move that Stop was for
+	stopping    []*Entity       // the entities in the turns of which the stop hooks run
+	passivating *Entity         // the one of stopping that the driver is at; nil means none yet
 }
 
 // An Encoded is an entity's encoded state. Nobody changes the bytes.
@@ -37,15 +37,15 @@ func (s *stopping) beginStops() (entities []*Entity, ok bool) {
 	return slices.Clone(s.stopping), true
 }
 
-// Rest reports whether the driver may run the entity's stop hook: the move is still
+// MayPassivate reports whether the driver may run the entity's stop hook: the move is still
 // on. If it is false, the driver goes on with Stopped at once: the move was given up,
 // and other entities of the shard, this one included, may have turns again. Only the
-// entity for which Rest returned true last stays the driver's until Stopped.
-func (s *stopping) Rest(e *Entity) bool {
+// entity for which MayPassivate returned true last stays the driver's until Stopped.
+func (s *stopping) MayPassivate(e *Entity) bool {
 	if !s.leaving() {
 		return false
 	}
-	s.resting = e
+	s.passivating = e
 	return true
 }
 
@@ -71,7 +71,7 @@ func (s *stopping) States() (all []Encoded) {
 
 // unstop is for a shard that opens again while stop hooks run. It ends the turns that
 // were begun for them, but for that of the entity whose hook runs now.
-func (s *stopping) unstop(now uint32) Effects { return s.endStops(now, s.resting) }
+func (s *stopping) unstop(now uint32) Effects { return s.endStops(now, s.passivating) }
 
 // endStops ends the turns of the entities that Stop began, but for one.
 func (s *stopping) endStops(now uint32, but *Entity) (fx Effects) {

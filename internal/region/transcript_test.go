@@ -24,7 +24,7 @@ import (
 //	begin ENTITY                          a local call, if the entity is idle
 //	end ENTITY                            its turn
 //	idle                                  passivate what is idle
-//	move NODE EPOCH | stop | rest ENTITY | states | ready NODE EPOCH
+//	move NODE EPOCH | stop | passivate ENTITY | states | ready NODE EPOCH
 //	stopped EPOCH [active=ENTITY]         the entity is not encoded
 //	prepare NODE EPOCH ENTITY... [last] | open NODE EPOCH
 //	cancel EPOCH                          the move is off
@@ -172,8 +172,8 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 		s.end(arg(0), say)
 	case "idle":
 		for _, e := range s.s.Idle(^uint32(0), 10) {
-			s.rest(e)
-			say("%s rests", e.ID)
+			s.passivate(e)
+			say("%s is passivated", e.ID)
 			s.s.End(e, 0)
 		}
 	case "move":
@@ -184,12 +184,12 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 			s.stopping = entities
 		}
 		say("stops %v: %v", ids(entities), ok)
-	case "rest":
+	case "passivate":
 		e := s.stopping[slices.IndexFunc(s.stopping, func(e *Entity) bool { return e.ID == arg(0) })]
-		may := s.s.Rest(e)
+		may := s.s.MayPassivate(e)
 		say("its hook may run: %v", may)
 		if may {
-			s.rest(e)
+			s.passivate(e)
 		}
 	case "states":
 		for _, e := range s.s.States() {
@@ -197,11 +197,11 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 		}
 	case "stopped":
 		for _, e := range s.stopping {
-			if !s.s.Rest(e) {
+			if !s.s.MayPassivate(e) {
 				break
 			}
 			if !slices.Contains(args, "active="+e.ID) {
-				s.rest(e)
+				s.passivate(e)
 			}
 		}
 		fx, sent := s.s.Stopped(s.epoch(arg(0)), 0)
@@ -343,7 +343,7 @@ func (s *script) begin(e *Entity) {
 	s.running[e.ID] = e
 }
 
-func (s *script) rest(e *Entity) {
+func (s *script) passivate(e *Entity) {
 	if e.Value != nil {
 		e.Value = nil
 		e.SetState([]byte("state of "+e.ID), codegen.Reactivated)

@@ -129,9 +129,9 @@ func (Tick) input()    {}
 
 // Output has the actions to be taken.
 type Output struct {
-	Send  []Envelope
-	Start []Start
-	Done  []Done
+	Send     []Envelope
+	Activate []Activate
+	Done     []Done
 	// Recalled are the shards of which the ids were looked for.
 	Recalled []Recollection
 	// WakeAt is when the next Step is due, if nothing happens before; zero means never.
@@ -144,9 +144,9 @@ type Envelope struct {
 	Message Message
 }
 
-// Start names the entities of a shard that are to be activated again, sorted. Some may
+// Activate names the entities of a shard that are to be activated again, sorted. Some may
 // be active already.
-type Start struct {
+type Activate struct {
 	placement.ShardID
 	IDs []string
 }
@@ -366,7 +366,7 @@ func (m *Machine) open(in Open) {
 			m.outboxes[a].queue(h.id).begin(m.outboxes[a], h.id)
 		}
 		if h.recall == nil {
-			m.start(h, h.sorted())
+			m.activate(h, h.sorted())
 		}
 		return
 	}
@@ -380,7 +380,7 @@ func (m *Machine) open(in Open) {
 		h.ids[id] = struct{}{}
 	}
 	h.came = len(h.ids)
-	m.start(h, h.sorted())
+	m.activate(h, h.sorted())
 	m.assign(h)
 }
 

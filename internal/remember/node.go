@@ -31,10 +31,10 @@ func (m *node) done(t Ticket, added bool, err error) {
 	}
 }
 
-// start has entities of a shard activated.
-func (m *node) start(h *home, ids []string) {
+// activate has entities of a shard activated.
+func (m *node) activate(h *home, ids []string) {
 	if len(ids) > 0 {
-		m.out.Start = append(m.out.Start, Start{h.id, ids})
+		m.out.Activate = append(m.out.Activate, Activate{h.id, ids})
 	}
 }
 

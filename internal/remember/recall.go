@@ -148,6 +148,6 @@ func (m *recalling) finish(h *home) {
 	h.came = len(h.ids)
 	silent := slices.SortedFunc(maps.Keys(r.from), transport.Address.Compare)
 	m.out.Recalled = append(m.out.Recalled, Recollection{h.id, len(back), silent})
-	m.start(h, back)
+	m.activate(h, back)
 	m.assign(h)
 }

@@ -43,7 +43,7 @@ type StoreOutput struct {
 	Load     []Load
 	Write    []Write
 	Find     []Write // get the revision of that record
-	Start    []Start
+	Activate []Activate
 	Done     []Done
 	Recalled []Recollection
 	// WakeAt is when the next Step is due, if nothing happens before; zero means never.
@@ -164,7 +164,7 @@ func (b *StoreMachine) page(l Load) *shardSet {
 func (b *StoreMachine) open(in Open) {
 	if p := b.shards[in.ShardID]; p != nil { // it never left
 		if p.loaded || p.known {
-			b.start(p, sortedIDs(p.ids))
+			b.activate(p, sortedIDs(p.ids))
 		}
 		return
 	}
@@ -176,13 +176,13 @@ func (b *StoreMachine) open(in Open) {
 	b.shards[in.ShardID] = p
 	b.out.Load = append(b.out.Load, Load{p.id, p.gen})
 	if p.known {
-		b.start(p, sortedIDs(p.ids))
+		b.activate(p, sortedIDs(p.ids))
 	}
 }
 
-func (b *StoreMachine) start(p *shardSet, ids []string) {
+func (b *StoreMachine) activate(p *shardSet, ids []string) {
 	if len(ids) > 0 {
-		b.out.Start = append(b.out.Start, Start{p.id, ids})
+		b.out.Activate = append(b.out.Activate, Activate{p.id, ids})
 	}
 }
 
@@ -286,7 +286,7 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 		}
 		slices.Sort(back)
 		b.out.Recalled = append(b.out.Recalled, Recollection{ShardID: p.id, Found: len(back)})
-		b.start(p, back)
+		b.activate(p, back)
 	}
 	p.gone = nil
 	for i := range p.buckets {

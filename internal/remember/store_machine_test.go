@@ -15,17 +15,17 @@ import (
 // shelf is a store that is slow, fails and leaves one in doubt, and the books of
 // the nodes that had a shard one after the other.
 type shelf struct {
-	t        *testing.T
-	rng      *rand.Rand
-	now      time.Time
-	records  map[int]Record
-	revision store.Revision
-	book     *StoreMachine
-	pending  []func() // requests and answers under way
-	tickets  map[Ticket]string
-	ticket   Ticket
-	safe     map[string]bool // added, and not removed since
-	started  map[string]bool
+	t         *testing.T
+	rng       *rand.Rand
+	now       time.Time
+	records   map[int]Record
+	revision  store.Revision
+	book      *StoreMachine
+	pending   []func() // requests and answers under way
+	tickets   map[Ticket]string
+	ticket    Ticket
+	safe      map[string]bool // added, and not removed since
+	activated map[string]bool
 }
 
 func (s *shelf) step(b *StoreMachine, in Input) {
@@ -72,9 +72,9 @@ func (s *shelf) step(b *StoreMachine, in Input) {
 			s.safe[id] = true
 		}
 	}
-	for _, st := range out.Start {
+	for _, st := range out.Activate {
 		for _, id := range st.IDs {
-			s.started[id] = true
+			s.activated[id] = true
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestBookRandom(t *testing.T) {
 			tickets: map[Ticket]string{}, safe: map[string]bool{},
 		}
 		for range 5 {
-			s.started = map[string]bool{}
+			s.activated = map[string]bool{}
 			s.book, s.tickets = NewStoreMachine(Kind{}), map[Ticket]string{}
 			s.step(s.book, Open{ShardID: cart, Epoch: 1})
 			must := map[string]bool{}
@@ -150,7 +150,7 @@ func TestBookRandom(t *testing.T) {
 				s.pass()
 			}
 			for id := range must {
-				if !s.started[id] {
+				if !s.activated[id] {
 					t.Fatalf("seed %d: %s was safe and is not activated again", seed, id)
 				}
 			}

@@ -152,8 +152,8 @@ func describe(out Output) string {
 		}
 		b.WriteString("\n")
 	}
-	for _, s := range out.Start {
-		fmt.Fprintf(&b, "start: %s\n", strings.Join(s.IDs, " "))
+	for _, s := range out.Activate {
+		fmt.Fprintf(&b, "activate: %s\n", strings.Join(s.IDs, " "))
 	}
 	for _, d := range out.Done {
 		fmt.Fprintf(&b, "done %d: new %t, %v\n", d.Ticket, d.New, d.Err)

@@ -94,7 +94,7 @@ func (m *Memory) stepMachine(in remember.Input) {
 	for _, e := range out.Send {
 		m.process.Send(e.To, e.Message)
 	}
-	m.finish(out.Done, out.Recalled, out.Start)
+	m.finish(out.Done, out.Recalled, out.Activate)
 }
 
 // due makes the loop wake up by then; too early does no harm.
@@ -104,9 +104,9 @@ func (m *Memory) due(at time.Time) {
 	}
 }
 
-// finish answers the calls that waited, and starts the entities that are to be activated
+// finish answers the calls that waited, and activates the entities that are to be active
 // again.
-func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, start []remember.Start) {
+func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
 	for _, d := range done {
 		if ch := m.waiting[d.Ticket]; ch != nil {
 			delete(m.waiting, d.Ticket)
@@ -121,9 +121,9 @@ func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, 
 			m.process.Log().Debug("entities remembered", "shard", r.ShardID.String(), "entities", r.Found)
 		}
 	}
-	for _, s := range start {
+	for _, s := range activate {
 		if t := m.types[s.Kind]; t != nil && t.shards[s.Shard] != nil {
-			t.start(t.shards[s.Shard], s.IDs)
+			t.activate(t.shards[s.Shard], s.IDs)
 		}
 	}
 }

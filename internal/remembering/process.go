@@ -43,10 +43,10 @@ type Counter uint8
 
 // The counters.
 const (
-	Started     Counter = iota // a remembered entity was started again
-	StartFailed                // such an entity's activation failed
-	Late                       // an id was not stored or copied in time
-	StoreFailed                // the store of remembered ids failed
+	Activated        Counter = iota // a remembered entity was activated again
+	ActivationFailed                // such an entity's activation failed
+	Late                            // an id was not stored or copied in time
+	StoreFailed                     // the store of remembered ids failed
 )
 
 // Settings say how the entities of a type are remembered: see shard.Remember.
@@ -66,9 +66,9 @@ type Home interface {
 	MayRun() bool
 	// Ticks returns the coarse clock that region.Shard uses.
 	Ticks() uint32
-	// Start activates an entity in a turn that has begun. Before it ends the turn it calls
+	// Activate activates an entity in a turn that has begun. Before it ends the turn it calls
 	// ended, with the reason if the activation failed.
-	Start(e *region.Entity, ended func(error))
+	Activate(e *region.Entity, ended func(error))
 	// EndTurn ends the turn of an entity and begins the next one.
 	EndTurn(e *region.Entity)
 }

@@ -59,7 +59,7 @@ func (r *recorder) step(in remember.Input) {
 			return remember.Found{Load: w.Load, Bucket: w.Bucket, Revision: record.Revision, Err: r.fault(w.ShardID, err)}
 		})
 	}
-	r.memory.finish(out.Done, out.Recalled, out.Start)
+	r.memory.finish(out.Done, out.Recalled, out.Activate)
 }
 
 // request asks the store and brings the answer to the machine.

@@ -21,9 +21,9 @@ type Shard struct {
 	home  Home
 
 	// Guarded by shard.Mu.
-	open     bool                     // the memory knows that the shard runs here
-	reviving map[string]*time.Timer   // entities that wait for being started again
-	coming   *shardhost.RememberedIDs // ids that come with the shard
+	open       bool                     // the memory knows that the shard runs here
+	backingOff map[string]*time.Timer   // entities that wait to be activated again
+	coming     *shardhost.RememberedIDs // ids that come with the shard
 }
 
 // Leaving returns the ids that move with the shard, whose turns have ended.
@@ -63,10 +63,10 @@ func (s *Shard) ChangedLocked(opened bool) {
 		s.coming = nil
 		if s.open {
 			s.open = false
-			for _, t := range s.reviving {
+			for _, t := range s.backingOff {
 				t.Stop()
 			}
-			s.reviving = nil
+			s.backingOff = nil
 			s.kind.memory.post(s.shard.ID.Kind, remember.Close{ShardID: s.shard.ID})
 		}
 	}
@@ -104,10 +104,10 @@ func (s *Shard) Forget(id string) {
 	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
 }
 
-// ForgetRested is Forget for a passivated entity. It does nothing if the shard was lost
+// ForgetPassivated is Forget for a passivated entity. It does nothing if the shard was lost
 // meanwhile, because the shard's present home, which may be this process again, remembers
 // the entity.
-func (s *Shard) ForgetRested(e *region.Entity) {
+func (s *Shard) ForgetPassivated(e *region.Entity) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
 	if !e.Lost() {
@@ -119,22 +119,22 @@ func (s *Shard) ForgetRested(e *region.Entity) {
 // be made faster than the memory handles them.
 func (s *Shard) WaitForgotten() { s.kind.memory.ask(func() {}) }
 
-// ActivateAgain starts an entity again, if it is remembered.
-func (s *Shard) ActivateAgain(id string) { s.kind.start(s, []string{id}) }
+// ActivateAgain activates an entity again, if it is remembered.
+func (s *Shard) ActivateAgain(id string) { s.kind.activate(s, []string{id}) }
 
 // ActivateLater is ActivateAgain after the type's back-off.
 func (s *Shard) ActivateLater(id string) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
-	if state := s.shard.Core.State(); s.reviving[id] != nil || state != region.Open && state != region.Draining {
-		return // where the shard goes it is started anyway
+	if state := s.shard.Core.State(); s.backingOff[id] != nil || state != region.Open && state != region.Draining {
+		return // where the shard goes it is activated anyway
 	}
-	if s.reviving == nil {
-		s.reviving = map[string]*time.Timer{}
+	if s.backingOff == nil {
+		s.backingOff = map[string]*time.Timer{}
 	}
-	s.reviving[id] = time.AfterFunc(s.kind.settings.Backoff, func() {
+	s.backingOff[id] = time.AfterFunc(s.kind.settings.Backoff, func() {
 		s.shard.Mu.Lock()
-		delete(s.reviving, id)
+		delete(s.backingOff, id)
 		s.shard.Mu.Unlock()
 		if s.kind.memory.process.Context().Err() == nil {
 			s.ActivateAgain(id)
@@ -142,16 +142,16 @@ func (s *Shard) ActivateLater(id string) {
 	})
 }
 
-// mayStart reports whether the entity is not active yet, and the shard is here.
-func (s *Shard) mayStart(id string) bool {
+// mayActivate reports whether the entity is not active yet, and the shard is here.
+func (s *Shard) mayActivate(id string) bool {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// start activates an entity in a turn without a call. If it has a turn already, that turn
+// activateUncalled activates an entity in a turn without a call. If it has a turn already, that turn
 // activates it.
-func (s *Shard) start(id string) {
+func (s *Shard) activateUncalled(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {
 		return
@@ -171,12 +171,12 @@ func (s *Shard) start(id string) {
 		s.ActivateLater(id)
 		return
 	}
-	s.home.Start(e, func(err error) {
+	s.home.Activate(e, func(err error) {
 		if err == nil {
-			p.Count(Started)
+			p.Count(Activated)
 			return
 		}
-		if n, tell := p.Count(StartFailed); tell {
+		if n, tell := p.Count(ActivationFailed); tell {
 			p.Log().Error("a remembered entity's activation failed; it is tried again", "kind", s.shard.ID.Kind, "entity", bounded.ID(id),
 				"shard", s.shard.ID.String(), "after", s.kind.settings.Backoff, "err", err, "count", n)
 		}

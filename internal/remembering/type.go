@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/internal/shardhost"
 )
 
-// maxStarting bounds the remembered entities of a type that are activated at the same time
+// maxActivating bounds the remembered entities of a type that are activated at the same time
 // at one node.
-const maxStarting = 64
+const maxActivating = 64
 
 // A Type is one type whose entities are remembered, at a process that hosts it. It
 // activates them again: all at once or at a constant rate. It is safe for concurrent use,
@@ -22,22 +22,22 @@ type Type struct {
 	slots    chan struct{}
 
 	mu      sync.Mutex
-	queue   []starting // guarded by mu
-	running bool       // guarded by mu
+	queue   []activating // guarded by mu
+	running bool         // guarded by mu
 
-	// run's: until when left may be started; it outlives one filling of the queue.
+	// run's: until when left may be activated; it outlives one filling of the queue.
 	until time.Time
 	left  int
 }
 
-// starting has entities of one shard that wait to be started.
-type starting struct {
+// activating has entities of one shard that wait to be activated.
+type activating struct {
 	shard *Shard
 	ids   []string
 }
 
 func newType(m *Memory, kind string, s Settings) *Type {
-	return &Type{memory: m, kind: kind, settings: s, shards: map[uint32]*Shard{}, slots: make(chan struct{}, maxStarting)}
+	return &Type{memory: m, kind: kind, settings: s, shards: map[uint32]*Shard{}, slots: make(chan struct{}, maxActivating)}
 }
 
 // Shard adds a shard of the type.
@@ -47,11 +47,11 @@ func (t *Type) Shard(core *shardhost.Shard, home Home) *Shard {
 	return s
 }
 
-// start queues entities to be started. It does not block.
-func (t *Type) start(s *Shard, ids []string) {
+// activate queues entities to be activated. It does not block.
+func (t *Type) activate(s *Shard, ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue = append(t.queue, starting{s, ids})
+	t.queue = append(t.queue, activating{s, ids})
 	if !t.running && t.memory.process.Context().Err() == nil {
 		t.running = true
 		t.memory.process.Go(t.run)
@@ -74,7 +74,7 @@ func (t *Type) next() (s *Shard, id string, ok bool) {
 	return first.shard, id, true
 }
 
-// run starts the entities in the queue until it is empty.
+// run activates the entities in the queue until it is empty.
 func (t *Type) run() {
 	p := t.memory.process
 	for {
@@ -82,7 +82,7 @@ func (t *Type) run() {
 		if !ok {
 			return
 		}
-		if !s.mayStart(id) {
+		if !s.mayActivate(id) {
 			continue
 		}
 		if !t.wait() {
@@ -95,12 +95,12 @@ func (t *Type) run() {
 		}
 		p.Go(func() {
 			defer func() { <-t.slots }()
-			s.start(id)
+			s.activateUncalled(id)
 		})
 	}
 }
 
-// wait waits until one more may be started. It reports false when the process stops.
+// wait waits until one more may be activated. It reports false when the process stops.
 func (t *Type) wait() bool {
 	o := &t.settings
 	if !o.ConstantRate {

@@ -167,11 +167,11 @@ func (s *Shard) HandOff() {
 	})
 }
 
-// MayStop reports whether the host may run the stop hook of the entity: see Core.Rest.
+// MayStop reports whether the host may run the stop hook of the entity: see Core.MayPassivate.
 func (s *Shard) MayStop(e *region.Entity) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return s.Core.Rest(e)
+	return s.Core.MayPassivate(e)
 }
 
 // send sends the states that the stop hooks left to the new home, if the move is still on.

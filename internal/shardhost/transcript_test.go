@@ -231,7 +231,7 @@ func (s *script) processCommand(command string, args []string) {
 	case "may":
 		for _, e := range s.stops {
 			if e.ID == args[0] && s.shard.MayStop(e) {
-				s.rest(e)
+				s.passivate(e)
 				s.say("its hook runs")
 			} else if e.ID == args[0] {
 				s.say("its hook must not run")
@@ -249,7 +249,7 @@ func (s *script) processCommand(command string, args []string) {
 		}
 		for _, e := range s.stops {
 			if s.shard.MayStop(e) {
-				s.rest(e)
+				s.passivate(e)
 			}
 		}
 		done(nil)
@@ -431,7 +431,7 @@ func (s *script) turn(e *region.Entity) {
 	s.turns[e.ID] = e
 }
 
-func (s *script) rest(e *region.Entity) {
+func (s *script) passivate(e *region.Entity) {
 	if e.Value != nil {
 		e.Value = nil
 		e.SetState([]byte("state of "+e.ID), codegen.Reactivated)

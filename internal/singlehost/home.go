@@ -41,8 +41,8 @@ type Home interface {
 	Lost(e *region.Entity)
 	// EndTurn ends the turn of an entity and begins the next one.
 	EndTurn(e *region.Entity)
-	// Rest runs the stop hooks of entities whose turns Core.Stop has begun.
-	Rest(entities []*region.Entity, why codegen.Passivation)
+	// Passivate runs the stop hooks of entities whose turns Core.Stop has begun.
+	Passivate(entities []*region.Entity, why codegen.Passivation)
 
 	// Session returns the session with a process on the shard's lane; false: it was removed.
 	Session(to transport.Peer) (shardhost.Session, bool)

@@ -239,7 +239,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 	if to.IsZero() {
 		why = codegen.Stopping
 	}
-	in.home.Rest(entities, why)
+	in.home.Passivate(entities, why)
 	parts := s.Parts(epoch, shardhost.RememberedIDs{})
 	var p shardhost.Session
 	handed := false

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Outsider is a process that is no member and calls singletons.
-type Outsider interface {
+// A Client is a process that is no member and calls singletons.
+type Client interface {
 	Finder
 	// Member returns the member that serves the process; zero for none.
 	Member() transport.Address
@@ -22,7 +22,7 @@ type Outsider interface {
 // Seekers find singletons for a process that is no member: the member that serves it
 // searches for both.
 type Seekers struct {
-	process Outsider
+	process Client
 	byName  map[string]*seeker
 }
 
@@ -33,7 +33,7 @@ type seeker struct {
 }
 
 // NewSeekers returns Seekers that look for nothing yet.
-func NewSeekers(p Outsider) *Seekers {
+func NewSeekers(p Client) *Seekers {
 	return &Seekers{process: p, byName: map[string]*seeker{}}
 }
 

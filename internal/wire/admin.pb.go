@@ -720,7 +720,7 @@ type AdminEntity struct {
 	Turn          *AdminRunning          `protobuf:"bytes,9,opt,name=turn,proto3" json:"turn,omitempty"`         // under way; none: it is idle
 	Mailbox       uint32                 `protobuf:"varint,10,opt,name=mailbox,proto3" json:"mailbox,omitempty"` // calls that wait for its turn
 	Errors        []*AdminError          `protobuf:"bytes,11,rep,name=errors,proto3" json:"errors,omitempty"`    // its last ones at the node, the latest first
-	Stored        bool                   `protobuf:"varint,12,opt,name=stored,proto3" json:"stored,omitempty"`   // it is at rest, and its state was read from the store
+	Stored        bool                   `protobuf:"varint,12,opt,name=stored,proto3" json:"stored,omitempty"`   // it is passivated, and its state was read from the store
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -993,7 +993,7 @@ func (x *DurableHead) GetCheck() uint32 {
 	return 0
 }
 
-// DurableRecord is an entity at rest.
+// DurableRecord is a passivated entity.
 type DurableRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`

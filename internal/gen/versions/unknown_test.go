@@ -116,7 +116,7 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 			want.Count, want.Box.Wide, want.Spare.Wide = 8, 2, 2
 			return err
 		},
-		"used, at rest, used": func(ctx context.Context, d today.DepotRef, want *today.Picture) error {
+		"used, passivated, used": func(ctx context.Context, d today.DepotRef, want *today.Picture) error {
 			for range 3 {
 				if _, err := d.Add(ctx); err != nil {
 					return err

@@ -27,7 +27,7 @@ func TestWhatCannotBeReadStaysAlive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := zoo.EchoCode(within(t), "x"); err != nil {
-			t.Fatalf("after it was to rest: %v", err)
+			t.Fatalf("after it was passivated: %v", err)
 		}
 	}
 	if err := zoo.Keep(within(t), Everything{Scalars: Scalars{Int: 5}}); err != nil {

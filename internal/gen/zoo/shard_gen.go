@@ -245,7 +245,7 @@ type ZooAPI interface {
 	// Kept returns the state.
 	Kept(context.Context) (Everything, error)
 
-	// Rest puts it to rest.
+	// Rest passivates it.
 	Rest(ctx context.Context) error
 
 	// EchoBare returns its arguments, whose types no struct holds.
@@ -617,7 +617,7 @@ func (r ZooRef) Kept(ctx context.Context) (result Everything, err error) {
 	return decodeZooKeptReply(r.ref.Ask(ctx, "Kept", nil, err))
 }
 
-// Rest puts it to rest.
+// Rest passivates it.
 func (r ZooRef) Rest(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Rest")
 	if e, ok := turn.Entity.(*Zoo); ok {

@@ -324,7 +324,7 @@ func (z *Zoo) Kept(context.Context) (Everything, error) {
 	}, nil
 }
 
-// Rest puts it to rest.
+// Rest passivates it.
 func (z *Zoo) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
 
 // EchoBare returns its arguments, whose types no struct holds.

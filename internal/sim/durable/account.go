@@ -21,7 +21,7 @@ type account struct {
 	newer   bool      // a later program than this one wrote its state
 	began   time.Time // when its last turn began
 	mailbox []*call
-	rests   int
+	idled   int
 }
 
 func (t *tenure) account(id string) *account {
@@ -72,7 +72,7 @@ func (a *account) take(l durable.Loaded) {
 func (a *account) refuse() {
 	all := a.mailbox
 	delete(a.t.accounts, a.id)
-	a.t.core.Rest(a.id)
+	a.t.core.Passivated(a.id)
 	for _, c := range all {
 		a.t.core.Discard(c.command)
 		c.answer(answer{verdict: durable.Closed})
@@ -105,12 +105,12 @@ func (a *account) next() {
 	}
 	r := a.t.home.r
 	if len(a.mailbox) == 0 {
-		a.rests++
-		now := a.rests
-		a.t.home.later(r.w.between(0, r.plan.rest), func() {
-			if a.rests == now && !a.busy && len(a.mailbox) == 0 && a.alive() {
+		a.idled++
+		now := a.idled
+		a.t.home.later(r.w.between(0, r.plan.idle), func() {
+			if a.idled == now && !a.busy && len(a.mailbox) == 0 && a.alive() {
 				delete(a.t.accounts, a.id)
-				a.t.core.Rest(a.id)
+				a.t.core.Passivated(a.id)
 				if r.w.chance(r.plan.checkpoints) {
 					a.t.core.Checkpoint(a.t.home.clock.now())
 				}
@@ -119,7 +119,7 @@ func (a *account) next() {
 		})
 		return
 	}
-	a.rests++
+	a.idled++
 	c := a.mailbox[0]
 	a.mailbox = a.mailbox[1:]
 	a.busy = true

@@ -84,7 +84,7 @@ func TestClocksDiffer(t *testing.T) {
 				t.Fatal("that it has expired is not in the log")
 			}
 			a.set(0)
-			a.core.Rest("a")
+			a.core.Passivated("a")
 			a.absent("a")
 			b := d.seat(0, 2).open()
 			b.absent("a")

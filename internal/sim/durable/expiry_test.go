@@ -31,15 +31,15 @@ func (s *seat) absent(id string) {
 	}
 }
 
-// TestExpired: nothing is seen of an entity after its time, whether it is active, at rest, or
+// TestExpired: nothing is seen of an entity after its time, whether it is active, passivated, or
 // in the log alone, here and after a move; until then it is there. What commits anew begins anew.
 func TestExpired(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		rest func(*seat)
+		end  func(*seat)
 	}{
 		{"active", func(*seat) {}},
-		{"at rest, in the log", func(a *seat) { a.core.Rest("a") }},
+		{"passivated, in the log", func(a *seat) { a.core.Passivated("a") }},
 		{"in the record", func(a *seat) { a.save("a") }},
 		{"in the record of an active entity", func(a *seat) { a.save() }},
 	} {
@@ -48,11 +48,11 @@ func TestExpired(t *testing.T) {
 			a := d.seat(0, 1).open()
 			a.commit("a", "0") // never expires
 			a.lasting("a", "1", time.Hour)
-			c.rest(a)
+			c.end(a)
 			a.pass(30 * time.Minute)
 			a.want("a", "1", 2)
 			a.lasting("a", "2", time.Hour) // a commit prolongs
-			c.rest(a)
+			c.end(a)
 			a.pass(45 * time.Minute)
 			a.want("a", "2", 3)
 			a.pass(30 * time.Minute)
@@ -172,7 +172,7 @@ func TestExpiredIsFollowedInTheLog(t *testing.T) {
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	a.lasting("a", "2", time.Hour)
-	a.core.Rest("a")
+	a.core.Passivated("a")
 	a.pass(2 * time.Hour)
 	a.save() // it gets no record; the log is needed from its last commit on
 	a.absent("a")
@@ -240,7 +240,7 @@ func TestSweepIsLate(t *testing.T) {
 	a.run()
 	a.save()
 	a.want("a", "2", 3)
-	a.core.Rest("a")
+	a.core.Passivated("a")
 	if r := d.server.record(0, "eb"); len(r.Value) == 0 {
 		t.Error("the late answer counts")
 	}

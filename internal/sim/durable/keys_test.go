@@ -47,13 +47,13 @@ func (s *seat) pass(d time.Duration) {
 // save has all that is committed written to records.
 func (s *seat) save(ids ...string) {
 	for _, id := range ids {
-		s.core.Rest(id)
+		s.core.Passivated(id)
 	}
 	s.core.Checkpoint(s.now())
 	s.run()
 }
 
-// TestKeysOutliveTheTable: a key is known for a day at its entity, at rest and active, after
+// TestKeysOutliveTheTable: a key is known for a day at its entity, passivated and active, after
 // a move and a death, from the record, the log, or both; then it is new.
 func TestKeysOutliveTheTable(t *testing.T) {
 	for _, c := range []struct {

@@ -15,8 +15,8 @@ type plan struct {
 	faults                           int
 	pause                            time.Duration // the most between two faults
 	think                            time.Duration // the most between two calls
-	rest                             time.Duration // the most until an idle account rests
-	checkpoints                      float64       // the share of rests that ask for one
+	idle                             time.Duration // the most until an idle account is passivated
+	checkpoints                      float64       // the share of passivations that ask for one
 	panics                           float64
 	padding                          int // the most bytes of a state beside the balance
 	lost, late                       float64
@@ -43,7 +43,7 @@ func newPlan(r *rand.Rand) plan {
 	p := plan{
 		homes: 2 + r.IntN(3), shards: 1 + r.IntN(3), accounts: 2 + r.IntN(8), callers: 2 + r.IntN(6),
 		faults: 4 + r.IntN(10), pause: time.Duration(300+r.IntN(2500)) * time.Millisecond,
-		think: time.Duration(1+r.IntN(60)) * time.Millisecond, rest: time.Duration(1+r.IntN(400)) * time.Millisecond,
+		think: time.Duration(1+r.IntN(60)) * time.Millisecond, idle: time.Duration(1+r.IntN(400)) * time.Millisecond,
 		checkpoints: pick(0, 0.05, 0.5), panics: pick(0, 0.05), padding: 1 + int(pick(0, 20, 200)),
 		memory: r.IntN(2) == 0, lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
 		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},

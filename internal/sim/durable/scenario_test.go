@@ -231,7 +231,7 @@ func TestNestedCallOfATurnThatBranches(t *testing.T) {
 
 // lostTerm runs callers, loses the term and all processes, and ends.
 func lostTerm(w without) Result {
-	p := plan{homes: 3, shards: 2, accounts: 4, callers: 2, think: 10 * time.Millisecond, rest: time.Second, padding: 1, without: w}
+	p := plan{homes: 3, shards: 2, accounts: 4, callers: 2, think: 10 * time.Millisecond, idle: time.Second, padding: 1, without: w}
 	r := newRun(p, newRandom(1), nil)
 	for i := range p.callers {
 		newCaller(r).act(i)
@@ -372,7 +372,7 @@ func TestNewEntityOfNewShard(t *testing.T) {
 		t.Error("a new shard reads the record of a new entity")
 	}
 	a.commit("a", "1")
-	a.core.Rest("a")
+	a.core.Passivated("a")
 	a.core.Checkpoint(d.w.clock())
 	a.run()
 	if at(a, "a") {

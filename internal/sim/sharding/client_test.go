@@ -23,7 +23,7 @@ func newClient(p *process) *client {
 	c := &client{}
 	c.Client = control.NewClient(control.ClientConfig{
 		Cluster: clusterName, Self: p.self, Lanes: 1,
-		Seekers: func(o singlehost.Outsider) *singlehost.Seekers {
+		Seekers: func(o singlehost.Client) *singlehost.Seekers {
 			return singlehost.NewSeekers(o)
 		},
 	}, &clientEnv{worldEnv{p}})

@@ -170,7 +170,7 @@ func (v *memberEnv) After(d time.Duration, f func()) {
 func (v *memberEnv) CountRefused(membership.Refusal) {}
 func (v *memberEnv) Waiting(string) int              { return v.process.held() }
 func (v *memberEnv) SetTable(t *placement.Table)     { v.process.takeTable(t) }
-func (v *memberEnv) SetExiting(on bool) { v.process.control.exiting = on }
+func (v *memberEnv) SetExiting(on bool)              { v.process.control.exiting = on }
 
 func (v *memberEnv) Serve(on bool)                                     { v.process.control.serves = on }
 func (v *memberEnv) LeaseValid() bool                                  { return v.process.leased() }
@@ -233,7 +233,7 @@ func (v *memberEnv) WaitingKinds() []string {
 	return nil
 }
 
-// PeerGone ends the dealings with a process that is dead.
+// PeerGone ends the dealings with a process that was downed.
 func (v *memberEnv) PeerGone(a transport.Address) {
 	v.process.data.PeerGone(a, dataplane.AllLanes, false)
 }

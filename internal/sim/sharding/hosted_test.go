@@ -240,7 +240,7 @@ func (s *hosted) stopNext(entities []*region.Entity, done func(error)) {
 			done(nil)
 			return
 		}
-		s.rest(entities[0])
+		s.passivate(entities[0])
 		s.stopNext(entities[1:], done)
 	})
 }
@@ -396,10 +396,10 @@ func (s *hosted) Cancel(from transport.Address, entity string, id uint64) bool {
 // Count counts nothing.
 func (s *hosted) Count(shardhost.Counter) {}
 
-// rest keeps an entity's state encoded.
-func (s *hosted) rest(e *region.Entity) {
+// passivate keeps an entity's state encoded.
+func (s *hosted) passivate(e *region.Entity) {
 	if c := e.Turn(); c != nil {
-		s.process.w.fail("%s: %v: %s rests during the turn of %s", s.process.name, s.ID, e.ID, inCallOf(c).Args)
+		s.process.w.fail("%s: %v: %s is passivated during the turn of %s", s.process.name, s.ID, e.ID, inCallOf(c).Args)
 	}
 	if v, ok := e.Value.(*value); ok {
 		e.SetState(binary.BigEndian.AppendUint64([]byte{}, v.turns), codegen.Reactivated)

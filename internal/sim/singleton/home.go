@@ -161,15 +161,15 @@ func (h *home) EndTurn(e *region.Entity) {
 	h.shard.LeaveTurn(e, h.Ticks())
 }
 
-// Rest runs the stop hook.
-func (h *home) Rest(entities []*region.Entity, why codegen.Passivation) {
+// Passivate runs the stop hook.
+func (h *home) Passivate(entities []*region.Entity, why codegen.Passivation) {
 	for _, e := range entities {
 		if !h.shard.MayStop(e) {
 			return
 		}
 		if v, ok := e.Value.(*value); ok {
 			e.SetState(binary.BigEndian.AppendUint64(nil, v.turns), codegen.Reactivated)
-			h.run.rested = v.turns
+			h.run.passivated = v.turns
 			e.Value = nil
 		}
 		h.end("stops: " + why.String())

@@ -70,22 +70,22 @@ type Result struct {
 
 // A run is one under way.
 type run struct {
-	plan    plan
-	world   *sim.World
-	random  *rand.Rand
-	actors  map[transport.Address]*actor
-	order   []*actor
-	store   leases
-	parted  map[[2]*sim.Server]bool
-	named   int
-	calm    bool
-	healed  time.Duration // when the faults ended, or the operator last did something
-	err     error
-	hash    uint64
-	say     func(string)
-	counts  Counts
-	handing bool   // the home leaves when all is well
-	rested  uint64 // turns of the instance that has stopped last
+	plan       plan
+	world      *sim.World
+	random     *rand.Rand
+	actors     map[transport.Address]*actor
+	order      []*actor
+	store      leases
+	parted     map[[2]*sim.Server]bool
+	named      int
+	calm       bool
+	healed     time.Duration // when the faults ended, or the operator last did something
+	err        error
+	hash       uint64
+	say        func(string)
+	counts     Counts
+	handing    bool   // the home leaves when all is well
+	passivated uint64 // turns of the instance that has stopped last
 }
 
 // settleTime is the time in which all must be well after the last fault.
@@ -172,8 +172,8 @@ func (r *run) handOff() bool {
 	r.handing = true
 	old.onLoop(old.control.Leave)
 	well := r.settle(func() bool { return old.over() && r.settled() })
-	if now := r.home(); well && r.err == nil && r.counts.Died == died && now.value.turns < r.rested {
-		r.fail("%s handed %d turns over, and %s knows of %d", old.self.Name, r.rested, now.self.Name, now.value.turns)
+	if now := r.home(); well && r.err == nil && r.counts.Died == died && now.value.turns < r.passivated {
+		r.fail("%s handed %d turns over, and %s knows of %d", old.self.Name, r.passivated, now.self.Name, now.value.turns)
 	}
 	return well
 }

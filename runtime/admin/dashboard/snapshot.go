@@ -123,7 +123,7 @@ type entityStory struct {
 	Runs    *clusterview.RunningTurn `json:"runs,omitempty"`
 	State   string                   `json:"state,omitempty"`    // indented JSON
 	NoState string                   `json:"no_state,omitempty"` // why it is not shown
-	Stored  bool                     `json:"stored"`             // it is durable and at rest
+	Stored  bool                     `json:"stored"`             // it is durable and passivated
 	Errors  []failureRow             `json:"errors"`             // its last failed calls, the latest first
 	Events  []eventRow               `json:"events"`
 }

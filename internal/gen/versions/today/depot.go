@@ -117,7 +117,7 @@ func (d *Depot) Discard(_ context.Context, next bool) error {
 	return nil
 }
 
-// Rest puts it to rest.
+// Rest passivates it.
 func (d *Depot) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
 
 // Forget ends it.

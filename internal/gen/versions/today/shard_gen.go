@@ -29,7 +29,7 @@ type DepotAPI interface {
 	// Discard sets the spare box, or the value that it points to, to nil.
 	Discard(_ context.Context, next bool) error
 
-	// Rest puts it to rest.
+	// Rest passivates it.
 	Rest(ctx context.Context) error
 
 	// Forget ends it.
@@ -130,7 +130,7 @@ func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
 	return r.ref.Run(ctx, "Discard", codegen.AppendBool(codegen.NewArgs(), 1, next), err)
 }
 
-// Rest puts it to rest.
+// Rest passivates it.
 func (r DepotRef) Rest(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Rest")
 	if e, ok := turn.Entity.(*Depot); ok {

@@ -58,7 +58,7 @@ var listed = []listedMutant{
 		s.pending`,
 		after: `	if false && s.holdsBack() {
 		s.pending`,
-		run: "TestNoEntityRestsWhileTheShardIsToMove",
+		run: "TestNoEntityBacksOffWhileTheShardIsToMove",
 	},
 	{
 		number: 7, breaks: "stop hooks run although the move is cancelled",
@@ -399,7 +399,7 @@ var listed = []listedMutant{
 		file:   "runtime/host.go",
 		before: "return !h.driver.closed() && h.driver.lease.Valid() }",
 		after:  "return !h.driver.closed() }",
-		run:    "TestNoRestWithoutALease",
+		run:    "TestNoPassivationWithoutALease",
 	},
 	{
 		number: 51, breaks: "calls to a peer that said goodbye are answered as lost",
