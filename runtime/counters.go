@@ -23,7 +23,7 @@ const (
 	tellLost                              // a tell that could not be delivered
 	tellGivenUp                           // a tell of a durable entity that was not committed in time
 	dropNoPeer                            // an envelope for a peer that is gone
-	replyUnclaimed                        // an answer for which no caller waits any more
+	answerUnclaimed                       // an answer for which no caller waits any more
 	frameForeign                          // bytes that are not a frame
 	frameIgnored                          // a frame that is out of order, repeated or from an unknown process
 	frameBounced                          // a frame for which the broker found no listener
@@ -63,7 +63,7 @@ const (
 var reasonNames = [directEnded]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",
-	tellLost: "tell lost", tellGivenUp: "tell given up", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
+	tellLost: "tell lost", tellGivenUp: "tell given up", dropNoPeer: "peer gone", answerUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
 	tableMoved: "shards moved", barrierTimedOut: "barrier timed out",

@@ -395,17 +395,17 @@ func (drv *driver) answerCode(c *inCall, code wire.Code, text string) {
 		drv.counters.add(tellLost)
 		return
 	}
-	drv.answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)}, nil)
+	drv.answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
-// answer brings a reply to the call's sender: to the pending table of this process, or
+// answer brings an answer to the call's sender: to the pending table of this process, or
 // to the sender's session. By publishes it; if by is nil it is published at once.
 func (drv *driver) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
 	}
 	if c.Sender.Address == drv.self.Address {
-		drv.reply(e)
+		drv.answerHere(e)
 		return
 	}
 	if c.from != nil && c.Via.IsZero() && c.from.Answer(e, by) {
@@ -482,9 +482,9 @@ func (drv *driver) dropTells(limit time.Time) (dropped int) {
 	return dropped
 }
 
-// reply passes an answer of this process to its caller.
-func (drv *driver) reply(e *wire.Envelope) {
-	if !drv.data.Reply(e) {
-		drv.counters.add(replyUnclaimed)
+// answerHere passes an answer of this process to its caller.
+func (drv *driver) answerHere(e *wire.Envelope) {
+	if !drv.data.Answer(e) {
+		drv.counters.add(answerUnclaimed)
 	}
 }

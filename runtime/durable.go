@@ -382,13 +382,13 @@ func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a ans
 func (d *durableShard) decided(r *durableTurn, v durable.Admission) answer {
 	switch v.Verdict {
 	case durable.Replay:
-		reply, err := durablehost.ReadReply(v.Reply)
+		kept, err := durablehost.ReadAnswer(v.Answer)
 		if err != nil {
 			return answer{code: wire.CodeRefused, text: err.Error()}
 		}
 		r.ticket = v.Ticket
-		payload := append([]byte{}, reply.Payload...) // because buffers of answers are reused and must not be nil
-		return answer{code: wire.Code(reply.Code), text: reply.Text, payload: &payload, after: r}
+		payload := append([]byte{}, kept.Payload...) // because buffers of answers are reused and must not be nil
+		return answer{code: wire.Code(kept.Code), text: kept.Text, payload: &payload, after: r}
 	case durable.BelowFloor:
 		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
 	case durable.Mismatch:
@@ -447,7 +447,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	}
 	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry(), Form: form(&s.host.desc)}
 	if r.command.Number != 0 {
-		turn.Command, turn.Reply = &r.command, replyOf(a)
+		turn.Command, turn.Answer = &r.command, keptOf(a)
 	}
 	ticket, err := r.tenure.Commit(turn)
 	switch {
@@ -490,7 +490,7 @@ func (d *durableShard) unwoken(r *durableTurn, e *region.Entity, active *durable
 // refused is the answer for a turn whose changes are all dropped.
 func (d *durableShard) refused(r *durableTurn, a answer, text string) answer {
 	if a.code == wire.CodeOK && a.payload != nil {
-		replyPool.Put(a.payload)
+		answerPool.Put(a.payload)
 	}
 	return answer{code: wire.CodeRefused, text: text}
 }
@@ -575,9 +575,9 @@ func (d *durableShard) undoStray(e *region.Entity) {
 	}
 }
 
-// replyOf encodes an answer for the log.
-func replyOf(a answer) []byte {
-	r := durablehost.Reply{Code: uint32(a.code), Text: clipText(a.text)}
+// keptOf encodes an answer for the log.
+func keptOf(a answer) []byte {
+	r := durablehost.Answer{Code: uint32(a.code), Text: clipText(a.text)}
 	if a.payload != nil {
 		r.Payload = *a.payload
 	}

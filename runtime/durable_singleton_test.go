@@ -57,12 +57,12 @@ func (s *stewards) leave(name string) {
 }
 
 // TestDurableSingletonSurvives: its node dies, and then all nodes do, in order or not. Each instance
-// has what was acknowledged, is told so, and has a higher fence than all before it.
+// has what was acknowledged, is told so, and has a higher epoch than all before it.
 func TestDurableSingletonSurvives(t *testing.T) {
 	s := newStewards(t, nil, "a", "b")
 	ctx := testContext(t)
 	var last uint64
-	fence := func(node string) {
+	higher := func(node string) {
 		t.Helper()
 		epoch, err := s.ref(node).Epoch(ctx)
 		require.NoError(t, err)
@@ -73,11 +73,11 @@ func TestDurableSingletonSurvives(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "fresh", why)
 	require.Equal(t, "a", s.add("b", 5, 5, shard.CommandID("a request")))
-	fence("b")
+	higher("b")
 	s.kill("a")
 	require.Equal(t, "b", s.add("b", 2, 7))
 	require.Equal(t, "a", s.add("b", 5, 5, shard.CommandID("a request")), "the first answer")
-	fence("b")
+	higher("b")
 	why, err = s.ref("b").Activated(ctx)
 	require.NoError(t, err)
 	require.Equal(t, "recovered", why)
@@ -85,7 +85,7 @@ func TestDurableSingletonSurvives(t *testing.T) {
 	s.kill("b") // the last one
 	s.start("c")
 	s.add("c", 1, 8)
-	fence("c")
+	higher("c")
 	s.leave("c") // the last one, in order
 	s.start("d")
 	total, lives, err := s.ref("d").Get(ctx)
@@ -99,7 +99,7 @@ func TestDurableSingletonSurvives(t *testing.T) {
 	_, lives, err = s.ref("e").Get(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, lives, "the changes of OnActivate do not wait for a call that changes something")
-	fence("e")
+	higher("e")
 }
 
 // TestDurableSingletonIsHandedOver: the oldest leaves while everybody calls. No call fails, and each is

@@ -412,7 +412,7 @@ func TestDurableLocalCalls(t *testing.T) {
 }
 
 // TestDurableReads: a read is answered without the store, but not before the store has what
-// it saw; it knows its fence, and cannot end its entity.
+// it saw; it knows its epoch, and cannot end its entity.
 func TestDurableReads(t *testing.T) {
 	v := newVaults(t, "a")
 	r := ref(v.nodes["a"], "v")

@@ -40,7 +40,7 @@ func TestForbiddenEnvelopesDoNothing(t *testing.T) {
 		{Type: wire.TypeTell, Node: transport.Peer{Address: transport.Address{Name: "nobody", Incarnation: 1}}},
 		{Type: wire.TypeCall, ID: 1, Chain: []byte("x")},
 		{Type: wire.TypeTell, Chain: []byte("x")},
-		{Type: wire.TypeReply, ID: 1},
+		{Type: wire.TypeAnswer, ID: 1},
 		{Type: wire.TypeRefusal, ID: 1, Seq: 1},
 		{Type: wire.TypeFlushed, Node: victim.Peer(), Via: home.Peer()},
 		{Type: wire.TypeInit},

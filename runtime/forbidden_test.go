@@ -54,7 +54,7 @@ func TestClientEnvelopes(t *testing.T) {
 		{"a tell for a caller of a gateway", client, wire.Envelope{Type: wire.TypeTell, Info: (&wire.Info{Gateway: "php"}).Append(nil)}, false},
 		{"a tell as if from a log", client, wire.Envelope{Type: wire.TypeCall, ID: 1, Info: (&wire.Info{Told: true}).Append(nil)}, false},
 		{"a call that says what cannot be read", client, wire.Envelope{Type: wire.TypeCall, ID: 1, Info: []byte{0xff}}, false},
-		{"a reply", client, wire.Envelope{Type: wire.TypeReply, ID: 1}, false},
+		{"an answer", client, wire.Envelope{Type: wire.TypeAnswer, ID: 1}, false},
 		{"a refusal", client, wire.Envelope{Type: wire.TypeRefusal, ID: 1}, false},
 		{"a cancellation", client, wire.Envelope{Type: wire.TypeCancel, ID: 1}, true},
 		{"a Flush", client, wire.Envelope{Type: wire.TypeFlush}, true},
@@ -79,7 +79,7 @@ func TestClientEnvelopes(t *testing.T) {
 		{"a call of an operator who commands", commander, wire.Envelope{Type: wire.TypeCall, ID: 1}, false},
 		{"nothing of an operator", commander, wire.Envelope{}, false},
 		{"a forwarded call of a member", member, wire.Envelope{Type: wire.TypeCall, ID: 1, Node: victim, Chain: []byte("x")}, true},
-		{"a reply of a member", member, wire.Envelope{Type: wire.TypeReply, ID: 1}, true},
+		{"an answer of a member", member, wire.Envelope{Type: wire.TypeAnswer, ID: 1}, true},
 		{"a shard's state of a member", member, wire.Envelope{Type: wire.TypeInit}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	case operator.Facts:
 		a.Facts = i.facts()
 	case operator.Place:
-		a.Where, err = i.requestHome(ctx, r.Entity, r.Home)
+		a.Where, err = i.pinShard(ctx, r.Entity, r.Home)
 	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
 		a.Result, err = i.balance(ctx, r)
 	default:
@@ -96,8 +96,8 @@ func (i inspections) where(ctx context.Context, kind, id string) (operator.Home,
 	return operator.Home{Shard: at.Shard, Node: at.Node, Epoch: at.Epoch, Why: at.Why, Since: at.Since}, err
 }
 
-// requestHome requests a home for the shard of an entity, or withdraws the request.
-func (i inspections) requestHome(ctx context.Context, e operator.Entity, home string) (operator.Home, error) {
+// pinShard pins the shard of an entity, or withdraws the pin.
+func (i inspections) pinShard(ctx context.Context, e operator.Entity, home string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	k := (*i.node.driver.kinds.Load())[e.Kind]

@@ -228,7 +228,7 @@ func TestHostInterceptorFaults(t *testing.T) {
 			panic("oh")
 		case "asks":
 			_, err := shard.Epoch(ctx)
-			if !errors.Is(err, shard.ErrNoFence) {
+			if !errors.Is(err, shard.ErrNoEpoch) {
 				return fmt.Errorf("epoch: %v", err)
 			}
 			if i, ok := shard.CallInfo(ctx); !ok || i.ID != call.ID {

@@ -32,12 +32,12 @@ func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _
 }
 
 // Do is a call within the interceptors.
-func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
+func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	err = p.around(ctx, r, method, args, false, func(ctx context.Context) (err error) {
-		reply, err = p.invoker.Do(ctx, r, method, args)
+		results, err = p.invoker.Do(ctx, r, method, args)
 		return err
 	})
-	return reply, err
+	return results, err
 }
 
 // Send is a tell within the interceptors.

@@ -312,7 +312,7 @@ func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method
 // The stacks of many waiting callers do not fit the processor's cache. Variables for
 // sending and for failing are therefore in separate functions that are not inlined, and
 // are on the stack only as long as needed.
-func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
+func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv := p.kind.driver
 	if p.kind.desc.Durable {
@@ -328,7 +328,7 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 		}
 		answered := await.Answer(c.Context, &drv.pending, w, id, &limit)
 		if answered && w.Result().Code == wire.CodeOK {
-			reply = w.Result().Payload
+			results = w.Result().Payload
 			drv.pending.Free(w, c.Ref.Hash)
 			break
 		}
@@ -339,7 +339,7 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 		err = c.Command.end(&drv.commands, err)
 	}
 	codegen.Recycle(c.Args) // a call that still waits has a copy
-	return reply, err
+	return results, err
 }
 
 // attempt sends the call once. The answer comes to w.

@@ -286,8 +286,8 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	switch e.Type {
 	case wire.TypeCall, wire.TypeTell:
 		return l.call(e, seq)
-	case wire.TypeReply:
-		if c := l.reply(e); c != nil {
+	case wire.TypeAnswer:
+		if c := l.takeAnswer(e); c != nil {
 			l.answered = append(l.answered, c) // its caller is woken together with others
 		}
 	default:
@@ -297,15 +297,15 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// reply takes the call of an answer out of the table of pending calls; it is nil if no caller waits for
+// takeAnswer takes the call of an answer out of the table of pending calls; it is nil if no caller waits for
 // the answer. The lane must wake the caller.
-func (l *lane) reply(e *wire.Envelope) *pending.Call {
+func (l *lane) takeAnswer(e *wire.Envelope) *pending.Call {
 	if e.Code == wire.CodeMoved {
 		l.driver.data.Learn(e)
 	}
 	c := l.driver.pending.Remove(e.ID)
 	if c == nil {
-		l.driver.counters.add(replyUnclaimed)
+		l.driver.counters.add(answerUnclaimed)
 		return nil
 	}
 	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})

@@ -68,12 +68,12 @@ func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane
 	add(t, accounts, "bob", 1)
 	at, err := a.Locate(testContext(t), "Account", "bob")
 	require.NoError(t, err)
-	wish := map[uint32]string{}
+	pins := map[uint32]string{}
 	for n := range uint32(256) {
-		wish[256+n] = "b"
+		pins[256+n] = "b"
 	}
-	wish[at.Shard] = "a"
-	require.NoError(t, b.PlaceShards(testContext(t), "Account", wish))
+	pins[at.Shard] = "a"
+	require.NoError(t, b.PlaceShards(testContext(t), "Account", pins))
 	c.awaitHomes(b, map[string]int{"a": 1, "b": 255})
 
 	held := make(chan error, 1)

@@ -119,7 +119,7 @@ func (h *peerHost) refuseForwarded(p *peers.Session, o *call.Oversize) {
 		return
 	}
 	to, lane := o.Envelope.Node, p.Lane()
-	answer := &wire.Envelope{Type: wire.TypeReply, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
+	answer := &wire.Envelope{Type: wire.TypeAnswer, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
 	h.driver.group.Go(func() { // not below the lock of this session
 		if other := h.Session(to, lane); other != nil {
 			other.Post(answer)

@@ -11,13 +11,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// PlaceShards requests homes for shards of a type. For shard numbers (see the type's
+// PlaceShards pins shards of a type to nodes. For shard numbers (see the type's
 // Extractor), homes has the name of the node at which each should live; "" withdraws a
-// request. Like other moves, these begin once the view has converged. The shards stay as
+// pin. Like other moves, these begin once the view has converged. The shards stay as
 // long as that node hosts the type; while it does not, the type's [Allocation] places
 // them.
 //
-// PlaceShards returns nil when every member that hosts types has confirmed the requests.
+// PlaceShards returns nil when every member that hosts types has confirmed the pins.
 // They then survive a change of the coordinator and restarts of members, but not a
 // restart of all members at once. PlaceShards does not wait for the moves. It may be
 // called at any member.
@@ -28,21 +28,21 @@ func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]st
 		pins = append(pins, coordinator.Pin{Shard: shard, Node: node})
 	}
 	slices.SortFunc(pins, func(a, b coordinator.Pin) int { return cmp.Compare(a.Shard, b.Shard) })
-	if err := coordinator.CheckPlace(kind, pins); err != nil {
+	if err := coordinator.CheckPins(kind, pins); err != nil {
 		return fail(err)
 	}
 	var refused string
 	err := inquire(ctx, n.control, func(id uint64) bool {
-		n.control.member.ToCoordinator(coordinator.Place{ID: id, Kind: kind, Pins: pins})
+		n.control.member.ToCoordinator(coordinator.SetPins{ID: id, Kind: kind, Pins: pins})
 		return false
 	}, func(_ transport.Address, m coordinator.Message) bool {
-		done, ok := m.(coordinator.PlaceDone)
+		done, ok := m.(coordinator.PinsSet)
 		refused = done.Reason
 		return ok
 	})
 	switch {
 	case err != nil:
-		return fail(fmt.Errorf("%w: not every member has confirmed it (call PlaceShards again; repeating a request has no effect)", err))
+		return fail(fmt.Errorf("%w: not every member has confirmed it (call PlaceShards again; repeating a pin has no effect)", err))
 	case refused != "":
 		return fail(errors.New(refused))
 	}

@@ -139,19 +139,19 @@ func TestPlaceShards(t *testing.T) {
 	_, err := accounts.Ref("bob").Add(testContext(t), 5)
 	require.NoError(t, err)
 	c.awaitHomes(a, map[string]int{"a": 128, "b": 128})
-	wish := map[uint32]string{}
+	pins := map[uint32]string{}
 	for n := range uint32(256) {
-		wish[256+n] = "b"
+		pins[256+n] = "b"
 	}
-	require.NoError(t, a.PlaceShards(testContext(t), "Account", wish))
+	require.NoError(t, a.PlaceShards(testContext(t), "Account", pins))
 	c.awaitHomes(a, map[string]int{"a": 0, "b": 256})
 	at, err := a.Locate(testContext(t), "Account", "bob")
 	require.NoError(t, err)
 	require.Equal(t, "b", at.Node)
 	require.Contains(t, at.Why, "lives at b under epoch "+at.Epoch)
 
-	// The coordinator goes, and a new member comes: the wish holds. What was
-	// wished for c is done when it comes.
+	// The coordinator goes, and a new member comes: the pins hold. What was
+	// pinned to c moves when it comes.
 	require.NoError(t, c.nodes["b"].PlaceShards(testContext(t), "Account", map[uint32]string{at.Shard: "c"}))
 	require.NoError(t, a.Shutdown(testContext(t)))
 	d := c.start("d")
@@ -238,11 +238,11 @@ func TestForwardingEnds(t *testing.T) {
 		calls.Go(func() { callMany(t, n, fmt.Sprint("caller ", i+1), stop) })
 	}
 	for _, home := range []string{"b", "a", "b"} {
-		wish := map[uint32]string{}
+		pins := map[uint32]string{}
 		for n := range uint32(256) {
-			wish[256+n] = home
+			pins[256+n] = home
 		}
-		require.NoError(t, a.PlaceShards(testContext(t), "Account", wish))
+		require.NoError(t, a.PlaceShards(testContext(t), "Account", pins))
 		c.awaitHomes(a, map[string]int{"a": 0, "b": 0, home: 256})
 	}
 	close(stop)

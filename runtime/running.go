@@ -150,13 +150,13 @@ func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 type answer struct {
 	code    wire.Code
 	text    string
-	payload *[]byte      // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: declared errors
+	payload *[]byte      // of CodeOK: the results, in a buffer of answerPool; of CodeMethodError: declared errors
 	after   *durableTurn // the answer waits until its log has everything that it saw; nil means no wait
 }
 
 // envelope returns the answer to the call with that number.
 func (a answer) envelope(drv *driver, id uint64) wire.Envelope {
-	e := wire.Envelope{Type: wire.TypeReply, ID: id, Code: a.code, Text: wire.BytesOf(clipText(a.text))}
+	e := wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}
@@ -170,16 +170,16 @@ func (a answer) envelope(drv *driver, id uint64) wire.Envelope {
 
 // sent makes the answer's buffer available for reuse. The session has a copy.
 func (a answer) sent() {
-	if a.payload != nil && cap(*a.payload) <= maxSpareReply {
-		replyPool.Put(a.payload)
+	if a.payload != nil && cap(*a.payload) <= maxSpareAnswer {
+		answerPool.Put(a.payload)
 	}
 }
 
-// maxSpareReply is the size of the largest buffer of an answer that is used again, in bytes.
-const maxSpareReply = 64 << 10
+// maxSpareAnswer is the size of the largest buffer of an answer that is used again, in bytes.
+const maxSpareAnswer = 64 << 10
 
-// replyPool keeps the buffers into which results are encoded. None is nil.
-var replyPool = sync.Pool{New: func() any { return &[]byte{} }}
+// answerPool keeps the buffers into which results are encoded. None is nil.
+var answerPool = sync.Pool{New: func() any { return &[]byte{} }}
 
 // maxAlone bounds the turns of remote calls that have a goroutine of their own. Beyond
 // it the lane runs turns itself, which makes senders wait.
@@ -453,7 +453,7 @@ func runActive(s *hostedShard, r *encodedTurn, e *region.Entity, name string, me
 	var buf *[]byte
 	var out []byte // nil: no caller wants the results
 	if answers {
-		buf = replyPool.Get().(*[]byte)
+		buf = answerPool.Get().(*[]byte)
 		out = (*buf)[:0]
 	}
 	out, err := invoke(r.seen(e), s, e, name, method, args, out)

@@ -120,7 +120,7 @@ func (v *shardEnv) Changed(opened bool) {
 	}
 }
 
-// Answer brings a reply to the call's sender.
+// Answer brings an answer to the call's sender.
 func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 	v.host.driver.answer(inbound(&c.Call), e, nil)
 }

@@ -57,7 +57,7 @@ type Append struct {
 	Data     []byte // belongs to the caller
 }
 
-// A Head is the small record of a shard that fences the writes of its records.
+// A Head is the small record of a shard that refuses the writes of former homes to its records.
 type Head struct {
 	// Revision of the write that made it; None: the shard has no head yet.
 	Revision Revision
@@ -111,10 +111,10 @@ func CheckIDs(ids []string) error {
 	return nil
 }
 
-// CheckChanges checks the arguments of Put: the fence, the ids, and sizes up to limit.
-func CheckChanges(fence Revision, changes []Change, limit int) error {
-	if fence == None {
-		return fmt.Errorf("%w: revision None fences nothing (SetHead first)", ErrBadKey)
+// CheckChanges checks the arguments of Put: the head's revision, the ids, and sizes up to limit.
+func CheckChanges(head Revision, changes []Change, limit int) error {
+	if head == None {
+		return fmt.Errorf("%w: revision None is of no head (SetHead first)", ErrBadKey)
 	}
 	seen := make(map[string]bool, len(changes))
 	for _, c := range changes {

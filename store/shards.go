@@ -55,16 +55,16 @@ type Records interface {
 	// whose replicas are all behind it fails with ErrUnavailable. With None the
 	// answer may be as stale as it likes.
 	Get(ctx context.Context, s Shard, ids []string, atLeast Revision) (Head, []Record, error)
-	// Put writes and deletes records, each only if the head's revision is fence at
-	// that moment, and returns a revision with which Get sees them all, fence if there
+	// Put writes and deletes records, each only if the head's revision is head at
+	// that moment, and returns a revision with which Get sees them all, head if there
 	// are no changes. No id is there twice. It fails with ErrConflict if the head has
 	// another revision, and with ErrTooLarge. A part of the changes may have been
 	// applied after any error but ErrTooLarge and ErrBadKey.
 	//
 	// After ErrUncertain, repeat the same changes until they are applied, or
-	// replace the head: another value under the same fence might be overwritten by
+	// replace the head: another value under the same head might be overwritten by
 	// the first one, which comes late.
-	Put(ctx context.Context, s Shard, fence Revision, changes []Change) (Revision, error)
+	Put(ctx context.Context, s Shard, head Revision, changes []Change) (Revision, error)
 	// List returns records whose revision is above after, in the order of their
 	// revisions, as many as fit in about ListBytes; none: that was all. It is no
 	// snapshot: a record that is written meanwhile appears later, perhaps again, and

@@ -87,9 +87,9 @@ var commands = []command{
 	},
 	{
 		name: "pin", args: []argument{argType, argID, argNode.orNone()}, timeout: 10 * time.Second, run: pin,
-		about: "Requests a member as the home of the shard of an entity, for good: the shard moves there, and stays\nas long as the member hosts the type. All entities of the shard move with it.",
+		about: "Pins the shard of an entity to a member, for good: the shard moves there, and stays\nas long as the member hosts the type. All entities of the shard move with it.",
 		flags: func(f *flag.FlagSet, o *options) {
-			f.BoolVar(&o.withdraw, "withdraw", false, "withdraw the request: the type's allocation places the shard again")
+			f.BoolVar(&o.withdraw, "withdraw", false, "withdraw the pin: the type's allocation places the shard again")
 		},
 	},
 	{

@@ -156,7 +156,7 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 	return err
 }
 
-// pin requests a home for the shard of an entity.
+// pin pins the shard of an entity to a member.
 func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if (o.node == "") != o.withdraw {
 		return errors.New("say at which NODE, or -withdraw")

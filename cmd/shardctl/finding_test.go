@@ -44,7 +44,7 @@ var questions = map[string]question{
 	"events -since 30m":            {aMemberHangs, `member.*unreachable|unreachable.*member`},
 	"events -grep n3":              {aMemberHangs, `n3.*silent`},
 	"events -level error":          {aMemberHangs, `(?i)panic`},
-	"events -grep told":            {aMemberHangs, `told to request a home.*by=night`},
+	"events -grep told":            {aMemberHangs, `told to pin a shard.*by=night`},
 	"where Account ann":            {aMemberHangs, `is at n1 under epoch .*\nwhy: .*(PlaceShards)`},
 	"entity Account ann -state":    {aMemberHangs, `"Balance":\d+|a turn is under way`},
 	"entity Account stuck":         {aMemberHangs, `it runs Hold for .*called by client web`},

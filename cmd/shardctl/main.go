@@ -41,7 +41,7 @@ One entity
   entity TYPE ID               print what is known of an entity: its home, state and log lines
   call TYPE METHOD ID [JSON]   call an entity through a gateway
   state TYPE [ID]              list the entities whose state cannot be read; print, replace or drop a state
-  pin TYPE ID [NODE]           request a home for the shard of an entity, or withdraw the request
+  pin TYPE ID [NODE]           pin the shard of an entity to a member, or withdraw the pin
   store COMMAND                list, verify, export, import, repair and delete durable entities (shardctl store -h)
 
 Where shards live

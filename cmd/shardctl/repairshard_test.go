@@ -43,9 +43,9 @@ var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.
 			return err
 		}
 		without.Revision, without.Since = head.Revision, head.Since
-		fence, err := s.Shards().SetHead(ctx, at, without)
+		revision, err := s.Shards().SetHead(ctx, at, without)
 		if err == nil {
-			_, err = s.Shards().Put(ctx, at, fence, []store.Change{{ID: "t0/0", Value: []byte("garbage")}, {ID: "t1/0", Value: []byte("garbage")}})
+			_, err = s.Shards().Put(ctx, at, revision, []store.Change{{ID: "t0/0", Value: []byte("garbage")}, {ID: "t1/0", Value: []byte("garbage")}})
 		}
 		return err
 	},

@@ -27,7 +27,7 @@ func newDebtor(limit int, up *Account) *debtor {
 
 func (d *debtor) answer(t *testing.T, bytes int) {
 	t.Helper()
-	_, err := d.Append(reply(bytes))
+	_, err := d.Append(answerOf(bytes))
 	require.NoError(t, err)
 }
 
@@ -49,8 +49,8 @@ func (d *debtor) asks(ack uint64) (ok bool) {
 	return ok
 }
 
-func reply(size int) *wire.Envelope {
-	return &wire.Envelope{Type: wire.TypeReply, ID: 7, Payload: bytes.Repeat([]byte{1}, size)}
+func answerOf(size int) *wire.Envelope {
+	return &wire.Envelope{Type: wire.TypeAnswer, ID: 7, Payload: bytes.Repeat([]byte{1}, size)}
 }
 
 // TestAccountOfAnswers: beyond the bound calls are to be refused, beyond twice as much results are
@@ -63,7 +63,7 @@ func TestAccountOfAnswers(t *testing.T) {
 	d.answer(t, limit+1)
 	require.Equal(t, Full, d.Account.Excess())
 	require.True(t, d.asks(0), "its calls are read, to be refused")
-	full := reply(500)
+	full := answerOf(500)
 	require.Same(t, full, d.Account.Excuse(full), "what runs already is answered")
 
 	d.answer(t, limit)
@@ -73,10 +73,10 @@ func TestAccountOfAnswers(t *testing.T) {
 	require.Equal(t, wire.CodeNoResult, small.Code)
 	require.Equal(t, full.ID, small.ID)
 	require.Less(t, len(small.Text), smallAnswer)
-	failed := &wire.Envelope{Type: wire.TypeReply, Code: wire.CodeMethodError, Text: bytes.Repeat([]byte("x"), 9000)}
+	failed := &wire.Envelope{Type: wire.TypeAnswer, Code: wire.CodeMethodError, Text: bytes.Repeat([]byte("x"), 9000)}
 	require.Equal(t, wire.CodeMethodError, d.Account.Excuse(failed).Code)
 	require.Len(t, d.Account.Excuse(failed).Text, smallAnswer)
-	tiny := reply(8)
+	tiny := answerOf(8)
 	require.Same(t, tiny, d.Account.Excuse(tiny))
 	other := &wire.Envelope{Type: wire.TypeFlushed}
 	require.Same(t, other, d.Account.Excuse(other))

@@ -435,7 +435,7 @@ const fairBytes = 64 << 10
 // Excuse returns the envelope that is kept in a crowded account instead of e; nil means none.
 func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
 	switch excess := a.Excess(); {
-	case excess < Crowded || e.Type != wire.TypeReply && e.Type != wire.TypeRefusal:
+	case excess < Crowded || e.Type != wire.TypeAnswer && e.Type != wire.TypeRefusal:
 		return e
 	case excess == Closed:
 		return nil

@@ -49,7 +49,7 @@ func FuzzSession(f *testing.F) {
 				p.Ack(&h, now)
 			}
 			if script[1]&1 == 0 {
-				_, _ = p.Append(&wire.Envelope{Type: wire.TypeReply, ID: 1, Payload: script[:words]})
+				_, _ = p.Append(&wire.Envelope{Type: wire.TypeAnswer, ID: 1, Payload: script[:words]})
 			}
 			for range 3 {
 				if _, token, ok := p.Take(now, p.Received()); !ok {

@@ -140,7 +140,7 @@ func (e *end) add() {
 	case 0:
 		s.kind = wire.TypeTell
 	case 1:
-		s.kind = wire.TypeReply
+		s.kind = wire.TypeAnswer
 	}
 	e.append(&wire.Envelope{Type: s.kind, ID: s.id, Entity: []byte("e"), Payload: fill(s)}, s)
 }

@@ -155,7 +155,7 @@ func TestAppendRefuses(t *testing.T) {
 	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall}); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
 	}
-	if _, err := p.Append(&wire.Envelope{Type: wire.TypeReply}); err != nil {
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeAnswer}); err != nil {
 		t.Errorf("an answer: got %v, want none, for calls bound answers", err)
 	}
 }

@@ -63,7 +63,7 @@ func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 func (o *Oversize) instead() wire.Envelope {
 	e := &o.Envelope
 	switch {
-	case e.Type != wire.TypeReply:
+	case e.Type != wire.TypeAnswer:
 		return wire.Envelope{}
 	case e.Code == wire.CodeOK:
 		text := fmt.Sprintf("%d bytes of results, at most %d", o.Size, o.Limit)

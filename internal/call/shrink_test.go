@@ -122,14 +122,14 @@ func TestShrunkLimitTakesOutWhatIsTooLarge(t *testing.T) {
 	s := newShrinking(t)
 	s.add(wire.Envelope{Type: wire.TypeTell, ID: 1}, 100)
 	s.add(wire.Envelope{Type: wire.TypeCall, ID: 2}, 40_000)
-	s.add(wire.Envelope{Type: wire.TypeReply, ID: 3}, 40_000)
-	s.add(wire.Envelope{Type: wire.TypeReply, ID: 4, Code: wire.CodeMethodError, Text: []byte(strings.Repeat("x", 40_000))}, 100)
+	s.add(wire.Envelope{Type: wire.TypeAnswer, ID: 3}, 40_000)
+	s.add(wire.Envelope{Type: wire.TypeAnswer, ID: 4, Code: wire.CodeMethodError, Text: []byte(strings.Repeat("x", 40_000))}, 100)
 	s.add(wire.Envelope{Type: wire.TypeTell, ID: 5}, 100)
 	s.limit = 30_000
 	s.again()
 	want := []string{
-		fmt.Sprint(wire.TypeTell, " 1 ", wire.CodeOK), "0 0 0", fmt.Sprint(wire.TypeReply, " 3 ", wire.CodeTooLarge),
-		fmt.Sprint(wire.TypeReply, " 4 ", wire.CodeMethodError), fmt.Sprint(wire.TypeTell, " 5 ", wire.CodeOK),
+		fmt.Sprint(wire.TypeTell, " 1 ", wire.CodeOK), "0 0 0", fmt.Sprint(wire.TypeAnswer, " 3 ", wire.CodeTooLarge),
+		fmt.Sprint(wire.TypeAnswer, " 4 ", wire.CodeMethodError), fmt.Sprint(wire.TypeTell, " 5 ", wire.CodeOK),
 	}
 	if !slices.Equal(s.got, want) {
 		t.Errorf("got %q, want %q", s.got, want)

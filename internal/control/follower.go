@@ -35,7 +35,7 @@ func (f *follower) message(from transport.Peer, msg coordinator.Message) {
 	case coordinator.Inspected:
 		m.inquiries.answered(msg.ID, from.Address, msg)
 		return
-	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.Place, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
+	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.SetPins, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
 		coordinator.Balance, coordinator.PauseKept, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
 		if from.Client {
 			m.gateway.placement(from, msg)
@@ -130,7 +130,7 @@ func (f *follower) order(msg coordinator.Message) {
 	case coordinator.NoHome:
 		m.reasons.Note(msg.Kind, msg.Reason, m.env.Now())
 		m.gateway.noHome(msg)
-	case coordinator.PlaceDone:
+	case coordinator.PinsSet:
 		m.inquiries.answered(msg.ID, m.self.Address, msg)
 	case coordinator.Balanced:
 		m.inquiries.answered(msg.ID, m.self.Address, msg)

@@ -78,7 +78,7 @@ func (o *operators) log(from transport.Peer, r *operator.Request) {
 	}
 	subject := []any{"by", from.Name, "kind", bounded.Text(r.Entity.Kind), "entity", bounded.Text(r.Entity.ID)}
 	if r.Command == operator.Place {
-		o.m.env.Log(Info, "told to request a home", append(subject, "home", bounded.Text(r.Home))...)
+		o.m.env.Log(Info, "told to pin a shard", append(subject, "home", bounded.Text(r.Home))...)
 		return
 	}
 	if r.Command == operator.State {

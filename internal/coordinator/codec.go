@@ -56,19 +56,19 @@ func Encode(m Message) ([]byte, error) {
 	case Explain:
 		w.Body = &wire.CoordinatorMessage_Explain{Explain: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Kind, Shard: m.Shard}}
 	case Explained:
-		w.Body = &wire.CoordinatorMessage_Explained{Explained: &wire.CoordinatorPlaceDone{Term: termToWire(m.Term), Id: m.ID, Reason: m.Text, Since: nanosOf(m.Since)}}
+		w.Body = &wire.CoordinatorMessage_Explained{Explained: &wire.CoordinatorPinsSet{Term: termToWire(m.Term), Id: m.ID, Reason: m.Text, Since: nanosOf(m.Since)}}
 	case Inspect:
 		w.Body = &wire.CoordinatorMessage_Inspect{Inspect: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Kind}}
 	case Inspected:
 		w.Body = &wire.CoordinatorMessage_Inspected{Inspected: inspectedToWire(m)}
-	case Place:
-		w.Body = &wire.CoordinatorMessage_Place{Place: &wire.CoordinatorPlace{Id: m.ID, Pins: pinsToWire(Pins{Kind: m.Kind, Pins: m.Pins})}}
-	case PlaceDone:
-		w.Body = &wire.CoordinatorMessage_PlaceDone{PlaceDone: &wire.CoordinatorPlaceDone{Term: termToWire(m.Term), Id: m.ID, Reason: m.Reason}}
-	case Placed:
-		w.Body = &wire.CoordinatorMessage_Placed{Placed: &wire.CoordinatorPlaced{Term: termToWire(m.Term), Pins: pinsToWire(m.Pins)}}
+	case SetPins:
+		w.Body = &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{Id: m.ID, Pins: pinsToWire(Pins{Kind: m.Kind, Pins: m.Pins})}}
+	case PinsSet:
+		w.Body = &wire.CoordinatorMessage_PinsSet{PinsSet: &wire.CoordinatorPinsSet{Term: termToWire(m.Term), Id: m.ID, Reason: m.Reason}}
+	case KeepPins:
+		w.Body = &wire.CoordinatorMessage_KeepPins{KeepPins: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(m.Pins)}}
 	case PinsKept:
-		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorPlaced{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Kind: m.Kind, Seq: m.Seq})}}
+		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Kind: m.Kind, Seq: m.Seq})}}
 	case Balance:
 		w.Body = &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: m.ID, Want: uint32(m.Want), By: m.By}}
 	case Balanced:
@@ -152,13 +152,13 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 		m = Inspect{b.Inspect.GetId(), b.Inspect.GetKind()}
 	case *wire.CoordinatorMessage_Inspected:
 		m = r.inspected(b.Inspected)
-	case *wire.CoordinatorMessage_Place:
-		p := r.pins(b.Place.GetPins())
-		m = Place{b.Place.GetId(), p.Kind, p.Pins}
-	case *wire.CoordinatorMessage_PlaceDone:
-		m = PlaceDone{r.term(b.PlaceDone.GetTerm()), b.PlaceDone.GetId(), b.PlaceDone.GetReason()}
-	case *wire.CoordinatorMessage_Placed:
-		m = Placed{r.term(b.Placed.GetTerm()), r.pins(b.Placed.GetPins())}
+	case *wire.CoordinatorMessage_SetPins:
+		p := r.pins(b.SetPins.GetPins())
+		m = SetPins{b.SetPins.GetId(), p.Kind, p.Pins}
+	case *wire.CoordinatorMessage_PinsSet:
+		m = PinsSet{r.term(b.PinsSet.GetTerm()), b.PinsSet.GetId(), b.PinsSet.GetReason()}
+	case *wire.CoordinatorMessage_KeepPins:
+		m = KeepPins{r.term(b.KeepPins.GetTerm()), r.pins(b.KeepPins.GetPins())}
 	case *wire.CoordinatorMessage_PinsKept:
 		p := r.pins(b.PinsKept.GetPins())
 		m = PinsKept{r.term(b.PinsKept.GetTerm()), p.Kind, p.Seq}

@@ -2,7 +2,7 @@ package coordinator
 
 import "github.com/shardgen/shardgen/internal/wire"
 
-// pinsToWire names each node once: a wish costs some three bytes then.
+// pinsToWire names each node once: a pin costs some three bytes then.
 func pinsToWire(p Pins) *wire.CoordinatorPins {
 	w := &wire.CoordinatorPins{Kind: p.Kind, Seq: uint64(p.Seq)}
 	places := map[string]uint32{"": 0}

@@ -61,9 +61,9 @@ func samples() []Message {
 		Inspect{19, "Cart"},
 		Inspect{20, ""},
 		Inspected{19, []InspectedShard{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
-		Place{17, "Cart", []Pin{{300, "b"}, {301, ""}}},
-		PlaceDone{term, 17, "why not"},
-		Placed{term, Pins{"Cart", e, []Pin{{300, "b"}, {256, "a"}}}},
+		SetPins{17, "Cart", []Pin{{300, "b"}, {301, ""}}},
+		PinsSet{term, 17, "why not"},
+		KeepPins{term, Pins{"Cart", e, []Pin{{300, "b"}, {256, "a"}}}},
 		PinsKept{term, "Cart", e},
 		Balance{21, WantNow, "ann"},
 		Balance{22, WantPause, ""},
@@ -133,7 +133,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"no name":            {Format: 1, Body: &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: 1, Want: 1, By: "a.b"}}},
 		"no such request":    {Format: 1, Body: &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: 1, Want: 4, By: "a"}}},
 		"a pause of no name": {Format: 1, Body: &wire.CoordinatorMessage_Paused{Paused: &wire.CoordinatorPaused{Term: term, Pause: &wire.CoordinatorPause{Seq: 1, By: "a>"}}}},
-		"columns of pins": {Format: 1, Body: &wire.CoordinatorMessage_Place{Place: &wire.CoordinatorPlace{
+		"columns of pins": {Format: 1, Body: &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{
 			Id: 1, Pins: &wire.CoordinatorPins{Kind: "Cart", Seq: 1, Nodes: []string{"a"}, Shards: []int32{3}, Homes: []uint32{1, 1}},
 		}}},
 		"too many entries": table(func(w *wire.CoordinatorTable) {

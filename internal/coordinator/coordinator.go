@@ -151,7 +151,7 @@ type Envelope struct {
 //	recovery  rebuilds a former coordinator's knowledge of the shards
 //	planner   decides which shards get a home, and which move
 //	moveList  moves under way
-//	wishes    pins, and the requests that changed them
+//	pinList   pins, and the requests that changed them
 //	pauses    the pause of rebalancing, and the requests about rebalancing
 //	tables    publish the home of each shard
 //	catalog   kinds and their shards
@@ -298,8 +298,8 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		return
 	}
 	switch m := m.(type) {
-	case Place:
-		c.onPlace(from, m)
+	case SetPins:
+		c.onSetPins(from, m)
 	case PinsKept:
 		c.onPinsKept(from, m)
 	case Balance:

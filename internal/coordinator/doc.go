@@ -52,7 +52,7 @@
 // shards go. A kind has its own bound of moves and its own minimum of hosts. Members may
 // differ in these, so that a change can be rolled out.
 //
-// Pins ([Place], [Pins]) come before the strategy: a shard that is pinned to a node moves
+// Pins ([SetPins], [Pins]) come before the strategy: a shard that is pinned to a node moves
 // there as soon as that node hosts the kind and the view has converged, and is not offered
 // to the strategy. The coordinator sends all pins of a kind together, numbered like epochs,
 // to all members that registered, until they confirm that they keep them. Only then is

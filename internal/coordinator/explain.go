@@ -13,7 +13,7 @@ import (
 func chosenBy(k *kind, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {
-		by = "a wish (PlaceShards)"
+		by = "a pin (PlaceShards)"
 	}
 	if s.why == "" {
 		return "it was given its first home there by " + by
@@ -46,7 +46,7 @@ func explain(c *planner, id placement.ShardID) (text string, since time.Time) {
 		fmt.Fprintf(&b, "; it moves to %s, %s (%s)", m.to.Name, c.causeOf(m), m.progress())
 	}
 	if name := k.pins.at(id.Shard); name != "" && name != s.home.Name {
-		fmt.Fprintf(&b, "; it is wished to be at %s", name)
+		fmt.Fprintf(&b, "; it is pinned to %s", name)
 		if s.move == nil && !c.view.Converged {
 			b.WriteString(", and the view has not converged" + c.unreachable())
 		}

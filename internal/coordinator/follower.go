@@ -26,7 +26,7 @@ type Follower struct {
 	registered  bool              // the term's coordinator knows seq
 	registerAt  time.Time         // next Register
 	requestAt   time.Time         // no TableRequest before
-	pins        map[string]Pins   // the latest wishes, by kind
+	pins        map[string]Pins   // the latest, by kind
 	pause       Pause             // the latest
 }
 
@@ -83,7 +83,7 @@ func (f *Follower) Register(self transport.Address, kinds []KindInfo, held []Hel
 	return r
 }
 
-// Pins are the latest wishes for the kind that this process was told to keep.
+// Pins are the latest pins of the kind that this process was told to keep.
 func (f *Follower) Pins(kind string) Pins { return f.pins[kind] }
 
 // Pause is the latest pause of rebalancing that this process was told to keep.
@@ -97,8 +97,8 @@ func (f *Follower) keepPause(p Paused, out *Followed) {
 	out.Send = append(out.Send, PauseKept{p.Term, f.pause.Seq})
 }
 
-// keep keeps wishes for the next coordinator.
-func (f *Follower) keep(p Placed, out *Followed) {
+// keep keeps pins for the next coordinator.
+func (f *Follower) keep(p KeepPins, out *Followed) {
 	if p.Seq > f.pins[p.Kind].Seq {
 		if f.pins == nil {
 			f.pins = map[string]Pins{}
@@ -128,7 +128,7 @@ func (f *Follower) Step(now time.Time, from transport.Address, m Message) Follow
 	switch m := m.(type) {
 	case Registered:
 		f.registered = f.registered || m.Seq == f.seq
-	case Placed:
+	case KeepPins:
 		f.keep(m, &out)
 	case Paused:
 		f.keepPause(m, &out)

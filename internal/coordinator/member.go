@@ -16,7 +16,7 @@ type member struct {
 	present  bool      // in the last view
 	register *Register // the latest; nil until it registered
 	hosts    map[string]bool
-	kept     map[string]placement.Epoch // the wishes that it keeps, by kind
+	kept     map[string]placement.Epoch // the pins that it keeps, by kind
 	// pauseKept is the latest change of the pause that it keeps.
 	pauseKept placement.Epoch
 }

@@ -220,13 +220,13 @@ type MoveCancelled struct {
 	Epoch placement.Epoch
 }
 
-// A Pin wishes that a shard lives at the node with that name.
+// A Pin names the node at which a shard should be.
 type Pin struct {
 	Shard uint32
 	Node  string // "": anywhere, as the strategy says
 }
 
-// Pins are all wishes for the shards of one kind. Every member keeps the latest,
+// Pins are all pins of the shards of one kind. Every member keeps the latest,
 // so that they outlive the coordinator.
 type Pins struct {
 	Kind string
@@ -234,29 +234,29 @@ type Pins struct {
 	Pins []Pin           // in order of shard, none for anywhere
 }
 
-// Place asks to change wishes, from any member, every 500 ms until [PlaceDone]
+// SetPins asks to change pins, from any member, every 500 ms until [PinsSet]
 // comes. ID tells requests of one asker apart.
-type Place struct {
+type SetPins struct {
 	ID   uint64
 	Kind string
 	Pins []Pin
 }
 
-// PlaceDone answers [Place]: every member that hosts types keeps the wish, or it
-// was refused for a reason.
-type PlaceDone struct {
+// PinsSet answers [SetPins]: every member that hosts types keeps the pins, or they
+// were refused for a reason.
+type PinsSet struct {
 	Term   placement.Term
 	ID     uint64
 	Reason string
 }
 
-// Placed tells a member which wishes to keep, every 500 ms until [PinsKept].
-type Placed struct {
+// KeepPins tells a member which pins to keep, every 500 ms until [PinsKept].
+type KeepPins struct {
 	Term placement.Term
 	Pins
 }
 
-// PinsKept answers [Placed].
+// PinsKept answers [KeepPins].
 type PinsKept struct {
 	Term placement.Term
 	Kind string
@@ -303,9 +303,9 @@ func (Explain) message()       {}
 func (Explained) message()     {}
 func (Inspect) message()       {}
 func (Inspected) message()     {}
-func (Place) message()         {}
-func (PlaceDone) message()     {}
-func (Placed) message()        {}
+func (SetPins) message()       {}
+func (PinsSet) message()       {}
+func (KeepPins) message()      {}
 func (PinsKept) message()      {}
 func (Register) message()      {}
 func (Registered) message()    {}
@@ -332,9 +332,9 @@ func TermOf(m Message) placement.Term {
 		return m.Term
 	case Explained:
 		return m.Term
-	case PlaceDone:
+	case PinsSet:
 		return m.Term
-	case Placed:
+	case KeepPins:
 		return m.Term
 	case PinsKept:
 		return m.Term
@@ -381,7 +381,7 @@ func (o HeldShard) sound(node transport.Address) bool {
 	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
 }
 
-// change applies wishes to those there are.
+// change applies pins to those there are.
 func (p *Pins) change(kind string, changes []Pin) {
 	p.Kind = kind
 	all := slices.Clone(p.Pins)
@@ -399,7 +399,7 @@ func (p *Pins) change(kind string, changes []Pin) {
 	p.Pins = all
 }
 
-// at is the node that the shard should live at; "" if nobody wished anything.
+// at is the node that the shard should live at; "" if it is not pinned.
 func (p *Pins) at(shard uint32) string {
 	i, found := slices.BinarySearchFunc(p.Pins, shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
 	if !found {

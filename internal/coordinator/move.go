@@ -78,7 +78,7 @@ func (m *move) become(p phase) {
 
 // A moveList has the moves that are under way, and takes the reports of their homes.
 type moveList struct {
-	wishes
+	pinList
 	moves  []*move   // in the order of their begin
 	planAt time.Time // when the first resting shard may move again; zero means none rests
 }
@@ -290,7 +290,7 @@ func (c *moveList) causeOf(m *move) string {
 	case m.cause == leaving:
 		return fmt.Sprintf("for %s leaves, or does not host the type any more", m.from.Name)
 	case k.pins.at(m.shard.id.Shard) == m.to.Name:
-		return "by a wish (PlaceShards)"
+		return "by a pin (PlaceShards)"
 	}
 	return "by " + k.place.String()
 }

@@ -14,7 +14,7 @@ import (
 // maxAnswered bounds the requests that are remembered to be answered again.
 const maxAnswered = 64
 
-// A request is a [Place] under way or done.
+// A request is a [SetPins] under way or done.
 type request struct {
 	from transport.Address
 	id   uint64
@@ -23,29 +23,29 @@ type request struct {
 	done bool
 }
 
-// wishes are the pins of all kinds, which every registered member keeps.
-type wishes struct {
+// A pinList has the pins of all kinds, which every registered member keeps.
+type pinList struct {
 	pauses
-	requests []*request // wishes under way, and the latest that are done
-	pinsAt   time.Time  // when to send wishes that members do not keep; zero means all do
+	requests []*request // requests under way, and the latest that are done
+	pinsAt   time.Time  // when to send pins that members do not keep; zero means all do
 }
 
-// A wish is a move of a pinned shard to the home that its pin names.
-type wish struct {
+// A pinMove is a move of a pinned shard to the home that its pin names.
+type pinMove struct {
 	from transport.Address
 	placement.Transfer
 }
 
-// fulfil returns the transfers of the first wishes, at most limit. It counts them in
+// fulfil returns the transfers of the first moves, at most limit. It counts them in
 // homes, for the strategy that comes after.
-func fulfil(wishes []wish, homes []placement.Load, limit int) (transfers []placement.Transfer) {
-	for _, w := range wishes[:min(limit, len(wishes))] {
-		transfers = append(transfers, w.Transfer)
+func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
+	for _, m := range moves[:min(limit, len(moves))] {
+		transfers = append(transfers, m.Transfer)
 		for i := range homes {
 			switch homes[i].Node {
-			case w.from:
+			case m.from:
 				homes[i].Shards, homes[i].Total = homes[i].Shards-1, homes[i].Total-1
-			case w.To:
+			case m.To:
 				homes[i].Shards, homes[i].Total = homes[i].Shards+1, homes[i].Total+1
 			}
 		}
@@ -53,9 +53,9 @@ func fulfil(wishes []wish, homes []placement.Load, limit int) (transfers []place
 	return transfers
 }
 
-// CheckPlace returns an error for wishes that cannot be told to others. Pins are
+// CheckPins returns an error for pins that cannot be told to others. Pins are
 // in order of shard.
-func CheckPlace(kind string, pins []Pin) error {
+func CheckPins(kind string, pins []Pin) error {
 	if kind == "" || len(kind) > maxKindBytes {
 		return fmt.Errorf("check pins: type name of %d bytes: want 1 to %d", len(kind), maxKindBytes)
 	}
@@ -73,12 +73,12 @@ func CheckPlace(kind string, pins []Pin) error {
 	return nil
 }
 
-// onPlace changes wishes at once and answers when all members that host types keep them.
-func (c *wishes) onPlace(from transport.Address, p Place) {
+// onSetPins changes pins at once and answers when all members that host types keep them.
+func (c *pinList) onSetPins(from transport.Address, p SetPins) {
 	for _, r := range c.requests {
 		if r.from == from && r.id == p.ID {
 			if r.done {
-				c.send(from, PlaceDone{c.config.Term, p.ID, ""})
+				c.send(from, PinsSet{c.config.Term, p.ID, ""})
 			}
 			return
 		}
@@ -88,12 +88,12 @@ func (c *wishes) onPlace(from transport.Address, p Place) {
 	}
 	k := c.kinds[p.Kind]
 	if k == nil {
-		c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Kind)})
+		c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Kind)})
 		return
 	}
 	for _, pin := range p.Pins {
 		if c.shard(placement.ShardID{Kind: p.Kind, Shard: pin.Shard}) == nil {
-			c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Kind, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
+			c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Kind, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
 			return
 		}
 	}
@@ -120,7 +120,7 @@ func describePins(pins []Pin) string {
 }
 
 // keepPins takes the pins that a node kept. The latest change counts.
-func (c *wishes) keepPins(m *member, all []Pins) {
+func (c *pinList) keepPins(m *member, all []Pins) {
 	for _, p := range all {
 		if k := c.kinds[p.Kind]; k != nil {
 			m.kept[p.Kind] = p.Seq
@@ -132,17 +132,17 @@ func (c *wishes) keepPins(m *member, all []Pins) {
 	}
 }
 
-func (c *wishes) onPinsKept(from transport.Address, p PinsKept) {
+func (c *pinList) onPinsKept(from transport.Address, p PinsKept) {
 	m := c.members[from]
 	if m.kept == nil || m.register == nil {
 		return
 	}
 	m.kept[p.Kind] = max(m.kept[p.Kind], p.Seq)
-	c.answerPlaced()
+	c.answerSet()
 }
 
-// answerPlaced tells askers whose wishes are kept everywhere.
-func (c *wishes) answerPlaced() {
+// answerSet tells askers whose pins are kept everywhere.
+func (c *pinList) answerSet() {
 	for _, r := range c.requests {
 		if r.done {
 			continue
@@ -154,14 +154,14 @@ func (c *wishes) answerPlaced() {
 			}
 		}
 		if r.done {
-			c.send(r.from, PlaceDone{c.config.Term, r.id, ""})
+			c.send(r.from, PinsSet{c.config.Term, r.id, ""})
 		}
 	}
 }
 
-// spreadPins sends the wishes to every registered member that does not keep them,
+// spreadPins sends the pins to every registered member that does not keep them,
 // every resend interval.
-func (c *wishes) spreadPins() {
+func (c *pinList) spreadPins() {
 	c.pinsAt = time.Time{}
 	for _, name := range c.names {
 		k := c.kinds[name]
@@ -170,10 +170,10 @@ func (c *wishes) spreadPins() {
 		}
 		for _, a := range c.order {
 			if m := c.members[a]; m.alive() && m.register != nil && m.kept[name] < k.pins.Seq {
-				c.send(a, Placed{c.config.Term, k.pins})
+				c.send(a, KeepPins{c.config.Term, k.pins})
 				c.pinsAt = c.now.Add(c.config.ResendInterval)
 			}
 		}
 	}
-	c.answerPlaced()
+	c.answerSet()
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// TestCheckPlace: an operator's wishes are checked before they are sent. A wish without a node
+// TestCheckPins: an operator's pins are checked before they are sent. A pin without a node
 // takes an earlier one back.
-func TestCheckPlace(t *testing.T) {
+func TestCheckPins(t *testing.T) {
 	const last = 2*placement.MaxShards - 1
 	for name, c := range map[string]struct {
 		kind string
 		pins []Pin
 		ok   bool
 	}{
-		"a wish":          {"Cart", []Pin{{4, "b"}}, true},
+		"a pin":           {"Cart", []Pin{{4, "b"}}, true},
 		"one taken back":  {"Cart", []Pin{{4, ""}, {5, "b"}}, true},
 		"the last shard":  {"Cart", []Pin{{last, "b"}}, true},
 		"beyond the last": {"Cart", []Pin{{last + 1, "b"}}, false},
@@ -26,18 +26,18 @@ func TestCheckPlace(t *testing.T) {
 		"a long type":     {strings.Repeat("x", maxKindBytes), nil, true},
 		"a too long type": {strings.Repeat("x", maxKindBytes+1), nil, false},
 	} {
-		if err := CheckPlace(c.kind, c.pins); (err == nil) != c.ok {
+		if err := CheckPins(c.kind, c.pins); (err == nil) != c.ok {
 			t.Errorf("%s: %v, want that it is good: %v", name, err, c.ok)
 		}
 	}
 }
 
-// TestFulfil: wishes are fulfilled up to a limit, and counted in the homes for the strategy.
+// TestFulfil: pins are fulfilled up to a limit, and counted in the homes for the strategy.
 func TestFulfil(t *testing.T) {
 	a, b := node("a"), node("b")
 	homes := []placement.Load{{Node: a, Shards: 3, Total: 5}, {Node: b, Shards: 1, Total: 2}}
-	wishes := []wish{{a, placement.Transfer{Shard: 4, To: b}}, {a, placement.Transfer{Shard: 5, To: b}}}
-	if got := fulfil(wishes, homes, 1); len(got) != 1 || got[0] != wishes[0].Transfer {
+	moves := []pinMove{{a, placement.Transfer{Shard: 4, To: b}}, {a, placement.Transfer{Shard: 5, To: b}}}
+	if got := fulfil(moves, homes, 1); len(got) != 1 || got[0] != moves[0].Transfer {
 		t.Errorf("got %v, want the first", got)
 	}
 	if homes[0].Shards != 2 || homes[0].Total != 4 || homes[1].Shards != 2 || homes[1].Total != 3 {

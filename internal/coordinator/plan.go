@@ -95,8 +95,8 @@ func (c *planner) allocate() {
 // choose asks the strategy for a home and counts the shard there.
 func (c *planner) choose(id placement.ShardID, homes []placement.Load) transport.Address {
 	k := c.kinds[id.Kind]
-	to, wished := k.pinned(id.Shard, homes)
-	if !wished {
+	to, pinned := k.pinned(id.Shard, homes)
+	if !pinned {
 		to = k.place.Allocate(id, homes)
 	}
 	for i := range homes {
@@ -162,11 +162,11 @@ func (c *planner) rebalance() {
 		if free <= 0 || !k.opened {
 			continue
 		}
-		homes, wishes := c.homes(k)
+		homes, moves := c.homes(k)
 		if len(homes) < 2 {
 			continue
 		}
-		transfers := fulfil(wishes, homes, free)
+		transfers := fulfil(moves, homes, free)
 		pinned := len(transfers)
 		if pinned < free && !c.pause.On {
 			transfers = append(transfers, k.place.Rebalance(name, homes, free-pinned)...)
@@ -236,7 +236,7 @@ func (c *planner) moveLimit(k *kind) int {
 
 // homes returns the members that may be given shards of the kind, with their load, in
 // order of address, and the moves that pins ask for, in order of the present home.
-func (c *planner) homes(k *kind) (loads []placement.Load, wishes []wish) {
+func (c *planner) homes(k *kind) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {
 		if c.members[a].home(k.info.Name) {
@@ -247,7 +247,7 @@ func (c *planner) homes(k *kind) (loads []placement.Load, wishes []wish) {
 	if len(loads) == 0 {
 		return nil, nil
 	}
-	wishesFrom := make([][]wish, len(loads))
+	movesFrom := make([][]pinMove, len(loads))
 	for i := range k.shards {
 		s := &k.shards[i]
 		l, ok := at[s.goesTo()]
@@ -258,13 +258,13 @@ func (c *planner) homes(k *kind) (loads []placement.Load, wishes []wish) {
 		if s.move != nil || c.now.Before(s.rest) {
 			continue
 		}
-		if to, wished := k.pinned(s.id.Shard, loads); !wished {
+		if to, pinned := k.pinned(s.id.Shard, loads); !pinned {
 			loads[l].Movable = append(loads[l].Movable, s.id.Shard)
 		} else if to != loads[l].Node {
-			wishesFrom[l] = append(wishesFrom[l], wish{loads[l].Node, placement.Transfer{Shard: s.id.Shard, To: to}})
+			movesFrom[l] = append(movesFrom[l], pinMove{loads[l].Node, placement.Transfer{Shard: s.id.Shard, To: to}})
 		}
 	}
-	return loads, slices.Concat(wishesFrom...)
+	return loads, slices.Concat(movesFrom...)
 }
 
 // countTotals counts every node's shards of all kinds, once for each plan.

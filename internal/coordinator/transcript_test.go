@@ -23,7 +23,7 @@ import (
 //	    [paused=EPOCH], by bob
 //	ask NODE KIND | request NODE SEQ
 //	explain NODE SHARD
-//	place NODE ID KIND SHARD@NODE ... | kept NODE KIND EPOCH
+//	pin NODE ID KIND SHARD@NODE ... | kept NODE KIND EPOCH
 //	balance NODE ID pause|resume|now, by ann | pausekept NODE EPOCH
 //	done|cancelled NODE SHARD EPOCH [term=…]
 //	status|aborted NODE SHARD EPOCH STATE|REASON
@@ -130,8 +130,8 @@ func (s *script) input(command string, args []string, options map[string]string)
 		m = r
 	case "explain":
 		m = Explain{1, s.shard(args[1])}
-	case "place":
-		m = Place{uint64(s.number(args[1])), args[2], s.pins(args[3:])}
+	case "pin":
+		m = SetPins{uint64(s.number(args[1])), args[2], s.pins(args[3:])}
 	case "balance":
 		m = Balance{uint64(s.number(args[1])), map[string]Wanted{"pause": WantPause, "resume": WantResume, "now": WantNow}[args[2]], "ann"}
 	case "pausekept":
@@ -277,10 +277,10 @@ func describeMessage(m Message) string {
 		return fmt.Sprintf("NoHome %s: %s", m.Kind, m.Reason)
 	case Explained:
 		return fmt.Sprintf("Explained: %s", m.Text)
-	case Placed:
-		return fmt.Sprintf("Placed %s %v at %v", m.Kind, m.Pins.Pins, m.Seq)
-	case PlaceDone:
-		return fmt.Sprintf("PlaceDone %d %q", m.ID, m.Reason)
+	case KeepPins:
+		return fmt.Sprintf("KeepPins %s %v at %v", m.Kind, m.Pins.Pins, m.Seq)
+	case PinsSet:
+		return fmt.Sprintf("PinsSet %d %q", m.ID, m.Reason)
 	case Balanced:
 		return fmt.Sprintf("Balanced %d %q %q", m.ID, m.Refusal, m.Text)
 	case Paused:

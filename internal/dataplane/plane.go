@@ -135,8 +135,8 @@ func (p *Plane) Learn(answer *wire.Envelope) {
 	}
 }
 
-// Reply passes an answer to its caller. It reports whether a caller waited for it.
-func (p *Plane) Reply(e *wire.Envelope) bool {
+// Answer passes an answer to its caller. It reports whether a caller waited for it.
+func (p *Plane) Answer(e *wire.Envelope) bool {
 	p.Learn(e)
 	return p.env.Calls().Complete(e.ID, pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }

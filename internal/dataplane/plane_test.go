@@ -222,7 +222,7 @@ func TestRefusal(t *testing.T) {
 	forwarded := wire.Envelope{Type: wire.TypeCall, ID: 3, Node: transport.Peer{Address: address("c")}}
 	to, answer = s.Refuse(other, 0, &forwarded, 9, shardhost.Refusal{Code: wire.CodeMoved})
 	require.Same(t, s.peer, to)
-	require.Equal(t, wire.TypeReply, answer.Type)
+	require.Equal(t, wire.TypeAnswer, answer.Type)
 	forwarded.Node.Address = address("gone")
 	to, _ = s.Refuse(other, 0, &forwarded, 9, shardhost.Refusal{Code: wire.CodeMoved})
 	require.Nil(t, to)

@@ -37,7 +37,7 @@
 // # Commands
 //
 // A command is named by its source, its number there, and the path of nested
-// calls below it. The table keeps those that were applied with their replies,
+// calls below it. The table keeps those that were applied with their answers,
 // until the source's floor passes them. A command below the floor is refused. A
 // caller's process that was silent for [Limits.Silent] is forgotten; another
 // shard's log never is, for it may tell again after any time.

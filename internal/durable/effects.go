@@ -69,7 +69,7 @@ type Verdict uint8
 const (
 	// Run: run it, then end it with Commit or Discard.
 	Run Verdict = iota + 1
-	// Replay: it was applied. Its reply may leave with its ticket.
+	// Replay: it was applied. Its answer may leave with its ticket.
 	Replay
 	// Running: it runs already; it is answered when that is.
 	Running
@@ -87,6 +87,6 @@ const (
 // An Admission is the answer to a command.
 type Admission struct {
 	Verdict Verdict
-	Reply   []byte // Replay: of its commit
+	Answer  []byte // Replay: of its commit
 	Ticket  Ticket // Replay: of its commit
 }

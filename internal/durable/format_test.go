@@ -34,7 +34,7 @@ func samples() map[string]stored {
 	told := &wire.DurableTold{Tells: []*wire.DurableNumbers{{Log: "bank.Account", Shard: 1, Numbers: []uint64{1, 3, 1 << 40}}}}
 	commit := &wire.DurableCommit{
 		Entity: []byte("entity \x00\xff"), Version: 300, State: []byte("state \x00\xff"), At: 1_763_820_000_123,
-		Command: &wire.DurableCommand{Source: source, Number: 9, Path: []byte("0123456789abcdef"), Floor: 4, Hash: 5, Reply: []byte("reply")},
+		Command: &wire.DurableCommand{Source: source, Number: 9, Path: []byte("0123456789abcdef"), Floor: 4, Hash: 5, Answer: []byte("reply")},
 		Tells:   []*wire.DurableTell{{Log: "bank.Account", Shard: 1, Number: 3, Body: []byte("body")}},
 	}
 	ended := &wire.DurableCommit{Entity: []byte("e"), Version: 2, Ended: true, At: 1, Command: &wire.DurableCommand{Source: log, Number: 1, Floor: 1}}
@@ -48,7 +48,7 @@ func samples() map[string]stored {
 		Entity: []byte("e"), Version: 3, State: []byte("state"), At: 1, Keys: 2,
 		Command: &wire.DurableCommand{Source: &wire.DurableSource{Incarnation: 1, Log: "sum"}, Number: 1, Floor: 1, Hash: 5, Key: []byte("key \x00\xff")},
 	}
-	keys := []*wire.DurableKey{{Key: []byte("key \x00\xff"), Hash: 5, Reply: []byte("reply"), At: 1_763_820_000_123}}
+	keys := []*wire.DurableKey{{Key: []byte("key \x00\xff"), Hash: 5, Answer: []byte("reply"), At: 1_763_820_000_123}}
 	return map[string]stored{
 		"keyed": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: keyed}}),
 		"expires": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: &wire.DurableCommit{
@@ -86,7 +86,7 @@ func samples() map[string]stored {
 		"table": &wire.DurableTable{
 			Format: 1, Generation: 5, Part: 1,
 			Sources: []*wire.DurableKnown{{Source: source, Floor: 4, Commands: []*wire.DurableCommand{
-				{Number: 9, Path: []byte("0123456789abcdef"), Hash: 5, Reply: []byte("reply")},
+				{Number: 9, Path: []byte("0123456789abcdef"), Hash: 5, Answer: []byte("reply")},
 			}}, {Source: log, Floor: 1}},
 			Outboxes: []*wire.DurableOutbox{{Log: "bank.Account", Shard: 1, Next: 4, Waiting: []*wire.DurableWaiting{{Number: 3, At: 12, Body: []byte("body")}}}},
 		},

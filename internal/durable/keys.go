@@ -12,21 +12,21 @@ const (
 	KeysKept = 128
 	// KeyAge is how long it keeps one.
 	KeyAge = 24 * time.Hour
-	// keyBytes bounds the keys with their replies; the newest is kept at any size.
+	// keyBytes bounds the keys with their answers; the newest is kept at any size.
 	keyBytes = 64 << 10
-	// keyRoom bounds the bytes of a key in a record, beside its reply.
+	// keyRoom bounds the bytes of a key in a record, beside its answer.
 	keyRoom = 64
 )
 
 // A key is a command that the user named and the entity has applied.
 type key struct {
-	name  string
-	hash  uint64
-	reply []byte
-	at    int64 // Unix time of its commit, in milliseconds
+	name   string
+	hash   uint64
+	answer []byte
+	at     int64 // Unix time of its commit, in milliseconds
 }
 
-func (k key) size() int { return keyRoom + len(k.reply) }
+func (k key) size() int { return keyRoom + len(k.answer) }
 
 // keysAfter returns the keys that an entity keeps after a commit. They are a function of the
 // commits alone, so that every home keeps the same.
@@ -43,7 +43,7 @@ func keysAfter(keys []key, c *wire.DurableCommit) []key {
 			all = append(all, k)
 		}
 	}
-	all = append(all, key{name, w.GetHash(), w.GetReply(), c.GetAt()})
+	all = append(all, key{name, w.GetHash(), w.GetAnswer(), c.GetAt()})
 	return lastKeys(all, keyBytes)
 }
 
@@ -69,14 +69,14 @@ func lastKeys(keys []key, bytes int) []key {
 
 func wireKeys(keys []key) (all []*wire.DurableKey) {
 	for _, k := range keys {
-		all = append(all, &wire.DurableKey{Key: []byte(k.name), Hash: k.hash, Reply: k.reply, At: k.at})
+		all = append(all, &wire.DurableKey{Key: []byte(k.name), Hash: k.hash, Answer: k.answer, At: k.at})
 	}
 	return all
 }
 
 func keysOf(all []*wire.DurableKey) (keys []key) {
 	for _, w := range all {
-		keys = append(keys, key{string(w.GetKey()), w.GetHash(), w.GetReply(), w.GetAt()})
+		keys = append(keys, key{string(w.GetKey()), w.GetHash(), w.GetAnswer(), w.GetAt()})
 	}
 	return keys
 }

@@ -15,7 +15,7 @@ type Limits struct {
 	// begins. At four times as much, calls are refused. Defaults 4 MiB and 4,000.
 	TailBytes, TailCommits int
 	// Commands bounds the ids of commands that are kept, with those that run, and
-	// CommandBytes their replies. Beyond it calls are refused. Defaults 16,384 and
+	// CommandBytes their answers. Beyond it calls are refused. Defaults 16,384 and
 	// 16 MiB.
 	Commands, CommandBytes int
 	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond it calls

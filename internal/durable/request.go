@@ -26,7 +26,7 @@ const (
 type Request struct {
 	ID       uint64 // repeated in the Response
 	Op       Op
-	Head     store.Head // SetHead, Trim; its Revision is the fence of Put
+	Head     store.Head // SetHead, Trim; its Revision is the head of Put
 	Expect   store.Position
 	Data     []byte
 	Commits  int // of Append: how many entries Data has; 0 means it is a claim

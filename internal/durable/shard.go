@@ -249,7 +249,7 @@ func (s *Shard) Keyed(now time.Time, id string, c Command) Admission {
 	case k.hash != c.Hash:
 		return Admission{Verdict: Mismatch}
 	}
-	return Admission{Verdict: Replay, Reply: k.reply, Ticket: e.ticket}
+	return Admission{Verdict: Replay, Answer: k.answer, Ticket: e.ticket}
 }
 
 // overloaded reports whether a command is to be refused. The first that its source has not
@@ -330,7 +330,7 @@ type Turn struct {
 	Form uint32
 	// Command is the command that the turn ran; nil if it is never sent again.
 	Command *Command
-	Reply   []byte
+	Answer  []byte
 	Tells   []Tell
 }
 
@@ -360,7 +360,7 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	if c := t.Command; c != nil {
 		w.Command = &m.command
 		w.Command.Source, w.Command.Number, w.Command.Floor = s.table.source(c.Source, now).named(c.Source), c.Number, c.Floor
-		w.Command.Path, w.Command.Hash, w.Command.Reply = []byte(c.Path), c.Hash, t.Reply
+		w.Command.Path, w.Command.Hash, w.Command.Answer = []byte(c.Path), c.Hash, t.Answer
 		if c.Key != "" {
 			w.Command.Key = []byte(c.Key)
 		}

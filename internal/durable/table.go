@@ -124,7 +124,7 @@ func (i ids) sorted() []name {
 type applied struct {
 	hash    uint64
 	running bool
-	reply   []byte
+	answer  []byte
 	ticket  Ticket // of its commit
 }
 
@@ -152,7 +152,7 @@ type table struct {
 	}
 	decoded stuckNumbers // of the last command
 	count   int
-	bytes   int // of replies and paths
+	bytes   int // of answers and paths
 	// keyed are the sources that stand for keys, in the order in which they came here.
 	// Those that were forgotten may be among them.
 	keyed []keyed
@@ -221,7 +221,7 @@ func (t *table) drop(k *known, n name) {
 // dropped counts an id no more.
 func (t *table) dropped(n name, a *applied) {
 	t.count--
-	t.bytes -= len(a.reply) + len(n.path)
+	t.bytes -= len(a.answer) + len(n.path)
 }
 
 // admit decides on a command of the source.
@@ -238,7 +238,7 @@ func (k *known) admit(c Command) Admission {
 	case a.running:
 		return Admission{Verdict: Running}
 	}
-	return Admission{Verdict: Replay, Reply: a.reply, Ticket: a.ticket}
+	return Admission{Verdict: Replay, Answer: a.answer, Ticket: a.ticket}
 }
 
 // begin notes that the command runs.
@@ -249,7 +249,7 @@ func (t *table) begin(k *known, c Command) {
 	t.bytes += len(c.Path)
 }
 
-// end notes the command's reply, unless its source has finished it.
+// end notes the command's answer, unless its source has finished it.
 func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	n := name{c.GetNumber(), Path(c.GetPath())}
 	if k.finished.has(n.number) {
@@ -263,8 +263,8 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 		t.count++
 		t.bytes += len(n.path)
 	}
-	t.bytes += len(c.GetReply()) - len(a.reply)
-	*a = applied{hash: c.GetHash(), reply: c.GetReply(), ticket: ticket}
+	t.bytes += len(c.GetAnswer()) - len(a.answer)
+	*a = applied{hash: c.GetHash(), answer: c.GetAnswer(), ticket: ticket}
 }
 
 // forget forgets processes, and the turns of tells, that were silent since a time, unless one
@@ -357,7 +357,7 @@ func (t *table) parts(acked Ticket) (all []*wire.DurableKnown) {
 		for _, n := range k.ids.sorted() {
 			if a := k.ids.get(n); !a.running && a.ticket <= acked {
 				all = append(all, &wire.DurableKnown{Source: s.wire(), Commands: []*wire.DurableCommand{
-					{Number: n.number, Path: []byte(n.path), Hash: a.hash, Reply: a.reply},
+					{Number: n.number, Path: []byte(n.path), Hash: a.hash, Answer: a.answer},
 				}})
 			}
 		}
@@ -374,7 +374,7 @@ func (t *table) check() error {
 			return fmt.Errorf("invariant 4 of the table: numbers %d of %v, want those of %d ids", numbers, s, len(k.ids.plain))
 		}
 		for _, n := range k.ids.sorted() {
-			count, bytes = count+1, bytes+len(n.path)+len(k.ids.get(n).reply)
+			count, bytes = count+1, bytes+len(n.path)+len(k.ids.get(n).answer)
 			if n.number < k.low {
 				return fmt.Errorf("invariant 3 of the table: number %d of %v, below %d", n.number, s, k.low)
 			}

@@ -93,20 +93,20 @@ func TestNestedIDsOfATellNameItsWay(t *testing.T) {
 	}
 }
 
-func TestReplies(t *testing.T) {
-	for _, r := range []Reply{{}, {Code: 1, Text: "no", Payload: []byte{1, 2}}, {Payload: []byte("x")}} {
-		got, err := ReadReply(r.Append(nil))
+func TestAnswers(t *testing.T) {
+	for _, r := range []Answer{{}, {Code: 1, Text: "no", Payload: []byte{1, 2}}, {Payload: []byte("x")}} {
+		got, err := ReadAnswer(r.Append(nil))
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v became %+v, %v", r, got, err)
 		}
 	}
 	// What earlier programs wrote is read for ever.
-	got, err := ReadReply([]byte("\x08\x01\x12\x02no\x1a\x02\x01\x02"))
+	got, err := ReadAnswer([]byte("\x08\x01\x12\x02no\x1a\x02\x01\x02"))
 	if err != nil || got.Code != 1 || got.Text != "no" || string(got.Payload) != "\x01\x02" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{"\x20\x01", "\x08", "\x12\x05no"} {
-		if _, err := ReadReply([]byte(bad)); err == nil {
+		if _, err := ReadAnswer([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}

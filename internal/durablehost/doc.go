@@ -10,7 +10,7 @@
 // # A turn
 //
 //	t, err := shard.Tenure(ctx)         // waits until the shard is claimed
-//	a := t.Admit(command)               // Replay: it was applied; answer a.Reply
+//	a := t.Admit(command)               // Replay: it was applied; answer a.Answer
 //	loaded, err := t.Load(ctx, entity)  // once for each activation
 //	…                                   // the method runs
 //	ticket, err := t.Commit(turn)       // or t.Observe, if it changed nothing

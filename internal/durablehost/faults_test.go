@@ -72,7 +72,7 @@ func (h *homes) add(c durable.Command, entity string) (balance string, ok bool) 
 	a := tenure.Admit(c)
 	switch a.Verdict {
 	case durable.Replay:
-		return string(a.Reply), tenure.Wait(ctx, a.Ticket) == nil
+		return string(a.Answer), tenure.Wait(ctx, a.Ticket) == nil
 	case durable.Run:
 	case durable.Mismatch, durable.BelowFloor:
 		h.t.Errorf("%+v: verdict %d", c, a.Verdict)
@@ -87,7 +87,7 @@ func (h *homes) add(c durable.Command, entity string) (balance string, ok bool) 
 	}
 	n, _ := strconv.Atoi(string(l.State))
 	state := strconv.Itoa(n + 1)
-	ticket, err := tenure.Commit(durable.Turn{Entity: entity, State: []byte(state), Command: &c, Reply: []byte(state)})
+	ticket, err := tenure.Commit(durable.Turn{Entity: entity, State: []byte(state), Command: &c, Answer: []byte(state)})
 	tenure.Passivated(entity)
 	if err != nil {
 		return "", false

@@ -10,12 +10,12 @@ import (
 )
 
 // FuzzKept reads any bytes as the id of a command, which comes with a call, and as the tells and
-// replies that a log keeps. One that is accepted is the same after it was written and read again.
+// answers that a log keeps. One that is accepted is the same after it was written and read again.
 func FuzzKept(f *testing.F) {
 	f.Add(ID{Key: "payment-7"}.Append(nil))
 	f.Add(ID{Source: 3, Number: 9, Log: durable.Target{Log: "Cart", Shard: 300}}.Append(nil))
 	f.Add(Body{Method: "Add", Args: []byte{8, 1}, Info: []byte{16, 1}}.Append(nil))
-	f.Add(Reply{Code: 1, Text: "no", Payload: []byte("x")}.Append(nil))
+	f.Add(Answer{Code: 1, Text: "no", Payload: []byte("x")}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if id, err := ReadID(b); err == nil {
 			if again, err := ReadID(id.Append(nil)); err != nil || string(again.Append(nil)) != string(id.Append(nil)) {
@@ -28,8 +28,8 @@ func FuzzKept(f *testing.F) {
 				t.Fatalf("got %+v, %v, want %+v", again, err, body)
 			}
 		}
-		if r, err := ReadReply(b); err == nil {
-			again, err := ReadReply(r.Append(nil))
+		if r, err := ReadAnswer(b); err == nil {
+			again, err := ReadAnswer(r.Append(nil))
 			if err != nil || again.Code != r.Code || again.Text != r.Text || len(again.Payload) != len(r.Payload) || len(r.Payload) > 0 && !reflect.DeepEqual(again, r) {
 				t.Fatalf("got %+v, %v, want %+v", again, err, r)
 			}

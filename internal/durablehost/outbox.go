@@ -81,7 +81,7 @@ func TellID(from store.Shard, tell durable.Tell) ID {
 	}
 }
 
-// A Body is the call that a tell makes of its entity. Its form outlives programs, as a Reply's.
+// A Body is the call that a tell makes of its entity. Its form outlives programs, as an Answer's.
 type Body struct {
 	Method string
 	Args   []byte

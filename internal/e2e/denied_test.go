@@ -140,11 +140,11 @@ func useStore(ctx context.Context, s store.Shards, kind string) error {
 	if head.Revision, err = s.SetHead(ctx, shard, head); err != nil {
 		return err
 	}
-	fence, err := s.Put(ctx, shard, head.Revision, []store.Change{{ID: "alice", Value: []byte("1")}})
+	last, err := s.Put(ctx, shard, head.Revision, []store.Change{{ID: "alice", Value: []byte("1")}})
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.Get(ctx, shard, []string{"alice"}, fence); err != nil {
+	if _, _, err := s.Get(ctx, shard, []string{"alice"}, last); err != nil {
 		return err
 	}
 	return s.Trim(ctx, shard, head)

@@ -165,7 +165,7 @@ func TestHostileCancel(t *testing.T) {
 		for i, m := range b.homes {
 			for _, e := range []*wire.Envelope{
 				{Type: wire.TypeCancel, ID: id, Kind: []byte("Account"), Shard: 64 + uint32(id%64), Entity: []byte("held")},
-				{Type: wire.TypeReply, ID: id, Payload: []byte{8, 99}},
+				{Type: wire.TypeAnswer, ID: id, Payload: []byte{8, 99}},
 			} {
 				if err := b.attacker.SendFrame(uint64(i), m, e); err != nil {
 					t.Fatal(err)

@@ -83,7 +83,7 @@ const forgedBalance = 999
 // forge sends an answer to a call of Add, as the envelope that follows those that the caller has acknowledged in h.
 func (b *badMember) forge(t *testing.T, subject string, as transport.Peer, call wire.Envelope, h wire.FrameHeader) {
 	t.Helper()
-	answer := &wire.Envelope{Type: wire.TypeReply, ID: call.ID, Payload: []byte{8, forgedBalance&0x7f | 0x80, forgedBalance >> 7}}
+	answer := &wire.Envelope{Type: wire.TypeAnswer, ID: call.ID, Payload: []byte{8, forgedBalance&0x7f | 0x80, forgedBalance >> 7}}
 	forged := wire.FrameHeader{Version: wire.FrameVersion, From: as, Seq: h.Ack + 1, Count: 1, Window: 1 << 20, Session: h.Session}
 	require.NoError(t, b.Publish(subject, wire.AppendEnvelope(wire.AppendFrameHeader(nil, &forged), answer)))
 }

@@ -49,7 +49,7 @@ const (
 	Turns
 	// Facts asks a member for its version, clock, health and limits.
 	Facts
-	// Place tells a member that hosts a type to request a home for the shard of an entity.
+	// Place tells a member that hosts a type to pin the shard of an entity.
 	Place
 	// Rebalance tells a member to have the coordinator look at once which shards should move.
 	Rebalance
@@ -140,7 +140,7 @@ type Request struct {
 	Force   bool              // of Down: also a member that is up and reachable
 	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known
-	Home    string            // of Place: the name of a node; "" means the request is withdrawn
+	Home    string            // of Place: the name of a node; "" means the pin is withdrawn
 	By      string            // the operator, as the broker says; it is not encoded
 }
 

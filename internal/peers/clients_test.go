@@ -96,7 +96,7 @@ func TestClientThatAcknowledgesNothingEnds(t *testing.T) {
 	deaf, fair := outsider("web", 0), outsider("web", 1)
 	for _, to := range []transport.Peer{deaf, member("b")} {
 		session := s.Session(to, 0)
-		require.True(t, session.Answer(&wire.Envelope{Type: wire.TypeReply, ID: 1, Payload: make([]byte, 100)}, nil))
+		require.True(t, session.Answer(&wire.Envelope{Type: wire.TypeAnswer, ID: 1, Payload: make([]byte, 100)}, nil))
 	}
 	owes, owesNot, begin := s.Session(deaf, 0), s.Session(fair, 0), time.Now()
 	for _, after := range []time.Duration{0, stalledFor / 2, stalledFor - time.Second, stalledFor + time.Second} {
@@ -119,7 +119,7 @@ func TestAnswersOfOneNameAreBounded(t *testing.T) {
 	s, p, _ := newSet()
 	const size = 10_000
 	answer := func(to transport.Peer) {
-		s.Session(to, 0).Answer(&wire.Envelope{Type: wire.TypeReply, ID: 1, Payload: make([]byte, size)}, nil)
+		s.Session(to, 0).Answer(&wire.Envelope{Type: wire.TypeAnswer, ID: 1, Payload: make([]byte, size)}, nil)
 	}
 	for i := range 3000 {
 		answer(outsider("evil", i%100))

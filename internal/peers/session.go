@@ -113,7 +113,7 @@ func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 		}
 	}
 	_, err := p.AppendLocked(e)
-	if errors.Is(err, call.ErrTooLarge) && e.Type == wire.TypeReply {
+	if errors.Is(err, call.ErrTooLarge) && e.Type == wire.TypeAnswer {
 		_, err = p.AppendLocked(tooLarge(e, err))
 	}
 	if err == nil && by == nil && !p.WritingLocked() {
@@ -132,7 +132,7 @@ func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	if code == wire.CodeOK {
 		code = wire.CodeTooLarge
 	}
-	return &wire.Envelope{Type: wire.TypeReply, ID: reply.ID, Code: code, Text: []byte(err.Error())}
+	return &wire.Envelope{Type: wire.TypeAnswer, ID: reply.ID, Code: code, Text: []byte(err.Error())}
 }
 
 // By says which goroutine publishes appended envelopes, unless one is publishing the session

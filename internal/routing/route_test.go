@@ -334,7 +334,7 @@ func TestLeftEnvelopesAreSorted(t *testing.T) {
 	h.gone[6] = true
 	other := transport.Peer{Address: node("c")}
 	left := []call.Unacknowledged{
-		{Envelope: wire.Envelope{Type: wire.TypeReply, ID: 1}, NotExecuted: true},
+		{Envelope: wire.Envelope{Type: wire.TypeAnswer, ID: 1}, NotExecuted: true},
 		{Envelope: wire.Envelope{Type: wire.TypeReady, Node: other}, NotExecuted: true},
 		{Envelope: wire.Envelope{Type: wire.TypeCall, ID: 2, Node: other}, NotExecuted: true},
 		{Envelope: wire.Envelope{Type: wire.TypeTell, Node: other}},

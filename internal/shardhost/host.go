@@ -75,7 +75,7 @@ type Turns interface {
 	// opened: it runs here under a new epoch.
 	Changed(opened bool)
 
-	// Answer brings a reply to the call's sender, if it is no tell.
+	// Answer brings an answer to the call's sender, if it is no tell.
 	Answer(c *Call, e *wire.Envelope)
 	// Forwarded notes that a call was appended to a session, behind the shard. Mu is held.
 	Forwarded(c *Call, to Session, seq uint64)

@@ -52,13 +52,13 @@ func (o *outlet) start(st region.Start) {
 func (o *outlet) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	p, ok := o.host.Session(to)
 	if ok {
-		o.reply(p, e)
+		o.postTo(p, e)
 	}
 	return p, ok
 }
 
-// reply is post to a session.
-func (o *outlet) reply(p Session, e *wire.Envelope) {
+// postTo is post to a session.
+func (o *outlet) postTo(p Session, e *wire.Envelope) {
 	if _, err := p.Append(e); err != nil {
 		o.host.Count(NoPeer)
 	}
@@ -76,7 +76,7 @@ func (o *outlet) answer(c *Call, code wire.Code, text string) {
 		o.host.LoseTell(c)
 		return
 	}
-	o.host.Answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)})
+	o.host.Answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)})
 }
 
 // countRefused counts a call that was accepted and did not run.
@@ -99,7 +99,7 @@ func (o *outlet) refuse(c *Call, epoch placement.Epoch, home transport.Address) 
 		return
 	}
 	o.host.Answer(c, &wire.Envelope{
-		Type: wire.TypeReply, ID: c.ID, Code: wire.CodeMoved, Kind: o.cfg.Kind, Shard: o.ID.Shard,
+		Type: wire.TypeAnswer, ID: c.ID, Code: wire.CodeMoved, Kind: o.cfg.Kind, Shard: o.ID.Shard,
 		Epoch: uint64(epoch), Node: transport.Peer{Address: home},
 	})
 }

@@ -25,6 +25,6 @@ func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, di
 	if !e.Relayed() {
 		return answer, true, true
 	}
-	answer.Type, answer.Seq = wire.TypeReply, 0
+	answer.Type, answer.Seq = wire.TypeAnswer, 0
 	return answer, false, e.Type != wire.TypeTell
 }

@@ -245,9 +245,9 @@ func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 		if err != nil {
 			r.Text = []byte(err.Error())
 		}
-		s.reply(from, r)
+		s.postTo(from, r)
 	case ready:
-		s.reply(from, s.envelope(wire.TypeReady, epoch))
+		s.postTo(from, s.envelope(wire.TypeReady, epoch))
 	}
 	if !refused {
 		s.host.Arrived(ids)

@@ -43,7 +43,7 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 			copied.Since = p
 		}
 	}
-	fence, err := s.SetHead(ctx, shard, copied)
+	revision, err := s.SetHead(ctx, shard, copied)
 	if err != nil {
 		return Image{}, err
 	}
@@ -51,7 +51,7 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 	for _, r := range records {
 		changes = append(changes, store.Change{ID: r.Key, Value: r.Value})
 	}
-	if err := putAll(ctx, s, shard, fence, changes); err != nil {
+	if err := putAll(ctx, s, shard, revision, changes); err != nil {
 		return Image{}, err
 	}
 	if err := rest(ctx, back, shard, uint64(durablehost.Term(epoch)+1)<<32|1); err != nil {
@@ -97,14 +97,14 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 }
 
 // putAll writes records, a few at a time.
-func putAll(ctx context.Context, s store.Shards, shard store.Shard, fence store.Revision, changes []store.Change) error {
+func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision, changes []store.Change) error {
 	for len(changes) > 0 {
 		n, bytes := 0, 0
 		for n < len(changes) && n < store.MaxGet && (n == 0 || bytes+len(changes[n].Value) < store.ListBytes) {
 			bytes += len(changes[n].Value)
 			n++
 		}
-		if _, err := s.Put(ctx, shard, fence, changes[:n]); err != nil {
+		if _, err := s.Put(ctx, shard, head, changes[:n]); err != nil {
 			return fmt.Errorf("shard %v: %w", shard, err)
 		}
 		changes = changes[n:]
@@ -138,14 +138,14 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 	if err != nil {
 		return err
 	}
-	fence := head.Revision
+	revision := head.Revision
 	set := func(whole bool) error {
 		next, err := durable.RestoredHead(part.Head, writerName, w.incarnation, epoch, whole)
 		if err != nil {
 			return err
 		}
-		next.Revision = fence
-		fence, err = s.SetHead(ctx, shard, next)
+		next.Revision = revision
+		revision, err = s.SetHead(ctx, shard, next)
 		return err
 	}
 	if first {
@@ -153,7 +153,7 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 			return err
 		}
 	}
-	if err := putAll(ctx, s, shard, fence, part.Records); err != nil || !last {
+	if err := putAll(ctx, s, shard, revision, part.Records); err != nil || !last {
 		return err
 	}
 	return set(true)

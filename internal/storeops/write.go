@@ -169,11 +169,11 @@ func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard,
 	if head, err = durable.TakeHead(head, writerName, rand.Uint64(), epoch); err != nil {
 		return fmt.Errorf("shard %v: %w", shard, err)
 	}
-	fence, err := s.Shards().SetHead(ctx, shard, head)
+	revision, err := s.Shards().SetHead(ctx, shard, head)
 	if err != nil {
 		return err
 	}
-	_, err = s.Shards().Put(ctx, shard, fence, []store.Change{{ID: durable.EntityKey(id)}})
+	_, err = s.Shards().Put(ctx, shard, revision, []store.Change{{ID: durable.EntityKey(id)}})
 	return err
 }
 
@@ -196,14 +196,14 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 	if image.Head == nil {
 		image.Head = durable.FreshHead(writerName, w.incarnation, epoch, nil)
 	}
-	fence := head.Revision
+	revision := head.Revision
 	set := func(since store.Position, whole bool) error {
 		next, err := durable.RestoredHead(image.Head, writerName, w.incarnation, epoch, whole)
 		if err != nil {
 			return err
 		}
-		next.Revision, next.Since = fence, since
-		fence, err = s.SetHead(ctx, shard, next)
+		next.Revision, next.Since = revision, since
+		revision, err = s.SetHead(ctx, shard, next)
 		return err
 	}
 	if err := set(head.Since, false); err != nil {
@@ -227,7 +227,7 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 			after = r.Revision
 		}
 	}
-	err = errors.Join(putAll(ctx, s, shard, fence, gone), putAll(ctx, s, shard, fence, image.Records))
+	err = errors.Join(putAll(ctx, s, shard, revision, gone), putAll(ctx, s, shard, revision, image.Records))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ const (
 	AdminCommand_ADMIN_COMMAND_MOVES              AdminCommand = 12 // to the coordinator's member: the moves under way
 	AdminCommand_ADMIN_COMMAND_TURNS              AdminCommand = 13 // to a member: its most frequent turns, which it counts from then on for a while
 	AdminCommand_ADMIN_COMMAND_FACTS              AdminCommand = 14 // to a member: its version, clock, health and limits
-	AdminCommand_ADMIN_COMMAND_PLACE              AdminCommand = 15 // to a member that hosts the type: it requests a home for a shard
+	AdminCommand_ADMIN_COMMAND_PLACE              AdminCommand = 15 // to a member that hosts the type: it pins a shard
 	AdminCommand_ADMIN_COMMAND_REBALANCE          AdminCommand = 16 // to any member: the coordinator looks at once which shards should move
 	AdminCommand_ADMIN_COMMAND_PAUSE_REBALANCING  AdminCommand = 17 // to any member: no shards move for balance
 	AdminCommand_ADMIN_COMMAND_RESUME_REBALANCING AdminCommand = 18 // to any member: they do again
@@ -191,7 +191,7 @@ type AdminRequest struct {
 	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`  // of down: also a member that is up and reachable
 	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state, set state, where and place: which one, and the new state; of shards: the type
 	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`  // of events: number of the last line that is known
-	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`     // of place: the name of a node; none: the request is withdrawn
+	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`     // of place: the name of a node; none: the pin is withdrawn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -101,9 +101,9 @@ type CoordinatorMessage struct {
 	//	*CoordinatorMessage_MoveAborted
 	//	*CoordinatorMessage_MoveCancel
 	//	*CoordinatorMessage_MoveCancelled
-	//	*CoordinatorMessage_Place
-	//	*CoordinatorMessage_PlaceDone
-	//	*CoordinatorMessage_Placed
+	//	*CoordinatorMessage_SetPins
+	//	*CoordinatorMessage_PinsSet
+	//	*CoordinatorMessage_KeepPins
 	//	*CoordinatorMessage_PinsKept
 	//	*CoordinatorMessage_Explain
 	//	*CoordinatorMessage_Explained
@@ -279,34 +279,34 @@ func (x *CoordinatorMessage) GetMoveCancelled() *CoordinatorMove {
 	return nil
 }
 
-func (x *CoordinatorMessage) GetPlace() *CoordinatorPlace {
+func (x *CoordinatorMessage) GetSetPins() *CoordinatorSetPins {
 	if x != nil {
-		if x, ok := x.Body.(*CoordinatorMessage_Place); ok {
-			return x.Place
+		if x, ok := x.Body.(*CoordinatorMessage_SetPins); ok {
+			return x.SetPins
 		}
 	}
 	return nil
 }
 
-func (x *CoordinatorMessage) GetPlaceDone() *CoordinatorPlaceDone {
+func (x *CoordinatorMessage) GetPinsSet() *CoordinatorPinsSet {
 	if x != nil {
-		if x, ok := x.Body.(*CoordinatorMessage_PlaceDone); ok {
-			return x.PlaceDone
+		if x, ok := x.Body.(*CoordinatorMessage_PinsSet); ok {
+			return x.PinsSet
 		}
 	}
 	return nil
 }
 
-func (x *CoordinatorMessage) GetPlaced() *CoordinatorPlaced {
+func (x *CoordinatorMessage) GetKeepPins() *CoordinatorKeepPins {
 	if x != nil {
-		if x, ok := x.Body.(*CoordinatorMessage_Placed); ok {
-			return x.Placed
+		if x, ok := x.Body.(*CoordinatorMessage_KeepPins); ok {
+			return x.KeepPins
 		}
 	}
 	return nil
 }
 
-func (x *CoordinatorMessage) GetPinsKept() *CoordinatorPlaced {
+func (x *CoordinatorMessage) GetPinsKept() *CoordinatorKeepPins {
 	if x != nil {
 		if x, ok := x.Body.(*CoordinatorMessage_PinsKept); ok {
 			return x.PinsKept
@@ -324,7 +324,7 @@ func (x *CoordinatorMessage) GetExplain() *CoordinatorExplain {
 	return nil
 }
 
-func (x *CoordinatorMessage) GetExplained() *CoordinatorPlaceDone {
+func (x *CoordinatorMessage) GetExplained() *CoordinatorPinsSet {
 	if x != nil {
 		if x, ok := x.Body.(*CoordinatorMessage_Explained); ok {
 			return x.Explained
@@ -443,20 +443,20 @@ type CoordinatorMessage_MoveCancelled struct {
 	MoveCancelled *CoordinatorMove `protobuf:"bytes,14,opt,name=move_cancelled,json=moveCancelled,proto3,oneof"`
 }
 
-type CoordinatorMessage_Place struct {
-	Place *CoordinatorPlace `protobuf:"bytes,15,opt,name=place,proto3,oneof"`
+type CoordinatorMessage_SetPins struct {
+	SetPins *CoordinatorSetPins `protobuf:"bytes,15,opt,name=set_pins,json=setPins,proto3,oneof"`
 }
 
-type CoordinatorMessage_PlaceDone struct {
-	PlaceDone *CoordinatorPlaceDone `protobuf:"bytes,16,opt,name=place_done,json=placeDone,proto3,oneof"`
+type CoordinatorMessage_PinsSet struct {
+	PinsSet *CoordinatorPinsSet `protobuf:"bytes,16,opt,name=pins_set,json=pinsSet,proto3,oneof"`
 }
 
-type CoordinatorMessage_Placed struct {
-	Placed *CoordinatorPlaced `protobuf:"bytes,17,opt,name=placed,proto3,oneof"`
+type CoordinatorMessage_KeepPins struct {
+	KeepPins *CoordinatorKeepPins `protobuf:"bytes,17,opt,name=keep_pins,json=keepPins,proto3,oneof"`
 }
 
 type CoordinatorMessage_PinsKept struct {
-	PinsKept *CoordinatorPlaced `protobuf:"bytes,18,opt,name=pins_kept,json=pinsKept,proto3,oneof"`
+	PinsKept *CoordinatorKeepPins `protobuf:"bytes,18,opt,name=pins_kept,json=pinsKept,proto3,oneof"`
 }
 
 type CoordinatorMessage_Explain struct {
@@ -464,7 +464,7 @@ type CoordinatorMessage_Explain struct {
 }
 
 type CoordinatorMessage_Explained struct {
-	Explained *CoordinatorPlaceDone `protobuf:"bytes,20,opt,name=explained,proto3,oneof"`
+	Explained *CoordinatorPinsSet `protobuf:"bytes,20,opt,name=explained,proto3,oneof"`
 }
 
 type CoordinatorMessage_Inspect struct {
@@ -517,11 +517,11 @@ func (*CoordinatorMessage_MoveCancel) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_MoveCancelled) isCoordinatorMessage_Body() {}
 
-func (*CoordinatorMessage_Place) isCoordinatorMessage_Body() {}
+func (*CoordinatorMessage_SetPins) isCoordinatorMessage_Body() {}
 
-func (*CoordinatorMessage_PlaceDone) isCoordinatorMessage_Body() {}
+func (*CoordinatorMessage_PinsSet) isCoordinatorMessage_Body() {}
 
-func (*CoordinatorMessage_Placed) isCoordinatorMessage_Body() {}
+func (*CoordinatorMessage_KeepPins) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_PinsKept) isCoordinatorMessage_Body() {}
 
@@ -1119,7 +1119,7 @@ func (x *CoordinatorPins) GetHomes() []uint32 {
 	return nil
 }
 
-type CoordinatorPlace struct {
+type CoordinatorSetPins struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Pins          *CoordinatorPins       `protobuf:"bytes,2,opt,name=pins,proto3" json:"pins,omitempty"`
@@ -1127,20 +1127,20 @@ type CoordinatorPlace struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CoordinatorPlace) Reset() {
-	*x = CoordinatorPlace{}
+func (x *CoordinatorSetPins) Reset() {
+	*x = CoordinatorSetPins{}
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CoordinatorPlace) String() string {
+func (x *CoordinatorSetPins) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CoordinatorPlace) ProtoMessage() {}
+func (*CoordinatorSetPins) ProtoMessage() {}
 
-func (x *CoordinatorPlace) ProtoReflect() protoreflect.Message {
+func (x *CoordinatorSetPins) ProtoReflect() protoreflect.Message {
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1152,26 +1152,26 @@ func (x *CoordinatorPlace) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CoordinatorPlace.ProtoReflect.Descriptor instead.
-func (*CoordinatorPlace) Descriptor() ([]byte, []int) {
+// Deprecated: Use CoordinatorSetPins.ProtoReflect.Descriptor instead.
+func (*CoordinatorSetPins) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *CoordinatorPlace) GetId() uint64 {
+func (x *CoordinatorSetPins) GetId() uint64 {
 	if x != nil {
 		return x.Id
 	}
 	return 0
 }
 
-func (x *CoordinatorPlace) GetPins() *CoordinatorPins {
+func (x *CoordinatorSetPins) GetPins() *CoordinatorPins {
 	if x != nil {
 		return x.Pins
 	}
 	return nil
 }
 
-type CoordinatorPlaceDone struct {
+type CoordinatorPinsSet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
 	Id            uint64                 `protobuf:"fixed64,2,opt,name=id,proto3" json:"id,omitempty"`
@@ -1181,20 +1181,20 @@ type CoordinatorPlaceDone struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CoordinatorPlaceDone) Reset() {
-	*x = CoordinatorPlaceDone{}
+func (x *CoordinatorPinsSet) Reset() {
+	*x = CoordinatorPinsSet{}
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CoordinatorPlaceDone) String() string {
+func (x *CoordinatorPinsSet) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CoordinatorPlaceDone) ProtoMessage() {}
+func (*CoordinatorPinsSet) ProtoMessage() {}
 
-func (x *CoordinatorPlaceDone) ProtoReflect() protoreflect.Message {
+func (x *CoordinatorPinsSet) ProtoReflect() protoreflect.Message {
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1206,33 +1206,33 @@ func (x *CoordinatorPlaceDone) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CoordinatorPlaceDone.ProtoReflect.Descriptor instead.
-func (*CoordinatorPlaceDone) Descriptor() ([]byte, []int) {
+// Deprecated: Use CoordinatorPinsSet.ProtoReflect.Descriptor instead.
+func (*CoordinatorPinsSet) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *CoordinatorPlaceDone) GetTerm() *PlacementTerm {
+func (x *CoordinatorPinsSet) GetTerm() *PlacementTerm {
 	if x != nil {
 		return x.Term
 	}
 	return nil
 }
 
-func (x *CoordinatorPlaceDone) GetId() uint64 {
+func (x *CoordinatorPinsSet) GetId() uint64 {
 	if x != nil {
 		return x.Id
 	}
 	return 0
 }
 
-func (x *CoordinatorPlaceDone) GetReason() string {
+func (x *CoordinatorPinsSet) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *CoordinatorPlaceDone) GetSince() uint64 {
+func (x *CoordinatorPinsSet) GetSince() uint64 {
 	if x != nil {
 		return x.Since
 	}
@@ -1436,7 +1436,7 @@ func (x *CoordinatorHeld) GetWaiting() []uint32 {
 	return nil
 }
 
-type CoordinatorPlaced struct {
+type CoordinatorKeepPins struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
 	Pins          *CoordinatorPins       `protobuf:"bytes,2,opt,name=pins,proto3" json:"pins,omitempty"`
@@ -1444,20 +1444,20 @@ type CoordinatorPlaced struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CoordinatorPlaced) Reset() {
-	*x = CoordinatorPlaced{}
+func (x *CoordinatorKeepPins) Reset() {
+	*x = CoordinatorKeepPins{}
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CoordinatorPlaced) String() string {
+func (x *CoordinatorKeepPins) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CoordinatorPlaced) ProtoMessage() {}
+func (*CoordinatorKeepPins) ProtoMessage() {}
 
-func (x *CoordinatorPlaced) ProtoReflect() protoreflect.Message {
+func (x *CoordinatorKeepPins) ProtoReflect() protoreflect.Message {
 	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1469,19 +1469,19 @@ func (x *CoordinatorPlaced) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CoordinatorPlaced.ProtoReflect.Descriptor instead.
-func (*CoordinatorPlaced) Descriptor() ([]byte, []int) {
+// Deprecated: Use CoordinatorKeepPins.ProtoReflect.Descriptor instead.
+func (*CoordinatorKeepPins) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *CoordinatorPlaced) GetTerm() *PlacementTerm {
+func (x *CoordinatorKeepPins) GetTerm() *PlacementTerm {
 	if x != nil {
 		return x.Term
 	}
 	return nil
 }
 
-func (x *CoordinatorPlaced) GetPins() *CoordinatorPins {
+func (x *CoordinatorKeepPins) GetPins() *CoordinatorPins {
 	if x != nil {
 		return x.Pins
 	}
@@ -2321,7 +2321,7 @@ var File_shardgen_wire_coordinator_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x9a\r\n" +
+	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\xa2\r\n" +
 	"\x12CoordinatorMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12@\n" +
 	"\bregister\x18\x02 \x01(\v2\".shardgen.wire.CoordinatorRegisterH\x00R\bregister\x12F\n" +
@@ -2342,14 +2342,13 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\fmove_aborted\x18\f \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\vmoveAborted\x12A\n" +
 	"\vmove_cancel\x18\r \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\n" +
 	"moveCancel\x12G\n" +
-	"\x0emove_cancelled\x18\x0e \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\rmoveCancelled\x127\n" +
-	"\x05place\x18\x0f \x01(\v2\x1f.shardgen.wire.CoordinatorPlaceH\x00R\x05place\x12D\n" +
-	"\n" +
-	"place_done\x18\x10 \x01(\v2#.shardgen.wire.CoordinatorPlaceDoneH\x00R\tplaceDone\x12:\n" +
-	"\x06placed\x18\x11 \x01(\v2 .shardgen.wire.CoordinatorPlacedH\x00R\x06placed\x12?\n" +
-	"\tpins_kept\x18\x12 \x01(\v2 .shardgen.wire.CoordinatorPlacedH\x00R\bpinsKept\x12=\n" +
-	"\aexplain\x18\x13 \x01(\v2!.shardgen.wire.CoordinatorExplainH\x00R\aexplain\x12C\n" +
-	"\texplained\x18\x14 \x01(\v2#.shardgen.wire.CoordinatorPlaceDoneH\x00R\texplained\x12=\n" +
+	"\x0emove_cancelled\x18\x0e \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\rmoveCancelled\x12>\n" +
+	"\bset_pins\x18\x0f \x01(\v2!.shardgen.wire.CoordinatorSetPinsH\x00R\asetPins\x12>\n" +
+	"\bpins_set\x18\x10 \x01(\v2!.shardgen.wire.CoordinatorPinsSetH\x00R\apinsSet\x12A\n" +
+	"\tkeep_pins\x18\x11 \x01(\v2\".shardgen.wire.CoordinatorKeepPinsH\x00R\bkeepPins\x12A\n" +
+	"\tpins_kept\x18\x12 \x01(\v2\".shardgen.wire.CoordinatorKeepPinsH\x00R\bpinsKept\x12=\n" +
+	"\aexplain\x18\x13 \x01(\v2!.shardgen.wire.CoordinatorExplainH\x00R\aexplain\x12A\n" +
+	"\texplained\x18\x14 \x01(\v2!.shardgen.wire.CoordinatorPinsSetH\x00R\texplained\x12=\n" +
 	"\ainspect\x18\x15 \x01(\v2!.shardgen.wire.CoordinatorExplainH\x00R\ainspect\x12C\n" +
 	"\tinspected\x18\x16 \x01(\v2#.shardgen.wire.CoordinatorInspectedH\x00R\tinspected\x12=\n" +
 	"\abalance\x18\x17 \x01(\v2!.shardgen.wire.CoordinatorBalanceH\x00R\abalance\x12@\n" +
@@ -2397,11 +2396,11 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x06R\x03seq\x12\x14\n" +
 	"\x05nodes\x18\x03 \x03(\tR\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x04 \x03(\x11R\x06shards\x12\x14\n" +
-	"\x05homes\x18\x05 \x03(\rR\x05homes\"V\n" +
-	"\x10CoordinatorPlace\x12\x0e\n" +
+	"\x05homes\x18\x05 \x03(\rR\x05homes\"X\n" +
+	"\x12CoordinatorSetPins\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x122\n" +
-	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\x86\x01\n" +
-	"\x14CoordinatorPlaceDone\x120\n" +
+	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\x84\x01\n" +
+	"\x12CoordinatorPinsSet\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
@@ -2419,8 +2418,8 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x06states\x18\x03 \x03(\rR\x06states\x12\x1a\n" +
 	"\bentities\x18\x04 \x03(\rR\bentities\x12\x16\n" +
 	"\x06active\x18\x05 \x03(\rR\x06active\x12\x18\n" +
-	"\awaiting\x18\x06 \x03(\rR\awaiting\"y\n" +
-	"\x11CoordinatorPlaced\x120\n" +
+	"\awaiting\x18\x06 \x03(\rR\awaiting\"{\n" +
+	"\x13CoordinatorKeepPins\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x122\n" +
 	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\xe4\x01\n" +
 	"\x0fCoordinatorKind\x12\x12\n" +
@@ -2524,12 +2523,12 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*CoordinatorBalanced)(nil),     // 8: shardgen.wire.CoordinatorBalanced
 	(*CoordinatorPaused)(nil),       // 9: shardgen.wire.CoordinatorPaused
 	(*CoordinatorPins)(nil),         // 10: shardgen.wire.CoordinatorPins
-	(*CoordinatorPlace)(nil),        // 11: shardgen.wire.CoordinatorPlace
-	(*CoordinatorPlaceDone)(nil),    // 12: shardgen.wire.CoordinatorPlaceDone
+	(*CoordinatorSetPins)(nil),      // 11: shardgen.wire.CoordinatorSetPins
+	(*CoordinatorPinsSet)(nil),      // 12: shardgen.wire.CoordinatorPinsSet
 	(*CoordinatorExplain)(nil),      // 13: shardgen.wire.CoordinatorExplain
 	(*CoordinatorInspected)(nil),    // 14: shardgen.wire.CoordinatorInspected
 	(*CoordinatorHeld)(nil),         // 15: shardgen.wire.CoordinatorHeld
-	(*CoordinatorPlaced)(nil),       // 16: shardgen.wire.CoordinatorPlaced
+	(*CoordinatorKeepPins)(nil),     // 16: shardgen.wire.CoordinatorKeepPins
 	(*CoordinatorKind)(nil),         // 17: shardgen.wire.CoordinatorKind
 	(*CoordinatorHeldShards)(nil),   // 18: shardgen.wire.CoordinatorHeldShards
 	(*CoordinatorRegistered)(nil),   // 19: shardgen.wire.CoordinatorRegistered
@@ -2556,12 +2555,12 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	26, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
 	26, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
 	26, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
-	11, // 13: shardgen.wire.CoordinatorMessage.place:type_name -> shardgen.wire.CoordinatorPlace
-	12, // 14: shardgen.wire.CoordinatorMessage.place_done:type_name -> shardgen.wire.CoordinatorPlaceDone
-	16, // 15: shardgen.wire.CoordinatorMessage.placed:type_name -> shardgen.wire.CoordinatorPlaced
-	16, // 16: shardgen.wire.CoordinatorMessage.pins_kept:type_name -> shardgen.wire.CoordinatorPlaced
+	11, // 13: shardgen.wire.CoordinatorMessage.set_pins:type_name -> shardgen.wire.CoordinatorSetPins
+	12, // 14: shardgen.wire.CoordinatorMessage.pins_set:type_name -> shardgen.wire.CoordinatorPinsSet
+	16, // 15: shardgen.wire.CoordinatorMessage.keep_pins:type_name -> shardgen.wire.CoordinatorKeepPins
+	16, // 16: shardgen.wire.CoordinatorMessage.pins_kept:type_name -> shardgen.wire.CoordinatorKeepPins
 	13, // 17: shardgen.wire.CoordinatorMessage.explain:type_name -> shardgen.wire.CoordinatorExplain
-	12, // 18: shardgen.wire.CoordinatorMessage.explained:type_name -> shardgen.wire.CoordinatorPlaceDone
+	12, // 18: shardgen.wire.CoordinatorMessage.explained:type_name -> shardgen.wire.CoordinatorPinsSet
 	13, // 19: shardgen.wire.CoordinatorMessage.inspect:type_name -> shardgen.wire.CoordinatorExplain
 	14, // 20: shardgen.wire.CoordinatorMessage.inspected:type_name -> shardgen.wire.CoordinatorInspected
 	7,  // 21: shardgen.wire.CoordinatorMessage.balance:type_name -> shardgen.wire.CoordinatorBalance
@@ -2578,11 +2577,11 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	3,  // 32: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
 	3,  // 33: shardgen.wire.CoordinatorPaused.term:type_name -> shardgen.wire.PlacementTerm
 	6,  // 34: shardgen.wire.CoordinatorPaused.pause:type_name -> shardgen.wire.CoordinatorPause
-	10, // 35: shardgen.wire.CoordinatorPlace.pins:type_name -> shardgen.wire.CoordinatorPins
-	3,  // 36: shardgen.wire.CoordinatorPlaceDone.term:type_name -> shardgen.wire.PlacementTerm
+	10, // 35: shardgen.wire.CoordinatorSetPins.pins:type_name -> shardgen.wire.CoordinatorPins
+	3,  // 36: shardgen.wire.CoordinatorPinsSet.term:type_name -> shardgen.wire.PlacementTerm
 	15, // 37: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
-	3,  // 38: shardgen.wire.CoordinatorPlaced.term:type_name -> shardgen.wire.PlacementTerm
-	10, // 39: shardgen.wire.CoordinatorPlaced.pins:type_name -> shardgen.wire.CoordinatorPins
+	3,  // 38: shardgen.wire.CoordinatorKeepPins.term:type_name -> shardgen.wire.PlacementTerm
+	10, // 39: shardgen.wire.CoordinatorKeepPins.pins:type_name -> shardgen.wire.CoordinatorPins
 	2,  // 40: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
 	3,  // 41: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
 	4,  // 42: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
@@ -2623,9 +2622,9 @@ func file_shardgen_wire_coordinator_proto_init() {
 		(*CoordinatorMessage_MoveAborted)(nil),
 		(*CoordinatorMessage_MoveCancel)(nil),
 		(*CoordinatorMessage_MoveCancelled)(nil),
-		(*CoordinatorMessage_Place)(nil),
-		(*CoordinatorMessage_PlaceDone)(nil),
-		(*CoordinatorMessage_Placed)(nil),
+		(*CoordinatorMessage_SetPins)(nil),
+		(*CoordinatorMessage_PinsSet)(nil),
+		(*CoordinatorMessage_KeepPins)(nil),
 		(*CoordinatorMessage_PinsKept)(nil),
 		(*CoordinatorMessage_Explain)(nil),
 		(*CoordinatorMessage_Explained)(nil),

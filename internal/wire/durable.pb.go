@@ -554,7 +554,7 @@ type DurableCommand struct {
 	Path          []byte                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`      // of a nested call below it; empty: the command itself
 	Floor         uint64                 `protobuf:"varint,4,opt,name=floor,proto3" json:"floor,omitempty"`   // the lowest of the source's numbers that is not finished
 	Hash          uint64                 `protobuf:"fixed64,5,opt,name=hash,proto3" json:"hash,omitempty"`    // of the method and its arguments
-	Reply         []byte                 `protobuf:"bytes,6,opt,name=reply,proto3" json:"reply,omitempty"`
+	Answer        []byte                 `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
 	Key           []byte                 `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"` // that the user gave, hashed; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -625,9 +625,9 @@ func (x *DurableCommand) GetHash() uint64 {
 	return 0
 }
 
-func (x *DurableCommand) GetReply() []byte {
+func (x *DurableCommand) GetAnswer() []byte {
 	if x != nil {
-		return x.Reply
+		return x.Answer
 	}
 	return nil
 }
@@ -644,7 +644,7 @@ type DurableKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // hashed
 	Hash          uint64                 `protobuf:"fixed64,2,opt,name=hash,proto3" json:"hash,omitempty"`
-	Reply         []byte                 `protobuf:"bytes,3,opt,name=reply,proto3" json:"reply,omitempty"`
+	Answer        []byte                 `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
 	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"` // Unix time of its commit, in milliseconds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -694,9 +694,9 @@ func (x *DurableKey) GetHash() uint64 {
 	return 0
 }
 
-func (x *DurableKey) GetReply() []byte {
+func (x *DurableKey) GetAnswer() []byte {
 	if x != nil {
-		return x.Reply
+		return x.Answer
 	}
 	return nil
 }
@@ -1678,20 +1678,20 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x03 \x01(\rR\x05shard\x12\x0e\n" +
 	"\x02to\x18\x04 \x01(\tR\x02to\x12\x19\n" +
-	"\bto_shard\x18\x05 \x01(\rR\atoShard\"\xc4\x01\n" +
+	"\bto_shard\x18\x05 \x01(\rR\atoShard\"\xc6\x01\n" +
 	"\x0eDurableCommand\x124\n" +
 	"\x06source\x18\x01 \x01(\v2\x1c.shardgen.wire.DurableSourceR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\fR\x04path\x12\x14\n" +
 	"\x05floor\x18\x04 \x01(\x04R\x05floor\x12\x12\n" +
-	"\x04hash\x18\x05 \x01(\x06R\x04hash\x12\x14\n" +
-	"\x05reply\x18\x06 \x01(\fR\x05reply\x12\x10\n" +
-	"\x03key\x18\a \x01(\fR\x03key\"X\n" +
+	"\x04hash\x18\x05 \x01(\x06R\x04hash\x12\x16\n" +
+	"\x06answer\x18\x06 \x01(\fR\x06answer\x12\x10\n" +
+	"\x03key\x18\a \x01(\fR\x03key\"Z\n" +
 	"\n" +
 	"DurableKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x14\n" +
-	"\x05reply\x18\x03 \x01(\fR\x05reply\x12\x0e\n" +
+	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x16\n" +
+	"\x06answer\x18\x03 \x01(\fR\x06answer\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\"y\n" +
 	"\vDurableTell\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +

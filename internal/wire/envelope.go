@@ -16,9 +16,9 @@ type Type uint32
 
 // The types of envelopes. Numbers are never reused.
 const (
-	TypeCall    Type = 1  // wants a Reply or a Refusal
+	TypeCall    Type = 1  // wants an Answer or a Refusal
 	TypeTell    Type = 2  // wants nothing, but may be refused with Moved
-	TypeReply   Type = 3  // results of call ID, or the error that Code names
+	TypeAnswer  Type = 3  // results of call ID, or the error that Code names
 	TypeRefusal Type = 4  // envelope Seq of this path was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
 	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on behind the forwarded envelopes, or to Node

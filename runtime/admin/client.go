@@ -155,8 +155,8 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 	return m.Address, nil
 }
 
-// Place requests a home for the shard of an entity, which keeps it over restarts of members: see
-// shard.Node.PlaceShards. An empty home withdraws the request. The answer is the present home: the
+// Place pins the shard of an entity to a member, also over restarts of members: see
+// shard.Node.PlaceShards. An empty home withdraws the pin. The answer is the present home: the
 // shard moves later.
 func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error) {
 	if home != "" {

@@ -129,8 +129,8 @@ func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err er
 // nothing is sent. It, or the call's other failure, is the decoder's error: see
 // [Decoder.Results].
 func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {
-	reply, err := r.do(ctx, method, args, err)
-	d := NewDecoder(reply)
+	results, err := r.do(ctx, method, args, err)
+	d := NewDecoder(results)
 	if err != nil {
 		d.err = err
 	} else {

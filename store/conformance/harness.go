@@ -89,7 +89,7 @@ func Run(t *testing.T, s Subject) {
 		{"HeadContended", testHeadContended},
 		{"RecordsOfShards", testRecordsOfShards},
 		{"RecordsAbsent", testRecordsAbsent},
-		{"RecordsFenced", testRecordsFenced},
+		{"RecordsUnderOldHead", testRecordsUnderOldHead},
 		{"RecordsLate", testRecordsLate},
 		{"RecordsUnderChangingHead", testRecordsUnderChangingHead},
 		{"RecordsListed", testRecordsListed},

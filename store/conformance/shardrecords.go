@@ -12,14 +12,14 @@ import (
 )
 
 // put applies changes, in pairs of id and value, until the store is not busy.
-func put(t *testing.T, c Client, sh store.Shard, fence store.Revision, pairs ...string) store.Revision {
+func put(t *testing.T, c Client, sh store.Shard, head store.Revision, pairs ...string) store.Revision {
 	t.Helper()
 	var changes []store.Change
 	for i := 0; i < len(pairs); i += 2 {
 		changes = append(changes, store.Change{ID: pairs[i], Value: []byte(pairs[i+1])})
 	}
 	for {
-		r, err := c.Shards().Put(t.Context(), sh, fence, changes)
+		r, err := c.Shards().Put(t.Context(), sh, head, changes)
 		if errors.Is(err, store.ErrBusy) {
 			continue
 		}
@@ -27,14 +27,14 @@ func put(t *testing.T, c Client, sh store.Shard, fence store.Revision, pairs ...
 	}
 }
 
-func wantPut(t *testing.T, c Client, sh store.Shard, fence store.Revision, want error) {
+func wantPut(t *testing.T, c Client, sh store.Shard, head store.Revision, want error) {
 	t.Helper()
 	for {
-		_, err := c.Shards().Put(t.Context(), sh, fence, []store.Change{{ID: "id", Value: []byte("refused")}})
+		_, err := c.Shards().Put(t.Context(), sh, head, []store.Change{{ID: "id", Value: []byte("refused")}})
 		if errors.Is(err, store.ErrBusy) {
 			continue
 		}
-		wantError(t, fmt.Sprintf("put under %d", fence), err, want)
+		wantError(t, fmt.Sprintf("put under %d", head), err, want)
 		return
 	}
 }
@@ -95,7 +95,7 @@ func testRecordsAbsent(t *testing.T, h Harness) {
 	}
 }
 
-func testRecordsFenced(t *testing.T, h Harness) {
+func testRecordsUnderOldHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	wantPut(t, home, shard, 1, store.ErrConflict) // under no head
 	first := setHead(t, zombie, shard, store.Head{Value: []byte("zombie")})
@@ -137,14 +137,14 @@ func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})
 	for round := range 5 {
-		fence, began, done := head.Revision, make(chan struct{}), make(chan error, 1)
+		old, began, done := head.Revision, make(chan struct{}), make(chan error, 1)
 		go func() { // the test waits for it
 			for i := range 10_000 {
 				var changes []store.Change
 				for n := range 20 {
 					changes = append(changes, store.Change{ID: fmt.Sprint("id", n), Value: fmt.Append(nil, round, i)})
 				}
-				_, err := zombie.Shards().Put(t.Context(), shard, fence, changes)
+				_, err := zombie.Shards().Put(t.Context(), shard, old, changes)
 				if i == 0 {
 					close(began)
 				}

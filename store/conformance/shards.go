@@ -196,7 +196,7 @@ func testShardOwnership(t *testing.T, h Harness) {
 	}
 }
 
-// Acknowledged writes outlive the store's processes, and so do the fences.
+// Acknowledged writes outlive the store's processes, and so do the heads.
 func testShardsRestarted(t *testing.T, h Harness) {
 	if h.Restart == nil {
 		t.Skip("the store cannot be restarted")

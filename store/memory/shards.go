@@ -154,18 +154,18 @@ func (s *Shards) Get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 }
 
 // Put implements [store.Records].
-func (s *Shards) Put(ctx context.Context, sh store.Shard, fence store.Revision, changes []store.Change) (store.Revision, error) {
-	if err := store.CheckChanges(fence, changes, store.MaxValue); err != nil {
+func (s *Shards) Put(ctx context.Context, sh store.Shard, head store.Revision, changes []store.Change) (store.Revision, error) {
+	if err := store.CheckChanges(head, changes, store.MaxValue); err != nil {
 		return 0, fail(opPutRecords, sh.String(), err)
 	}
 	own := make([]store.Change, len(changes))
 	for i, change := range changes {
 		own[i] = store.Change{ID: change.ID, Value: slices.Clone(change.Value)}
 	}
-	revision := fence
+	revision := head
 	err := s.write(ctx, opPutRecords, sh, func(met Fault) error {
 		copies := s.client.server.copies
-		if copies.leader.of(sh).head.Revision != fence {
+		if copies.leader.of(sh).head.Revision != head {
 			return store.ErrConflict
 		}
 		changes := own

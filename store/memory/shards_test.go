@@ -44,7 +44,7 @@ func TestFaultsOfShards(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := memory.New()
 				c, other := server.Client(), server.Client().Shards()
-				fence, err := other.SetHead(t.Context(), shard, store.Head{})
+				head, err := other.SetHead(t.Context(), shard, store.Head{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,7 +53,7 @@ func TestFaultsOfShards(t *testing.T) {
 				if !errors.Is(err, test.want) {
 					t.Errorf("append: got %v, want %v", err, test.want)
 				}
-				_, err = c.Shards().Put(t.Context(), shard, fence, []store.Change{{ID: "x", Value: []byte("x")}, {ID: "y", Value: []byte("y")}})
+				_, err = c.Shards().Put(t.Context(), shard, head, []store.Change{{ID: "x", Value: []byte("x")}, {ID: "y", Value: []byte("y")}})
 				if !errors.Is(err, test.want) {
 					t.Errorf("put: got %v, want %v", err, test.want)
 				}

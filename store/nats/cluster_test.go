@@ -42,7 +42,7 @@ func TestServersKilled(t *testing.T) {
 	}
 	cfg := natsstore.Config{Replicas: 3, Partitions: 1, Timeout: time.Second}
 	c := open(t, strings.Join(urls, ","), cfg).Shards()
-	fence, err := settle(t, func(ctx context.Context) (store.Revision, error) {
+	head, err := settle(t, func(ctx context.Context) (store.Revision, error) {
 		return c.SetHead(ctx, shard, store.Head{})
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func TestServersKilled(t *testing.T) {
 			}
 			last = p
 			revision, err := settle(t, func(ctx context.Context) (store.Revision, error) {
-				return c.Put(ctx, shard, fence, []store.Change{{ID: "count", Value: data}, {ID: fmt.Sprint(count), Value: data}})
+				return c.Put(ctx, shard, head, []store.Change{{ID: "count", Value: data}, {ID: fmt.Sprint(count), Value: data}})
 			})
 			if err != nil {
 				t.Fatal(err)

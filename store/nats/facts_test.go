@@ -125,20 +125,20 @@ func wantCode(t *testing.T, what string, a answer, code int) {
 
 const wrongLast, racing = 10071, 10164
 
-func TestFactFenceOnAnotherSubject(t *testing.T) {
+func TestFactHeadOnAnotherSubject(t *testing.T) {
 	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{MaxMsgsPerSubject: 1})
-	fence := fmt.Sprint(j.publish("f.head", "1").Seq)
-	wantCode(t, "under the fence", j.publish("f.of.x", "v", lastHeader, fence, subjectHeader, "f.head"), 0)
-	wantCode(t, "again, over itself", j.publish("f.of.x", "w", lastHeader, fence, subjectHeader, "f.head"), 0)
+	head := fmt.Sprint(j.publish("f.head", "1").Seq)
+	wantCode(t, "under the head", j.publish("f.of.x", "v", lastHeader, head, subjectHeader, "f.head"), 0)
+	wantCode(t, "again, over itself", j.publish("f.of.x", "w", lastHeader, head, subjectHeader, "f.head"), 0)
 	var waiting []func() answer
 	for i := range 50 { // one copy: any number at once
-		waiting = append(waiting, j.send(fmt.Sprint("f.of.", i), "v", lastHeader, fence, subjectHeader, "f.head"))
+		waiting = append(waiting, j.send(fmt.Sprint("f.of.", i), "v", lastHeader, head, subjectHeader, "f.head"))
 	}
 	for _, wait := range waiting {
 		wantCode(t, "many at once", wait(), 0)
 	}
 	j.publish("f.head", "2")
-	wantCode(t, "under the fence of old", j.publish("f.of.x", "late", lastHeader, fence, subjectHeader, "f.head"), wrongLast)
+	wantCode(t, "under the old head", j.publish("f.of.x", "late", lastHeader, head, subjectHeader, "f.head"), wrongLast)
 }
 
 func TestFactReadsOfManySubjects(t *testing.T) {
@@ -193,9 +193,9 @@ func TestFactPurgeLeavesItsSequence(t *testing.T) {
 // place.
 func TestFactDeletedEnds(t *testing.T) {
 	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{MaxMsgsPerSubject: 1, AllowMsgTTL: true})
-	fence := fmt.Sprint(j.publish("f.head", "1").Seq)
+	head := fmt.Sprint(j.publish("f.head", "1").Seq)
 	j.publish("f.of.x", "old")
-	wantCode(t, "delete", j.publish("f.of.x", "", lastHeader, fence, subjectHeader, "f.head", "Nats-TTL", "1s"), 0)
+	wantCode(t, "delete", j.publish("f.of.x", "", lastHeader, head, subjectHeader, "f.head", "Nats-TTL", "1s"), 0)
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		found, _, _ := j.last("f.of.x", "f.head")
 		if found == "f.head=1" {
@@ -207,17 +207,17 @@ func TestFactDeletedEnds(t *testing.T) {
 	}
 }
 
-// On three copies, of single writes that name one fence all but one may be refused
+// On three copies, of single writes that name one head all but one may be refused
 // while they are under way. Those of a batch are written all.
-func TestFactFenceOnThreeCopies(t *testing.T) {
+func TestFactHeadOnThreeCopies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers")
 	}
 	j := factsOf(t, cluster(t)[0].URL(), jetstream.StreamConfig{Replicas: 3, MaxMsgsPerSubject: 1, AllowAtomicPublish: true, AllowMsgTTL: true})
-	fence := fmt.Sprint(j.publish("f.head", "1").Seq)
+	head := fmt.Sprint(j.publish("f.head", "1").Seq)
 	var waiting []func() answer
 	for i := range 50 {
-		waiting = append(waiting, j.send(fmt.Sprint("f.of.", i), "v", lastHeader, fence, subjectHeader, "f.head"))
+		waiting = append(waiting, j.send(fmt.Sprint("f.of.", i), "v", lastHeader, head, subjectHeader, "f.head"))
 	}
 	refused := 0
 	for _, wait := range waiting {
@@ -227,10 +227,10 @@ func TestFactFenceOnThreeCopies(t *testing.T) {
 			wantCode(t, "one of many at once", a, 0)
 		}
 	}
-	t.Logf("%d of 50 single writes under one fence were refused", refused)
-	batch := func(id, fence string, count int) answer {
+	t.Logf("%d of 50 single writes under one head were refused", refused)
+	batch := func(id, head string, count int) answer {
 		for i := range count - 1 {
-			headers := nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {fmt.Sprint(i + 1)}, lastHeader: {fence}, subjectHeader: {"f.head"}}
+			headers := nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {fmt.Sprint(i + 1)}, lastHeader: {head}, subjectHeader: {"f.head"}}
 			m := &nats.Msg{Subject: fmt.Sprint("f.of.", i), Data: []byte(id), Header: headers}
 			if i%2 == 1 {
 				m.Data = nil
@@ -240,19 +240,19 @@ func TestFactFenceOnThreeCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return j.publish("f.of.end", id, "Nats-Batch-Id", id, "Nats-Batch-Sequence", fmt.Sprint(count), "Nats-Batch-Commit", "1", lastHeader, fence, subjectHeader, "f.head")
+		return j.publish("f.of.end", id, "Nats-Batch-Id", id, "Nats-Batch-Sequence", fmt.Sprint(count), "Nats-Batch-Commit", "1", lastHeader, head, subjectHeader, "f.head")
 	}
-	wantCode(t, "a batch", batch("a", fence, 500), 0)
-	again := batch("b", fence, 500)
-	for ; again.Error.Code == racing; again = batch("b", fence, 500) { // not applied, for writes are under way
+	wantCode(t, "a batch", batch("a", head, 500), 0)
+	again := batch("b", head, 500)
+	for ; again.Error.Code == racing; again = batch("b", head, 500) { // not applied, for writes are under way
 	}
 	wantCode(t, "the next batch", again, 0)
 	if found, _, _ := j.last("f.of.0", "f.of.1", "f.of.end", "f.head"); found != "f.head=1 f.of.0=b f.of.1= f.of.end=b" {
 		t.Errorf("found %q, want all of the second batch", found)
 	}
-	head := j.publish("f.head", "2")
-	wantCode(t, "head", head, 0)
-	wantCode(t, "a batch under the fence of old", batch("c", fence, 3), wrongLast)
+	second := j.publish("f.head", "2")
+	wantCode(t, "head", second, 0)
+	wantCode(t, "a batch under the old head", batch("c", head, 3), wrongLast)
 	if found, _, _ := j.last("f.of.0", "f.of.1", "f.of.end"); strings.Contains(found, "=c") {
 		t.Errorf("found %q, want nothing of the third batch", found)
 	}

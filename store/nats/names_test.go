@@ -65,7 +65,7 @@ func TestLongestNames(t *testing.T) {
 			t.Errorf("stream %q of %d bytes", p.records, len(p.records))
 		}
 		if 2*len(p.head) > headerRoom {
-			t.Errorf("the fence takes %d bytes of the headers", len(p.head))
+			t.Errorf("the head takes %d bytes of the headers", len(p.head))
 		}
 	}
 	if typeToken("a.b") == typeToken("a=2Eb") || typeToken("T") == typeToken("t") {

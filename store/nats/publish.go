@@ -237,7 +237,7 @@ func graver(a, b error) error {
 }
 
 // publishBatch writes messages as one atomic batch and returns the last sequence. On
-// streams of several replicas single messages that name one fence are refused while
+// streams of several replicas single messages that name one head are refused while
 // another is under way; those of a batch are not.
 func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Msg) (uint64, error) {
 	if len(all) == 1 {

@@ -256,16 +256,16 @@ func (s *shards) get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 }
 
 // Put implements [store.Records].
-func (s *shards) Put(ctx context.Context, sh store.Shard, fence store.Revision, changes []store.Change) (store.Revision, error) {
-	last, err := s.put(ctx, sh, fence, changes)
+func (s *shards) Put(ctx context.Context, sh store.Shard, head store.Revision, changes []store.Change) (store.Revision, error) {
+	last, err := s.put(ctx, sh, head, changes)
 	if err != nil {
 		return 0, fail(opPutRecords, sh.String(), err)
 	}
 	return last, nil
 }
 
-func (s *shards) put(ctx context.Context, sh store.Shard, fence store.Revision, changes []store.Change) (store.Revision, error) {
-	if err := store.CheckChanges(fence, changes, store.MaxValue); err != nil {
+func (s *shards) put(ctx context.Context, sh store.Shard, head store.Revision, changes []store.Change) (store.Revision, error) {
+	if err := store.CheckChanges(head, changes, store.MaxValue); err != nil {
 		return 0, err
 	}
 	at, layout, err := s.place(ctx, sh)
@@ -277,7 +277,7 @@ func (s *shards) put(ctx context.Context, sh store.Shard, fence store.Revision, 
 		if err := s.checkPayload(c.Value); err != nil {
 			return 0, fmt.Errorf("record %q: %w", c.ID, err)
 		}
-		headers := []string{headerLast, number(fence), headerLastSubject, at.head}
+		headers := []string{headerLast, number(head), headerLastSubject, at.head}
 		if len(c.Value) == 0 {
 			headers = append(headers, headerTTL, deletedFor)
 		}
@@ -287,7 +287,7 @@ func (s *shards) put(ctx context.Context, sh store.Shard, fence store.Revision, 
 	if layout.replicated {
 		publish = s.publishBatch
 	}
-	last := fence
+	last := head
 	for _, part := range windows(all) {
 		seq, err := publish(ctx, at.records, part)
 		if err != nil {

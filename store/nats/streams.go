@@ -74,7 +74,7 @@ func (s *streams) stream(name, subject string, meta map[string]string) jetstream
 		Name: name, Subjects: []string{subject}, Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas,
 		Discard: jetstream.DiscardNew, MaxMsgsPerSubject: -1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1,
 		AllowDirect: true, DenyDelete: true, Metadata: all,
-		// Sequences of a stream that was deleted do not come again: a fence of old would
+		// Sequences of a stream that was deleted do not come again: an old head would
 		// fit by chance. Below 2^53, which every JSON reader keeps.
 		FirstSeq: uint64(time.Now().Unix()) << 20,
 	}

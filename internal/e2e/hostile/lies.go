@@ -133,7 +133,7 @@ func (a liar) envelope(i uint64) *wire.Envelope {
 		e.Chain = a.junk(40)
 	}
 	switch e.Type {
-	case wire.TypeReply, wire.TypeRefusal:
+	case wire.TypeAnswer, wire.TypeRefusal:
 		e.Code, e.Seq, e.Node = wire.CodeMoved, 1, transport.Peer{Address: transport.Address{Name: "ghost", Incarnation: 9}}
 	case wire.TypeFlush, wire.TypeFlushed, wire.TypeBarrier:
 		e.Via = member

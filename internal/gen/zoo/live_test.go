@@ -61,11 +61,11 @@ func (p *pair) refs(id Count) map[string]ZooRef {
 func (p *pair) move(to string) {
 	p.t.Helper()
 	ctx := within(p.t)
-	wished := map[uint32]string{}
+	pins := map[uint32]string{}
 	for s := range uint32(16) {
-		wished[16+s] = to
+		pins[16+s] = to
 	}
-	if err := p.nodes["a"].PlaceShards(ctx, "zoo", wished); err != nil {
+	if err := p.nodes["a"].PlaceShards(ctx, "zoo", pins); err != nil {
 		p.t.Fatal(err)
 	}
 	p.until("all shards are at "+to, func() bool {

@@ -185,7 +185,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	}
 	state = append(state, make([]byte, padding)...)
 	ticket, err := t.core.Commit(t.home.clock.now(), durable.Turn{
-		Entity: a.id, State: state, Ended: res.ended, Command: &c.command, Reply: res.encode(), Tells: tells,
+		Entity: a.id, State: state, Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
 		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form,
 	})
 	switch {

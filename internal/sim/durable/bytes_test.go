@@ -281,7 +281,7 @@ func TestTableOfManyParts(t *testing.T) {
 	for n := range uint64(10) {
 		c := number(n+1, 1)
 		a.core.Admit(d.w.clock(), c)
-		if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", State: []byte("s"), Command: &c, Reply: []byte(big)}); err != nil {
+		if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", State: []byte("s"), Command: &c, Answer: []byte(big)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,8 +296,8 @@ func TestTableOfManyParts(t *testing.T) {
 	}
 	b := d.seat(0, 2).open()
 	for n := range uint64(10) {
-		if got := b.core.Admit(d.w.clock(), number(n+1, 1)); got.Verdict != durable.Replay || string(got.Reply) != big {
-			t.Errorf("command %d: verdict %d and a reply of %d bytes", n+1, got.Verdict, len(got.Reply))
+		if got := b.core.Admit(d.w.clock(), number(n+1, 1)); got.Verdict != durable.Replay || string(got.Answer) != big {
+			t.Errorf("command %d: verdict %d and an answer of %d bytes", n+1, got.Verdict, len(got.Answer))
 		}
 	}
 }

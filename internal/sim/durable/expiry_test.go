@@ -90,7 +90,7 @@ func TestExpiredKeepsItsKeys(t *testing.T) {
 	a.state("a")
 	a.core.Admit(d.w.clock(), k)
 	_, err := a.core.Commit(d.w.clock(), durable.Turn{
-		Entity: "a", State: []byte("1"), Command: &k, Reply: []byte("one"), Expires: d.w.clock().Add(time.Hour).UnixMilli(),
+		Entity: "a", State: []byte("1"), Command: &k, Answer: []byte("one"), Expires: d.w.clock().Add(time.Hour).UnixMilli(),
 	})
 	if err != nil {
 		t.Fatal(err)

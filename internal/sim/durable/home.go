@@ -332,7 +332,7 @@ func (h *home) receive(c *call) {
 		t.account(c.entity).enqueue(c)
 	case durable.Replay:
 		t.wait(a.Ticket, func() {
-			c.answer(answer{durable.Replay, t.leavesCommit(c.entity, c.command, decodeResult(a.Reply))})
+			c.answer(answer{durable.Replay, t.leavesCommit(c.entity, c.command, decodeResult(a.Answer))})
 		})
 	case durable.Running: // its caller asks again
 	default:

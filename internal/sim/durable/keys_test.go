@@ -25,7 +25,7 @@ func (s *seat) key(id, key, state string) {
 }
 
 // verdict requires what becomes of a command that the table has forgotten.
-func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, reply string) {
+func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, answer string) {
 	s.d.t.Helper()
 	s.state(id)
 	if a := s.core.Admit(s.now(), c); a.Verdict != durable.Run {
@@ -33,8 +33,8 @@ func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, reply
 	}
 	s.core.Discard(c)
 	a := s.core.Keyed(s.now(), id, c)
-	if a.Verdict != want || string(a.Reply) != reply {
-		s.d.t.Errorf("%s: %s: verdict %d, reply %q: want %d, %q", s.home.name, c.Key, a.Verdict, a.Reply, want, reply)
+	if a.Verdict != want || string(a.Answer) != answer {
+		s.d.t.Errorf("%s: %s: verdict %d, answer %q: want %d, %q", s.home.name, c.Key, a.Verdict, a.Answer, want, answer)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestKeysOutliveTheTable(t *testing.T) {
 			c.after(a)
 			look := func(s *seat) {
 				t.Helper()
-				s.verdict("a", keyed("k1"), durable.Replay, "reply to 1")
-				s.verdict("a", keyed("k2"), durable.Replay, "reply to 2")
+				s.verdict("a", keyed("k1"), durable.Replay, "answer to 1")
+				s.verdict("a", keyed("k2"), durable.Replay, "answer to 2")
 				s.verdict("a", keyed("k3"), durable.Run, "")
 				s.verdict("b", keyed("k1"), durable.Run, "")
 				other := keyed("k1")
@@ -99,7 +99,7 @@ func TestKeysOutliveTheTable(t *testing.T) {
 			again.Number = 2 // for the judge: it knows nothing of keys
 			e.apply("a", again, "4")
 			e.pass(time.Hour)
-			e.verdict("a", keyed("k1"), durable.Replay, "reply to 4")
+			e.verdict("a", keyed("k1"), durable.Replay, "answer to 4")
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestKeysOutliveTheirEntity(t *testing.T) {
 	c := keyed("k2")
 	a.state("a")
 	a.core.Admit(d.w.clock(), c)
-	if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", Ended: true, Command: &c, Reply: []byte("ended")}); err != nil {
+	if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", Ended: true, Command: &c, Answer: []byte("ended")}); err != nil {
 		t.Fatal(err)
 	}
 	a.run()
@@ -159,8 +159,8 @@ func TestKeysDoNotFillTheTable(t *testing.T) {
 				v = s.core.Keyed(d.w.clock(), entity(i), c)
 				s.core.Discard(c)
 			}
-			if v.Verdict != durable.Replay || string(v.Reply) != fmt.Sprint("reply to ", i) {
-				t.Fatalf("%s: key %d: verdict %d, reply %q: want its first answer", s.home.name, i, v.Verdict, v.Reply)
+			if v.Verdict != durable.Replay || string(v.Answer) != fmt.Sprint("answer to ", i) {
+				t.Fatalf("%s: key %d: verdict %d, answer %q: want its first answer", s.home.name, i, v.Verdict, v.Answer)
 			}
 		}
 		if err := s.core.Check(); err != nil {
@@ -199,9 +199,9 @@ func TestKeysThatRunAreKept(t *testing.T) {
 // record does not grow beyond what the store takes.
 func TestKeysAreBounded(t *testing.T) {
 	for _, c := range []struct {
-		name         string
-		keys, kept   int
-		state, reply int
+		name          string
+		keys, kept    int
+		state, answer int
 	}{
 		{"by number", 140, durable.KeysKept, 10, 10},
 		{"by bytes", 20, 15, 10, 4 << 10},
@@ -214,7 +214,7 @@ func TestKeysAreBounded(t *testing.T) {
 				k := keyed(fmt.Sprint("k", i))
 				a.state("a")
 				a.core.Admit(d.w.clock(), k)
-				turn := durable.Turn{Entity: "a", State: bytes.Repeat([]byte{byte(i)}, c.state), Command: &k, Reply: bytes.Repeat([]byte{1}, c.reply)}
+				turn := durable.Turn{Entity: "a", State: bytes.Repeat([]byte{byte(i)}, c.state), Command: &k, Answer: bytes.Repeat([]byte{1}, c.answer)}
 				if _, err := a.core.Commit(d.w.clock(), turn); err != nil {
 					t.Fatal(err)
 				}

@@ -110,13 +110,13 @@ func TestOverloaded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		limits durable.Limits
-		reply  int
+		answer int
 		tell   int
 		floor  bool // the caller finishes its commands
 		stuck  bool // the store takes no records
 	}{
 		{"ids", durable.Limits{Commands: 50}, 1, 0, false, false},
-		{"replies", durable.Limits{CommandBytes: 50_000}, 1000, 0, false, false},
+		{"answers", durable.Limits{CommandBytes: 50_000}, 1000, 0, false, false},
 		{"tells", durable.Limits{Tells: 50}, 1, 1, true, false},
 		{"bytes of tells", durable.Limits{TellBytes: 50_000}, 1, 1000, true, false},
 		{"commits of the tail", durable.Limits{TailCommits: 20}, 1, 0, true, true},
@@ -141,7 +141,7 @@ func TestOverloaded(t *testing.T) {
 				} else if v != durable.Run {
 					t.Fatalf("command %d: verdict %d", n, v)
 				}
-				turn := durable.Turn{Entity: "a", State: make([]byte, 1000), Command: &command, Reply: make([]byte, c.reply)}
+				turn := durable.Turn{Entity: "a", State: make([]byte, 1000), Command: &command, Answer: make([]byte, c.answer)}
 				if c.tell > 0 {
 					turn.Tells = []durable.Tell{{Target: durable.Target{Log: logName, Shard: 1}, Body: make([]byte, c.tell)}}
 				}

@@ -188,7 +188,7 @@ func told(tell durable.Tell) durable.Command {
 
 // TestNestedCallOfATurnThatBranches: a turn calls another entity and dies before its commit;
 // it runs again, and may call elsewhere. A call that is the same is replayed, one to another
-// entity runs, and one with other arguments is an error, never the first one's reply.
+// entity runs, and one with other arguments is an error, never the first one's answer.
 func TestNestedCallOfATurnThatBranches(t *testing.T) {
 	d := newDesk(t, 2)
 	a, b := d.seat(0, 1).open(), d.seat(1, 1).open()
@@ -223,8 +223,8 @@ func TestNestedCallOfATurnThatBranches(t *testing.T) {
 	} {
 		if got := b.core.Admit(d.w.clock(), c.command); got.Verdict != c.want {
 			t.Errorf("%s: verdict %d, want %d", c.name, got.Verdict, c.want)
-		} else if c.want == durable.Replay && string(got.Reply) != "reply to first run" {
-			t.Errorf("%s: reply %q", c.name, got.Reply)
+		} else if c.want == durable.Replay && string(got.Answer) != "answer to first run" {
+			t.Errorf("%s: answer %q", c.name, got.Answer)
 		}
 	}
 }

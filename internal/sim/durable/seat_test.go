@@ -142,7 +142,7 @@ func (s *seat) apply(id string, c durable.Command, state string, tells ...durabl
 	}
 	ticket, err := s.core.Commit(s.now(), durable.Turn{
 		Events: events,
-		Entity: id, State: []byte(state), Command: &c, Reply: []byte("reply to " + state), Tells: tells,
+		Entity: id, State: []byte(state), Command: &c, Answer: []byte("answer to " + state), Tells: tells,
 	})
 	if err != nil {
 		s.d.t.Fatal(err)

@@ -76,8 +76,8 @@ func (c *member) changed(v *membership.View, events []membership.Event) {
 	c.do(func() { c.ConnState(transport.State{Connected: true}) })
 }
 
-// place asks for a home of a shard, again and again for a while.
-func (c *member) place(id placement.ShardID, node string) {
+// setPin asks to pin a shard, again and again for a while.
+func (c *member) setPin(id placement.ShardID, node string) {
 	done := false
 	n := c.Inquire(func(transport.Address, coordinator.Message) { done = true })
 	pins := []coordinator.Pin{{Shard: id.Shard, Node: node}}
@@ -87,20 +87,20 @@ func (c *member) place(id placement.ShardID, node string) {
 			c.Conclude(n)
 			return
 		}
-		c.do(func() { c.ToCoordinator(coordinator.Place{ID: n, Kind: kindName, Pins: pins}) })
+		c.do(func() { c.ToCoordinator(coordinator.SetPins{ID: n, Kind: kindName, Pins: pins}) })
 		c.process.after(control.ResendEvery, func() { ask(tries - 1) })
 	}
 	ask(6)
 }
 
-// wish wishes for a home of a shard, or takes such a wish back.
-func (c *member) wish(id placement.ShardID, node string) {
+// pin pins a shard to a home, or withdraws its pin.
+func (c *member) pin(id placement.ShardID, node string) {
 	p := c.process
 	if p.w.one(4) {
 		node = ""
 	}
-	p.w.log("%s wishes %v at %q", p.name, id, node)
-	c.place(id, node)
+	p.w.log("%s pins %v to %q", p.name, id, node)
+	c.setPin(id, node)
 }
 
 // steps runs a control plane on the world's time, as a loop does.

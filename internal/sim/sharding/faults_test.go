@@ -14,7 +14,7 @@ type plan struct {
 	hosts    int
 	clients  int // processes that are no members
 	shards   int // a power of two
-	moves    int // wishes for other homes
+	moves    int // pins to other homes
 	joins    int // hosts that come later
 	breaks   int // connections that break and come back
 	aborts   bool
@@ -64,7 +64,7 @@ func (w *world) faults() {
 		}
 	}
 	p := w.plan
-	at(p.moves, w.wish)
+	at(p.moves, w.pin)
 	at(p.breaks, func() {
 		w.pick(func(p *process) bool { return p.alive && !p.paused }).breakConnection(w.upTo(200 * time.Millisecond))
 	})
@@ -213,14 +213,14 @@ func (w *world) leaveAny() {
 	}
 }
 
-// wish has a member wish for another home of some shard, or take wishes back.
-func (w *world) wish() {
+// pin has a member pin some shard to another home, or withdraw its pin.
+func (w *world) pin() {
 	asker := w.pick((*process).healthy)
 	to := w.pick((*process).healthy)
 	if asker == nil {
 		return
 	}
-	asker.control.wish(w.ids[w.r.IntN(len(w.ids))], to.name)
+	asker.control.pin(w.ids[w.r.IntN(len(w.ids))], to.name)
 }
 
 // heal ends all faults.

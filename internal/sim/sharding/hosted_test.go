@@ -265,7 +265,7 @@ func (s *hosted) Changed(opened bool) {
 // TurnEnded wakes nobody.
 func (s *hosted) TurnEnded() {}
 
-// Answer brings a reply to the call's sender.
+// Answer brings an answer to the call's sender.
 func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 	p := s.process
 	delete(s.queued, inCallOf(&c.Call))
@@ -274,7 +274,7 @@ func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 			p.name, c.Args, s.ID, e.Node.Address.Name, placement.Epoch(e.Epoch), s.Core.Home().Name, s.Core.Epoch())
 	}
 	if c.Sender.Address == p.self.Address {
-		p.data.Reply(e)
+		p.data.Answer(e)
 		return
 	}
 	p.link(c.Sender.Address).append(e)

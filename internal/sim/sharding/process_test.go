@@ -246,8 +246,8 @@ func (p *process) arrive(payload []byte) {
 		switch k := keep(&e); e.Type {
 		case wire.TypeCall, wire.TypeTell:
 			p.deliver(l, &k, seq)
-		case wire.TypeReply:
-			p.data.Reply(&k)
+		case wire.TypeAnswer:
+			p.data.Answer(&k)
 		default:
 			p.data.Receive(l, theLane, &k)
 		}

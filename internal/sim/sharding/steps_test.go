@@ -84,7 +84,7 @@ func (k *killing) run(seed uint64, trace *strings.Builder) error {
 				return
 			}
 			w.watch = nil
-			at.control.place(id, "") // without a wish the shard does not come to its new home by chance
+			at.control.setPin(id, "") // without a pin the shard does not come to its new home by chance
 			if w.one(2) {
 				k.strike(w, at, old, to)
 				return
@@ -104,7 +104,7 @@ func (k *killing) run(seed uint64, trace *strings.Builder) error {
 				others = append(others, p)
 			}
 		}
-		cs[0].control.place(id, others[i].name)
+		cs[0].control.setPin(id, others[i].name)
 	}
 	w.after(warmUp, func() { home(0) })
 	w.after(warmUp+700*time.Millisecond, func() { home(1) })

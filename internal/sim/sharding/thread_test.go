@@ -209,7 +209,7 @@ func (s *hosted) turn(e *region.Entity, c *inCall) {
 			code = wire.CodeExpired
 		}
 		if !c.Tell {
-			s.Answer(&c.Call, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code})
+			s.Answer(&c.Call, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code})
 		} else if !ran {
 			s.LoseTell(&c.Call)
 		}

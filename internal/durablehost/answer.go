@@ -1,0 +1,77 @@
+package durablehost
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// An Answer is what a command was answered, as the log keeps it for callers that ask again.
+type Answer struct {
+	Code    uint32 // of package wire; 0 means results
+	Text    string // of an error
+	Payload []byte // encoded results, or an error's causes
+}
+
+// Fields of an answer. They outlive programs: a number keeps its meaning for ever.
+const (
+	answerCode    = 1
+	answerText    = 2
+	answerPayload = 3
+)
+
+// answerRoom bounds the bytes of an answer beside its text and payload.
+const answerRoom = 20
+
+var errAnswer = errors.New("a kept answer cannot be read (was it written by a newer program? run that version, or a later one, here too)")
+
+// Append appends the encoded answer.
+func (r Answer) Append(b []byte) []byte {
+	b = slices.Grow(b, answerRoom+len(r.Text)+len(r.Payload))
+	if r.Code != 0 {
+		b = protowire.AppendTag(b, answerCode, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(r.Code))
+	}
+	if r.Text != "" {
+		b = protowire.AppendTag(b, answerText, protowire.BytesType)
+		b = protowire.AppendString(b, r.Text)
+	}
+	if len(r.Payload) > 0 {
+		b = protowire.AppendTag(b, answerPayload, protowire.BytesType)
+		b = protowire.AppendBytes(b, r.Payload)
+	}
+	return b
+}
+
+// ReadAnswer decodes an answer. It refuses fields that it does not know, since a
+// caller must not get less than the answer.
+func ReadAnswer(b []byte) (r Answer, err error) {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return Answer{}, fmt.Errorf("%w: %w", errAnswer, protowire.ParseError(n))
+		}
+		b = b[n:]
+		switch {
+		case number == answerCode && kind == protowire.VarintType:
+			var v uint64
+			v, n = protowire.ConsumeVarint(b)
+			r.Code = uint32(v)
+		case number == answerText && kind == protowire.BytesType:
+			var v []byte
+			v, n = protowire.ConsumeBytes(b)
+			r.Text = string(v)
+		case number == answerPayload && kind == protowire.BytesType:
+			r.Payload, n = protowire.ConsumeBytes(b)
+		default:
+			return Answer{}, fmt.Errorf("%w: field %d", errAnswer, number)
+		}
+		if n < 0 {
+			return Answer{}, fmt.Errorf("%w: %w", errAnswer, protowire.ParseError(n))
+		}
+		b = b[n:]
+	}
+	return r, nil
+}
