@@ -3,6 +3,7 @@ package shardotel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -77,4 +78,19 @@ func storeError(err error) string {
 		}
 	}
 	return "_OTHER"
+}
+
+// numbers are the bounds of the histograms of counts, and sizes those of bytes.
+var (
+	numbers = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
+	sizes   = []float64{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+)
+
+// counts makes a histogram of whole numbers.
+func counts(m metric.Meter, name, unit, about string, bounds []float64) (metric.Int64Histogram, error) {
+	h, err := m.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(bounds...))
+	if err != nil {
+		return nil, fmt.Errorf("shardotel: instrument %s: %w", name, err)
+	}
+	return h, nil
 }

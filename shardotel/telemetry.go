@@ -32,8 +32,8 @@ type Telemetry struct {
 	known      sync.Map // of labels by ending
 }
 
-// buckets are the bounds of the histograms in seconds. Calls within one process take less than those
-// for which the semantic conventions have their buckets.
+// buckets are the bounds of the histograms in seconds. Calls within one process are shorter
+// than the smallest bucket of the semantic conventions.
 var buckets = []float64{
 	0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 }
@@ -57,10 +57,10 @@ func New(o Options) (*Telemetry, error) {
 	if t.host, err = seconds(t.meter, "rpc.server.call.duration", "How long turns took: the method, and before it the activation of an entity that was not active."); err != nil {
 		return nil, err
 	}
-	if t.queued, err = seconds(t.meter, "shardgen.call.queue.duration", "How long calls waited at the host for their turns, and before that for their shards to open."); err != nil {
+	if t.queued, err = seconds(t.meter, "shardgen.call.queue.duration", "How long calls waited in mailboxes for their turns, and before that for their shards to open."); err != nil {
 		return nil, err
 	}
-	if t.commit, err = seconds(t.meter, "shardgen.call.commit.duration", "How long answers waited for the store after their turns had ended, of turns of durable types that changed something or saw changes."); err != nil {
+	if t.commit, err = seconds(t.meter, "shardgen.call.commit.duration", "How long answers of durable types waited for the store after their turns, where a turn changed state or read a change that was not committed."); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -69,21 +69,6 @@ func New(o Options) (*Telemetry, error) {
 // seconds makes a histogram of durations.
 func seconds(m metric.Meter, name, about string) (metric.Float64Histogram, error) {
 	h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(buckets...))
-	if err != nil {
-		return nil, fmt.Errorf("shardotel: instrument %s: %w", name, err)
-	}
-	return h, nil
-}
-
-// numbers are the bounds of the histograms of counts, and sizes those of bytes.
-var (
-	numbers = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
-	sizes   = []float64{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
-)
-
-// counts makes a histogram of whole numbers.
-func counts(m metric.Meter, name, unit, about string, bounds []float64) (metric.Int64Histogram, error) {
-	h, err := m.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(bounds...))
 	if err != nil {
 		return nil, fmt.Errorf("shardotel: instrument %s: %w", name, err)
 	}

@@ -2,7 +2,6 @@ package shardtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -14,7 +13,7 @@ import (
 const (
 	patience = 10 * time.Minute // bounds each wait
 	look     = 10 * time.Millisecond
-	calm     = time.Second // for which nothing has moved in a settled cluster
+	calm     = time.Second // for which no shard has moved in a settled cluster
 )
 
 // bounded returns a context for a wait of a test.
@@ -36,7 +35,8 @@ func await(t testing.TB, what string, done func() error) {
 	}
 }
 
-// settled returns why the cluster has not settled, and how many moves there were.
+// settled returns the number of moves of shards so far, and an error with the reason if the cluster
+// has not settled.
 func settled(c *Cluster) (moves uint64, err error) {
 	names := c.Running()
 	for _, name := range names {
@@ -52,7 +52,7 @@ func settled(c *Cluster) (moves uint64, err error) {
 		slices.Sort(up)
 		switch {
 		case !slices.Equal(up, names) || len(v.Members) != len(names):
-			return moves, fmt.Errorf("at %s %v are up, of members %v: want %v", name, up, v.Members, names)
+			return moves, fmt.Errorf("%s sees %v up among the members %v: want %v", name, up, v.Members, names)
 		case !v.Converged:
 			return moves, fmt.Errorf("%s: the members do not agree: %s", name, v.Why)
 		}
@@ -63,45 +63,4 @@ func settled(c *Cluster) (moves uint64, err error) {
 		}
 	}
 	return moves, nil
-}
-
-// locate asks the nodes in order until one knows.
-func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
-	err = errors.New("no node runs")
-	for _, name := range c.Running() {
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-		at, err = c.process(name).node.Locate(ctx, kind, id)
-		cancel()
-		if err == nil {
-			return at, nil
-		}
-	}
-	return at, err
-}
-
-// home returns where an entity lives: the node that has its shard or, if there is none or are
-// several of them, the one that the table of the first node names.
-func home(c *Cluster, kind, id string) (string, error) {
-	at, err := locate(c, kind, id)
-	if err != nil {
-		return "", err
-	}
-	var have []string
-	names := c.Running()
-	for _, name := range names {
-		if slices.ContainsFunc(c.process(name).node.RegionState(kind), func(s shard.ShardState) bool {
-			return s.Shard == at.Shard && s.State == "active"
-		}) {
-			have = append(have, name)
-		}
-	}
-	switch {
-	case len(have) == 1:
-		return have[0], nil
-	case at.Node == "":
-		return "", fmt.Errorf("none: %s", at.Why)
-	case !slices.Contains(names, at.Node):
-		return "", fmt.Errorf("%s has ended", at.Node)
-	}
-	return at.Node, nil
 }

@@ -2,20 +2,21 @@ package runner
 
 import "sync"
 
-// argsBuffer holds the arguments of a batch's tells, one after another, in chunks: so
-// they are copied once, however many there are. The zero value is empty. With memory of
-// its own for each, local one-way calls run at 0.6 of their rate (What each trick buys in
-// bench/README.md).
+// argsBuffer holds the arguments of a batch's tells, one after another, in chunks. Those in the
+// first chunk are copied again while it grows, and all others once. The zero value is empty. It
+// belongs to its batch: guarded by Runner.mu while that is the queue, and by the run token
+// afterwards. With memory of its own for each, local tells run at 0.6 of their rate (What each
+// trick buys in bench/README.md).
 type argsBuffer [][]byte
 
 const (
 	// firstChunk is the size that a buffer's first chunk grows to, from leastChunk. The
 	// buffer keeps it: most batches need no other.
 	firstChunk, leastChunk = 8 << 10, 512
-	// chunkBytes is the size of the others, which all buffers share. Larger arguments
-	// have a chunk of their own size.
+	// chunkBytes is the size of later chunks, which come from a pool that all buffers share.
+	// Larger arguments have a chunk of their own size.
 	chunkBytes = 64 << 10
-	// keptChunks is for how many chunks a buffer keeps the places.
+	// keptChunks is the largest capacity, in chunks, of an emptied buffer that is used again.
 	keptChunks = 64
 )
 
@@ -41,7 +42,7 @@ func (b *argsBuffer) add(args []byte) argsEnd {
 	return argsEnd(len(*c))<<1 | opens
 }
 
-// grow makes the last chunk one with room for n more bytes.
+// grow makes room for n more bytes in the last chunk, or appends a chunk.
 func (b *argsBuffer) grow(n int) {
 	switch {
 	case len(*b) == 0 && n <= firstChunk:
@@ -78,7 +79,7 @@ func (b argsBuffer) emptied() argsBuffer {
 // beginning.
 type argsReader struct{ chunk, at int }
 
-// next returns the next arguments, which end at that position, as add was given them.
+// next returns the next arguments that were added. end is the result of add for them.
 func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
 	if end == 0 {
 		return nil

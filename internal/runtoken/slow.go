@@ -12,7 +12,7 @@ const slowTurn = 10 * time.Microsecond
 // A SlowTurnDetector measures how long turns take, and so whether a lane should run them:
 // quick ones it does, for handing them over costs more than they do. Slow ones would hold
 // up the others, for they compute for long or wait for a database. All methods but Took
-// may only be called by the goroutine that has the lane. Without it, local one-way calls run
+// may only be called by the goroutine that has the lane. Without it, local tells run
 // at half their rate (What each trick buys in bench/README.md).
 type SlowTurnDetector struct {
 	slow  bool

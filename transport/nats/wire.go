@@ -18,11 +18,11 @@ import (
 type wire struct {
 	net.Conn
 	held  atomic.Bool
-	reads atomic.Uint64
+	reads atomic.Uint64 // that returned; a ping compares the number
 }
 
-// hold takes the wire from nats.go. Later writes of nats.go, such as that of TLS before
-// it closes, are discarded.
+// hold takes the wire from nats.go. Later writes of nats.go, such as the alert that TLS
+// writes before it closes, are discarded.
 func (w *wire) hold() {
 	w.held.Store(true)
 	_ = w.Conn.SetDeadline(time.Unix(1, 0)) // ends a Read and a Write that wait
@@ -58,7 +58,7 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// The deadlines of a held wire are not nats.go's any more.
+// A held wire keeps the deadline that hold has set: those that nats.go sets later are ignored.
 
 func (w *wire) SetDeadline(t time.Time) error {
 	if w.held.Load() {
@@ -79,71 +79,4 @@ func (w *wire) SetWriteDeadline(t time.Time) error {
 		return nil
 	}
 	return w.Conn.SetWriteDeadline(t)
-}
-
-const (
-	// holdFor is how long a held wire stays open at most while there is no next
-	// connection.
-	holdFor = 30 * time.Second
-	// spreadFor is how long it stays open when the next connection is at another
-	// server: the old one has to learn of the new subscriptions first, by a
-	// connection between servers that may be slow too.
-	spreadFor = 10 * time.Second
-	// maxHeld is how many wires a channel holds, the latest.
-	maxHeld = 2
-)
-
-// A heldWire is closed by its timer, unless that is done before.
-type heldWire struct {
-	*wire
-	server string
-	timer  *time.Timer
-	spread bool // the next connection was adopted, at another server
-}
-
-func (h *heldWire) drop() {
-	h.timer.Stop()
-	h.wire.drop()
-}
-
-// A holder holds the wires of a channel's ended connections. It belongs to the
-// channel's run.
-type holder struct{ wires []*heldWire }
-
-// hold keeps the connection's wire open. Calls that end the connection come after it.
-func (h *holder) hold(s *connection) {
-	s.wire.hold()
-	if len(h.wires) == maxHeld {
-		h.wires[0].drop()
-		h.wires = h.wires[1:]
-	}
-	h.wires = append(h.wires, &heldWire{wire: s.wire, server: s.server, timer: time.AfterFunc(holdFor, s.wire.drop)})
-}
-
-// adopted closes the wires to the server of the new connection, which has confirmed
-// its subscriptions. The others stay until it must have told its peers.
-func (h *holder) adopted(next *connection) {
-	kept := h.wires[:0]
-	for _, w := range h.wires {
-		switch {
-		case w.server == next.server:
-			w.drop()
-			continue
-		case !w.spread:
-			w.spread = true
-			w.timer.Stop()
-			w.timer = time.AfterFunc(spreadFor, w.wire.drop)
-		}
-		kept = append(kept, w)
-	}
-	clear(h.wires[len(kept):])
-	h.wires = kept
-}
-
-// close closes all.
-func (h *holder) close() {
-	for _, w := range h.wires {
-		w.drop()
-	}
-	h.wires = nil
 }

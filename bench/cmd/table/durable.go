@@ -17,16 +17,17 @@ import (
 	measures "github.com/shardgen/shardgen/runtime/measure"
 )
 
-// manyCallers is the number of callers in the second row of commits.
+// manyCallers is the number of callers in the group with many callers.
 const manyCallers = 4096
 
 // warmCalls is how many calls each of many callers makes before it is measured.
 const warmCalls = 3
 
-// durable compares calls to durable entities with volatile ones and with publishes by
-// hand, on one server and on three.
+// durable compares calls to durable entities with publishes by hand and with appends to bare
+// logs, on one server and on three. Lone calls and reads are compared with volatile ones too.
 func durable(ctx context.Context, s settings, _ string) error {
 	for _, replicas := range []int{1, 3} {
+		// -match may name one number of replicas.
 		if other := fmt.Sprintf(", R%d", 4-replicas); strings.Contains(s.match, other) {
 			continue
 		}
@@ -113,10 +114,10 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	return durableHomes(ctx, s, url, replicas, refs, raw)
 }
 
-// perAppend shows how many calls one append to a log has.
+// perAppend shows the number of commits in one append to a log.
 var perAppend = row{title: "its commits in one append", unit: "", figure: calls}
 
-// withCPU is the rows, and the processor time of a call or publish.
+// withCPU appends the rows of the processor time of a call or publish.
 func withCPU(rows ...row) []row {
 	return append(rows,
 		row{title: "its processor time, in the process", unit: "ns", figure: cpu, less: true},
@@ -153,12 +154,12 @@ func durableHomes(ctx context.Context, s settings, url string, replicas int, ref
 		}
 		defer func() { _ = c.End() }()
 	}
-	time.Sleep(5 * time.Second) // shards spread over the members that came later
+	time.Sleep(5 * time.Second) // until rebalancing has given shards to the members that joined later
 	g := group{[]contestant{adders(ctx, refs, callers), manyPublishes(raw, callers)}, []row{{title: fmt.Sprintf("calls to durable entities of three processes, 256 callers, R%d", replicas), unit: "/s", figure: perSecond}}}
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// appended is the contestant with the calls that one append of the node has.
+// appended adds the number of commits in one append of the node to a contestant's measure.
 func appended(node *shard.Node, c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		var appends, commits atomic.Int64
@@ -172,7 +173,7 @@ func appended(node *shard.Node, c contestant) contestant {
 	}}
 }
 
-// adders is so many callers of durable entities at random, each with a context of its own.
+// adders is n callers, each with a context of its own, that call durable entities at random.
 func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	return contestant{"shardgen", func(d time.Duration) (measure, error) {
 		own := make([]context.Context, n)

@@ -8,20 +8,20 @@ import (
 	"github.com/shardgen/shardgen/internal/natsproc"
 )
 
-// stores are servers with JetStream.
-type stores struct {
+// jetStreamServers are the servers of one store.
+type jetStreamServers struct {
 	url     string
 	servers []*natsproc.Server
 }
 
-// storeServers starts so many servers with JetStream below the folder.
-func storeServers(folder string, n int) (*stores, error) {
+// storeServers starts n servers with JetStream below the folder.
+func storeServers(folder string, n int) (*jetStreamServers, error) {
 	if n == 1 {
 		server, err := natsproc.Run("-js", "-sd", folder)
 		if err != nil {
 			return nil, err
 		}
-		return &stores{server.URL(), []*natsproc.Server{server}}, nil
+		return &jetStreamServers{server.URL(), []*natsproc.Server{server}}, nil
 	}
 	var folders []string
 	for i := range n {
@@ -31,17 +31,17 @@ func storeServers(folder string, n int) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stores{servers[0].URL(), servers}, nil
+	return &jetStreamServers{servers[0].URL(), servers}, nil
 }
 
-func (s *stores) stop() {
+func (s *jetStreamServers) stop() {
 	for _, server := range s.servers {
 		_ = server.Kill()
 	}
 }
 
-// counted is the contestant with the processor time of the servers by call.
-func (s *stores) counted(c contestant) contestant {
+// counted adds the servers' processor time of a call to a contestant's measure.
+func (s *jetStreamServers) counted(c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		before, err := s.cpuTime()
 		if err != nil {
@@ -60,7 +60,7 @@ func (s *stores) counted(c contestant) contestant {
 }
 
 // cpuTime is the processor time that the servers have used.
-func (s *stores) cpuTime() (sum time.Duration, err error) {
+func (s *jetStreamServers) cpuTime() (sum time.Duration, err error) {
 	for _, server := range s.servers {
 		used, err := processTime(server.Pid())
 		if err != nil {

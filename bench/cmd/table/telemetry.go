@@ -23,7 +23,7 @@ type telemetryCase struct {
 	name     string
 	observed bool             // the node's state, by shardotel's Observe
 	calls    bool             // calls and turns, by its interceptors
-	sampler  sdktrace.Sampler // of their spans, which are ended and not exported
+	sampler  sdktrace.Sampler // of their spans, none of which is exported
 }
 
 // telemetry compares local calls at nodes that report to OpenTelemetry with those at one that does not.
@@ -49,7 +49,8 @@ func telemetry(ctx context.Context, s settings, url string) error {
 	}}.print(os.Stdout, s.rounds, s.time)
 }
 
-// start starts the node of a case, and returns a contestant's run.
+// start starts the node of a case, and returns its contestant's run, and end, which closes the node.
+// The providers end with the process.
 func (c telemetryCase) start(ctx context.Context, url string) (run func(time.Duration) (measure, error), end func(), err error) {
 	end = func() {}
 	cfg := process.Config(url, strings.ReplaceAll(c.name, " ", "-"), "node")

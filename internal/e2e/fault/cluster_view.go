@@ -23,7 +23,7 @@ type clusterView struct {
 }
 
 func (v *clusterView) settled() bool {
-	homes := v.load.Homes()
+	homes := v.load.LastSeen()
 	for _, n := range v.nodes {
 		if homes[n.Name()] < v.Share(len(v.nodes)) {
 			return false
@@ -106,7 +106,7 @@ func (v *clusterView) spread(ctx context.Context) error {
 		return time.Since(since) > v.load.Tick()+leastStill
 	})
 	if err != nil {
-		return fmt.Errorf("%w (%s)", err, load.Describe(v.load.Homes()))
+		return fmt.Errorf("%w (%s)", err, load.Describe(v.load.LastSeen()))
 	}
 	return nil
 }

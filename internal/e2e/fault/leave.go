@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// leave: a node gives its shards away on SIGTERM, and no call notices. By default
-// it is the oldest, which hands off the coordinator, too.
+// leave: a node hands off its shards on SIGTERM, and no call fails or waits longer than the limit. By
+// default the node is the oldest, which hands off the coordinator, too.
 var leave = Fault{
 	Name:   "leave",
 	About:  "a node leaves in order, on SIGTERM",
@@ -18,10 +18,4 @@ var leave = Fault{
 		}
 		return awaitMoved(ctx, r)
 	},
-}
-
-// awaitMoved waits until every entity of the victim has answered elsewhere.
-func awaitMoved(ctx context.Context, r *Run) error {
-	name := r.Victim.Name()
-	return r.Until(ctx, "its entities answer elsewhere", func() bool { return r.Load.Homes()[name] == 0 })
 }

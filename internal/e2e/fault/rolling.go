@@ -41,5 +41,5 @@ func restart(ctx context.Context, r *Run, n *cluster.Node) (*cluster.Node, error
 		return nil, err
 	}
 	share := r.Share(len(r.Nodes))
-	return started[0], r.Until(ctx, n.Name()+" has its share again", func() bool { return r.Load.Homes()[n.Name()] >= share })
+	return started[0], r.Until(ctx, n.Name()+" has its share again", func() bool { return r.Load.LastSeen()[n.Name()] >= share })
 }

@@ -238,9 +238,9 @@ func (r *Run) start(ctx context.Context, f Fault) error {
 // go on for a while.
 func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	if err := r.Until(ctx, "every entity has answered, and each node has its share", r.settled); err != nil {
-		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.Homes()))
+		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.LastSeen()))
 	}
-	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
+	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.LastSeen()), f.About)
 	r.Begin()
 	most := r.options.injectBound(f)
 	limit, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("%w after %v", errNoEffect, most))
@@ -249,9 +249,9 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	case errors.Is(err, errNoEffect):
 		r.misses = append(r.misses, fmt.Sprintf("no full effect: %v", err))
 	case err != nil:
-		return fmt.Errorf("%s: %w (%s)", f.Name, err, load.Describe(r.Load.Homes()))
+		return fmt.Errorf("%s: %w (%s)", f.Name, err, load.Describe(r.Load.LastSeen()))
 	}
-	r.Note("the fault took %v to take effect; %s", round(time.Since(r.began)), load.Describe(r.Load.Homes()))
+	r.Note("the fault took %v to take effect; %s", round(time.Since(r.began)), load.Describe(r.Load.LastSeen()))
 	if r.options.Cluster.Direct {
 		var err error
 		if r.frames, err = r.Cluster.Frames(ctx); err != nil {

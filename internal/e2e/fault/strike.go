@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -240,4 +241,10 @@ func (s *strikes) judgeStopped(victims []victim, length time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// awaitMoved waits until every entity of the victim has answered elsewhere.
+func awaitMoved(ctx context.Context, r *Run) error {
+	name := r.Victim.Name()
+	return r.Until(ctx, "its entities answer elsewhere", func() bool { return r.Load.LastSeen()[name] == 0 })
 }

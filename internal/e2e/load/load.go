@@ -42,7 +42,7 @@ func EntityID(i int) string { return fmt.Sprintf("tally-%d", i) }
 // relayPrefix and an entity's id are the id of its relay.
 const relayPrefix = "relay-of-"
 
-// Start begins to call through each of the callers; each is one sender. One more
+// Start begins to call through each of the callers, at least one; each is one sender. One more
 // sender calls through relays: entities that call the entities.
 func Start(o Options, callers ...shard.Caller) *Load {
 	l := &Load{options: o, stop: make(chan struct{})}
@@ -101,20 +101,20 @@ func (l *Load) Errors() []string {
 	return slices.Clone(l.errors.texts)
 }
 
-// Homes counts the entities by the node where each was last seen. Those that
+// LastSeen counts the entities by the node where each was last seen. Those that
 // never answered are under "".
-func (l *Load) Homes() map[string]int {
-	homes := make(map[string]int)
+func (l *Load) LastSeen() map[string]int {
+	seen := make(map[string]int)
 	for _, p := range l.pauses[:l.options.Entities] {
-		homes[p.home()]++
+		seen[p.lastSeen()]++
 	}
-	return homes
+	return seen
 }
 
 // Unseen counts the entities and relays that never answered.
 func (l *Load) Unseen() (n int) {
 	for _, p := range l.pauses {
-		if p.home() == "" {
+		if p.lastSeen() == "" {
 			n++
 		}
 	}
@@ -125,7 +125,7 @@ func (l *Load) Unseen() (n int) {
 func (l *Load) LivingAt(node string) map[string]bool {
 	living := make(map[string]bool)
 	for _, p := range l.pauses {
-		if p.home() == node {
+		if p.lastSeen() == node {
 			living[p.entity] = true
 		}
 	}
@@ -136,7 +136,7 @@ func (l *Load) LivingAt(node string) map[string]bool {
 func (l *Load) Seen() map[string]string {
 	seen := make(map[string]string, len(l.pauses))
 	for _, p := range l.pauses {
-		seen[p.entity] = p.home()
+		seen[p.entity] = p.lastSeen()
 	}
 	return seen
 }
@@ -146,8 +146,7 @@ func (l *Load) Tick() time.Duration {
 	return callsPerRound * time.Second * time.Duration(len(l.pairs)) / time.Duration(ticksPerRound*l.options.Rate)
 }
 
-// Concerns reports whether one of these entities is the entity, or has to do with
-// it: a relay has to do with its target.
+// Concerns reports whether the entity, or if it is a relay its target, is among these.
 func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
@@ -174,10 +173,10 @@ func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	return n, first, last
 }
 
-// Judge reads the record of every entity and compares it with the answers that
-// senders got and with the runs that the witness saw: all of the records, in order of
-// time. died are the entities whose process was killed. An entity that does not
-// answer remembers nothing. Judge is called after Stop.
+// Judge reads the state of every entity and compares it with the answers that
+// senders got and with the turns that the witness recorded: all of them, in order of
+// time. died are the entities whose process was killed. The state of an entity that
+// does not answer counts as empty. Judge is called after Stop.
 func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
 	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: remembered(ctx, c, l.options.Entities, &l.errors)}
 	for _, p := range l.pairs {
@@ -186,14 +185,14 @@ func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, 
 	return h.judge()
 }
 
-// Timing measures the entities that which selects, from a time on. P50 and P99
+// Timing measures the entities that include accepts, from a time on. P50 and P99
 // are of the entities' longest pauses.
-func (l *Load) Timing(from time.Time, which func(entity string) bool) Timing {
+func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	now := time.Now()
 	var t Timing
 	var longest []time.Duration
 	for _, p := range l.pauses {
-		if !which(p.entity) {
+		if !include(p.entity) {
 			continue
 		}
 		pause := p.longest(from, now)
@@ -216,12 +215,12 @@ func (l *Load) Timing(from time.Time, which func(entity string) bool) Timing {
 	return t
 }
 
-// Latency is how long entities that which selects took to answer between two
+// Latency is the time that entities that include accepts took to answer between two
 // times: quantiles of all bursts of calls that began and ended then and went well.
-func (l *Load) Latency(from, to time.Time, which func(entity string) bool) (p50, p99 time.Duration) {
+func (l *Load) Latency(from, to time.Time, include func(entity string) bool) (p50, p99 time.Duration) {
 	var all []time.Duration
 	for _, p := range l.pauses {
-		if which(p.entity) {
+		if include(p.entity) {
 			all = p.within(all, from, to)
 		}
 	}

@@ -79,7 +79,7 @@ func (p *pair) burst(calls int) {
 	first := uint64(len(p.fates)) + 1
 	begin := time.Now()
 	fates, node, err := p.path.burst(context.Background(), p.sender, first, calls)
-	p.pauses.answered(begin, time.Now(), node, err)
+	p.pauses.ended(begin, time.Now(), node, err)
 	p.failing = err != nil
 	p.fates = append(p.fates, fates...)
 	p.load.made.Add(int64(calls))

@@ -9,7 +9,7 @@ import (
 
 // A path is how a sender's calls get to one entity.
 type path interface {
-	// burst makes calls numbered from first, of which only the last is answered.
+	// burst makes tells and last an ask, numbered from first.
 	// It returns the fate of each, where the entity (or its relay) lives, and an
 	// error if any call failed.
 	burst(ctx context.Context, sender string, first uint64, calls int) (fates []Fate, node string, err error)
@@ -51,8 +51,8 @@ func (w relayed) burst(ctx context.Context, sender string, first uint64, calls i
 	return append(fates, fateOf(Answered, err)), receipt.Node, err
 }
 
-// fateOf is the fate of a call: good if it had no error. The outcome of
-// the calls that a relay made is not known here.
+// fateOf returns good if err is nil. Of a relay's calls only the relay's own outcome is known: if
+// it ran, each of them is Uncertain.
 func fateOf(good Fate, err error) Fate {
 	switch {
 	case err == nil:

@@ -13,21 +13,19 @@ type pauses struct {
 	mu       sync.Mutex
 	node     string    // where it was last seen
 	since    time.Time // begin of the first call that failed since an answer; zero means it answers
-	pauses   []Pause
+	pauses   []pause
 	failures []time.Time // ends of calls that failed
 }
 
-// A Pause is a time in which callers of an entity waited for it: from the begin
-// of the first call that had to, to the end of the next one that was answered. A
+// A pause is a time in which callers of an entity waited for it: from the beginning of
+// the first call that waited, to the end of the next one that was answered. A
 // single call that is answered is a short pause.
-type Pause struct {
-	Begin, End time.Time // End is zero while it does not answer
-}
+type pause struct{ begin, end time.Time }
 
 func newPauses(entity string) *pauses { return &pauses{entity: entity} }
 
-// answered notes the end of a call.
-func (p *pauses) answered(begin, end time.Time, node string, err error) {
+// ended notes the end of a burst of calls, with its error if one failed.
+func (p *pauses) ended(begin, end time.Time, node string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -42,24 +40,24 @@ func (p *pauses) answered(begin, end time.Time, node string, err error) {
 		begin = p.since
 	}
 	p.since = time.Time{}
-	p.pauses = append(p.pauses, Pause{begin, end})
+	p.pauses = append(p.pauses, pause{begin, end})
 }
 
-func (p *pauses) home() string {
+func (p *pauses) lastSeen() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.node
 }
 
-// longest is the longest pause that did not end before after. One that has not
+// longest returns the longest pause that ended after the given time. One that has not
 // ended lasts until now.
 func (p *pauses) longest(after, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var longest time.Duration
 	for _, pause := range p.pauses {
-		if pause.End.After(after) {
-			longest = max(longest, pause.End.Sub(pause.Begin))
+		if pause.end.After(after) {
+			longest = max(longest, pause.end.Sub(pause.begin))
 		}
 	}
 	if !p.since.IsZero() {
@@ -68,21 +66,21 @@ func (p *pauses) longest(after, now time.Time) time.Duration {
 	return longest
 }
 
-// within appends how long the pauses took that lie between two times.
+// within appends the lengths of the pauses between two times.
 func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pause := range p.pauses {
-		if pause.Begin.After(from) && pause.End.Before(to) {
-			all = append(all, pause.End.Sub(pause.Begin))
+		if pause.begin.After(from) && pause.end.Before(to) {
+			all = append(all, pause.end.Sub(pause.begin))
 		}
 	}
 	return all
 }
 
-// recovered is when, after the given time, calls went well again: the end of the
-// last pause in which a call failed or that was longer than slow. It is zero if
-// there was none; never is true while the entity does not answer.
+// recovered returns the end of the last pause after the given time in which a call failed or
+// that was longer than slow, and zero if there was none. While the entity does not answer,
+// never is true, and at is the beginning of its silence.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,12 +94,12 @@ func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, n
 		}
 	}
 	for _, pause := range p.pauses {
-		if !pause.End.After(after) || !pause.End.After(at) {
+		if !pause.end.After(after) || !pause.end.After(at) {
 			continue
 		}
-		held := !failed.IsZero() && !pause.Begin.After(failed) && pause.End.After(failed)
-		if held || pause.End.Sub(pause.Begin) > slow {
-			at = pause.End
+		held := !failed.IsZero() && !pause.begin.After(failed) && pause.end.After(failed)
+		if held || pause.end.Sub(pause.begin) > slow {
+			at = pause.end
 		}
 	}
 	return at, false

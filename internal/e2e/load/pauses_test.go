@@ -40,7 +40,7 @@ func TestPauses(t *testing.T) {
 			if c.failed {
 				err = errors.New("failed")
 			}
-			p.answered(at(c.begin), at(c.end), "n1", err)
+			p.ended(at(c.begin), at(c.end), "n1", err)
 		}
 		if got, want := p.longest(at(tt.after), at(tt.now)), time.Duration(tt.longest)*time.Millisecond; got != want {
 			t.Errorf("%s: longest pause %v, want %v", tt.name, got, want)

@@ -17,8 +17,7 @@ import (
 // import each other's clients, without a cycle of imports, and callers do not link the
 // entity's dependencies. The types of the client, which are those of ids, arguments and
 // results and the declared errors, cannot then be declared beside the entity. The
-// directive names the package of the client; the source of that package is called a
-// home here.
+// directive names the package of the client, which is a unit of its own.
 
 // ownerOf is the package of the entities whose clients are in p, according to its
 // generated file; "" if there is none.
@@ -34,16 +33,16 @@ func ownerOf(p *packages.Package) string {
 	return ""
 }
 
-// homes are the units of the clients of a package's entities that are in packages of their own.
-type homes struct {
+// clientUnits are the units of the clients of a package's entities that are in packages of their own.
+type clientUnits struct {
 	of      *unit
 	claimed map[string]string // packages of clients, by the owner's path; of all packages
 	units   map[string]*unit  // by path
 }
 
-// home returns the unit that an entity's client is printed into: that of the entity's
+// unit returns the unit that an entity's client is printed into: that of the entity's
 // own package, unless its directive names another.
-func (s *homes) home(n *model.Entity, m *marked) *unit {
+func (s *clientUnits) unit(n *model.Entity, m *marked) *unit {
 	path := clientOf(m.directive)
 	if path == "" {
 		return s.of
@@ -51,7 +50,7 @@ func (s *homes) home(n *model.Entity, m *marked) *unit {
 	h := s.units[path]
 	if h == nil {
 		var ok bool
-		if h, ok = s.newHome(path, m); !ok {
+		if h, ok = s.newClientUnit(path, m); !ok {
 			return s.of
 		}
 		s.units[path] = h
@@ -63,9 +62,9 @@ func (s *homes) home(n *model.Entity, m *marked) *unit {
 	return h
 }
 
-// newHome makes the unit of a client's package, with a diagnostic at the
+// newClientUnit makes the unit of a client's package, with a diagnostic at the
 // directive if it cannot be one.
-func (s *homes) newHome(path string, m *marked) (*unit, bool) {
+func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	fail := func(remedy, format string, args ...any) (*unit, bool) {
 		s.of.add(m.directive.Slash, CodeClient, remedy, "client="+path+": "+format, args...)
 		return nil, false
@@ -105,8 +104,8 @@ func (s *homes) newHome(path string, m *marked) (*unit, bool) {
 	return h, true
 }
 
-// finishHomes completes the models of the clients' packages.
-func (s *homes) finishHomes() {
+// finishClients completes the models of the clients' packages.
+func (s *clientUnits) finishClients() {
 	u := s.of
 	foreign := slices.DeleteFunc(slices.Clone(u.model.Errors), func(e *model.Error) bool { return !e.Foreign() })
 	paths := make([]string, 0, len(s.units))

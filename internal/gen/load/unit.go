@@ -10,13 +10,15 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A unit is one package for which code is generated: that of entities, or that of clients
-// alone.
+// A unit is one package for which code is generated: a package of entities, or one of clients
+// alone. loadPackage writes to its own unit, to the units of its clients' packages, and to the
+// report and the claimed packages, which all units share. Packages are loaded one after another
+// on one goroutine.
 type unit struct {
 	directives
 	crossing  *crossing
 	addresses *addresses
-	homes     *homes
+	clients   *clientUnits
 }
 
 func newUnit(r *report, p *packages.Package, l *loader, claimed map[string]string) *unit {
@@ -27,11 +29,11 @@ func newUnit(r *report, p *packages.Package, l *loader, claimed map[string]strin
 		crossing:   c,
 		addresses:  &addresses{source: s, crossing: c, byField: make(map[*types.Var]*address)},
 	}
-	u.homes = &homes{of: u, claimed: claimed, units: make(map[string]*unit)}
+	u.clients = &clientUnits{of: u, claimed: claimed, units: make(map[string]*unit)}
 	return u
 }
 
-// loadPackage makes the model of one package.
+// loadPackage reads one package into a unit and reports its mistakes.
 func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]string) *unit {
 	s := newUnit(r, p, l, claimed)
 	if s.syntaxErrors() || s.severalPackages() {
@@ -60,7 +62,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 		importsOfErrors(s.source)
 	}
 	checkKinds(&s.directives)
-	s.homes.finishHomes()
+	s.clients.finishClients()
 	s.addresses.unusedAddresses()
 	s.crossing.checkOneofs()
 	constrain(&s.directives)
@@ -76,7 +78,7 @@ func (s *unit) entity(m *marked) *model.Entity {
 	if m.singleton() {
 		n.Singleton, n.Shards = true, 1
 	}
-	h := s.homes.home(n, m)
+	h := s.clients.unit(n, m)
 	id := (&fieldReader{s, n, h}).fields(m)
 	(&optionReader{s, n, m, h, id}).readOptions()
 	(&methodReader{s, n, h}).readMethods(m)
@@ -89,7 +91,7 @@ func (s *unit) entity(m *marked) *model.Entity {
 // declaredErrors makes the model of the declared errors.
 func (s *unit) declaredErrors() { (&errorReader{&s.directives, s.crossing}).declaredErrors() }
 
-// nameAll gives types and imports names that are unique in the package.
+// nameAll gives each type and each import a name that is unique in the package.
 func (s *unit) nameAll() {
 	(&namer{&s.directives, s.crossing.list, make(map[string]bool)}).nameAll()
 }

@@ -70,6 +70,6 @@ func (d *Resolver) ResetDowning() {
 	d.Unreachable.noted = nil
 	d.Agreement.missed = nil
 	d.Fence.resetFence()
-	d.Splits.lost, d.Splits.claim = nil, claim{}
+	d.Splits.unreachable, d.Splits.claim = nil, claim{}
 	d.Indirect.forget()
 }

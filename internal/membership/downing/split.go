@@ -1,7 +1,6 @@
 package downing
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Splits asks the strategy for a verdict once a split is due, and carries it out.
+// Splits asks the strategy for a verdict once a split is due, and carries it out. It runs in the node's
+// step alone, so it needs no lock.
 type Splits struct {
 	*core.Node
 	Voters      *lease.Voters
@@ -22,9 +22,9 @@ type Splits struct {
 	Indirect    *Indirect
 	Unreachable *Unreachables
 
-	// lost are the unreachable members since changed, and first is since when there are
-	// any. See splitDue.
-	lost           []transport.Address
+	// unreachable has the unreachable members. changed is the time of its last change, and first
+	// the time since which it has not been empty. See splitDue.
+	unreachable    []transport.Address
 	first, changed time.Time
 	claim          claim
 	claims         uint64 // requests so far
@@ -44,7 +44,7 @@ func (s *Splits) judgeSplit() {
 		return
 	}
 	side := s.Voters.Split(reachable)
-	missing := gossip.Names(s.lost)
+	missing := gossip.Names(s.unreachable)
 	if !gossip.HasAddress(side.Side, s.Config.Self) {
 		s.Execution.stopAsMinority(missing + " cannot be reached by all, nor can this node")
 		return
@@ -53,14 +53,14 @@ func (s *Splits) judgeSplit() {
 	case splitbrain.Wait:
 	case splitbrain.GoOn:
 		if s.Execution.acts(reachable) { // else another reachable member does
-			s.downLost(reachable, Sentence{})
+			s.downOthers(reachable, Sentence{})
 		}
 	case splitbrain.Stop:
 		s.Execution.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this side does not go on (%v: %d of %d votes)",
 			missing, s.Config.Downing, side.Votes(), len(side.Voters)))
 	case splitbrain.StopAll:
 		if !s.Small() && !s.Execution.acts(reachable) {
-			return // it tells all; if it cannot, the next one is the first
+			return // the member that acts downs all; if it fails, the next one acts
 		}
 		s.Execution.DownMembers(slices.Clone(s.Gossip.Members), Sentence{
 			reason: fmt.Sprintf("%s cannot be reached, and so all nodes stop (%v)", missing, s.Config.Downing),
@@ -72,25 +72,24 @@ func (s *Splits) judgeSplit() {
 	}
 }
 
-// splitDue reports whether members are unreachable whose set has not changed for
-// StableAfter, or has gone on changing for twice that. Even then it must not have changed a
-// moment ago, unless it is the latest time: what members hold against each other when a
-// partition has just ended is no split.
+// splitDue reports whether the set of unreachable members has been the same for StableAfter, or has
+// been changing for twice that. In the second case it must also have been the same for sideSettles,
+// until latest: the evidence that members have against each other just after a partition is no split.
 func (s *Splits) splitDue() bool {
-	var lost []transport.Address
+	var now []transport.Address
 	for _, i := range s.Local().Unreachable {
 		r := s.Gossip.Members[i]
 		if _, ok := s.Unreachable.since[r.Address]; ok && r.Address != s.Config.Self && r.Status != gossip.Exiting {
-			lost = append(lost, r.Address)
+			now = append(now, r.Address)
 		}
 	}
-	if !slices.Equal(lost, s.lost) {
-		if len(s.lost) == 0 {
+	if !slices.Equal(now, s.unreachable) {
+		if len(s.unreachable) == 0 {
 			s.first = s.Now
 		}
-		s.lost, s.changed = lost, s.Now
+		s.unreachable, s.changed = now, s.Now
 	}
-	if len(lost) == 0 {
+	if len(now) == 0 {
 		s.claim = claim{}
 		return false
 	}
@@ -110,120 +109,21 @@ func (s *Splits) latest() time.Time {
 	return s.first.Add(2*s.Config.StableAfter + lease.MaxUnsettled)
 }
 
-// downLost downs the unreachable members that are not on this side.
-func (s *Splits) downLost(side []transport.Address, by Sentence) {
+// downOthers downs the members that are not on this side.
+func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	var victims []gossip.Member
-	for _, node := range s.lost {
-		r, ok := s.Gossip.Member(node)
-		if !ok || gossip.HasAddress(side, node) {
+	for _, address := range s.unreachable {
+		r, ok := s.Gossip.Member(address)
+		if !ok || gossip.HasAddress(side, address) {
 			continue
 		}
 		victims = append(victims, r)
 	}
-	// Those that are left out because their ways are broken, though reachable.
+	// Indirectly connected members that the side leaves out, though they are reachable.
 	for _, r := range s.Gossip.Members {
-		if r.Status != gossip.Down && !gossip.HasAddress(side, r.Address) && !slices.Contains(s.lost, r.Address) {
+		if r.Status != gossip.Down && !gossip.HasAddress(side, r.Address) && !slices.Contains(s.unreachable, r.Address) {
 			victims = append(victims, r)
 		}
 	}
 	s.Execution.DownMembers(victims, by)
-}
-
-// autoDown downs members that were unreachable for long enough, if this node is the
-// leader.
-func (s *Splits) autoDown() {
-	if !s.Leads() {
-		return
-	}
-	var victims []gossip.Member
-	for _, i := range s.Local().Unreachable {
-		r := s.Gossip.Members[i]
-		since, ok := s.Unreachable.since[r.Address]
-		if !ok || r.Address == s.Config.Self {
-			continue
-		}
-		if at := since.Add(s.Config.AutoDownAfter); s.Now.Before(at) {
-			s.WakeAt(at)
-			continue
-		}
-		victims = append(victims, r)
-	}
-	s.Execution.downTogether(victims)
-}
-
-// claimLease asks for the lease for this side, and acts on the answer.
-func (s *Splits) claimLease(later bool, side []transport.Address) {
-	c := &s.claim
-	if c.due.IsZero() {
-		c.due = s.Now
-		if later {
-			c.due = s.Now.Add(s.Config.MinorityDelay)
-		}
-		c.until = c.due.Add(lease.MaxClaim)
-	}
-	r, unheard := s.Lease.Unheard()
-	switch {
-	case c.lost != "":
-		s.loseClaim(side, c.lost)
-	case unheard:
-		s.loseClaim(side, fmt.Sprintf("nothing was heard of %s for more than %v: it is too late to take the lease", r.Name, s.Lease.LeaseHold()))
-	case c.taken:
-		s.downLost(side, Sentence{judged: true})
-	case s.Now.Before(c.due):
-		s.WakeAt(c.due)
-	case !s.Now.Before(c.until):
-		s.loseClaim(side, fmt.Sprintf("the lease could not be taken within %v: %s", lease.MaxClaim, cmp.Or(c.trouble, "no answer")))
-	case c.seq == 0 && s.Now.Before(c.again):
-		s.WakeAt(c.again)
-	case c.seq == 0:
-		s.claims++
-		c.seq = s.claims
-		s.Out.TakeLease = &core.LeaseRequest{
-			Seq: c.seq, Founder: s.Gossip.Founder, TTL: 2 * s.Lease.LeaseHold(), Over: s.Gossip.Ruling.Token, Within: c.until.Sub(s.Now),
-		}
-		fallthrough
-	default: // the answer is on its way
-		s.WakeAt(c.until)
-	}
-}
-
-// loseClaim stops this side as a whole: its other members wait for this node's
-// decision.
-func (s *Splits) loseClaim(side []transport.Address, reason string) {
-	s.Execution.DownMembers(slices.DeleteFunc(slices.Clone(s.Gossip.Members), func(r gossip.Member) bool {
-		return !gossip.HasAddress(side, r.Address)
-	}), Sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(s.lost), reason)})
-}
-
-// OnLeaseAnswer handles the answer to a claim. A lease that is no longer needed is
-// published to all members as well, so that the next claim of this cluster can take it
-// over.
-func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
-	if s.Phase != core.Joined {
-		return
-	}
-	if ruling := (gossip.Ruling{Holder: s.Config.Self, Token: in.Token}); in.Token > s.Gossip.Ruling.Token {
-		s.Change(func(g *gossip.State) { g.Ruling = ruling })
-	}
-	c := &s.claim
-	if c.seq == 0 || c.seq != in.Seq {
-		return
-	}
-	c.seq, c.again, c.trouble = 0, s.Now.Add(lease.ClaimAgain), in.Reason
-	switch {
-	case in.Token > 0:
-		c.taken = true
-	case in.Held:
-		c.lost = "another side has taken the lease: " + in.Reason
-	}
-}
-
-// A claim is a request for the lease during one split.
-type claim struct {
-	due, until time.Time // when to ask first, and when to give up
-	seq        uint64    // of the request that is open; 0 means none
-	again      time.Time // when to ask again
-	taken      bool
-	lost       string // why another side has it; empty means no other side has
-	trouble    string // why there was no conclusive answer
 }

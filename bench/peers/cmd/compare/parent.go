@@ -26,13 +26,13 @@ type parent struct {
 	time time.Duration
 }
 
-// measure runs a cell. One that does not work is a result with an error.
+// measure runs a cell. If the cell fails, the result has the error.
 func (p *parent) measure(ctx context.Context, g group, name string, round int) result {
 	ctx, cancel := context.WithTimeout(ctx, cellTimeout)
 	defer cancel()
 	r, err := p.run(ctx, g, name, round)
 	if err != nil {
-		if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("not ready after %v: %w", cellTimeout, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %s: %v\n", g.name, name, err)
@@ -85,7 +85,7 @@ func parse(line string) (r result, err error) {
 	return r, nil
 }
 
-// runCluster has three processes join at once. The third calls then.
+// runCluster lets three processes join at once, and then the third one make calls.
 func (p *parent) runCluster(spawn func(role string, more ...string) (*process.Child, string, error)) (result, error) {
 	ports, err := freePorts(members * portsEach)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *parent) runCluster(spawn func(role string, more ...string) (*process.Ch
 	return r, err
 }
 
-// freePorts are ports of 127.0.0.1 that nobody had just now, separated by commas.
+// freePorts returns n ports of 127.0.0.1 that were free just now, separated by commas.
 func freePorts(n int) (string, error) {
 	var ports []string
 	for range n {

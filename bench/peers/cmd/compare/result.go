@@ -9,10 +9,10 @@ import (
 type result struct {
 	PerSecond float64
 	P50, P99  time.Duration
-	Value     float64 // bytes, or seconds
+	Value     float64 // bytes, or milliseconds
 	Calls     int64
 	Failed    int64 // calls with an error
-	Lost      int64 // told without an error, and not arrived
+	Lost      int64 // tells that returned no error and did not arrive
 	Error     string
 }
 

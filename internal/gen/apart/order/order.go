@@ -1,4 +1,5 @@
-// Package order holds the entity. Nobody imports it but the program that hosts it.
+// Package order holds the entity Order. Callers use orderapi, and only the process that hosts Order
+// imports this package.
 package order
 
 import (

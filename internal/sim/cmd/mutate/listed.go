@@ -72,7 +72,7 @@ func runListed(w io.Writer, n, from int, own bool, limit time.Duration) (survivo
 		if err != nil {
 			return survivors, err
 		}
-		switch v.outcome {
+		switch v.fate {
 		case invalid:
 			return survivors, fmt.Errorf("mutant %d (%s) does not compile", l.number, l.breaks)
 		case survived:
@@ -80,7 +80,7 @@ func runListed(w io.Writer, n, from int, own bool, limit time.Duration) (survivo
 		case killed:
 			killedOf++
 		}
-		fmt.Fprintf(w, "%-8s %3d %s: %s (%v)\n", v.outcome, l.number, l.breaks, v.by, time.Since(began).Round(time.Second))
+		fmt.Fprintf(w, "%-8s %3d %s: %s (%v)\n", v.fate, l.number, l.breaks, v.by, time.Since(began).Round(time.Second))
 	}
 	fmt.Fprintf(w, "%d listed mutants: %d killed, %d survived, %d have no such line any more\n", tried, killedOf, survivors, tried-killedOf-survivors)
 	return survivors, nil

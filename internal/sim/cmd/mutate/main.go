@@ -5,9 +5,8 @@
 //	go run ./internal/sim/cmd/mutate -n 50 -seed 1
 //
 // It is run from the module's root. Nothing in the working tree changes, for a mutant is
-// given to the compiler as an overlay. A mutant that does not compile, or of which the
-// compiler makes the same code, is replaced by another one. The exit status is 1 if a
-// mutant survives.
+// given to the compiler as an overlay. A mutant that does not compile is replaced by another
+// one. The exit status is 1 if a mutant survives.
 package main
 
 import (
@@ -105,12 +104,12 @@ func run(n, from int, seed uint64, only string, list, own bool, limit time.Durat
 		if err != nil {
 			return survivors, err
 		}
-		if v.outcome == invalid {
+		if v.fate == invalid {
 			continue
 		}
 		tried++
-		fmt.Printf("%-8s %3d %s: %s (%v)\n", v.outcome, i, m, v.by, time.Since(began).Round(time.Second))
-		if v.outcome == survived {
+		fmt.Printf("%-8s %3d %s: %s (%v)\n", v.fate, i, m, v.by, time.Since(began).Round(time.Second))
+		if v.fate == survived {
 			survivors++
 		}
 	}

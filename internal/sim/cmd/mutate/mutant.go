@@ -1,18 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -42,133 +34,19 @@ func short(s string) string {
 	return s
 }
 
-// mutantsOf are all mutants of a package's files, in order.
-func mutantsOf(dir string) (all []mutant, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") || filepath.Base(name) == "check.go" {
-			continue // a check of an invariant is a test itself
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			return nil, err
-		}
-		c := collector{dir: dir, file: name, text: text, fset: fset}
-		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && f.Name.Name != "String" && f.Name.Name != "Error" {
-				ast.Inspect(f.Body, c.visit)
-			}
-		}
-		all = append(all, c.found...)
-	}
-	return all, nil
-}
-
-// A collector gathers the mutants of a file.
-type collector struct {
-	dir, file string
-	text      []byte
-	fset      *token.FileSet
-	found     []mutant
-}
-
-// others are the operators that an operator is mistaken for most easily.
-var others = map[token.Token]token.Token{
-	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
-	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
-	token.ADD: token.SUB, token.SUB: token.ADD,
-}
-
-func (c *collector) visit(n ast.Node) bool {
-	switch n := n.(type) {
-	case *ast.CallExpr:
-		if c.isTalk(n) {
-			return false
-		}
-	case *ast.BinaryExpr:
-		if other, ok := others[n.Op]; ok {
-			c.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
-		}
-	case *ast.IfStmt:
-		cond := c.source(n.Cond)
-		if strings.HasPrefix(cond, "invariant.") {
-			return false
-		}
-		c.add(n.Cond.Pos(), n.Cond.End(), "false && ("+cond+")")
-		c.add(n.Cond.Pos(), n.Cond.End(), "true || ("+cond+")")
-	case *ast.BlockStmt:
-		c.statements(n.List)
-	case *ast.CaseClause:
-		c.statements(n.Body)
-	}
-	return true
-}
-
-// statements has single statements left out.
-func (c *collector) statements(list []ast.Stmt) {
-	for _, s := range list {
-		switch s := s.(type) {
-		case *ast.ExprStmt:
-			if call, ok := s.X.(*ast.CallExpr); ok && c.isTalk(call) {
-				continue
-			}
-		case *ast.AssignStmt:
-			if s.Tok == token.DEFINE {
-				continue
-			}
-		case *ast.IncDecStmt, *ast.BranchStmt:
-		default:
-			continue
-		}
-		c.add(s.Pos(), s.End(), "")
-	}
-}
-
-// talk matches calls that only word something or check an invariant, and those of locks,
-// without which a test hangs or the race detector reports it.
-var talk = regexp.MustCompile(`^(fmt\.|errors\.|invariant\.|.*\.(log|trace|Info|Warn|Debug|Error|R?Lock|R?Unlock)\()`)
-
-func (c *collector) isTalk(n *ast.CallExpr) bool {
-	return talk.MatchString(c.source(n))
-}
-
-func (c *collector) add(from, to token.Pos, with string) {
-	start, end := c.fset.Position(from), c.fset.Position(to).Offset
-	line := bytes.LastIndexByte(c.text[:start.Offset], '\n') + 1
-	rest, _, _ := bytes.Cut(c.text[end:], []byte("\n"))
-	c.found = append(c.found, mutant{
-		dir: c.dir, file: c.file, line: start.Line, start: start.Offset, end: end, with: with,
-		was: string(c.text[line:end]) + string(rest),
-		now: string(c.text[line:start.Offset]) + with + string(rest),
-	})
-}
-
-// source is the text of a node.
-func (c *collector) source(n ast.Node) string {
-	return string(c.text[c.fset.Position(n.Pos()).Offset:c.fset.Position(n.End()).Offset])
-}
-
-// An outcome is the fate of a mutant.
-type outcome string
+// A fate is the result of trying a mutant.
+type fate string
 
 const (
-	invalid  outcome = "invalid"
-	killed   outcome = "killed"
-	survived outcome = "SURVIVED"
+	invalid  fate = "invalid"
+	killed   fate = "killed"
+	survived fate = "SURVIVED"
 )
 
-// A verdict is an outcome, and the test that noticed.
+// A verdict is the fate of a mutant, and the test that noticed it.
 type verdict struct {
-	outcome outcome
-	by      string
+	fate fate
+	by   string
 }
 
 // try runs the suites with the mutant until one fails.
@@ -179,7 +57,7 @@ func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 	}
 	defer clean()
 	if _, err := goTool(limit, "build", "-tags", "shardgen_invariants", "-overlay", overlay, "./"+m.dir); err != nil {
-		return verdict{outcome: invalid}, nil
+		return verdict{fate: invalid}, nil
 	}
 	for _, s := range all {
 		args := []string{"test", "-short", "-tags", "shardgen_invariants", "-overlay", overlay, "-timeout", limit.String()}
@@ -195,7 +73,7 @@ func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 			return verdict{killed, pkg + " " + firstFailure(out)}, nil
 		}
 	}
-	return verdict{survived, "nobody"}, nil
+	return verdict{survived, "no suite noticed"}, nil
 }
 
 // overlay writes the mutated file, and the JSON by which the go command finds it.
@@ -229,35 +107,4 @@ func (m mutant) overlay() (name string, clean func(), err error) {
 	}
 	name = filepath.Join(dir, "overlay.json")
 	return name, clean, os.WriteFile(name, list, 0o600)
-}
-
-// goTool runs the go command and returns its output.
-func goTool(limit time.Duration, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	if _, isExit := errors.AsType[*exec.ExitError](err); err != nil && !isExit && ctx.Err() == nil {
-		return "", fmt.Errorf("run go %s: %w", args[0], err)
-	}
-	return string(out), err
-}
-
-// failure is how go test reports a test, a panic or a run that took too long.
-var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*|fatal error: .*)$`)
-
-// firstFailure names the first test that failed, and its first subtest.
-func firstFailure(out string) string {
-	name := ""
-	for _, m := range failure.FindAllStringSubmatch(out, -1) {
-		if name != "" && !strings.HasPrefix(m[1], name+"/") {
-			break
-		}
-		name = m[1] + m[2]
-	}
-	if name == "" {
-		return "fails"
-	}
-	return short(name)
 }
