@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/membership/core"
 	"github.com/shardgen/shardgen/internal/membership/detector"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/lease"
 	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
@@ -42,7 +43,7 @@ func (d *Resolver) RunDowning() {
 		}
 	case splitbrain.DowningAuto:
 		d.Unreachable.noteUnreachable()
-		d.Splits.autoDown()
+		d.autoDown()
 	default:
 		d.Unreachable.noteUnreachable()
 		d.Splits.judgeSplit()
@@ -50,6 +51,28 @@ func (d *Resolver) RunDowning() {
 	if d.Phase == core.Joined {
 		d.Execution.runBatch()
 	}
+}
+
+// autoDown downs members that were unreachable for long enough, if this node is the
+// leader.
+func (d *Resolver) autoDown() {
+	if !d.Leads() {
+		return
+	}
+	var victims []gossip.Member
+	for _, i := range d.Local().Unreachable {
+		r := d.Gossip.Members[i]
+		since, ok := d.Unreachable.since[r.Address]
+		if !ok || r.Address == d.Config.Self {
+			continue
+		}
+		if at := since.Add(d.Config.AutoDownAfter); d.Now.Before(at) {
+			d.WakeAt(at)
+			continue
+		}
+		victims = append(victims, r)
+	}
+	d.Execution.downTogether(victims)
 }
 
 // ForgetRemoved drops the records of nodes that are no longer members.
