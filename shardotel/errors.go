@@ -20,6 +20,7 @@ var causes = []struct {
 	{shard.ErrNoMethod, "no_method"},
 	{shard.ErrNoHost, "no_host"},
 	{shard.ErrNoInstance, "no_instance"},
+	{shard.ErrBufferFull, "buffer_full"},
 	{shard.ErrBadArgs, "bad_arguments"},
 	{shard.ErrBadID, "bad_id"},
 	{shard.ErrNoResult, "no_result"},

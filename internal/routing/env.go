@@ -56,15 +56,16 @@ type Carrier struct {
 	// Here brings the envelope to the target, a shard of this process. It reports false if
 	// the shard is no longer here, or the route has left the target meanwhile: the call
 	// would then arrive behind the route's Flush.
-	Here func(t *Target) (settled bool, err error)
+	Here func(t *Target) (brought bool, err error)
 	// AppendLocked appends the envelope to a session, whose lock is held.
 	AppendLocked func(Session) (seq uint64, err error)
 	// PublishUnlock arranges the publication of the session, and unlocks it.
 	PublishUnlock func(Session)
 }
 
-// An Env is the process that a Route is in. Its methods are called with Mu held, and some
-// with a session's lock; they must not call the route, or block.
+// An Env is the process that a Route is in. Its methods may be called with Mu held or with a
+// session's lock, unless they say otherwise. They must not call the route, and only Retry may
+// block.
 type Env interface {
 	Self() transport.Peer
 	// Now is the time, which never goes back.
@@ -87,8 +88,8 @@ type Env interface {
 	// Held notes, without Mu, that the route holds one call more, and asks for a home. shed
 	// are calls that are not held any more, and not sent, because younger ones need the room.
 	Held(shed []call.Outgoing)
-	// Retry delays a Send, without Mu, whose n-th try has found the shard neither where its
-	// target was nor gone from there. The error ends the Send.
+	// Retry delays a Send, without Mu, after its n-th try: the route changed meanwhile, or the
+	// shard is not where the route still says. The error ends the Send.
 	Retry(n int) error
 	// Expired counts a call that nobody waits for any more and that is not sent.
 	Expired()

@@ -21,8 +21,8 @@ const (
 	// silent) has another connection made beside this one; four (4 to 5 s) end it.
 	defaultPingInterval = time.Second
 	defaultMaxPingsOut  = 4
-	// A write blocks every sender of the channel, and the ping timer with them,
-	// so it must give up sooner than a person would.
+	// A write that blocks holds up every sender of the channel, and its pings, so it
+	// must be given up within seconds.
 	defaultFlusherTimeout = 5 * time.Second
 )
 

@@ -24,7 +24,8 @@ const manyCallers = 4096
 const warmCalls = 3
 
 // durable compares calls to durable entities with publishes by hand and with appends to bare
-// logs, on one server and on three. Lone calls and reads are compared with volatile ones too.
+// logs, on one server and on three. The p50 of a lone call is less that of a volatile call. On one
+// server, reads are compared with volatile calls.
 func durable(ctx context.Context, s settings, _ string) error {
 	for _, replicas := range []int{1, 3} {
 		// -match may name one number of replicas.
@@ -124,7 +125,7 @@ func withCPU(rows ...row) []row {
 		row{title: "its processor time, in the servers", unit: "ns", figure: servers, less: true})
 }
 
-// reads compares a read of a durable entity with that of a volatile one.
+// reads compares a read of a durable entity with a call to a volatile one.
 func reads(ctx context.Context, durable vault.VaultRef, volatile fixture.AccountRef) group {
 	return group{[]contestant{
 		{"//shard:read", func(d time.Duration) (measure, error) {
@@ -145,7 +146,7 @@ func reads(ctx context.Context, durable vault.VaultRef, volatile fixture.Account
 	}}
 }
 
-// durableHomes has two more processes take their share of the shards.
+// durableHomes measures calls after two more processes have taken their share of the shards.
 func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []vault.VaultRef, raw *limit.Publishes) error {
 	for i := range 2 {
 		c, _, err := spawn(url, fmt.Sprint("vaults-r", replicas), "vaults", "host"+strconv.Itoa(i))

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -125,23 +126,23 @@ func (s Siege) Run(ctx context.Context, out io.Writer) (held bool, err error) {
 	return r.held, nil
 }
 
-// awaitMembers waits until that many members are up.
-func awaitMembers(ctx context.Context, reader *admin.Client, n int) (up []transport.Address, err error) {
+// awaitMembers waits until the view has that many members, and returns their addresses.
+func awaitMembers(ctx context.Context, reader *admin.Client, n int) (all []transport.Address, err error) {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for {
 		v, err := reader.Members(ctx)
 		if err == nil && len(v.Members) == n {
 			for _, m := range v.Members {
-				up = append(up, m.Address)
+				all = append(all, m.Address)
 			}
-			slices.SortFunc(up, transport.Address.Compare)
-			return up, nil
+			slices.SortFunc(all, transport.Address.Compare)
+			return all, nil
 		}
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for %d members: %w (%w)", n, ctx.Err(), err)
+			return nil, fmt.Errorf("wait for %d members: %w", n, errors.Join(ctx.Err(), err))
 		}
 	}
 }
@@ -257,8 +258,8 @@ func (r *run) states() (all []State, err error) {
 	return all, nil
 }
 
-// recover waits until every member's heap has no more in use than it may, and prints it. The resident set is printed, too,
-// and not judged: a part of it is free memory that Go's runtime keeps.
+// recover waits until every member's heap has no more in use than it may, at most for Recovery, and
+// judges it. The resident set is printed, too, and not judged: a part of it is free memory that Go's runtime keeps.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()
 	for {
@@ -277,11 +278,11 @@ func (r *run) recover(ctx context.Context, begin []State) error {
 			continue
 		}
 		for i, s := range now {
-			r.judge(float64(s.Heap) <= maxGrown*float64(begin[i].Heap), "member %s: heap %.2f MB, before %.2f MB; RSS %d MB, before %d MB, at most %d MB; %d goroutines, before %d",
+			r.judge(float64(s.Heap) <= maxGrown*float64(begin[i].Heap), "member %s: heap %.2f MB, before %.2f MB; RSS %d MB, before %d MB, peak %d MB; %d goroutines, before %d",
 				r.members[i].name, float64(s.Heap)/(1<<20), float64(begin[i].Heap)/(1<<20), s.RSS>>20, begin[i].RSS>>20, s.Peak>>20, s.Goroutines, begin[i].Goroutines)
 			fmt.Fprintf(r.out, "     forbidden %d, foreign %d, ignored %d, over quota %d, expired %d, refused %d, answers dropped %d\n", s.Counters["forbidden message"], s.Counters["foreign frame"], s.Counters["ignored frame"], s.Counters["client over quota"], s.Counters["client expired"], s.Counters["refused"], s.Counters["answer dropped"])
 		}
-		r.judge(back, "memory back %v after the attack", time.Since(at).Round(time.Second))
+		r.judge(back, "waited %v after the attack for the memory to be back", time.Since(at).Round(time.Second))
 		return nil
 	}
 }

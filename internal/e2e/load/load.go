@@ -141,7 +141,7 @@ func (l *Load) Seen() map[string]string {
 	return seen
 }
 
-// Tick is how long it takes until every sender has called every entity once more.
+// Tick is the time between two bursts of one sender to one entity.
 func (l *Load) Tick() time.Duration {
 	return callsPerRound * time.Second * time.Duration(len(l.pairs)) / time.Duration(ticksPerRound*l.options.Rate)
 }
@@ -215,8 +215,8 @@ func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	return t
 }
 
-// Latency is the time that entities that include accepts took to answer between two
-// times: quantiles of all bursts of calls that began and ended then and went well.
+// Latency returns quantiles of the time that entities that include accepts took to answer: of all
+// their pauses that began and ended between two times.
 func (l *Load) Latency(from, to time.Time, include func(entity string) bool) (p50, p99 time.Duration) {
 	var all []time.Duration
 	for _, p := range l.pauses {

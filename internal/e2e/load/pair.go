@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// A round of a sender's calls to an entity takes two ticks: one call that is
-// answered; then two that are not and one that is, at once, so that an order can
-// break.
+// A round of a sender's calls to an entity takes two ticks: one ask; then two tells and an
+// ask, one right after another, so that an order can break.
 const (
 	callsPerRound = 4
 	ticksPerRound = 2
@@ -22,7 +21,7 @@ type pair struct {
 	pauses *pauses
 	fates  []Fate // of sequence numbers 1, 2, … ; read after Stop
 
-	failing bool // the last call failed
+	failing bool // a call of the last burst failed
 }
 
 // patience is how long a sender whose last call failed goes on after Stop: when
@@ -74,7 +73,7 @@ func (p *pair) untilAnswered() {
 	}
 }
 
-// burst makes calls at once, of which only the last is answered.
+// burst makes calls one right after another: tells, and last an ask.
 func (p *pair) burst(calls int) {
 	first := uint64(len(p.fates)) + 1
 	begin := time.Now()

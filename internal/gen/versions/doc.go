@@ -1,3 +1,3 @@
-// Package versions holds one entity as it was yesterday and as it is today: both
-// run at once while a cluster is upgraded, and understand each other.
+// Package versions holds entity types as they were yesterday and as they are today: both
+// versions run at once while a cluster is upgraded, and understand each other.
 package versions

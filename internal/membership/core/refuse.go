@@ -17,9 +17,11 @@ const (
 	RefusedOutcast
 	// RefusedUnreachable means that its sender is unreachable for this node.
 	RefusedUnreachable
-	// RefusedStranger means that its sender is not in the state that it sent.
+	// RefusedStranger means that its sender is not in the state that it sent, or is not known
+	// here and may have been removed.
 	RefusedStranger
-	// RefusedStale means that it was sent before this node was admitted.
+	// RefusedStale means that it was sent before this node was admitted, or that its state is
+	// too old to be merged.
 	RefusedStale
 	// RefusedLate means that it waited too long in the driver's queue.
 	RefusedLate
@@ -41,7 +43,7 @@ func Refusals() []Refusal {
 var refusalNames = [knownRefusals]string{
 	NotRefused: "not refused", RefusedTarget: "for another incarnation", RefusedCluster: "from another cluster",
 	RefusedOutcast: "from a removed node", RefusedUnreachable: "from an unreachable node", RefusedStranger: "from a stranger",
-	RefusedStale: "from before this node joined", RefusedLate: "waited too long", RefusedMalformed: "malformed",
+	RefusedStale: "from before this node joined, or too old", RefusedLate: "waited too long", RefusedMalformed: "malformed",
 }
 
 // String returns the name of the reason.

@@ -103,7 +103,8 @@ func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	return false
 }
 
-// watch notes the side before its time has come, so that it may have settled by then.
+// watch notes the side while no unreachable member is due yet, so that the side may have settled
+// when one is.
 func (i *Indirect) watch() {
 	if i.Small() && i.noted != i.Local().Summary {
 		side, _ := i.survivors()
@@ -199,10 +200,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless leaves out members with no evidence in their favour: those that accuse
-// them can be reached, and no observer that this node hears can hear them. After a
-// partition of a large cluster they are all on the other side, hundreds, and those on this
-// side report more broken connections than they can.
+// dropHopeless leaves out members that nobody can be shown to hear: those that accuse them
+// are reachable, and no observer that this node hears can hear them. After a partition of a
+// large cluster these are all members of the other side, hundreds, and members of this side
+// report more broken ways than those of the other side can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Counters above these were forged: no cluster makes a billion members, or so
-// many changes. They are refused, so that they cannot be brought to overflow.
+// Counters above these were forged: no cluster admits a billion members, or makes 2^60
+// changes. They are refused, so that they cannot be brought to overflow.
 const (
 	maxCount32 = 1 << 30
 	maxCount64 = 1 << 60
@@ -42,12 +42,12 @@ func checkAllButSeen(g *State) error {
 			return fmt.Errorf("gossip 4: tombstone %d of %v at removal %d", t.Number, t.Node, g.RemovalCounter)
 		}
 		if _, isMember := g.Member(t.Node); isMember {
-			return fmt.Errorf("gossip 2: %v is removed and not buried", t.Node)
+			return fmt.Errorf("gossip 2: %v has a tombstone and is still a member", t.Node)
 		}
 	}
 	for _, e := range g.Version {
 		if g.Forgotten(e.Node) || e.Count == 0 || e.Count > maxCount64 {
-			return fmt.Errorf("gossip 2: the version counts %d for %v, which is forgotten", e.Count, e.Node)
+			return fmt.Errorf("gossip 2: the version counts %d for %v, which is forgotten, or the count is not 1 to 2^60", e.Count, e.Node)
 		}
 	}
 	for _, m := range g.Members {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A group is cells that are measured together: each contestant's result has the figures of all rows.
+// A group is contestants that do the same cell in turn. Each one's result has the figures of all rows.
 type group struct {
 	name  string
 	cell  cell
@@ -15,15 +15,16 @@ type group struct {
 	rows  []row
 }
 
-// contestants are the names of all cells of the group.
+// contestants are the names of all contestants: this project's forms, code written by hand, and other
+// projects.
 func (g group) contestants() []string { return slices.Concat(g.ours, g.hand, g.peers) }
 
-// A cell is the work of one contestant in one round.
+// A cell is the work that each contestant of a group does in one round.
 type cell struct {
 	kind     string // local, remote, idle or cluster
 	entities int
 	run      func(entities, cell, time.Duration) (result, error)
 	callers  int
 	bytes    int
-	window   int // a sender waits for its entity once in so many tells
+	window   int // a sender asks an entity once in so many tells
 }

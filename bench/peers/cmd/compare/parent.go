@@ -33,7 +33,7 @@ func (p *parent) measure(ctx context.Context, g group, name string, round int) r
 	r, err := p.run(ctx, g, name, round)
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("not ready after %v: %w", cellTimeout, err)
+			err = fmt.Errorf("not done after %v: %w", cellTimeout, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %s: %v\n", g.name, name, err)
 		return broken(err)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A result is one cell in one round, as its process reports it.
+// A result is one contestant's cell in one round, as its process reports it; the parent adds the Value of
+// a cluster.
 type result struct {
 	PerSecond float64
 	P50, P99  time.Duration
@@ -25,7 +26,7 @@ func value(r result) float64     { return r.Value }
 // results are those of the rounds, by contestant.
 type results map[string][]result
 
-// works reports whether a cell has figures in every round.
+// works reports whether the contestant has figures in every round.
 func (rs results) works(name string) bool {
 	return !slices.ContainsFunc(rs[name], func(r result) bool { return r.Calls == 0 })
 }

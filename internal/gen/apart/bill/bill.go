@@ -1,4 +1,4 @@
-// Package bill holds the entity that orders charge, and that asks them back.
+// Package bill holds the entity type Bill: orders charge bills, and a bill calls orders in turn.
 package bill
 
 import (
@@ -23,7 +23,7 @@ func (b *Bill) Charge(_ context.Context, amount int64) (total int64, err error) 
 	return b.Total, nil
 }
 
-// Check compares the bill with an order.
+// Check asks an order for its lines, and returns the sum of their prices.
 func (b *Bill) Check(ctx context.Context, id orderapi.ID) (owed int64, err error) {
 	lines, _, err := b.Orders(id).Show(ctx)
 	for _, line := range lines {

@@ -21,7 +21,7 @@ type BillAPI interface {
 	// Charge adds to the bill.
 	Charge(_ context.Context, amount int64) (total int64, err error)
 
-	// Check compares the bill with an order.
+	// Check asks an order for its lines, and returns the sum of their prices.
 	Check(ctx context.Context, id orderapi.ID) (owed int64, err error)
 
 	// Repeat places an order again.
@@ -74,7 +74,7 @@ func (r BillRef) Charge(ctx context.Context, amount int64) (total int64, err err
 	return decodeBillChargeReply(r.ref.Ask(ctx, "Charge", codegen.AppendInt(codegen.NewArgs(), 1, amount), err))
 }
 
-// Check compares the bill with an order.
+// Check asks an order for its lines, and returns the sum of their prices.
 func (r BillRef) Check(ctx context.Context, id orderapi.ID) (owed int64, err error) {
 	turn, err := r.ref.Begin(ctx, "Check")
 	if e, ok := turn.Entity.(BillAPI); ok {

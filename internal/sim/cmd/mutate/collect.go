@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// mutantsOf are all mutants of a package's files, in order.
+// mutantsOf returns the mutants of a package's files, in order. Tests, generated files, check.go, and
+// the methods String and Error have none.
 func mutantsOf(dir string) (all []mutant, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -19,7 +20,7 @@ func mutantsOf(dir string) (all []mutant, err error) {
 	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") || filepath.Base(name) == "check.go" {
-			continue // a check of an invariant is a test itself
+			continue // check.go too, because a check of an invariant is a test itself
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
