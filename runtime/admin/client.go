@@ -39,7 +39,8 @@ type Options struct {
 	// Default "shardctl".
 	Name string
 	// AnswerTimeout bounds the wait for one answer, in which the request is sent
-	// again every 500ms. Default 3s; above 0.
+	// again every 500ms; a question that any member can answer every 100ms, since
+	// the broker may have given it to one that hangs. Default 3s; above 0.
 	AnswerTimeout time.Duration
 	// Logger receives the transport's messages. Default: none.
 	Logger *slog.Logger

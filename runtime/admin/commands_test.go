@@ -78,3 +78,49 @@ func answerRollCalls(t *testing.T, broker *memory.Broker, status membership.Stat
 	}()
 	return self
 }
+
+// TestMembersBesideOneThatHangs: a question that the broker gives to a hanging member many times over
+// is still answered in time.
+func TestMembersBesideOneThatHangs(t *testing.T) {
+	broker := memory.NewBroker(memory.Options{})
+	self := transport.Address{Name: "web-1", Incarnation: 1}
+	link, err := broker.Transport().Open(t.Context(), transport.Options{Cluster: "shop", Self: self, Lanes: 1})
+	require.NoError(t, err)
+	require.NoError(t, link.Serve(t.Context(), true))
+	ended := make(chan int)
+	go func() {
+		const unanswered = 12
+		asked := 0
+		defer func() { ended <- asked }()
+		for {
+			m, err := link.Receive(transport.Control)
+			if err != nil {
+				return
+			}
+			from, _, body, err := wire.OpenControl("shop", m.Payload)
+			if err != nil {
+				continue
+			}
+			id, r, _, err := operator.Decode(body)
+			if err != nil || r.Command != operator.Members {
+				continue
+			}
+			if asked++; asked <= unanswered {
+				continue
+			}
+			answer, err := operator.Encode(id, nil, &operator.Answer{View: admin.View{Self: self, Status: membership.Up}})
+			if err != nil {
+				continue
+			}
+			_ = link.Send(transport.Control, from, 0, wire.SealControl("shop", transport.Peer{Address: self}, wire.ControlTopic_CONTROL_TOPIC_ADMIN, answer))
+		}
+	}()
+	c, err := admin.Dial(t.Context(), admin.Options{Cluster: "shop", Transport: broker.Transport()})
+	require.NoError(t, err)
+	defer c.Close()
+	v, err := c.Members(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, self, v.Self)
+	require.NoError(t, link.Close())
+	require.Positive(t, <-ended)
+}

@@ -185,9 +185,22 @@ func (q *requester) send(ctx context.Context, to recipient, id uint64, r operato
 	return l.link.Send(transport.Control, transport.Peer{Address: to.to}, id, b)
 }
 
-// askAgain is how long after an unanswered request it is sent once more; all
-// commands may be obeyed twice.
-const askAgain = 500 * time.Millisecond
+const (
+	// askAgain is the time after which an unanswered request is sent once more; all
+	// commands may be obeyed twice.
+	askAgain = 500 * time.Millisecond
+	// askAnother is askAgain for a question that any member can answer: the broker may
+	// have given it to one that hangs, and picks anew each time.
+	askAnother = 100 * time.Millisecond
+)
+
+// pauseOf is the time between two sendings of a request.
+func pauseOf(to recipient, r operator.Request) time.Duration {
+	if to == anyMember && !r.Command.ForOperators() {
+		return askAnother
+	}
+	return askAgain
+}
 
 var errNobody = errors.New("nobody listens there")
 
@@ -198,7 +211,7 @@ func (q *requester) ask(ctx context.Context, to recipient, r operator.Request) (
 	defer cancel()
 	id, replies, end := q.open()
 	defer end()
-	again := time.NewTicker(askAgain)
+	again := time.NewTicker(pauseOf(to, r))
 	defer again.Stop()
 	for {
 		if err := q.send(ctx, to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
