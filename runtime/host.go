@@ -25,6 +25,7 @@ type host struct {
 	desc       codegen.Host
 	settings   hostSettings
 	methods    map[string]*hostedMethod
+	reads      nameSet // of desc.Reads
 	shards     []hostedShard
 	instance   *singlehost.Instance // of a singleton; else nil
 	remembered *remembering.Type    // of a type whose entities are remembered; else nil
@@ -46,7 +47,7 @@ type hostedMethod struct {
 }
 
 func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
-	h := &host{driver: drv, kind: k, desc: desc, settings: settings}
+	h := &host{driver: drv, kind: k, desc: desc, settings: settings, reads: newNameSet(desc.Reads)}
 	h.tally.refusals, h.tally.meters, h.tally.kind = &drv.refusals, &drv.meters, desc.Name
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)

@@ -280,7 +280,7 @@ func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entit
 // commits: see attempt.
 func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	k := p.kind
-	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.desc.Reads[method] || !k.host.settings.inline {
+	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.reads.has(method) || !k.host.settings.inline {
 		return codegen.Turn{}, nil
 	}
 	e := nearOf(r)
