@@ -274,6 +274,7 @@ func (q *frames) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope)
 	}
 }
 
+// clone copies an envelope with all its slices, because the buffer of its frame will have other frames.
 func clone(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Kind = append([]byte(nil), e.Kind...)
@@ -282,6 +283,8 @@ func clone(e *wire.Envelope) wire.Envelope {
 	c.Payload = append([]byte(nil), e.Payload...)
 	c.Text = append([]byte(nil), e.Text...)
 	c.Chain = append([]byte(nil), e.Chain...)
+	c.Command = append([]byte(nil), e.Command...)
+	c.Info = append([]byte(nil), e.Info...)
 	return c
 }
 
