@@ -134,7 +134,7 @@ func (p *process) onLoop(f func(*member)) {
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Entity, c.Payload, c.Chain = slices.Clone(e.Entity), slices.Clone(e.Payload), slices.Clone(e.Chain)
-	c.Kind, c.Method = slices.Clone(e.Kind), slices.Clone(e.Method)
+	c.Kind, c.Method, c.Command = slices.Clone(e.Kind), slices.Clone(e.Method), slices.Clone(e.Command)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -59,6 +60,7 @@ func (t *thread) next() {
 	if p.w.r.IntN(3) > 0 {
 		p.routes[id].pass(&wire.Envelope{
 			Type: wire.TypeTell, Kind: []byte(id.Kind), Shard: id.Shard, Entity: []byte(e), Payload: []byte(pl),
+			Command: commandOf(pl),
 		})
 		p.after(pause, t.next)
 		return
@@ -118,7 +120,7 @@ func (p *process) call(id placement.ShardID, e, payload string, up []byte, over 
 func (op *operation) wait(s *hosted) {
 	p := op.process
 	c := &inCall{}
-	c.Args, c.Links = []byte(op.payload), op.up
+	c.Args, c.Links, c.Command = []byte(op.payload), op.up, commandOf(op.payload)
 	c.Entity, c.Sender, c.Local, c.Driver = op.entity, p.self, true, c
 	if len(op.up) > 0 {
 		c.Chain = shardhost.Chain(op.up)
@@ -195,13 +197,19 @@ func (op *operation) encoded(try int) {
 	})
 	p.routes[op.id].pass(&wire.Envelope{
 		Type: wire.TypeCall, ID: id, Kind: []byte(op.id.Kind), Shard: op.id.Shard,
-		Entity: []byte(op.entity), Payload: []byte(op.payload), Chain: op.up,
+		Entity: []byte(op.entity), Payload: []byte(op.payload), Chain: op.up, Command: commandOf(op.payload),
 		Timeout: uint64(op.over.Sub(p.w.now).Microseconds()),
 	})
 }
 
+// commandOf is the command of a call or tell: it must arrive with the payload that it was sent with.
+func commandOf(payload string) []byte { return []byte("command of " + payload) }
+
 // turn runs an encoded call.
 func (s *hosted) turn(e *region.Entity, c *inCall) {
+	if want := commandOf(string(c.Args)); !bytes.Equal(c.Command, want) {
+		s.process.w.fail("%s: %s came with the command %q", s.process.name, c.Args, c.Command)
+	}
 	s.running[c] = e
 	s.run(e, string(c.Args), c.Links, c.over(), func(ran bool) {
 		code := wire.CodeOK
