@@ -312,7 +312,7 @@ func (l *lane) takeAnswer(e *wire.Envelope) *pending.Call {
 	return c
 }
 
-// call brings a call or a tell to its shard. It refuses envelopes before they are
+// call brings an ask or a tell to its shard. It refuses envelopes before they are
 // acknowledged, so their sender still has them.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	drv, p := l.driver, l.from
@@ -400,7 +400,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	return true
 }
 
-// enterFar begins the turn of a call or a tell that came directly from another process, without
+// enterFar begins the turn of an ask or a tell that came directly from another process, without
 // the shard's lock and without an inCall, if it may run at once. If not, entity is nil and enterFar
 // has done nothing. now is the time of the lease's clock.
 func (l *lane) enterFar(s *hostedShard, e *wire.Envelope, seq uint64, now int64) (entity *region.Entity, method *hostedMethod, name string) {

@@ -126,7 +126,7 @@ func (r *route) local() *hostedShard {
 	return nil
 }
 
-// send sends an envelope of a call or a tell, or holds it. An error means that it will
+// send sends an envelope of an ask or a tell, or holds it. An error means that it will
 // never be sent.
 func (r *route) send(e *wire.Envelope) error {
 	err := r.Send(e, routing.Carrier{

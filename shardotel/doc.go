@@ -11,7 +11,7 @@
 // [Telemetry.Host] for each hosted type. Either works without the other. The trace of a call goes
 // with it in the headers traceparent, tracestate and baggage, near and far, in tells and through
 // the gateway; a method that makes calls with its own context continues the trace. The span of a call
-// at its host has children for its wait in the queue, its turn, and the commit of a durable type.
+// at its host has children for its wait for the turn ("queue"), its turn, and the commit of a durable type.
 //
 // Interceptors cost: with them calls within one process are encoded and run on another
 // goroutine. docs/costs.md has figures. Types without [Telemetry.Host], and processes without

@@ -112,7 +112,7 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 	return jen.String().Call(id), false
 }
 
-// refMethod emits a call with an answer: on the entity itself when its turn
+// refMethod emits an ask: on the entity itself when its turn
 // could begin here, else over the wire.
 func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)

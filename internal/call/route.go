@@ -37,7 +37,7 @@ func (s RouteState) String() string {
 	return fmt.Sprintf("RouteState(%d)", uint8(s))
 }
 
-// An Outgoing is a call or a tell that waits at its sender. Driver belongs to the driver,
+// An Outgoing is an ask or a tell that waits at its sender. Driver belongs to the driver,
 // which completes it when the call ends.
 type Outgoing struct {
 	Envelope wire.Envelope

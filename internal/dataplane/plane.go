@@ -34,7 +34,7 @@ type Plane struct{ env Env }
 // Init sets the process. It is called once, before anything else.
 func (p *Plane) Init(env Env) { p.env = env }
 
-// Receive handles an envelope from another process that is neither a call or a tell nor an
+// Receive handles an envelope from another process that is neither an ask or a tell nor an
 // answer.
 func (p *Plane) Receive(from Session, lane int, e *wire.Envelope) {
 	switch e.Type {
@@ -104,7 +104,7 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	}
 }
 
-// Refuse counts a call or a tell that came as an envelope with that sequence number and is
+// Refuse counts an ask or a tell that came as an envelope with that sequence number and is
 // not taken. It returns the answer and the session on which it leaves; nil if there is none.
 // The envelope must not be acknowledged before the answer is appended, so that its sender
 // still has it.

@@ -68,8 +68,9 @@ func Tune() {
 	}
 }
 
-// Run generates the code of the packages. An error means that they could not be
-// read, or a file not written; mistakes in the source are in the outcome.
+// Run generates the code of the packages. An error means that they could not be read or have
+// no entity, or that a file could not be printed or written; mistakes in the source are in
+// the outcome.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if o.Dir == "" {
 		dir, err := os.Getwd()
@@ -136,7 +137,7 @@ func relative(dir, path string) string {
 }
 
 // plan finds the files that are to change. It adds diagnostics to the outcome, and counts
-// the files that need no change.
+// the packages that need no change.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	holes := make(map[string]bool) // folders of packages whose models may have some
 	for _, d := range loaded.Diagnostics {

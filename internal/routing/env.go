@@ -80,13 +80,14 @@ type Env interface {
 	Ask()
 	// Waits reports whether a caller still waits for the answer to a call.
 	Waits(id uint64) bool
-	// Sent notes where a call with an answer went; nil means to this process, or nowhere yet.
+	// Sent notes where an ask went; nil means to this process, or nowhere yet.
 	Sent(id uint64, to Session, seq uint64)
-	// Admit makes room for a call or a tell, of that size in bytes, that is to be held. The
+	// Admit makes room for an ask or a tell, of that size in bytes, that is to be held. The
 	// error says that there is none: ErrCalls, ErrBytes or ErrUnbuffered.
 	Admit(size int, tell bool) error
-	// Held notes, without Mu, that the route holds one call more, and asks for a home. shed
-	// are calls that are not held any more, and not sent, because younger ones need the room.
+	// Held notes, without Mu, that the route was given one more call to hold, and asks for a
+	// home. shed are the calls that it gave up for want of room, and that are not sent: the
+	// oldest or, where it may hold none, the new one.
 	Held(shed []call.Outgoing)
 	// Retry delays a Send, without Mu, after its n-th try: the route changed meanwhile, or the
 	// shard is not where the route still says. The error ends the Send.

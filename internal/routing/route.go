@@ -52,7 +52,7 @@ func (r *Route) Kind() []byte { return r.kind }
 // of the target, and check again under it.
 func (r *Route) Target() *Target { return r.target.Load() }
 
-// Send brings a call or a tell to where the route leads, or holds it until that is known. An
+// Send brings an ask or a tell to where the route leads, or holds it until that is known. An
 // error means that it will never be sent. by must not keep the envelope.
 func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	for try := 0; ; try++ {

@@ -15,9 +15,9 @@ type Sender interface {
 	// Returned takes back a call that this process had forwarded for another; certain:
 	// the peer did not handle it.
 	Returned(e *wire.Envelope, certain bool)
-	// Lost notes a call or a tell of this process that the peer may have run.
+	// Lost notes an ask or a tell of this process that the peer may have run.
 	Lost(e *wire.Envelope)
-	// Again notes a call or a tell that certainly did not run, and waits for its next home.
+	// Again notes an ask or a tell that certainly did not run, and waits for its next home.
 	Again(e *wire.Envelope)
 }
 

@@ -1,5 +1,6 @@
 // Package fault runs faults on a cluster of real processes under load, and
-// judges the fate of the calls. Each fault has a file of its own.
+// judges the fate of the calls. Related faults share a file; catalog.go lists
+// them all.
 package fault
 
 import (
@@ -51,9 +52,10 @@ type Fault struct {
 	// Inject makes it happen and returns when it has taken effect in full.
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
-	// Times is the number of further strikes, one after another, on nodes that nobody calls,
-	// unless the run sets another number. 0: none. Each is measured until all nodes have
-	// noticed it, for which Notice is the limit.
+	// Times is the number of strikes, unless the run sets another number. Under load these are
+	// further ones, one after another, on nodes that nobody calls, each measured until all
+	// nodes have noticed it, for which Notice is the limit; 0: none. Other subjects need at
+	// least 1: see Subject.
 	Times  int
 	Notice time.Duration
 	// Strike makes it happen to a node and returns the time at which it did.

@@ -11,7 +11,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Indirect finds this node's side when some members are indirectly connected.
+// An Indirect finds this node's side when some members are indirectly connected, and says whether
+// it may be acted on yet. It downs nobody: Majority and Splits do, by Execution. Majority also
+// clears since and picks.
 type Indirect struct {
 	*core.Node
 	Peers *detector.Peers
@@ -25,7 +27,7 @@ type Indirect struct {
 
 // survivors returns this node's side, by address. After a clean partition these are the
 // reachable members. But when ways between some members are broken, and others reach both
-// ends, each end would down the other, and both lists would be followed. That shows in an
+// ends, each end would down the other, and both decisions would be carried out. That shows in an
 // unreachable member that is still heard, that accuses in turn, or that not all its
 // observers accuse; then all that see the same accusations pick the same side: again and
 // again the member with the most broken ways goes, of equal ones the youngest, until
