@@ -92,8 +92,8 @@ func (k *kind) adopt(old, t *placement.Table) {
 	k.driver.data.Follow(old, t, k.desc.Name)
 }
 
-// Found sets the home of a singleton. It is ignored at a node that still has a part of the
-// instance, and so knows better.
+// Found sets the home of a singleton: in its route, and in its shard at this process unless hosts is
+// set. This process then still has a part of the instance, and knows better where the shard is.
 func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.host != nil && !hosts {
 		k.host.shards[0].Place(node, epoch, 0)

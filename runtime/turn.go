@@ -300,8 +300,8 @@ func Epoch(ctx context.Context) (uint64, error) {
 // with nil, or with an error when the shard's home does not know whether the store has it: the next
 // home does then. The turn's answer leaves after that. It is for interceptors of a host, after next
 // has returned; ctx is the interceptor's. It returns false and does not call f if nothing is waited
-// for: the type is not durable, the turn changed nothing, or the store already has it. f must not
-// block.
+// for: the type is not durable, or the store already has all that the turn changed and saw. f must
+// not block.
 func AfterCommit(ctx context.Context, f func(err error)) bool {
 	d := durableOf(turnOf(ctx))
 	if d == nil || d.tenure == nil || d.ticket == 0 || d.mayLeave() {
@@ -533,7 +533,8 @@ func durableOf(t *turn) *durableTurn {
 func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
 
 // answer sends an answer when everything that it saw is in the log. If the tenure ends
-// before that, the caller sends the call to the next home.
+// before that, the caller of a command sends it to the next home; the outcome of any other call
+// is Unknown.
 func (d *durableTurn) answer(drv *driver, c *inCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
@@ -573,7 +574,8 @@ func (d *durableTurn) activating() (end func()) {
 }
 
 // nested is the command of a call that the turn makes; it is zero if the turn has no
-// command. Calls of OnActivate are not the command's: if that runs again, OnActivate may not.
+// command. Calls of OnActivate are not the command's: when the command runs again, OnActivate
+// may not.
 func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
 	if d.command.Number == 0 {
 		return durablehost.ID{}

@@ -77,7 +77,7 @@ func bySize(a, b storedEntity) int {
 	return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID))
 }
 
-// listEntities prints the largest entities of a type. It keeps no more than twice as many.
+// listEntities prints the o.most largest entities of a type. It never keeps more than 2*o.most.
 func listEntities(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	t, err := storeops.TypeOf(ctx, s, o.kind)
 	if err != nil {
@@ -124,7 +124,8 @@ func listEntities(ctx context.Context, s *natsstore.Store, o *storeOptions, w io
 	return err
 }
 
-// textual is an id as a table has it: quoted unless all of it can be printed.
+// textual is an id as a table has it: quoted if it is empty, or if quoting changes any of its
+// characters.
 func textual(id string) string {
 	if quoted := strconv.Quote(id); len(quoted) != len(id)+2 || id == "" {
 		return quoted

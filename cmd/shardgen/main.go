@@ -9,9 +9,9 @@
 //	//shard:entity
 //	type Counter struct { … }
 //
-// It writes one file, shard_gen.go, into each package that has an entity.
+// It writes shard_gen.go into each package that has an entity.
 //
-//	shardgen [-check] [-json] [-v] [-watch] [-tags list] [packages]
+//	shardgen [-check] [-json] [-v] [-watch] [-tags list] [-version] [packages]
 //
 // Packages are patterns as of go list; without any it is the package in the
 // working directory. Beside the code it writes shard.lock, the contract: which
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return generate(ctx, args, stdout, stderr)
 }
 
-const generateUsage = `usage: shardgen [-check] [-json] [-v] [-watch] [-tags list] [packages]
+const generateUsage = `usage: shardgen [-check] [-json] [-v] [-watch] [-tags list] [-version] [packages]
        shardgen contract|breaking|explain|init …
 
 Writes shard_gen.go, and the contract shard.lock, into each package that has a

@@ -12,8 +12,8 @@ const slowTurn = 10 * time.Microsecond
 // A SlowTurnDetector measures how long turns take, and so whether a lane should run them:
 // quick ones it does, for handing them over costs more than they do. Slow ones would hold
 // up the others, for they compute for long or wait for a database. All methods but Took
-// may only be called by the goroutine that has the lane. Without it, local tells run
-// at half their rate (What each trick buys in bench/README.md).
+// may only be called by the goroutine that has the lane's run token. Without the detector, local
+// tells run at half their rate (What each trick buys in bench/README.md).
 type SlowTurnDetector struct {
 	slow  bool
 	last  int64         // when the lane's turn before began; 0 means it is not known
@@ -23,7 +23,8 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average moves a mean by a turn, which counts for at most so much time.
+// average returns the moving average after one more turn, which counts as at most most, with the
+// weight 1/over.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }
@@ -43,8 +44,8 @@ func (d *SlowTurnDetector) Ran(began int64) {
 // Rest notes that the lane waits for something to come, which is no time of a turn.
 func (d *SlowTurnDetector) Rest() { d.last = 0 }
 
-// SlowDown is for turns that take long: the average says so, or the lane was taken
-// away from one.
+// SlowDown is for turns that take long: the average says so, or the run token was
+// taken from one.
 func (d *SlowTurnDetector) SlowDown() {
 	d.slow, d.last, d.quick = true, 0, 0
 	d.alone.Store(int64(2 * slowTurn))

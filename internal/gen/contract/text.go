@@ -192,7 +192,7 @@ func read(content []byte) (*Contract, []Problem) {
 			continue
 		}
 		if !r.fact(i+2, strings.Fields(line)) {
-			r.problems = append(r.problems, Problem{CodeEdited, i + 2, strconv.Quote(line) + ": not a fact", mend})
+			r.problems = append(r.problems, Problem{CodeEdited, i + 2, strconv.Quote(line) + ": not a line of a contract", mend})
 		}
 	}
 	return r.c, r.problems

@@ -33,8 +33,8 @@ type Execution struct {
 	judgeAt time.Time // when to judge again in a large cluster
 }
 
-// downTogether downs the victims; in a large cluster once they are complete. Members of
-// a batch are downed only if they are still judged so when it is complete.
+// downTogether downs the victims, in a large cluster as a batch. When the batch is complete,
+// those that have recovered since are left out.
 func (x *Execution) downTogether(victims []gossip.Member) {
 	if x.Small() {
 		x.DownMembers(victims, Sentence{})

@@ -9,8 +9,9 @@ import (
 
 // A Quorum describes the sets of voters that are enough: to run turns while they all
 // vouch for each other, and so also to take that away from others. Any two sets that are
-// enough share a voter, for every strategy but DowningAuto; that is why two sides never
-// run turns at once.
+// enough share a voter, so two sides with the same voters never run turns at once. A decision
+// changes the voters: the smaller side of leaseMajority waits for the others' turns to end, and
+// autoDown promises nothing.
 type Quorum struct {
 	voters  []transport.Address // by address
 	Need    int                 // the number of voters that it takes …
@@ -46,8 +47,8 @@ func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	return q.SinceTimes(times, heard)
 }
 
-// SinceTimes is Since for callers that have the times at which the voters were heard. It
-// changes the order of times.
+// SinceTimes is Since for callers that have the times at which the voters were heard, in the
+// order of the voters. It changes the order of times.
 func (q Quorum) SinceTimes(times []time.Time, heard func(transport.Address) time.Time) time.Time {
 	var others time.Time // since when all but the spare one were heard
 	first := true

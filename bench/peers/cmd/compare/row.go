@@ -113,7 +113,7 @@ func (r row) show(rs results, name string) string {
 	return text
 }
 
-// short has three digits, or two of a small number.
+// short has three digits, two of a number below 1, and all whole digits of one from 1000.
 func short(v float64) string {
 	switch {
 	case v >= 100:
