@@ -5,23 +5,22 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/freeport"
 )
 
 // TestNumbersAgree: what is served for Prometheus is what the client counted.
 func TestNumbersAgree(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := free.Addr().String()
-	_ = free.Close()
 	page := make(chan string)
 	out := &lastLine{ended: func() { page <- scrape(t, address) }}
 	go func() {

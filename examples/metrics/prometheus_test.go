@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
@@ -170,12 +170,12 @@ func await(t *testing.T, what string, done func() bool) {
 }
 
 func freeAddress(t *testing.T) string {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	address, err := freeport.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = free.Close() }()
-	return free.Addr().String()
+	return address
 }
 
 // ask returns the value of a query; -1 if there is none.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/internal/rights"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -38,10 +39,8 @@ func directLanes(t *testing.T, users map[string]rights.Rights) *directCluster {
 	t.Cleanup(func() { require.NoError(t, c.server.Kill()) })
 	c.workers = newCluster(t, hostile.URL(c.server, "worker"))
 	config := c.workers.config("a")
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	c.port, err = freeport.Address("127.0.0.1")
 	require.NoError(t, err)
-	c.port = free.Addr().String()
-	require.NoError(t, free.Close())
 	config.Direct.Listen = c.port
 	c.home = c.workers.host(config)
 	c.workers.run(c.home)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/freeport"
 )
 
 // TestSecurityPage runs the commands of docs/security.md as they stand there, but for the port and
@@ -29,11 +30,10 @@ func TestSecurityPage(t *testing.T) {
 	require.NoError(t, err)
 	block := regexp.MustCompile("(?s)```bash\n(.*?)```").FindSubmatch(page)
 	require.NotNil(t, block, "the page has no commands")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address("127.0.0.1")
 	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(listener.Addr().String())
+	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	require.NoError(t, listener.Close())
 	script := strings.ReplaceAll(string(block[1]), ":4222", ":"+port)
 	script = strings.ReplaceAll(script, "$(mktemp -d)", t.TempDir())
 

@@ -3,7 +3,6 @@ package natsproc
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +49,7 @@ func runCluster(places []Place, tls *TLS, args [][]string) (servers []*Server, e
 			}
 		}
 	}()
-	addresses, err := freeAddresses(places)
+	addresses, err := routeAddresses(places)
 	if err != nil {
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
@@ -122,19 +121,14 @@ func routeConfig(tls *TLS) (path string, err error) {
 // is there.
 const routePort = "6222"
 
-// freeAddresses finds ports where nobody listens now.
-func freeAddresses(places []Place) (addresses []string, err error) {
+// routeAddresses are where the servers listen for each other.
+func routeAddresses(places []Place) (addresses []string, err error) {
 	for _, place := range places {
-		if place != nil {
-			addresses = append(addresses, net.JoinHostPort(place.Addr(), routePort))
-			continue
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := addressIn(place, routePort)
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // after all were found, so that they differ
-		addresses = append(addresses, l.Addr().String())
+		addresses = append(addresses, address)
 	}
 	return addresses, nil
 }
@@ -147,7 +141,7 @@ func awaitMesh(servers []*Server) error {
 	for _, s := range servers {
 		nc, err := nats.Connect(s.URL(), s.dialed)
 		if err != nil {
-			return err
+			return fmt.Errorf("start %d nats-servers: %s: %w\n%s", len(servers), s.addr, err, s.Output())
 		}
 		defer nc.Close()
 		conns = append(conns, nc)

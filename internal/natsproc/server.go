@@ -1,7 +1,6 @@
 package natsproc
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"sync"
 	"syscall"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/freeport"
 )
 
 // readyTimeout bounds the start of a server.
@@ -68,14 +67,26 @@ func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, args: args, place: place, tls: tls, addr: "127.0.0.1:-1"}
-	if place != nil {
-		s.addr = net.JoinHostPort(place.Addr(), "-1")
+	s := &Server{bin: bin, args: args, place: place, tls: tls}
+	if s.addr, err = addressIn(place, clientPort); err != nil {
+		return nil, fmt.Errorf("start nats-server: %w", err)
 	}
 	if err := s.Start(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// clientPort is where servers of other places listen for clients: each has a place of its own.
+const clientPort = "4222"
+
+// addressIn is the address for a server at a port of a place, or at a free one of this host
+// if place is nil.
+func addressIn(place Place, port string) (string, error) {
+	if place != nil {
+		return net.JoinHostPort(place.Addr(), port), nil
+	}
+	return freeport.Address("127.0.0.1")
 }
 
 // Start is Run for a test: it fails t, and kills the server when t ends.
@@ -140,7 +151,6 @@ func (s *Server) Start() error {
 	defer timeout.Stop()
 	select {
 	case <-out.ready:
-		s.addr = out.addr()
 		return nil
 	case err := <-exited:
 		s.cmd = nil
@@ -189,10 +199,7 @@ func (s *Server) signal(sig os.Signal) error {
 // Output is what the process that ran last has reported.
 func (s *Server) Output() string { return s.output.String() }
 
-var (
-	listening = regexp.MustCompile(`Listening for client connections on (\S+)`)
-	isReady   = []byte("Server is ready")
-)
+var isReady = []byte("Server is ready")
 
 // An output keeps what a server reports and finds out when it is ready.
 type output struct {
@@ -216,18 +223,6 @@ func (o *output) Write(b []byte) (int, error) {
 		close(o.ready)
 	}
 	return len(b), nil
-}
-
-func (o *output) addr() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	lines := bufio.NewScanner(bytes.NewReader(o.all.Bytes()))
-	for lines.Scan() {
-		if m := listening.FindSubmatch(lines.Bytes()); m != nil {
-			return string(m[1])
-		}
-	}
-	return ""
 }
 
 func (o *output) String() string {

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/internal/freeport"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	"github.com/shardgen/shardgen/shardtest"
@@ -29,10 +29,8 @@ import (
 // receives.
 func receive(t *testing.T) (address string, sink *consumertest.TracesSink) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address("127.0.0.1")
 	require.NoError(t, err)
-	address = free.Addr().String()
-	require.NoError(t, free.Close())
 	sink = new(consumertest.TracesSink)
 	factory := otlpreceiver.NewFactory()
 	config := factory.CreateDefaultConfig().(*otlpreceiver.Config)

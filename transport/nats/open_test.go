@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/transport"
@@ -50,12 +51,11 @@ func wantOpenError(t *testing.T, tr *natstransport.Transport, want ...string) {
 // freeAddress is one where nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 func TestOpenRefused(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
+	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -308,14 +309,11 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 		o.Listen = "127.0.0.1:0"
 		return nil
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free a moment later, too
+	address, err := freeport.Address("127.0.0.1")
 	if err != nil {
 		return err
 	}
-	o.Listen = free.Addr().String()
-	if err := free.Close(); err != nil {
-		return err
-	}
+	o.Listen = address
 	p, err := proxy.New()
 	if err != nil {
 		return err
