@@ -112,6 +112,24 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestAnswerTakesRoomForWhatItHas: a log has an answer of each command that may come again, and most
+// have neither an error nor its text.
+func TestAnswerTakesRoomForWhatItHas(t *testing.T) {
+	for _, tt := range []struct {
+		answer Answer
+		want   int
+	}{
+		{Answer{}, 0},
+		{Answer{Payload: []byte("x")}, 3},
+		{Answer{Code: 1}, 2},
+		{Answer{Code: 1, Text: "no"}, 6},
+	} {
+		if b := tt.answer.Append(nil); len(b) != tt.want {
+			t.Errorf("%+v takes %d bytes, want %d", tt.answer, len(b), tt.want)
+		}
+	}
+}
+
 func TestSourceKnowsItsFloor(t *testing.T) {
 	var s Source
 	var numbers []uint64

@@ -280,6 +280,65 @@ func TestSlowShardMovesItsSince(t *testing.T) {
 	})
 }
 
+// TestBusyShardMovesItsSince: a shard with commits all the time does what time asks of it: here it
+// does not hold up the trimming of others.
+func TestBusyShardMovesItsSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
+		s.Open(anEpoch + 1)
+		tenure := tenureOf(t, s)
+		for begin := time.Now(); time.Since(begin) < 2*idlePeriod+time.Minute; time.Sleep(time.Second / 2) {
+			set(t, tenure, "alice", "5")
+		}
+		if n := p.saw(durable.Checkpointed); n != 2 {
+			t.Errorf("%d checkpoints after two periods without a pause, want 2", n)
+		}
+	})
+}
+
+// TestAppendsOfOthersMoveASince: what the other shards of a process have appended counts, as far as it
+// is in their logs, so that a shard with few commits does not hold up the trimming.
+func TestAppendsOfOthersMoveASince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 64 << 10
+		server, appends := memory.New(), &Appends{}
+		open := func(number int) (*Tenure, *process, *memory.Client) {
+			p, client := newProcess(t), server.Client()
+			s := New(Config{
+				Shard: store.Shard{Type: "Account", Number: number}, Store: client.Shards(), Node: "n", Incarnation: 1,
+				Patience: time.Second, Host: p, Appends: appends,
+			})
+			t.Cleanup(s.Close)
+			s.Open(anEpoch + 1)
+			return tenureOf(t, s), p, client
+		}
+		slow, p, _ := open(1)
+		busy, _, client := open(2)
+		set(t, slow, "alice", "5")
+		appends.written.Store(maxHeld - size)
+		if _, err := busy.Load(within(t, time.Minute), "bob"); err != nil {
+			t.Fatal(err)
+		}
+		client.Cut(true)
+		ticket, err := busy.Commit(durable.Turn{Entity: "bob", State: make([]byte, size)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if n := p.saw(durable.Checkpointed); n != 0 {
+			t.Errorf("%d checkpoints for appends that fail, want none", n)
+		}
+		client.Cut(false)
+		if err := busy.Wait(within(t, time.Minute), ticket); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if n := p.saw(durable.Checkpointed); n != 1 {
+			t.Errorf("%d checkpoints after 64 MiB of others, want 1", n)
+		}
+	})
+}
+
 // TestTailsOfAProcessAreBounded: the log of a shard that is not full is written to records when
 // the process has too much in all of its logs, and counts no more when the shard leaves.
 func TestTailsOfAProcessAreBounded(t *testing.T) {
