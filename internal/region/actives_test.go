@@ -171,6 +171,24 @@ func TestSeldomPartGoes(t *testing.T) {
 	}
 }
 
+// TestDriverDataMakesItsPart: a driver keeps data also in a turn in which the entity has no part for
+// seldom fields, which is made for it. It is not made to keep nothing: each entity would have it.
+func TestDriverDataMakesItsPart(t *testing.T) {
+	s := openShard()
+	e := s.Begin("x", 1)
+	if e.Keep(nil); e.seldom.Load() != nil || e.Kept() != nil {
+		t.Errorf("with nothing to keep the entity has the part: %v, and data %v", e.seldom.Load() != nil, e.Kept())
+	}
+	for _, data := range []string{"data", "other"} {
+		if e.Keep(&Kept{data}); e.Kept() != data {
+			t.Errorf("the driver has %v, want %s", e.Kept(), data)
+		}
+	}
+	if e.Keep(nil); e.Kept() != nil {
+		t.Errorf("the driver has %v after it kept nothing", e.Kept())
+	}
+}
+
 // TestEntitySize: an entity, and the part that only some have, stay in the allocator's class of 64
 // bytes, and a slot of the table with its tag has 9.
 func TestEntitySize(t *testing.T) {

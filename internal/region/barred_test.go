@@ -1,6 +1,7 @@
 package region
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,38 @@ func TestBarrierIsClosedOnce(t *testing.T) {
 	}, 0, at)
 	if s.HasBarriers() {
 		t.Error("a barrier is closed after its Flush")
+	}
+}
+
+// TestOverdueBarriersAreThoseThatOpen: the barriers that operators are told of are those that open
+// because their time is over, from the same moment on: younger calls run then before older ones that
+// may still come, which are refused.
+func TestOverdueBarriersAreThoseThatOpen(t *testing.T) {
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
+	at, epoch := time.Unix(1000, 0), placement.MakeEpoch(1, 2)
+	s.Place(node("a"), epoch, false, 0, at)
+	second := at.Add(time.Second)
+	s.CloseBarrier(node("s"), node("b"), epoch, 0, at)
+	s.CloseBarrier(node("u"), node("c"), epoch, 0, second)
+	first := Shut{node("s"), node("b"), epoch, 0}
+	other := Shut{node("u"), node("c"), epoch, 0}
+	for _, step := range []struct {
+		at      time.Time
+		overdue []Shut
+		closed  int
+	}{
+		{at.Add(BarrierTimeout - 1), nil, 2},
+		{at.Add(BarrierTimeout), []Shut{first}, 1},
+		{second.Add(BarrierTimeout - 1), nil, 1},
+		{second.Add(BarrierTimeout), []Shut{other}, 0},
+	} {
+		if got := s.Overdue(step.at); !slices.Equal(got, step.overdue) {
+			t.Errorf("after %v overdue: %v, want %v", step.at.Sub(at), got, step.overdue)
+		}
+		s.OpenBarriers(func(transport.Address) bool { return false }, 0, step.at)
+		if n := s.Barriers(); n != step.closed {
+			t.Errorf("after %v %d barriers are closed, want %d", step.at.Sub(at), n, step.closed)
+		}
 	}
 }
 
