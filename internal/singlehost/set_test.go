@@ -1,6 +1,8 @@
 package singlehost
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,13 +10,16 @@ import (
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // caller is a process that calls one singleton and hosts none.
 type caller struct {
-	found   []transport.Address
-	answers []singleton.Message // to clients
+	found    []transport.Address
+	answers  []singleton.Message // to clients
+	warnings []string            // of the log: the texts
+	gaveAway int                 // singletons that have left
 }
 
 func (c *caller) Now() time.Time { return time.Unix(1000, 0) }
@@ -28,10 +33,14 @@ func (c *caller) Post(f func())               { f() }
 func (c *caller) View() *membership.View      { return nil }
 func (c *caller) Broadcast(singleton.Message) {}
 func (c *caller) Clients() []transport.Peer   { return nil }
-func (c *caller) GaveAway()                   {}
+func (c *caller) GaveAway()                   { c.gaveAway++ }
 func (c *caller) Ignored()                    {}
 
-func (c *caller) Log(loglevel.Level, string, ...any)               {}
+func (c *caller) Log(l loglevel.Level, text string, _ ...any) {
+	if l >= loglevel.Warn {
+		c.warnings = append(c.warnings, text)
+	}
+}
 func (c *caller) LogSeldom(loglevel.Level, string, string, ...any) {}
 
 func (c *caller) Callable(kind string) Callable {
@@ -96,5 +105,63 @@ func TestWakesForAnOpening(t *testing.T) {
 	s.opening = &opening{until: until}
 	if at := g.WakeAt(); !at.Equal(until) {
 		t.Errorf("it wakes at %v, want %v", at, until)
+	}
+}
+
+// leases is a store that answers requests to release a lease when it is told to.
+type leases struct {
+	Leases
+	released []store.Held
+	answer   func(error) // the last of them
+}
+
+func (l *leases) Release(h store.Held, _ time.Duration, done func(error)) {
+	l.released, l.answer = append(l.released, h), done
+}
+
+// TestLeaseThatIsNotReleased: a member whose instance has stopped has given the singleton away also
+// where the store does not take the lease back. It ends by itself then, and operators are told why the
+// next instance begins late.
+func TestLeaseThatIsNotReleased(t *testing.T) {
+	for _, answer := range []error{nil, errors.New("the store is down")} {
+		c, self := &caller{}, transport.Address{Name: "a", Incarnation: 1}
+		g := NewSet(c, "c", transport.Peer{Address: self})
+		s, l := g.get("Leader"), &leases{}
+		var err error
+		s.manager, err = singleton.New(singleton.Config{Name: namePrefix + "Leader", Self: self, HandoffAt: handoffAt, Lease: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.holder = newLeaseHolder(s, l, time.Second)
+		s.holder.held.Token = 7
+		view := func(status singleton.Status) singleton.View {
+			return singleton.View{Members: []singleton.Member{{Address: self, Status: status, UpNumber: 1}}}
+		}
+		// The instance has run, and stops for good.
+		for _, in := range []singleton.Input{
+			view(singleton.Up), singleton.LeaseAcquired{}, singleton.InstanceStarted{}, view(singleton.Leaving), singleton.Quit{},
+		} {
+			s.manager.Step(c.Now(), in)
+		}
+		s.step(singleton.InstanceStopped{})
+		if len(l.released) != 1 || l.released[0].Token != 7 {
+			t.Fatalf("released: %+v, want the lease that is held", l.released)
+		}
+		if c.gaveAway != 0 || !s.manager.Holds() {
+			t.Error("the singleton was given away before the store has answered")
+		}
+		l.answer(answer)
+		if c.gaveAway != 1 || s.manager.Holds() {
+			t.Errorf("answer %v: the singleton was given away %d times and is here: %v", answer, c.gaveAway, s.manager.Holds())
+		}
+		told := 0
+		for _, text := range c.warnings {
+			if strings.Contains(text, "lease not released") {
+				told++
+			}
+		}
+		if told > 1 || (told == 1) != (answer != nil) {
+			t.Errorf("answer %v: operators are told %q", answer, c.warnings)
+		}
 	}
 }
