@@ -202,6 +202,24 @@ func TestIgnoredFrameOfAClient(t *testing.T) {
 	require.Equal(t, 2, p.counts[FrameIgnored])
 }
 
+// TestEnvelopeForTheDepartedIsCounted: what is posted to a peer that has departed is dropped, and
+// counted, since its sender is not told.
+func TestEnvelopeForTheDepartedIsCounted(t *testing.T) {
+	s, p, _ := newSet()
+	to := s.Session(member("b"), 0)
+	to.Post(tell())
+	require.Equal(t, 1, p.sent())
+	require.Zero(t, p.counts[NoPeer])
+	_, ok := s.Remove(member("b").Address, -1, false)
+	require.True(t, ok)
+	require.True(t, to.HasDeparted())
+	for n := range 2 {
+		to.Post(tell())
+		require.Equal(t, 1+n, p.counts[NoPeer])
+	}
+	require.Equal(t, 1, p.sent())
+}
+
 // TestDepartedPeers: who was removed or said goodbye on a lane is named to those who ask,
 // and comes back only where it was early.
 func TestDepartedPeers(t *testing.T) {
