@@ -20,6 +20,8 @@ type fakeClientEnv struct {
 	now, heard time.Time
 	anycasts   int
 	sent       [][]byte
+	sentTo     []transport.Peer
+	counted    []Counter
 	single     singlehost.Callable // the singleton S
 	peers      []transport.Address
 	waiting    int                 // calls for the singleton S
@@ -37,6 +39,11 @@ func (v *fakeClientEnv) PeerGone(a transport.Address) { v.gone = append(v.gone, 
 func (v *fakeClientEnv) Waiting(string) int           { return v.waiting }
 func (v *fakeClientEnv) SetWhy(string, string)        {}
 func (v *fakeClientEnv) Log(Level, string, ...any)    {}
+
+func (v *fakeClientEnv) Count(e Counter) (uint64, bool) {
+	v.counted = append(v.counted, e)
+	return 1, false
+}
 
 func (v *fakeClientEnv) BeginAnew(map[transport.Address]bool) {}
 func (v *fakeClientEnv) Callable(kind string) singlehost.Callable {
@@ -56,8 +63,8 @@ func (l clientLink) Anycast(uint64, []byte) error {
 	return nil
 }
 
-func (l clientLink) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload []byte) error {
-	l.env.sent = append(l.env.sent, payload)
+func (l clientLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {
+	l.env.sent, l.env.sentTo = append(l.env.sent, payload), append(l.env.sentTo, to)
 	return nil
 }
 
@@ -97,6 +104,42 @@ func TestClientIsServed(t *testing.T) {
 	c.Tick()
 	require.True(t, c.Gateway().IsZero())
 	require.Equal(t, 2, env.anycasts)
+}
+
+// TestClientSaysGoodbyeToALateMember: a member whose welcome comes after that of another one is told
+// that it does not serve the client, which stays with the first. It would keep the client otherwise,
+// and send it every table, until hellos are overdue. While nobody serves the client, a welcome that
+// answers a hello of before is no reason for a goodbye.
+func TestClientSaysGoodbyeToALateMember(t *testing.T) {
+	c, env := newTestClient()
+	welcome := func(from transport.Peer, hello uint64) {
+		c.gatewayMessage(from, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+			Founder: &wire.GatewayNode{Name: "a", Incarnation: self.Incarnation}, Hello: hello,
+		}})
+	}
+	first, late := transport.Peer{Address: self}, transport.Peer{Address: other}
+	c.Tick()
+	welcome(first, c.life.hello)
+	require.Empty(t, env.sent)
+	welcome(late, c.life.hello)
+	require.Equal(t, first, c.Gateway())
+	require.Equal(t, []Counter{Ignored}, env.counted)
+	require.Equal(t, []transport.Peer{late}, env.sentTo)
+	from, topic, body, err := wire.OpenControl("c", env.sent[0])
+	require.NoError(t, err)
+	require.Equal(t, operates, from)
+	require.Equal(t, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, topic)
+	var m wire.Gateway
+	require.NoError(t, proto.Unmarshal(body, &m))
+	require.NotNil(t, m.GetBye())
+
+	before := c.life.hello
+	env.sent, env.counted = nil, nil
+	c.search(env.now)
+	welcome(late, before)
+	require.True(t, c.Gateway().IsZero())
+	require.Equal(t, []Counter{Ignored}, env.counted)
+	require.Empty(t, env.sent)
 }
 
 // TestClientSeeksOften: a client that no member serves says hello every seekEvery, and one

@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -26,4 +28,43 @@ func TestCoordinatorIsAMember(t *testing.T) {
 	require.True(t, m.follower.heeds(transport.Peer{Address: member}))
 	require.False(t, m.follower.heeds(transport.Peer{Address: before}))
 	require.False(t, m.follower.heeds(transport.Peer{Address: member, Client: true}))
+}
+
+// TestHomesAreAskedOfTheCoordinator: a process asks the coordinator that it has heard last, as long as
+// that is a member and may still run it. Else it asks the oldest member, which runs the coordinator or
+// soon will.
+func TestHomesAreAskedOfTheCoordinator(t *testing.T) {
+	oldest, heard := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "d", Incarnation: 1}
+	for name, c := range map[string]struct {
+		hears  bool
+		status membership.Status // of the coordinator; none: it is no member
+		want   transport.Address
+	}{
+		"none was heard":  {false, membership.Up, oldest},
+		"it is up":        {true, membership.Up, heard},
+		"it leaves":       {true, membership.Leaving, heard},
+		"it exits":        {true, membership.Exiting, oldest},
+		"it is down":      {true, membership.Down, oldest},
+		"it is no member": {true, membership.NoStatus, oldest},
+	} {
+		m, env, machine := newTestMember(t)
+		for i, a := range []membership.Member{
+			{Address: self, Status: membership.Up}, {Address: oldest, Status: membership.Up}, {Address: heard, Status: c.status},
+		} {
+			if a.Status != membership.NoStatus {
+				a.UpNumber = []uint32{2, 1, 3}[i]
+				machine.view.ByAddress = append(machine.view.ByAddress, membership.MemberView{Member: a})
+			}
+		}
+		machine.view.ByAge = machine.view.ByAddress
+		m.seat.managed(&machine.view)
+		env.sent = nil
+		if c.hears {
+			m.follower.core.Step(env.now, heard, coordinator.TableStatus{Version: placement.Version{Term: placement.Term{Number: 1, Incarnation: 1}}})
+		}
+		require.Equal(t, c.want, m.follower.coordinator(), name)
+	}
+	m, _, _ := newTestMember(t)
+	m.members.view.Store(nil)
+	require.Zero(t, m.follower.coordinator(), "before any member is known")
 }

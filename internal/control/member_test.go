@@ -42,6 +42,11 @@ type fakeEnv struct {
 	ordered int                 // to leave, by an operator
 	stated  []*operator.Request // about entities
 	fails   error               // of Send
+	waiting int                 // calls of each type
+	term    uint32              // the coordinator's last
+	stored  uint32              // the last term that the store has
+	reads   int                 // of stored
+	steps   int                 // of the coordinator, which asks each time whether the lease is valid
 
 	published int // changes that the user was told of
 }
@@ -85,6 +90,22 @@ func (v *fakeEnv) After(_ time.Duration, f func()) { f() }
 func (v *fakeEnv) Inventory() ([]coordinator.KindInfo, []coordinator.HeldShard) { return nil, nil }
 func (v *fakeEnv) SetTable(*placement.Table)                                    {}
 func (v *fakeEnv) Remembered() []string                                         { return nil }
+func (v *fakeEnv) Waiting(string) int                                           { return v.waiting }
+
+func (v *fakeEnv) LeaseValid() bool {
+	v.steps++
+	return true
+}
+
+func (v *fakeEnv) TakeTerm(atLeast uint32, take func(uint32)) {
+	v.term = max(v.term+1, v.stored+1, atLeast)
+	take(v.term)
+}
+
+func (v *fakeEnv) LastTerm(take func(uint32)) {
+	v.reads++
+	take(v.stored)
+}
 
 // placements returns the messages of the coordinator's protocol that were sent since it was called
 // last.
@@ -108,6 +129,8 @@ type fakeLink struct {
 }
 
 func (l fakeLink) MaxPayload() int { return 1 << 20 }
+
+func (l fakeLink) Broadcast([]byte) error { return nil }
 
 func (l fakeLink) Anycast(uint64, []byte) error {
 	l.env.probes++
@@ -309,8 +332,31 @@ func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
 	})
 	require.NoError(t, err)
 	m.reports.tableChanged(shows)
+	require.Zero(t, m.reports.wakeAt(), "nothing is to be sent")
 	m.reports.resend(env.now.Add(time.Hour))
 	require.Empty(t, env.placements(t), "when the table shows it")
+}
+
+// TestMoveThatIsGivenUpIsReported: the coordinator hears of a move that a shard here cannot make, and
+// why, at once and again. It does not when the shard has it behind it.
+func TestMoveThatIsGivenUpIsReported(t *testing.T) {
+	for _, cancels := range []bool{true, false} {
+		m, env, machine := newTestMember(t)
+		m.setup.Callable = func(string) singlehost.Callable { return nil } // K is no singleton
+		at, term := transport.Address{Name: "b", Incarnation: 1}, placement.Term{Number: 1, Incarnation: 1}
+		machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: at, Status: membership.Up}}}
+		m.follower.core.Step(env.now, at, coordinator.TableStatus{Version: placement.Version{Term: term}})
+		id, epoch := placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
+		env.shard = fakeShard{cancels: cancels}
+		var want []coordinator.Message
+		if cancels {
+			want = []coordinator.Message{coordinator.MoveAborted{Term: term, ShardID: id, Epoch: epoch, Reason: "a turn does not end"}}
+		}
+		m.MoveAborted(id, epoch, "a turn does not end")
+		require.Equal(t, want, env.placements(t))
+		m.reports.resend(env.now.Add(ResendEvery))
+		require.Equal(t, want, env.placements(t), "while the table does not show it")
+	}
 }
 
 // TestMessageThatIsNotSentIsLogged: a message that the connection does not take is logged, but for

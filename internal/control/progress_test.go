@@ -45,8 +45,11 @@ func TestProgressIsRegistered(t *testing.T) {
 // A fakeShard answers every order alike.
 type fakeShard struct {
 	Shard
-	answer coordinator.Message
+	answer  coordinator.Message
+	cancels bool // moves
 }
+
+func (s fakeShard) CancelMove(placement.Epoch) bool { return s.cancels }
 
 func (s fakeShard) Obey(coordinator.Message, placement.Term) coordinator.Message { return s.answer }
 
@@ -69,6 +72,41 @@ func TestCancelIsAnswered(t *testing.T) {
 		env.shard = c.shard
 		m.follower.message(transport.Peer{Address: b}, coordinator.MoveCancel{Term: term, ShardID: id, Epoch: epoch})
 		require.Equal(t, c.want, env.placements(t), name)
+	}
+}
+
+// TestAllReportsAreSentAgain: whatever a member has to report at a time, all of it is sent again
+// until the table shows its effect: shards that are open, moves that were given up, and types that
+// calls wait for.
+func TestAllReportsAreSentAgain(t *testing.T) {
+	b, term := transport.Address{Name: "b", Incarnation: 1}, placement.Term{Number: 1, Incarnation: 1}
+	one, two, epoch := placement.ShardID{Kind: "K", Shard: 1}, placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
+	opened := coordinator.MoveDone{Term: term, ShardID: one, Epoch: epoch}
+	aborted := coordinator.MoveAborted{Term: term, ShardID: two, Epoch: epoch, Reason: "a turn"}
+	ask := coordinator.Ask{Kind: "L"}
+	for _, want := range [][]coordinator.Message{
+		{opened}, {aborted}, {ask}, {opened, aborted}, {opened, ask}, {aborted, ask}, {opened, aborted, ask},
+	} {
+		m, env, machine := newTestMember(t)
+		machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: b, Status: membership.Up}}}
+		m.follower.core.Step(env.now, b, coordinator.TableStatus{Version: placement.Version{Term: term}})
+		env.shard, env.waiting = fakeShard{cancels: true}, 1
+		for _, msg := range want {
+			switch msg := msg.(type) {
+			case coordinator.MoveDone:
+				m.reports.opened(msg.ShardID, msg.Epoch)
+			case coordinator.MoveAborted:
+				m.reports.abort(msg.ShardID, msg.Epoch, msg.Reason)
+			case coordinator.Ask:
+				m.reports.ask(msg.Kind)
+			}
+		}
+		require.Equal(t, want, env.placements(t))
+		for range 2 {
+			env.now = env.now.Add(ResendEvery)
+			m.reports.resend(env.now)
+			require.Equal(t, want, env.placements(t), "sent again")
+		}
 	}
 }
 

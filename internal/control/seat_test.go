@@ -2,11 +2,13 @@ package control
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -26,4 +28,94 @@ func TestDownMemberKeepsItsShards(t *testing.T) {
 		{Address: left.Address, Status: singleton.Down},
 		{Address: up.Address, Status: singleton.Up},
 	}}, got)
+}
+
+// runsCoordinator returns a cluster's only member, which runs the coordinator under term 1, and its
+// process.
+func runsCoordinator(t *testing.T) (*Member, *fakeEnv) {
+	t.Helper()
+	m, env, machine := newTestMember(t)
+	machine.view.ByAge = []membership.MemberView{{Member: membership.Member{Address: self, Status: membership.Up, UpNumber: 1}, Reachable: true}}
+	machine.view.ByAddress = machine.view.ByAge
+	m.viewChanged()
+	require.NotNil(t, m.Coordinator())
+	require.EqualValues(t, 1, env.term)
+	return m, env
+}
+
+// TestCoordinatorIsSteppedWhenItIsDue: however often other parts of the member are due, the
+// coordinator has its steps, each of which looks at all moves, when it is due itself, and the store is
+// read every termEvery.
+func TestCoordinatorIsSteppedWhenItIsDue(t *testing.T) {
+	m, env := runsCoordinator(t)
+	env.steps = 0
+	for range 1000 {
+		env.now = env.now.Add(10 * time.Millisecond)
+		due := !env.now.Before(m.seat.coreAt)
+		before := env.steps
+		m.seat.tick(env.now)
+		require.Equal(t, due, env.steps > before)
+	}
+	require.Equal(t, 10, env.steps, "a status each second")
+	require.Equal(t, int(10*time.Second/termEvery), env.reads)
+}
+
+// TestCoordinatorBehindTheStoreBeginsAnew: a coordinator begins anew, above what the store has seen, when
+// the store's last term has been above its own termTries times in a row, at termEvery. One that is not
+// behind, or was for a moment, goes on.
+func TestCoordinatorBehindTheStoreBeginsAnew(t *testing.T) {
+	m, env := runsCoordinator(t)
+	first := m.Coordinator()
+	pass := func(d time.Duration) {
+		for end := env.now.Add(d); env.now.Before(end); {
+			env.now = env.now.Add(100 * time.Millisecond)
+			m.seat.tick(env.now)
+		}
+	}
+	pass(time.Minute)
+	env.stored = 9
+	pass((termTries - 1) * termEvery)
+	env.stored = 1
+	pass(termEvery)
+	env.stored = 9
+	pass(termTries*termEvery - 100*time.Millisecond)
+	require.Same(t, first, m.Coordinator())
+	pass(100 * time.Millisecond)
+	require.NotSame(t, first, m.Coordinator())
+	require.EqualValues(t, 10, env.term)
+	pass(time.Minute)
+	require.EqualValues(t, 10, env.term)
+}
+
+// TestCoordinatorIsAskedForUntilItIsHandedOver: a member that has become the oldest asks the one that
+// leaves for the coordinator again and again, and starts it when that has stopped it.
+func TestCoordinatorIsAskedForUntilItIsHandedOver(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	machine.view.ByAge = []membership.MemberView{
+		{Member: membership.Member{Address: other, Status: membership.Exiting, UpNumber: 1}, Reachable: true},
+		{Member: membership.Member{Address: self, Status: membership.Up, UpNumber: 2}, Reachable: true},
+	}
+	machine.view.ByAddress = []membership.MemberView{machine.view.ByAge[1], machine.view.ByAge[0]}
+	asked := func() (n int) {
+		for _, b := range env.sent {
+			_, topic, body, err := wire.OpenControl("c", b)
+			require.NoError(t, err)
+			require.Equal(t, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, topic)
+			msg, err := singleton.Decode(body)
+			require.NoError(t, err)
+			require.Equal(t, singleton.Message{Name: coordinatorSingleton, Type: singleton.HandOverToMe}, msg)
+			n++
+		}
+		env.sent = nil
+		return n
+	}
+	m.viewChanged()
+	require.Equal(t, 1, asked())
+	for range 3 {
+		env.now = m.seat.managerAt
+		m.seat.tick(env.now)
+		require.Equal(t, 1, asked(), "it has not answered")
+	}
+	m.seat.stepManager(singleton.Receive{From: other, Message: singleton.Message{Name: coordinatorSingleton, Type: singleton.HandOverDone}})
+	require.NotNil(t, m.Coordinator())
 }
