@@ -229,7 +229,12 @@ func (c Config) validate() error {
 	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
 	bad(c.RebalanceInterval >= time.Second, "RebalanceInterval is %v: want at least 1s", c.RebalanceInterval)
 	bad(c.RebalanceThreshold >= 1, "RebalanceThreshold is %d: want at least 1", c.RebalanceThreshold)
-	c.validateMembership(bad)
+	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
+		err := transport.CheckName("role", role)
+		bad(err == nil, "MinRoleMembers: %v", err)
+		bad(c.MinRoleMembers[role] >= 1, "MinRoleMembers[%s] is %d: want at least 1", role, c.MinRoleMembers[role])
+	}
+	c.Membership.validate(c.Store != nil, bad)
 	return errors.Join(errs...)
 }
 
@@ -237,63 +242,15 @@ func (c Config) validate() error {
 // again is being run.
 func (c *Config) runnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
 
-// tellAfter is after how long a start or a dial logs the reason why it still waits.
-const tellAfter = 2 * time.Second
-
 // membershipConfig returns the config of the node's membership machine.
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
-	m := c.Membership
 	cfg := membership.Config{
 		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, MatchMeta: hostmeta.EntityKey(""),
 		MinMembers: c.MinMembers, JoinTimeout: c.JoinTimeout, Seed: self.Incarnation, ProbeVacancy: true,
-		SeedTimeout: m.SeedTimeout, WeaklyUpAfter: m.WeaklyUpAfter, GossipInterval: m.GossipInterval,
-		HeartbeatInterval: m.HeartbeatInterval, Watched: m.Watched, PhiThreshold: m.PhiThreshold,
-		PauseAllowance: m.PauseAllowance, LeaseEcho: m.LeaseEcho, LeaseMajority: m.LeaseMajority,
-		GoneAfter: m.GoneAfter, CutAfter: m.CutAfter, SilentAfter: m.SilentAfter, AgreedAfter: m.AgreedAfter,
 	}
-	cfg.GossipSpeedup, cfg.GossipToUnseen, cfg.GossipManyMembers = m.GossipSpeedup, m.GossipToUnseen, m.GossipManyMembers
-	cfg.GossipMaxWait, cfg.Detection = m.GossipMaxWait, m.Detection
-	m.Downing.configure(&cfg)
+	c.Membership.configure(&cfg)
 	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
 		cfg.MinRoleMembers = append(cfg.MinRoleMembers, membership.RoleMinimum{Role: role, Members: c.MinRoleMembers[role]})
 	}
 	return cfg
-}
-
-// validateMembership reports the faults of the settings for membership.
-func (c Config) validateMembership(bad func(ok bool, format string, args ...any)) {
-	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
-		err := transport.CheckName("role", role)
-		bad(err == nil, "MinRoleMembers: %v", err)
-		bad(c.MinRoleMembers[role] >= 1, "MinRoleMembers[%s] is %d: want at least 1", role, c.MinRoleMembers[role])
-	}
-	m := c.Membership
-	for _, d := range []struct {
-		name string
-		time time.Duration
-	}{
-		{"WeaklyUpAfter", m.WeaklyUpAfter},
-		{"SeedTimeout", m.SeedTimeout},
-		{"GossipInterval", m.GossipInterval},
-		{"GossipMaxWait", m.GossipMaxWait},
-		{"HeartbeatInterval", m.HeartbeatInterval},
-		{"PauseAllowance", m.PauseAllowance},
-	} {
-		bad(d.time >= 0, "Membership.%s is %v: want 0 for the default, or more", d.name, d.time)
-	}
-	bad(m.GossipSpeedup >= 0, "Membership.GossipSpeedup is %d: want at least 1", m.GossipSpeedup)
-	bad(m.GossipToUnseen >= 0 && m.GossipToUnseen <= 1, "Membership.GossipToUnseen is %v: want more than 0, at most 1", m.GossipToUnseen)
-	bad(m.GossipManyMembers >= 0, "Membership.GossipManyMembers is %d: want at least 1", m.GossipManyMembers)
-	bad(m.Detection <= SingleObserver, "Membership.Detection is %d: want ManyEdges or SingleObserver", m.Detection)
-	bad(m.Watched >= 0, "Membership.Watched is %d: want at least 1", m.Watched)
-	bad(m.PhiThreshold >= 0 && m.PhiThreshold <= 300, "Membership.PhiThreshold is %v: want more than 0, at most 300", m.PhiThreshold)
-	bad(m.LeaseEcho > 0, "Membership.LeaseEcho is %v: want more than 0", m.LeaseEcho)
-	bad(m.LeaseMajority > 0, "Membership.LeaseMajority is %v: want more than 0", m.LeaseMajority)
-	const why = "else a live member is replaced while it runs turns"
-	bad(m.GoneAfter >= m.LeaseEcho, "Membership.GoneAfter is %v: want at least LeaseEcho (%v), %s", m.GoneAfter, m.LeaseEcho, why)
-	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
-	bad(m.QuarantineAfter >= 5*time.Second, "Membership.QuarantineAfter is %v: want at least 5s", m.QuarantineAfter)
-	bad(m.AgreedAfter >= m.LeaseMajority, "Membership.AgreedAfter is %v: want at least LeaseMajority (%v), %s", m.AgreedAfter, m.LeaseMajority, why)
-	m.Downing.validate(m.LeaseMajority, c.Store != nil, bad)
-	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
 }

@@ -139,3 +139,46 @@ func (m MembershipOptions) compat() []membership.KeyValue {
 		{Key: "Membership.Downing.MinorityDelay", Value: m.Downing.MinorityDelay.String()},
 	}
 }
+
+// configure sets the options in the config of the membership machine.
+func (m MembershipOptions) configure(c *membership.Config) {
+	c.SeedTimeout, c.WeaklyUpAfter = m.SeedTimeout, m.WeaklyUpAfter
+	c.GossipInterval, c.GossipMaxWait, c.GossipSpeedup = m.GossipInterval, m.GossipMaxWait, m.GossipSpeedup
+	c.GossipToUnseen, c.GossipManyMembers = m.GossipToUnseen, m.GossipManyMembers
+	c.HeartbeatInterval, c.Watched, c.PhiThreshold, c.Detection = m.HeartbeatInterval, m.Watched, m.PhiThreshold, m.Detection
+	c.PauseAllowance, c.LeaseEcho, c.LeaseMajority = m.PauseAllowance, m.LeaseEcho, m.LeaseMajority
+	c.GoneAfter, c.CutAfter, c.SilentAfter, c.AgreedAfter = m.GoneAfter, m.CutAfter, m.SilentAfter, m.AgreedAfter
+	m.Downing.configure(c)
+}
+
+// validate reports the faults of the options. stored reports whether there is a store.
+func (m MembershipOptions) validate(stored bool, bad func(ok bool, format string, args ...any)) {
+	for _, d := range []struct {
+		name string
+		time time.Duration
+	}{
+		{"WeaklyUpAfter", m.WeaklyUpAfter},
+		{"SeedTimeout", m.SeedTimeout},
+		{"GossipInterval", m.GossipInterval},
+		{"GossipMaxWait", m.GossipMaxWait},
+		{"HeartbeatInterval", m.HeartbeatInterval},
+		{"PauseAllowance", m.PauseAllowance},
+	} {
+		bad(d.time >= 0, "Membership.%s is %v: want 0 for the default, or more", d.name, d.time)
+	}
+	bad(m.GossipSpeedup >= 0, "Membership.GossipSpeedup is %d: want at least 1", m.GossipSpeedup)
+	bad(m.GossipToUnseen >= 0 && m.GossipToUnseen <= 1, "Membership.GossipToUnseen is %v: want more than 0, at most 1", m.GossipToUnseen)
+	bad(m.GossipManyMembers >= 0, "Membership.GossipManyMembers is %d: want at least 1", m.GossipManyMembers)
+	bad(m.Detection <= SingleObserver, "Membership.Detection is %d: want ManyEdges or SingleObserver", m.Detection)
+	bad(m.Watched >= 0, "Membership.Watched is %d: want at least 1", m.Watched)
+	bad(m.PhiThreshold >= 0 && m.PhiThreshold <= 300, "Membership.PhiThreshold is %v: want more than 0, at most 300", m.PhiThreshold)
+	bad(m.LeaseEcho > 0, "Membership.LeaseEcho is %v: want more than 0", m.LeaseEcho)
+	bad(m.LeaseMajority > 0, "Membership.LeaseMajority is %v: want more than 0", m.LeaseMajority)
+	const why = "else a live member is replaced while it runs turns"
+	bad(m.GoneAfter >= m.LeaseEcho, "Membership.GoneAfter is %v: want at least LeaseEcho (%v), %s", m.GoneAfter, m.LeaseEcho, why)
+	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
+	bad(m.QuarantineAfter >= 5*time.Second, "Membership.QuarantineAfter is %v: want at least 5s", m.QuarantineAfter)
+	bad(m.AgreedAfter >= m.LeaseMajority, "Membership.AgreedAfter is %v: want at least LeaseMajority (%v), %s", m.AgreedAfter, m.LeaseMajority, why)
+	m.Downing.validate(m.LeaseMajority, stored, bad)
+	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
+}

@@ -77,7 +77,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
-		OnState: c.driver.peers.connState, Logger: c.log,
+		OnState: c.driver.connState, Logger: c.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)

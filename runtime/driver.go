@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/bits"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,7 +83,7 @@ type driver struct {
 
 	direct atomic.Pointer[direct.Lanes] // nil: Config.Direct is not set, or the process has not started
 
-	peers peerHost
+	peers peers.Set
 	data  dataplane.Plane // refusals, moves, departed peers
 	reach reach
 
@@ -126,43 +125,6 @@ type controlPlane interface {
 	// whether any member hosts it.
 	waits(kind string, now time.Time) (why string, hosted bool)
 }
-
-func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
-	drv := &driver{
-		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl, checksReads: checksReads(),
-	}
-	drv.group.Init()
-	drv.budget = region.NewBudget(cfg.BufferBytes)
-	drv.ctx, drv.halt = context.WithCancel(context.Background())
-	drv.stop = drv.ctx.Done()
-	if cfg.Store != nil {
-		drv.durable = &durablehost.Process{
-			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: drv.ctx, Log: cfg.Logger,
-			Spawn: func(f func()) {
-				if !drv.closed() {
-					drv.group.Go(f)
-				}
-			},
-			Send: outbox{drv}.send, GivenUp: outbox{drv}.givenUp,
-		}
-	}
-	drv.kinds.Store(&map[string]*kind{})
-	drv.data.Init((*dataEnv)(drv))
-	drv.peers.init(drv) // Start reports errors of cfg
-	drv.pending.Init(await.NewCaller)
-	drv.lease.Init(time.Now())
-	drv.watch.Init(drv.lease.Base())
-	drv.runs = make([]turnRunner, max(runtime.GOMAXPROCS(0), minRunners))
-	for i := range drv.runs {
-		drv.runs[i].Init(&drv.group, &drv.watch, &drv.runs[i])
-		drv.runs[i].SetMost(cfg.runnerBytes(len(drv.runs)))
-	}
-	return drv
-}
-
-// minRunners is the least number of runners of a process, so that turns that take just
-// under a millisecond do not queue up behind each other.
-const minRunners = 4
 
 // runner returns the runner for a shard's turns.
 func (drv *driver) runner(shard uint32) *turnRunner { return &drv.runs[int(shard)%len(drv.runs)] }
@@ -221,6 +183,22 @@ func (drv *driver) sweepPending() {
 		case <-tells.C:
 			drv.dropTells(time.Now().Add(-drv.cfg.CallTimeout)) // calls end at their own deadlines
 		}
+	}
+}
+
+// Knows reports whether a process is a member, or was one until it left or was removed.
+func (drv *driver) Knows(a transport.Address) bool { return drv.ctl.knows(a) || drv.parted(a) }
+
+// parted reports whether a member has left, or was removed.
+func (drv *driver) parted(a transport.Address) bool {
+	return drv.peers.HasLeft(a) || drv.peers.WasRemoved(a)
+}
+
+// connState follows a lane's connection, or that of the control channel.
+func (drv *driver) connState(ch transport.Channel, s transport.State) {
+	drv.reach.note(ch, s.Connected, time.Now())
+	if s.Connected && ch != transport.Control {
+		drv.peers.Rewind(ch)
 	}
 }
 

@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -205,73 +204,6 @@ func (d *durableShard) lost(e *region.Entity) {
 	}
 }
 
-// run runs an encoded call on an entity of a durable type, and commits its changes.
-func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
-	s, t := d.hosted, &r.turn
-	tenure := d.Current()
-	if tenure == nil {
-		t.yieldLane()
-		ctx, cancel := d.patience(t)
-		defer cancel()
-		var err error
-		if tenure, err = d.Tenure(ctx); err != nil {
-			if d.Outgrown() { // a coordinator that began anew knows no home yet
-				s.driver().ctl.ask(s.ID.Kind)
-			}
-			return notOpen(err)
-		}
-	}
-	r.tenure = tenure
-	r.read = s.host.desc.Reads[string(c.Method)]
-	if c.hasCommand() && !r.read {
-		if a, ok := d.admit(r, e, c); !ok {
-			return a
-		}
-	}
-	settled := false
-	defer func() { // also when the method ends this goroutine
-		if !settled {
-			d.discard(r)
-			s.host.lost(e)
-			e.Clear()
-		}
-	}()
-	if why := d.strayed(e, tenure); why != "" {
-		settled = true
-		s.host.died(why)
-		d.discard(r)
-		return answer{code: wire.CodeDropped} // the next instance takes the call
-	}
-	active, err := d.activate(t, e, tenure)
-	settled = err != nil || settled
-	if err != nil {
-		d.discard(r)
-		if errors.Is(err, errActivate) {
-			return notActivated(s, e, c, err)
-		}
-		return notOpen(err)
-	}
-	if a, ok := s.leased(t); !ok { // the store or the hook may have taken long
-		settled = true
-		d.discard(r)
-		d.unwoken(r, e, active)
-		return a
-	}
-	if r.command.Key != "" {
-		if v := tenure.Keyed(e.ID, r.command); v.Verdict != durable.Run {
-			settled = true
-			d.discard(r)
-			d.unwoken(r, e, active)
-			return d.decided(r, v)
-		}
-	}
-	r.seen = active.last
-	a := runMethod(s, &r.encodedTurn, e, c, method)
-	a = d.settle(r, e, active, a, r.read && !active.woken)
-	settled = true
-	return a
-}
-
 // runHere runs the turn of a local caller, which has begun, on the caller's goroutine. The
 // answer comes as for any other call, when all changes that the turn saw are in the log. exits
 // is called if the method ends the goroutine.
@@ -315,7 +247,7 @@ func (d *durableShard) checkRead(e *region.Entity, method string) error {
 		err = d.wrote(e, method)
 	}
 	if err != nil {
-		d.drop(nil, e)
+		d.drop(e)
 	}
 	return err
 }
@@ -341,173 +273,13 @@ func (d *durableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t, d.hosted.driver().cfg.CallTimeout)
 }
 
-// notOpen is the answer to a call for which the shard's tenure cannot be obtained.
-func notOpen(err error) answer {
-	switch {
-	case errors.Is(err, durablehost.ErrNotHere):
-		return answer{code: wire.CodeDropped} // its caller looks for its home
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return answer{code: wire.CodeExpired, text: err.Error()}
-	}
-	return answer{code: wire.CodeRefused, text: err.Error()}
-}
-
-// admit checks the call's command, and reports whether the method is to run.
-func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a answer, run bool) {
-	var id durablehost.ID
-	if c.here != nil {
-		id = c.here.command
-	} else {
-		var err error
-		if id, err = durablehost.ReadID(c.Command); err != nil {
-			return answer{code: wire.CodeBadArgs, text: err.Error()}, false
-		}
-	}
-	if id.IsZero() {
-		return a, true
-	}
-	if c.Sender.Client { // clients number their own commands
-		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
-	}
-	command := id.Command(c.Sender.Incarnation, e.ID, string(c.Method), c.Args)
-	v := r.tenure.Admit(command)
-	if v.Verdict == durable.Run {
-		r.command = command
-		return a, true
-	}
-	return d.decided(r, v), false
-}
-
-// decided is the answer to a command that is not run.
-func (d *durableShard) decided(r *durableTurn, v durable.Admission) answer {
-	switch v.Verdict {
-	case durable.Replay:
-		kept, err := durablehost.ReadAnswer(v.Answer)
-		if err != nil {
-			return answer{code: wire.CodeRefused, text: err.Error()}
-		}
-		r.ticket = v.Ticket
-		payload := append([]byte{}, kept.Payload...) // because buffers of answers are reused and must not be nil
-		return answer{code: wire.Code(kept.Code), text: kept.Text, payload: &payload, after: r}
-	case durable.BelowFloor:
-		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
-	case durable.Mismatch:
-		return answer{code: wire.CodeRefused, text: fmt.Sprintf(
-			"another call of %s has its command id (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", d.hosted.ID.Kind)}
-	case durable.Overloaded:
-		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
-			"shard %v has too many bytes that are not in the store yet, or too many commands whose callers have not finished (retry later)", d.hosted.ID)}
-	}
-	return answer{code: wire.CodeDropped}
-}
-
-func (d *durableShard) discard(r *durableTurn) {
-	if r.command.Number != 0 {
-		r.tenure.Discard(r.command)
-	}
-}
-
-// settle commits the changes of a turn, if there are any. The answer waits for the log.
-func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableEntity, a answer, read bool) answer {
-	s := d.hosted
-	a.after = r
-	if a.code == wire.CodePanic {
-		d.drop(r, e) // the method's changes are dropped
-		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
-		return a
-	}
-	forget := r.turn.flags.Load()&forgetAfter != 0
-	var state []byte
-	checked := read && s.driver().checksReads
-	if !read || checked {
-		var err error
-		if state, err = d.encode(e.Value, e.State()); err != nil {
-			d.drop(r, e)
-			return d.refused(r, a, fmt.Sprintf("encode the state of %s/%s: %v (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err))
-		}
-	}
-	tells := r.tells.take()
-	changed := !read && (!bytes.Equal(state, active.state) || len(tells) > 0)
-	if checked && !bytes.Equal(state, active.state) {
-		d.drop(r, e)
-		return d.refused(r, a, d.wrote(e, r.turn.method).Error())
-	}
-	events, err := takeEvents(&s.host.desc, e.Value, active.state, state, read, e.ID)
-	if err != nil {
-		d.drop(r, e)
-		return d.refused(r, a, fmt.Sprintf("%s/%s: %v", s.ID.Kind, clip(e.ID), err))
-	}
-	if !changed && !forget && len(events) == 0 {
-		active.woken = false
-		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
-		d.discard(r)
-		d.sendTells(r, tells)
-		d.tasks.release(r.tenure, r.ticket)
-		return a
-	}
-	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry(), Form: form(&s.host.desc)}
-	if r.command.Number != 0 {
-		turn.Command, turn.Answer = &r.command, keptOf(a)
-	}
-	ticket, err := r.tenure.Commit(turn)
-	switch {
-	case errors.Is(err, durable.ErrTooLarge):
-		d.drop(r, e)
-		refusal := d.refused(r, a, err.Error())
-		refusal.code = wire.CodeCommitLarge
-		return refusal
-	case err != nil:
-		d.drop(r, e)
-		return answer{code: wire.CodeDropped}
-	}
-	r.ticket, active.state, active.last, active.expires = ticket, state, ticket, turn.Expires
-	active.woken = false
-	d.tasks.release(r.tenure, ticket)
-	return a
-}
-
 // drop ends an activation whose turn commits nothing, and the instance of a singleton. The next
-// activation begins with the committed state. r is nil if the turn is none of a command.
-func (d *durableShard) drop(r *durableTurn, e *region.Entity) {
-	if r != nil {
-		d.discard(r)
-	}
+// activation begins with the committed state.
+func (d *durableShard) drop(e *region.Entity) {
 	d.tasks.take()
 	d.hosted.host.died("the changes of its last turn were not committed")
 	d.hosted.host.lost(e)
 	e.Clear()
-}
-
-// unwoken ends an activation whose OnActivate has told others something that no turn has committed.
-// OnActivate runs again before the next turn.
-func (d *durableShard) unwoken(r *durableTurn, e *region.Entity, active *durableEntity) {
-	if active.woken && len(r.tells.take()) > 0 {
-		d.hosted.host.lost(e)
-		e.Clear()
-	}
-}
-
-// refused is the answer for a turn whose changes are all dropped.
-func (d *durableShard) refused(r *durableTurn, a answer, text string) answer {
-	if a.code == wire.CodeOK && a.payload != nil {
-		answerPool.Put(a.payload)
-	}
-	return answer{code: wire.CodeRefused, text: text}
-}
-
-// sendTells sends the tells of a turn without a commit, of a method marked //shard:read, once
-// everything that the turn saw is in the log.
-func (d *durableShard) sendTells(r *durableTurn, tells []durableTell) {
-	if len(tells) == 0 {
-		return
-	}
-	r.tenure.Then(r.ticket, func(err error) {
-		for _, t := range tells {
-			if err == nil { // otherwise the turn runs again elsewhere, if its caller sends the call again
-				t.send()
-			}
-		}
-	})
 }
 
 // activateInstance activates a singleton's instance, in a turn that has begun, with the state from the

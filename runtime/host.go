@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
@@ -11,11 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
-	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/transport"
 )
 
 // host is one entity type that lives at this node.
@@ -30,7 +26,8 @@ type host struct {
 	instance   *singlehost.Instance // of a singleton; else nil
 	remembered *remembering.Type    // of a type whose entities are remembered; else nil
 
-	passivator *passivator
+	second     signal // to the passivator: a second has passed
+	excess     signal // to the passivator: more entities are active than may be
 	unreadable unreadable
 
 	stopped     atomic.Bool  // StopHosting: the type's shards go elsewhere
@@ -46,47 +43,6 @@ type hostedMethod struct {
 	unseen bool // its turns may be those of unseenTurn
 }
 
-func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
-	h := &host{driver: drv, kind: k, desc: desc, settings: settings, reads: newNameSet(desc.Reads)}
-	h.tally.refusals, h.tally.meters, h.tally.kind = &drv.refusals, &drv.meters, desc.Name
-	if desc.New == nil || desc.Dispatch == nil {
-		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
-	}
-	limits := region.Limits{
-		Mailbox: settings.mailbox, Waiting: drv.cfg.BufferSize, Handoff: settings.handoff,
-		MailboxBytes: settings.bytes, ShardBytes: drv.cfg.ShardBytes, Budget: drv.budget,
-	}
-	h.passivator = newPassivator(h)
-	if desc.Singleton {
-		limits.Lead = codegen.SingletonID
-	}
-	if settings.remember != nil {
-		h.remembered = drv.memory.Type(desc.Name, settings.remember.settings(drv.cfg.Store))
-	}
-	cfg := &shardhost.Config{
-		Kind: k.name, Self: drv.self.Address, CallTimeout: drv.cfg.CallTimeout, HandoffTimeout: drv.cfg.HandoffTimeout,
-		Drops: settings.handoff.DropState, Settles: !desc.Singleton,
-		Clock: &drv.clock, Watch: &h.tally,
-	}
-	h.methods = make(map[string]*hostedMethod, len(desc.Dispatch))
-	for name, run := range desc.Dispatch {
-		h.methods[name] = &hostedMethod{run, desc.NoContext[name] && !desc.Durable && len(settings.intercept) == 0}
-	}
-	h.shards = make([]hostedShard, k.shards)
-	for i := range h.shards {
-		id := placement.ShardID{Kind: desc.Name, Shard: k.shards + uint32(i)}
-		h.shards[i].init(h, id, cfg, limits)
-		if desc.Durable {
-			h.shards[i].durable = newDurableShard(&h.shards[i])
-		}
-	}
-	if desc.Singleton {
-		h.instance = singlehost.NewInstance(&h.shards[0].Shard, (*singletonHome)(&h.shards[0]))
-		cfg.Keeps = h.instance.KeepLocked
-	}
-	return h, nil
-}
-
 // eachShard calls f for the shards on one lane or, with -1, on all.
 func (h *host) eachShard(lane int, f func(*hostedShard)) {
 	for i := range h.shards {
@@ -94,30 +50,6 @@ func (h *host) eachShard(lane int, f func(*hostedShard)) {
 			f(s)
 		}
 	}
-}
-
-// durableShards is the default number of shards of a durable type. Commits of one shard
-// are appended together, so few shards allow more commits a second than many.
-const durableShards = 64
-
-// checkKind returns why a kind's description cannot be used.
-func checkKind(k *codegen.Kind) error {
-	if k.Shards == 0 {
-		k.Shards = placement.DefaultShards
-		if k.Durable {
-			k.Shards = durableShards
-		}
-	}
-	var errs []error
-	if err := transport.CheckName("type", k.Name); err != nil {
-		errs = append(errs, err)
-	}
-	if k.Singleton && k.Shards != 1 {
-		errs = append(errs, fmt.Errorf("type %s: a singleton of %d shards (run go generate again?)", k.Name, k.Shards))
-	} else if err := placement.CheckShards(k.Shards); err != nil {
-		errs = append(errs, fmt.Errorf("type %s: %w", k.Name, err))
-	}
-	return errors.Join(errs...)
 }
 
 // encodeState encodes the state of an active entity, with the fields that its program
@@ -304,7 +236,7 @@ func (h *host) mayPassivate() bool { return !h.driver.closed() && h.driver.lease
 // many.
 func (h *host) activated() {
 	if n := h.active.Add(1); h.settings.maxActive > 0 && n > int64(h.settings.maxActive) {
-		notify(h.passivator.excess)
+		h.excess.notify()
 	}
 }
 

@@ -72,6 +72,12 @@ func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
 }
 
+// StopTimeout bounds OnPassivate of one entity. A hook that has not returned by then
+// is abandoned, and its entity keeps the state that it had before the hook. Until then
+// the entity's calls wait, and so does a move of its shard; other entities go on.
+// Default Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
+func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
+
 // MaxActive bounds the entities of the type that are active at one node: when there are
 // more, those that were unused for the longest time are passivated. Entities with a turn
 // count and are not passivated, so there may be more for a while. Default 0: no bound.

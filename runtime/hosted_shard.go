@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/placement"
 )
 
 // hostedShard is one shard of a hosted type: the shard of package shardhost, which
@@ -34,13 +33,15 @@ type hostedShard struct {
 	unsent int // how often in a row the state did not encode for a move; StopEntities's
 }
 
-func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
-	s.host, s.lane = h, h.driver.laneOf(id.Shard)
-	s.Init(id, (*shardEnv)(s), cfg, l)
-	s.Core.Driver = s
-	if h.remembered != nil {
-		s.remembered = h.remembered.Shard(&s.Shard, (*rememberedHome)(s))
+// explain returns why a call was refused, as text.
+func (s *hostedShard) explain(c *shardhost.Call, verdict region.Verdict) string {
+	switch verdict {
+	case region.Overloaded:
+		return s.noRoom(&c.Call).Error()
+	case region.Circular:
+		return shardhost.Chain(c.Links).String() + s.ID.Kind + "/" + clip(c.Entity)
 	}
+	return ""
 }
 
 func (s *hostedShard) driver() *driver { return s.host.driver }

@@ -147,7 +147,7 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	case calling.Refuse:
 		if v == region.Circular {
 			drv.refused(wire.CodeCircular)
-			return codegen.Turn{}, p.fail(r, method, NotExecuted, circular((*shardEnv)(s).Why(&c.Call, v)))
+			return codegen.Turn{}, p.fail(r, method, NotExecuted, circular(s.explain(&c.Call, v)))
 		}
 		drv.refused(wire.CodeOverloaded)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
@@ -506,6 +506,12 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) er
 		return p.fail(c.Ref, c.Method, outcome, cause)
 	}
 	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
+}
+
+// toldContext is the context of a call that delivers a tell from a shard's log.
+type toldContext struct {
+	context.Context
+	id durablehost.ID
 }
 
 // newCommand gives a call its command. A key that its reference names wins over the id that a call of

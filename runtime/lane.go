@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/direct/agree"
 	"github.com/shardgen/shardgen/internal/identity"
@@ -108,6 +109,16 @@ func (l *lane) resume() {
 	l.run()
 }
 
+// denied fails the calls on the lane that wait for a process whose subject the broker refuses, or
+// for all processes if the lane gets no connection for want of a right. An earlier sending of such
+// a call may have arrived.
+func (l *lane) denied(to transport.Address, why string) {
+	l.driver.pending.CompleteSent(func(s pending.Session) bool {
+		p, ok := s.(*peers.Session)
+		return ok && p.Lane() == int(l.ch) && (to.IsZero() || p.Peer().Address == to)
+	}, pending.Result{Code: calling.Denied, Text: why})
+}
+
 var errFrame = fmt.Errorf("a frame of more than %d bytes", call.FrameBytes)
 
 // message begins a frame, or handles another message.
@@ -115,7 +126,7 @@ func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()
 	if m.Kind == transport.Unreachable && len(m.Payload) > 0 {
-		drv.peers.denied(int(l.ch), m.From, string(m.Payload))
+		l.denied(m.From, string(m.Payload))
 		return
 	}
 	if m.Kind == transport.Unreachable {
@@ -272,7 +283,7 @@ func (l *lane) kindOf(name []byte) *kind {
 // goroutine still has the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
-	if from.Peer().Client && !wire.MayClientSend(from.Class(), e, (*dataEnv)(l.driver)) {
+	if from.Peer().Client && !e.MayComeFrom(from.Class(), l.driver) {
 		if n, tell := l.driver.addSeldomOf(messageForbidden, from.Peer().Name); tell {
 			l.driver.log.Warn("envelope of a client refused", "from", from.Peer().Address.String(), "type", int(e.Type), "count", n)
 		}

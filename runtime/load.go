@@ -40,7 +40,7 @@ func (n *Node) Measure(m measure.Meter) (stop func()) {
 	if d := n.driver.durable; d != nil {
 		appends = &d.Appends.Measured
 	}
-	return n.driver.meters.add(&m, appends, &n.driver.peers.Set)
+	return n.driver.meters.add(&m, appends, &n.driver.peers)
 }
 
 // loadHosted fills in the part of a type that is hosted.

@@ -249,7 +249,7 @@ func (n *Node) inspectShards(kind string) (held []coordinator.InspectedShard) {
 }
 
 func (n *Node) connState(ch transport.Channel, s transport.State) {
-	n.driver.peers.connState(ch, s)
+	n.driver.connState(ch, s)
 	if ch == transport.Control {
 		n.control.connState(s)
 	}
@@ -501,7 +501,7 @@ func (n *Node) tickClock() {
 		n.control.pulse.beat(n.driver.lease.Now(), n.control.loop.Post)
 		turnwatch.End(&n.driver.turns, time.Now())
 		for _, h := range n.hosted() {
-			notify(h.passivator.second)
+			h.second.notify()
 		}
 	}
 }

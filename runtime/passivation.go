@@ -28,8 +28,6 @@ const ticksASecond = uint32(time.Second / clockTick)
 // may take long or hang; a move then waits for as many entities as hooks are running.
 type passivator struct {
 	host    *host
-	second  chan struct{}       // a second has passed
-	excess  chan struct{}       // more entities are active than may be
 	workers *passivationWorkers // of a type with a stop hook
 
 	round  int          // number of seconds that have passed
@@ -54,18 +52,7 @@ const (
 )
 
 func newPassivator(h *host) *passivator {
-	return &passivator{
-		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1), workers: newPassivationWorkers(h),
-	}
-}
-
-// notify wakes the receiver of a channel of capacity one, unless it is already being
-// woken.
-func notify(ch chan<- struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+	return &passivator{host: h, workers: newPassivationWorkers(h)}
 }
 
 func (p *passivator) run() {
@@ -78,13 +65,13 @@ func (p *passivator) run() {
 		select {
 		case <-p.host.driver.stop:
 			return
-		case <-p.second:
+		case <-p.host.second:
 			if p.host.settings.maxActive > 0 {
 				p.host.countActive()
 				p.makeRoom()
 			}
 			p.passivateIdle()
-		case <-p.excess:
+		case <-p.host.excess:
 			p.makeRoom()
 		}
 	}

@@ -29,8 +29,8 @@ const (
 // Usually one worker takes the whole batch. More are started when hooks take long.
 type passivationWorkers struct {
 	host  *host
-	wake  chan struct{} // an idle worker is to look at the batch
-	taken chan struct{} // the batch has been taken
+	wake  signal // an idle worker is to look at the batch
+	taken signal // the batch has been taken
 
 	mu     sync.Mutex    // guards the fields below
 	batch  []idleEntity  // those that no worker has taken yet
@@ -40,7 +40,7 @@ type passivationWorkers struct {
 }
 
 func newPassivationWorkers(h *host) *passivationWorkers {
-	return &passivationWorkers{host: h, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+	return &passivationWorkers{host: h, wake: newSignal(), taken: newSignal()}
 }
 
 // begin begins a round and returns the function that ends it. Hooks may still be
@@ -89,7 +89,7 @@ func (w *passivationWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.idle > 0 {
-		notify(w.wake)
+		w.wake.notify()
 	} else if w.places < maxHooks {
 		w.places++
 		r := &passivationWorker{workers: w}
@@ -104,7 +104,7 @@ func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 		if len(w.batch) > 0 {
 			r, w.batch = w.batch[0], w.batch[1:]
 			if len(w.batch) == 0 {
-				notify(w.taken)
+				w.taken.notify()
 			}
 			w.mu.Unlock()
 			return r, true

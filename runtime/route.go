@@ -3,9 +3,6 @@ package shard
 import (
 	"errors"
 	"fmt"
-	"math/bits"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
@@ -15,91 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// kind is one entity type at this process: its routes, and its host if this process
-// hosts it.
-type kind struct {
-	driver *driver
-	desc   codegen.Kind
-	name   []byte
-	shards uint32
-	shift  uint8                  // of a hash, so that the bits remain that name its shard
-	err    error                  // why calls of it cannot work; nil if they can
-	errors func() []codegen.Error // the declared errors
-	routes []route
-	refs   atomic.Pointer[codegen.KeptRefs] // nil until a reference is made
-	// Set before Start. host is nil if the kind is only called, and declared is nil
-	// if HostX was not called.
-	host     *host
-	declared *hostSettings
-	encodes  bool // calls are encoded at this process too, because they commit or are intercepted
-}
-
-func newKind(drv *driver, desc codegen.Kind) *kind {
-	k := &kind{driver: drv, desc: desc, name: []byte(desc.Name), err: checkKind(&desc), encodes: desc.Durable}
-	k.errors = sync.OnceValue(func() []codegen.Error { return codegen.Errors(desc.Errors) })
-	k.shards = uint32(desc.Shards)
-	if k.err != nil {
-		return k
-	}
-	k.routes, k.shift = make([]route, k.shards), uint8(64-bits.TrailingZeros32(k.shards))
-	for i := range k.routes {
-		k.routes[i].init(k, k.shards+uint32(i))
-	}
-	return k
-}
-
-// route returns the route of a shard number, or nil if the kind has no such shard.
-func (k *kind) route(shard uint32) *route {
-	if shard < k.shards || shard-k.shards >= uint32(len(k.routes)) {
-		return nil
-	}
-	return &k.routes[shard-k.shards]
-}
-
-// hosted returns the shard with that number at this process, or nil if the kind is not hosted here or
-// has no such shard.
-func (k *kind) hosted(shard uint32) *hostedShard {
-	if k.host == nil || shard < k.shards || shard-k.shards >= uint32(len(k.host.shards)) {
-		return nil
-	}
-	return &k.host.shards[shard-k.shards]
-}
-
-// shardOf returns the number of an entity's shard, or why the id is bad.
-func (k *kind) shardOf(id string) (uint32, error) {
-	hash, err := invoker{k}.Hash(id)
-	return placement.ShardOf(hash, k.shards), err
-}
-
-// routeOf returns the route of an entity, by the hash of its reference: that of the shard that
-// placement.ShardOf finds.
-func (k *kind) routeOf(hash uint64) *route { return &k.routes[hash>>k.shift] }
-
-// adopt follows the table from an older one, if it has the kind with as many shards.
-func (k *kind) adopt(old, t *placement.Table) {
-	part := t.Kind(k.desc.Name)
-	if part == nil || k.err != nil {
-		return
-	}
-	if part.Shards() != k.shards {
-		return // why reports this when a call runs out of time
-	}
-	k.driver.data.Follow(old, t, k.desc.Name)
-}
-
-// Found sets the home of a singleton: in its route, and in its shard at this process unless hosts is
-// set. This process then still has a part of the instance, and knows better where the shard is.
-func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
-	if k.host != nil && !hosts {
-		k.host.shards[0].Place(node, epoch, 0)
-	}
-	k.routes[0].Found(node, epoch)
-}
 
 // route is the route of one shard: the route of package routing, which routeEnv connects
 // to this process, and the calls of this process that wait in it.
@@ -295,28 +209,6 @@ func (v *routeEnv) Released(out []call.Outgoing) {
 		drv.budget.Give(out[i].Envelope.KeptSize())
 	}
 	drv.held.Add(-int64(len(out)))
-}
-
-// ownHash calls the user's shard function twice, because two different results for one
-// id would give one entity two homes.
-func (k *kind) ownHash(id string) (hash uint64, err error) {
-	name := k.desc.HashName
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the shard function %s of %s panicked for id %s: %v (it must accept every id)", name, k.desc.Name, clip(id), r)
-		}
-	}()
-	for i := range 2 {
-		h, err := k.desc.Hash(id)
-		switch {
-		case err != nil:
-			return 0, fmt.Errorf("the shard function %s of %s refused id %s: %w", name, k.desc.Name, clip(id), err)
-		case i > 0 && h != hash:
-			return 0, fmt.Errorf("the shard function %s of %s has two results for id %s: %#x and %#x (it must depend on the id alone)", name, k.desc.Name, clip(id), hash, h)
-		}
-		hash = h
-	}
-	return hash, nil
 }
 
 // waitsFor returns the reason why calls of a route without a home wait.

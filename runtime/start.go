@@ -75,6 +75,9 @@ func (n *Node) giveUpJoining(why error) {
 	<-n.done
 }
 
+// tellAfter is after how long a start or a dial logs the reason why it still waits.
+const tellAfter = 2 * time.Second
+
 // awaitUp waits until the node is Up, or can no longer become Up. It reports false when
 // ctx ended first. After a while it logs the reason.
 func (n *Node) awaitUp(ctx context.Context) bool {
@@ -155,7 +158,7 @@ func (n *Node) begin(ctx context.Context) error {
 	n.driver.group.Go(func() { n.memory.Run(n.driver.stop) })
 	for _, h := range n.hosted() {
 		if h.settings.idle > 0 || h.settings.maxActive > 0 {
-			n.driver.group.Go(h.passivator.run)
+			n.driver.group.Go(newPassivator(h).run)
 		}
 	}
 	n.driver.group.Go(n.tickClock)

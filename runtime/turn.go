@@ -2,18 +2,15 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
-	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -153,19 +150,33 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
+// encodedParent is the parent of a turn for an encoded call: an encodedTurn, a remoteTurn or a
+// durableTurn.
+type encodedParent interface {
+	context.Context
+	whole() *encodedTurn   // itself, or its part
+	waiting() []byte       // encoded turns that wait for this one
+	base() context.Context // ends when the turn's context must end
+}
+
 // encoded returns the additional fields of a turn for an encoded call, or nil for a
 // local one.
 func (t *turn) encoded() *encodedTurn {
-	switch r := t.parent.(type) {
-	case *encodedTurn:
-		return r
-	case *remoteTurn:
-		return &r.encodedTurn
-	case *durableTurn:
-		return &r.encodedTurn
+	if p, ok := t.parent.(encodedParent); ok {
+		return p.whole()
 	}
 	return nil
 }
+
+func (r *encodedTurn) whole() *encodedTurn { return r }
+
+// waiting returns nothing, because nobody waits for a tell.
+func (r *encodedTurn) waiting() []byte { return nil }
+
+func (r *remoteTurn) waiting() []byte { return r.chain }
+
+// base returns the context whose end ends the turn's.
+func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().ctx }
 
 // Deadline returns none, because a tell has no deadline.
 func (r *encodedTurn) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -201,10 +212,7 @@ func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
 		return c
 	}
-	c, parent := &endable{}, r.turn.shard().driver().ctx
-	if d, ok := r.turn.parent.(*durableTurn); ok && d.caller != nil {
-		parent = d.caller
-	}
+	c, parent := &endable{}, r.turn.parent.(encodedParent).base()
 	if at, ok := r.turn.Deadline(); ok {
 		c.Context, c.cancel = context.WithDeadline(parent, at)
 	} else {
@@ -257,58 +265,13 @@ func (t *turn) appendChain(b []byte) []byte {
 	if t == nil {
 		return b
 	}
-	switch r := t.parent.(type) {
-	case *remoteTurn:
-		b = append(b, r.chain...)
-	case *durableTurn:
-		b = append(b, r.chain...)
-	case *encodedTurn: // nobody waits for a tell
-	default:
+	if p, ok := t.parent.(encodedParent); ok {
+		b = append(b, p.waiting()...)
+	} else {
 		b = t.up().appendChain(b)
 	}
 	id := t.shard().ID
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
-}
-
-// ErrNoEpoch means that [Epoch] was called outside a turn of a durable type.
-var ErrNoEpoch = errors.New("ctx is not that of a turn of a durable type, whose epochs grow over full restarts")
-
-// Epoch returns the epoch of the turn to which ctx belongs, for conditional writes to a
-// database of your own. It is a number that only grows for the entity, over moves, crashes
-// and full restarts. A write under an epoch lower than one that the database has seen comes
-// from a former home and must be refused. It fails with ErrNoEpoch if ctx belongs to no turn
-// of a durable type.
-func Epoch(ctx context.Context) (uint64, error) {
-	t := turnOf(ctx)
-	if t == nil || t.shard().durable == nil {
-		return 0, ErrNoEpoch
-	}
-	if d := durableOf(t); d != nil {
-		if d.tenure == nil {
-			return 0, fmt.Errorf("%w: an interceptor asks, before its turn has begun", ErrNoEpoch)
-		}
-		return d.tenure.Epoch(), nil
-	}
-	a := t.shard().durable.entity(t.entity) // of a turn that only reads
-	if a == nil {
-		return 0, fmt.Errorf("%w: its shard was lost meanwhile", ErrNoEpoch)
-	}
-	return a.tenure.Epoch(), nil
-}
-
-// AfterCommit has f called once the store has everything that the turn of ctx has changed and seen,
-// with nil, or with an error when the shard's home does not know whether the store has it: the next
-// home does then. The turn's answer leaves after that. It is for interceptors of a host, after next
-// has returned; ctx is the interceptor's. It returns false and does not call f if nothing is waited
-// for: the type is not durable, or the store already has all that the turn changed and saw. f must
-// not block.
-func AfterCommit(ctx context.Context, f func(err error)) bool {
-	d := durableOf(turnOf(ctx))
-	if d == nil || d.tenure == nil || d.ticket == 0 || d.mayLeave() {
-		return false
-	}
-	d.tenure.Then(d.ticket, f)
-	return true
 }
 
 // End ends a local caller's turn and returns the caller's error, which is the same as
@@ -362,66 +325,6 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 			causes: codegen.Causes(s.host.kind.errors(), causes),
 		}
 	}
-}
-
-// runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
-// whether this goroutine still has the run token. from is the session on which the tell came; nil:
-// it is this process's own.
-func runTell(s *hostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, from *peers.Session, b *runtoken.Token) bool {
-	var t *encodedTurn
-	w, run := s.driver().turns.Load(), b.Enter()
-	if !m.unseen || w != nil {
-		t = &encodedTurn{run: run, from: from}
-		t.turn.parent, t.turn.entity, t.turn.method = t, e, name
-	}
-	if w != nil {
-		t.turn.watched(w)
-	}
-	failed := invokeTold(t, m, e, name, args, run)
-	after, kept := t.finish(), run.Leave()
-	if !kept {
-		s.lostToken(e)
-	}
-	s.endTurnOf(e, after, failed)
-	return kept
-}
-
-// invokeTold runs the method of a tell. Only the supervisor gets its error, which invokeTold
-// returns; the results are dropped.
-func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runtoken.Hold) (failed *failure) {
-	s, returned := hostedOf(e), false
-	defer func() {
-		if returned {
-			return
-		}
-		if r := recover(); r != nil {
-			s.host.notePanic(e.ID, name, r)
-			failed = s.host.panicFailure(e.ID, name, fmt.Sprint(r))
-			return
-		}
-		// runtime.Goexit ends this goroutine, so another one must take over the run
-		// token.
-		run.HandOver()
-		s.lostToken(e)
-		s.host.died("runtime.Goexit in " + name)
-		s.endTurnOf(e, t.finish(), s.host.panicFailure(e.ID, name, "runtime.Goexit"))
-	}()
-	if _, err := m.run(t.seen(e), e.Value, args, nil); err != nil {
-		failed = s.host.failureOf(e.ID, name, err)
-	}
-	returned = true
-	return failed
-}
-
-// CallInfo returns the description of the call whose turn ctx belongs to: the context of a method, or
-// of OnActivate if a call activates the entity. It reports false for other contexts, also after the
-// turn has ended. A local call keeps 16 bytes for it; the rest is put together here.
-func CallInfo(ctx context.Context) (Info, bool) {
-	t := turnOf(ctx)
-	if t == nil || t.method == "" {
-		return Info{}, false
-	}
-	return t.info(), true
 }
 
 // unusualCall has the parts of a call that only some encoded calls have, for [CallInfo].
@@ -489,14 +392,7 @@ func (t *turn) described() turnwatch.Turn {
 
 // caller returns the entity whose turn waits for this one; "" means none.
 func (r *encodedTurn) caller() (kind, id string) {
-	var chain []byte
-	switch whole := r.turn.parent.(type) {
-	case *remoteTurn:
-		chain = whole.chain
-	case *durableTurn:
-		chain = whole.chain
-	}
-	links, err := wire.ParseChain(chain)
+	links, err := wire.ParseChain(r.turn.parent.(encodedParent).waiting())
 	if err != nil || len(links) == 0 {
 		return "", ""
 	}
@@ -504,87 +400,85 @@ func (r *encodedTurn) caller() (kind, id string) {
 	return last.Kind, last.Entity
 }
 
-// durableTurn is a turn of a durable type's entity.
-type durableTurn struct {
+// farTurn is the turn of a call of another process that began without the shard's lock. Nobody can
+// find its call, and nobody has to while its goroutine has the lane: a cancellation would come on
+// the same session, behind the call. Before another goroutine goes on with the lane, Lose discloses
+// the call to the shard.
+type farTurn struct {
 	remoteTurn
-	tenure  *durablehost.Tenure
-	read    bool            // its method changes nothing
-	command durable.Command // the zero Command: none
-	ticket  durable.Ticket  // the answer waits for it
-	seen    durable.Ticket  // calls that the turn makes wait for it
-	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
-
-	mu    sync.Mutex
-	wakes bool // OnActivate runs
-	calls durable.Calls
-	tells durableTells
+	notice runtoken.Notice
+	id     uint64   // of the call
+	failed *failure // the failure that the supervisor decides about; nil means none
 }
 
-// durableOf returns t as a turn of a durable type, or nil if it is none.
-func durableOf(t *turn) *durableTurn {
-	if t == nil {
-		return nil
+var _ runtoken.Turn = (*farTurn)(nil)
+
+// newFarTurn returns a turn of the entity that has begun for the call with that number, which came
+// on the session. The deadline is in nanoseconds after the driver's base; 0 means none.
+func newFarTurn(e *region.Entity, method string, from *peers.Session, id uint64, deadline int64) *farTurn {
+	f := &farTurn{remoteTurn: remoteTurn{deadline: deadline}, id: id}
+	f.turn.parent, f.turn.entity, f.turn.method, f.from = &f.remoteTurn, e, method, from
+	if w := hostedOf(e).driver().turns.Load(); w != nil {
+		f.turn.watched(w)
 	}
-	d, _ := t.parent.(*durableTurn)
-	return d
+	return f
 }
 
-// mayLeave reports whether the answer may leave at once.
-func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
-
-// answer sends an answer when everything that it saw is in the log. If the tenure ends
-// before that, the caller of a command sends it to the next home; the outcome of any other call
-// is Unknown.
-func (d *durableTurn) answer(drv *driver, c *inCall, a answer) {
-	a.after = nil
-	drv.answering.Add(1)
-	do := func(err error) {
-		defer drv.answering.Add(-1)
-		if err != nil {
-			a = answer{code: wire.CodeInDoubt, text: err.Error()}
+// Lose discloses the call in one step with the loss of the lane, so that cancellations, which
+// another goroutine handles from then on, find it. It blocks for the shard's lock only.
+func (f *farTurn) Lose(take func() bool) {
+	f.turn.shard().Disclose(f.turn.entity, func() *shardhost.Call {
+		if !take() {
+			return nil
 		}
-		c.answer(drv, a, peers.Pumps{})
-	}
-	if c.hasCommand() {
-		d.tenure.Answer(d.ticket, do) // its caller asks again
-	} else {
-		d.tenure.Then(d.ticket, do)
-	}
+		return &f.call().Call
+	})
 }
 
-// before waits until everything that the turn saw is in the log, because something is
-// about to leave the turn.
-func (d *durableTurn) before(ctx context.Context) error {
-	if d.tenure == nil || d.tenure.Reached(d.seen) { // nil: it is an interceptor's call
-		return nil
-	}
-	d.turn.yieldLane()
-	return d.tenure.Wait(ctx, d.seen)
+// call returns a call as the shard knows those that came the long way.
+func (f *farTurn) call() *inCall {
+	c := &inCall{lane: f.from.Lane(), from: f.from}
+	c.ID, c.Method, c.Entity = f.id, wire.BytesOf(f.turn.method), f.turn.entity.ID
+	c.Sender, c.Deadline, c.Driver = f.from.Peer(), f.deadline, c
+	c.encoded.Store(&f.encodedTurn)
+	return c
 }
 
-// activating notes that OnActivate runs, until end is called.
-func (d *durableTurn) activating() (end func()) {
-	set := func(on bool) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.wakes = on
+// guarded runs the method, which may call runtime.Goexit, and ends the turn's context: see
+// inCall.guarded.
+func (f *farTurn) guarded(s *hostedShard, m *hostedMethod, args []byte) (a answer) {
+	returned := false
+	defer func() {
+		f.finish()
+		if returned {
+			return
+		}
+		f.run.HandOver()
+		s.host.died("runtime.Goexit in " + f.turn.method)
+		f.failed = s.host.panicFailure(f.turn.entity.ID, f.turn.method, "runtime.Goexit")
+		f.end(s, answer{code: wire.CodePanic, text: "runtime.Goexit"})
+	}()
+	r := &f.encodedTurn
+	if m.unseen {
+		r = nil
 	}
-	set(true)
-	return func() { set(false) }
+	a, f.failed = runActive(s, r, f.turn.entity, f.turn.method, m.run, args, true)
+	returned = true
+	return a
 }
 
-// nested is the command of a call that the turn makes; it is zero if the turn has no
-// command. Calls of OnActivate are not the command's: when the command runs again, OnActivate
-// may not.
-func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
-	if d.command.Number == 0 {
-		return durablehost.ID{}
+// end ends the turn, and answers, on a goroutine that has lost the lane.
+func (f *farTurn) end(s *hostedShard, a answer) {
+	c := f.call()
+	c.failed = f.failed
+	c.finish(s, f.turn.entity, a, nil)
+}
+
+// answer answers with the lane's next frame. The turn has ended.
+func (f *farTurn) answer(drv *driver, a answer, l *lane) {
+	e := a.envelope(drv, f.id)
+	if !f.from.Answer(&e, l) {
+		drv.answer(f.call(), &e, l) // its sender is new on this lane
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.wakes {
-		return durablehost.ID{}
-	}
-	id := d.turn.shard().ID
-	return durablehost.Nested(d.command, durable.Target{Log: id.Kind, Shard: id.Shard}, &d.calls, kind, entity, method)
+	a.sent()
 }

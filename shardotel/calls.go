@@ -13,7 +13,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Attributes beside those of the semantic conventions for RPC.
+// Attributes of a call: those of shardgen, and those of the semantic conventions for RPC.
 const (
 	keyType    = attribute.Key("shardgen.type")
 	keyEntity  = attribute.Key("shardgen.entity.id") // of spans only
@@ -73,8 +73,8 @@ func (t *Telemetry) Host() shard.Interceptor {
 	}
 }
 
-// record records how a call ended that took so long. An error that is none of the runtime's is the
-// entity's. Status is the outcome as the caller knows it; hosts leave it empty.
+// record records how a call ended and how long it took. An error that is none of the runtime's is
+// the entity's. Status is the outcome as the caller knows it; hosts leave it empty.
 func (t *Telemetry) record(ctx context.Context, durations metric.Float64Histogram, span trace.Span, call shard.Info, took time.Duration, err error, status string) {
 	e := ending{kind: call.Kind, method: call.Method, status: status, tell: call.Tell}
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *Telemetry) record(ctx context.Context, durations metric.Float64Histogra
 		span.SetStatus(codes.Error, err.Error())
 	}
 	if errors.Is(err, shard.ErrNoMethod) {
-		e.method = otherMethod // it may be any text
+		e.method = otherMethod // the name may be any text
 	}
 	durations.Record(ctx, took.Seconds(), t.labels(e))
 	if span.IsRecording() {
@@ -108,7 +108,7 @@ func (e ending) attributes() []attribute.KeyValue {
 	return all
 }
 
-// labels returns the labels of a call's metrics, which are kept: there are few.
+// labels returns the labels of a call's metrics. It keeps them, because there are few.
 func (t *Telemetry) labels(e ending) metric.MeasurementOption {
 	if known, ok := t.known.Load(e); ok {
 		return known.(metric.MeasurementOption)
@@ -128,43 +128,4 @@ func ofCall(call shard.Info) []attribute.KeyValue {
 // ofSpan are the attributes of a call for spans.
 func ofSpan(call shard.Info) []attribute.KeyValue {
 	return append(ofCall(call), keyEntity.String(call.ID))
-}
-
-// A carrier is the headers that a propagator writes and reads. Their keys are in lower case.
-type carrier map[string]string
-
-// headersOf returns the headers of a call.
-func headersOf(call shard.Info) carrier {
-	headers := carrier{}
-	for key, value := range call.Headers() {
-		headers[key] = value
-	}
-	return headers
-}
-
-// Get returns the header of that key, or "".
-func (c carrier) Get(key string) string { return c[key] }
-
-// Set sets a header.
-func (c carrier) Set(key, value string) { c[key] = value }
-
-// Keys returns the keys.
-func (c carrier) Keys() (keys []string) {
-	for key := range c {
-		keys = append(keys, key)
-	}
-	return keys
-}
-
-// put returns a context whose calls carry the headers. If they do not fit beside those that are
-// there, it returns ctx.
-func (c carrier) put(ctx context.Context) (context.Context, error) {
-	with := ctx
-	for key, value := range c {
-		var err error
-		if with, err = shard.WithHeader(with, key, value); err != nil {
-			return ctx, err
-		}
-	}
-	return with, nil
 }

@@ -49,7 +49,7 @@ func (t *Telemetry) Observe(p Process) (stop func() error, err error) {
 	o.live = m.gauge("shardgen.process.live", "", "1 while the process may go on.")
 	o.ready = m.gauge("shardgen.process.ready", "", "1 while the process is a full member, or a member serves it.")
 	o.events = m.counter("shardgen.events", "{event}",
-		"What the process counts, by reason: calls that did not take the direct way, lost tells, moves, passivations.")
+		"What the process counts, by reason: calls that did not take the usual path, lost tells, moves, passivations.")
 	if o.node != nil {
 		o.members = m.gauge("shardgen.members", "{member}", "Members of the cluster as this node sees them.")
 		o.unreachable = m.gauge("shardgen.members.unreachable", "{member}", "Members that this node takes for unreachable, by the evidence.")

@@ -14,7 +14,7 @@ import (
 type visit struct {
 	t      *Telemetry
 	call   shard.Info
-	ctx    context.Context // with the span of the whole, that of the turn's context
+	ctx    context.Context // made from the turn's context, with the span of the whole
 	within context.Context // with the span of the turn
 	whole  trace.Span
 	turn   trace.Span // nil: the trace is not sampled

@@ -19,14 +19,15 @@ import (
 //	ann := &auction.User{ID: "ann", Money: 100, Auctions: auction.NewAuctionClient(auctions)}
 type Caller struct {
 	mu       sync.Mutex
-	entities map[subject]any
-	failures map[subject]error
+	entities map[entityKey]any
+	failures map[entityKey]error
 	calls    []Call
 }
 
 var _ shard.Caller = (*Caller)(nil)
 
-type subject struct{ kind, id string }
+// An entityKey names an entity of a test.
+type entityKey struct{ kind, id string }
 
 // A Call is a call that was made through a Caller.
 type Call struct {
@@ -42,28 +43,28 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s/%s.%s", c.Kind, c.ID, c.Method)
 }
 
-// NewCaller returns a Caller without entities: calls fail with ErrNoHost and outcome
+// NewCaller returns a Caller without entities: asks fail with ErrNoHost and outcome
 // NotExecuted, and tells are only recorded.
 func NewCaller() *Caller {
-	return &Caller{entities: map[subject]any{}, failures: map[subject]error{}}
+	return &Caller{entities: map[entityKey]any{}, failures: map[entityKey]error{}}
 }
 
-// Put makes calls to an entity run on a struct, which must be a pointer to the struct of that
+// Put makes asks of an entity run on a struct: entity must be a pointer to the struct of that
 // type. id is as on the wire; that of a singleton is "singleton".
 func (c *Caller) Put(kind, id string, entity any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entities[subject{kind, id}] = entity
+	c.entities[entityKey{kind, id}] = entity
 }
 
-// Fail makes calls and tells to an entity fail with err, until it is called with nil. Callers
+// Fail makes asks and tells to an entity fail with err, until it is called with nil. Callers
 // get err in a shard.CallError with that outcome. Nothing runs.
 func (c *Caller) Fail(kind, id string, outcome shard.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.failures, subject{kind, id})
+	delete(c.failures, entityKey{kind, id})
 	if err != nil {
-		c.failures[subject{kind, id}] = &shard.CallError{Kind: kind, ID: id, Outcome: outcome, Err: err}
+		c.failures[entityKey{kind, id}] = &shard.CallError{Kind: kind, ID: id, Outcome: outcome, Err: err}
 	}
 }
 
@@ -79,7 +80,7 @@ func (c *Caller) note(call Call) (entity any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, call)
-	at := subject{call.Kind, call.ID}
+	at := entityKey{call.Kind, call.ID}
 	if failed, ok := c.failures[at].(*shard.CallError); ok {
 		err := *failed
 		err.Method = call.Method
@@ -139,7 +140,7 @@ func (i *invoker) Send(_ context.Context, r *codegen.Ref, method string, _ []byt
 func (c *Caller) failing(kind, id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.failures[subject{kind, id}] != nil
+	return c.failures[entityKey{kind, id}] != nil
 }
 
 // Failed returns the caller's error.

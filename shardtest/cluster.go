@@ -33,11 +33,11 @@ type Cluster struct {
 	store   *memorystore.Server
 	random  *rand.Rand
 	log     *testLog
+	client  *shard.Conn // belongs to the test's goroutine, as storms does
+	storms  uint64
 
-	mu     sync.Mutex
-	nodes  map[string]*process
-	client *shard.Conn
-	storms uint64
+	mu    sync.Mutex // guards nodes
+	nodes map[string]*process
 }
 
 // Run runs a test of a cluster in virtual time: in a bubble of testing/synctest, with the
@@ -225,8 +225,9 @@ func (c *Cluster) Restart(name string) {
 }
 
 // Pause has a node stand still for d, seen from outside: its messages, those to it, and its
-// operations of the store arrive afterwards. Its own clock goes on. Pause returns at once. A
-// second pause, or an isolation, of a paused node ends the first.
+// operations of the store arrive afterwards. Its own clock goes on. Pause returns at once.
+// Pauses of one node that overlap all end with the one that ends first, and Mend ends them too.
+// The end of a pause also gives an isolated node its store back.
 func (c *Cluster) Pause(name string, d time.Duration) {
 	c.broker.Hold(memory.Path{From: name, To: memory.Any})
 	c.broker.Hold(memory.Path{From: memory.Any, To: name})
@@ -277,7 +278,7 @@ func (c *Cluster) Partition(names ...string) {
 	}
 }
 
-// Mend ends all cuts, isolations and partitions.
+// Mend ends all cuts, isolations, partitions and pauses.
 func (c *Cluster) Mend() {
 	names := c.processes()
 	for _, a := range names {
@@ -383,10 +384,11 @@ func (c *Cluster) Settle() {
 	})
 }
 
-// Storm has faults happen for d, which the seed draws: those named, or all there are. Fewer
-// than half of the nodes are away at one time. The test's log has each fault. Storm returns
-// when all faults have ended and all nodes that ran before run again; callers that should meet
-// the faults run in goroutines of the test. It fails the test if a node does not become Up.
+// Storm has faults happen for d, which the seed draws: those named, or all there are. It takes
+// fewer than half of the nodes away at one time, or one where there are at most two. The test's
+// log has each fault. Storm returns when all faults have ended and all nodes that ran before run
+// again; callers that should meet the faults run in goroutines of the test. It fails the test if
+// a node does not become Up.
 func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	c.t.Helper()
 	if len(faults) == 0 {

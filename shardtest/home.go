@@ -10,7 +10,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// locate asks the nodes in order until one knows.
+// locate asks the nodes in order until one knows where the entity lives.
 func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 	err = errors.New("no node runs")
 	for _, name := range c.Running() {

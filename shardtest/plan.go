@@ -33,7 +33,8 @@ var allFaults = []Fault{Kills, Departures, Pauses, Cuts, Isolations, Losses, Mov
 
 // A step is one fault of a storm.
 type step struct {
-	at, lasts   time.Duration // since the storm began
+	at          time.Duration // since the storm began
+	lasts       time.Duration
 	fault       Fault
 	node, other string
 	number      uint64 // which shard moves, or how many of a million messages are lost

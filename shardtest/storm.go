@@ -28,8 +28,8 @@ func (s *storm) note(err error) {
 	}
 }
 
-// take reserves a node for a fault, if it is not reserved and, with limited, if so many nodes
-// remain as there must.
+// take reserves a node, and reports false if it is reserved already. With limited, it also refuses
+// when as many nodes are away as may be away at one time.
 func (s *storm) take(name string, limited bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

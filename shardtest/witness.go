@@ -21,8 +21,8 @@ import (
 type Witness struct {
 	t       testing.TB
 	mu      sync.Mutex
-	running map[subject][]*watched
-	turns   map[subject]int
+	running map[entityKey][]*watched
+	turns   map[entityKey]int
 }
 
 // watched is a turn that has begun.
@@ -33,7 +33,7 @@ type watched struct {
 
 // NewWitness returns a Witness that has seen nothing.
 func NewWitness(t testing.TB) *Witness {
-	return &Witness{t: t, running: map[subject][]*watched{}, turns: map[subject]int{}}
+	return &Witness{t: t, running: map[entityKey][]*watched{}, turns: map[entityKey]int{}}
 }
 
 // Watch returns the option of HostX that shows the turns of the type to w. With it, calls within one
@@ -44,12 +44,12 @@ func (w *Witness) Watch() shard.HostOption { return shard.Intercept(w.intercept)
 func (w *Witness) Turns(kind, id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.turns[subject{kind, id}]
+	return w.turns[entityKey{kind, id}]
 }
 
 // intercept is around each turn.
 func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(context.Context) error) error {
-	turn, of := &watched{ctx, call.Method}, subject{call.Kind, call.ID}
+	turn, of := &watched{ctx, call.Method}, entityKey{call.Kind, call.ID}
 	if other := w.begin(of, turn); other != "" {
 		w.t.Errorf("two turns of %s/%s run at once: %s and %s", call.Kind, call.ID, other, call.Method)
 	}
@@ -58,7 +58,7 @@ func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(cont
 }
 
 // begin notes that a turn has begun. It returns the method of another one that runs, or "".
-func (w *Witness) begin(of subject, turn *watched) (other string) {
+func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turns[of]++
@@ -70,7 +70,7 @@ func (w *Witness) begin(of subject, turn *watched) (other string) {
 }
 
 // end notes that a turn has ended.
-func (w *Witness) end(of subject, turn *watched) {
+func (w *Witness) end(of entityKey, turn *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left := slices.DeleteFunc(w.running[of], func(t *watched) bool { return t == turn })

@@ -5,8 +5,8 @@
 //
 // The runtime takes one Backend, Config.Store, for all that outlives its processes: the state
 // of durable entities, the ids of remembered ones, leases of singletons and of downing, and
-// the coordinator's terms. store/memory is a store inside the process, for
-// tests. Others are written by users, and pass the suite in store/conformance.
+// the coordinator's terms. store/nats is a store on JetStream, and store/memory one inside the
+// process, for tests. Users may write others, which pass the suite in store/conformance.
 //
 // # Shards
 //

@@ -27,9 +27,9 @@ var (
 	// ErrTooLarge: the value exceeds MaxValue, MaxAppend, or the store's own limit;
 	// nothing was written. A [*TooLargeError] has the sizes.
 	ErrTooLarge = errors.New("value too large")
-	// ErrBadKey: the key, prefix or revision cannot be.
+	// ErrBadKey: the key, prefix or revision is not valid.
 	ErrBadKey = errors.New("bad key")
-	// ErrBadClaim: the lease's claim cannot be.
+	// ErrBadClaim: the claim of a lease is not valid.
 	ErrBadClaim = errors.New("bad claim")
 	// ErrHeld: another holder has the lease.
 	ErrHeld = errors.New("lease is held")
@@ -60,13 +60,13 @@ func (e *TooLargeError) Is(target error) bool { return target == ErrTooLarge }
 type Error struct {
 	// Op is "get", "put", "delete", "list", "acquire", "renew", "release", or of a
 	// shard "append", "read", "trim", "head", "set head", "get records", "put
-	// records", "list records".
+	// records", "list records". A store may have further operations.
 	Op  string
 	Key string // or the prefix, the lease's name, the shard as Type/Number
 	Err error  // wraps one of the causes above
 }
 
-// Error reads op: subject: cause.
+// Error names the operation, the key and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("store: %s %q: %v", e.Op, e.Key, e.Err) }
 
 // Unwrap returns the cause.

@@ -40,7 +40,7 @@ type Claim struct {
 	// one holding one succeeds. Zero: none.
 	Over uint64
 	// TTL is how long the lease lasts without being renewed, at least MinTTL.
-	// Renew it every third of that. An adapter may ask for more.
+	// Renew it every third of that. A store may ask for more.
 	TTL time.Duration
 }
 

@@ -74,11 +74,3 @@ type Records interface {
 
 // ListBytes bounds the bytes that List returns in one call, but for the last record.
 const ListBytes = 1 << 20
-
-// A Backend is a store that keeps all that a cluster needs in one place.
-type Backend interface {
-	Store
-	Lease
-	// Shards returns the part that keeps the state of entities, always the same.
-	Shards() Shards
-}

@@ -113,7 +113,7 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 }
 
 // refMethod emits an ask: on the entity itself when its turn
-// could begin here, else over the wire.
+// could begin here, else over the wire. Of a method that can only be told it emits a tell.
 func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("r")

@@ -149,8 +149,8 @@ func (e typeEmitter) appendMap(g *jen.Group, t *model.Type) {
 	done(g, t, b)
 }
 
-// checkKeys emits the refusal of a map of which not all keys are in the one of that
-// name.
+// checkKeys emits the refusal of the map v if the map named by distinct, which has each of its keys
+// once, has fewer.
 func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
 	g.If(jen.Id("err").Op("=").Add(codegen("CheckKeys")).Call(jen.Len(jen.Id(distinct)), jen.Len(jen.Id("v"))), jen.Id("err").Op("!=").Nil()).
 		Block(jen.Return(failed, jen.Id("err")))

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An extractorEmitter prints the functions that find the entity of a message.
+// An extractorEmitter prints the functions that find the entity and the shard of an id.
 type extractorEmitter struct{ *emitter }
 
 // extractor emits the functions that return an entity's id and shard without a cluster.

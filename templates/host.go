@@ -13,7 +13,8 @@ import (
 // A hostEmitter prints how a node hosts entities.
 type hostEmitter struct{ *emitter }
 
-// host emits the host function and the description of the kind.
+// host emits the host function, and where the clients are in another package a check that the entity
+// has their interface.
 func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
 		e.comment("%s lets n host the cluster's %s. It must be called before n starts. The factory makes an instance without state; it is called for each activation of the instance at this node.", n.Host(), n.Name)
@@ -41,7 +42,7 @@ func (e hostEmitter) host(n *model.Entity) {
 	}
 }
 
-// glue emits the adapters of the entity's fields and hooks.
+// glue emits the adapters of the entity's id field and hooks.
 func (e hostEmitter) glue(n *model.Entity) {
 	if n.ID.Field != "" {
 		e.setID(n)
@@ -62,7 +63,7 @@ func (e hostEmitter) describe(n *model.Entity) {
 	)
 }
 
-// A hostField is one of the description that a node hosts by.
+// A hostField is one field of the description by which a node hosts a type.
 type hostField struct {
 	name  string
 	value *jen.Statement

@@ -92,8 +92,8 @@ func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	}))
 }
 
-// formedFields are the fields of the state in which a type may stand that says itself
-// how it travels.
+// formedFields returns the fields of the state that may hold a value of a type with an encoding of
+// its own.
 func formedFields(n *model.Entity) (list []model.Field) {
 	formed := func(t *model.Type) bool {
 		return !t.Plain && (t.Shape == model.Text || t.Shape == model.Binary || t.Shape == model.Gob)
@@ -106,8 +106,8 @@ func formedFields(n *model.Entity) (list []model.Field) {
 	return list
 }
 
-// decoderOf makes the decoder of an entity's state: one that keeps cases which are not
-// known, where there may be any.
+// decoderOf returns the name of the function that makes the decoder of an entity's state. Where
+// there may be cases that are not known, the decoder keeps them.
 func decoderOf(n *model.Entity) string {
 	for _, f := range n.State {
 		if holds(f.Type, isOneof, make(map[*model.Type]bool)) {

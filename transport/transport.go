@@ -24,7 +24,7 @@ var (
 // numbered from 0; Control carries everything that must not wait behind data.
 type Channel int
 
-// Control is the channel of the control plane.
+// Control is the control channel.
 const Control Channel = -1
 
 // MaxLanes bounds the lanes of a link, each of which is a connection.
@@ -148,9 +148,9 @@ const (
 // never reused by the link.
 type Message struct {
 	Kind Kind
-	// Payload is empty in an Unreachable, but for one that is no proof that nobody listens: then
-	// this process's user lacks a right, and Payload is text that names it. From is the process
-	// whose subject the broker refused, or zero if the channel gets no connection.
+	// Payload is empty in an Unreachable that proves that nobody listens. An Unreachable with a
+	// Payload proves nothing: this process's user lacks a right, which the Payload names in a text.
+	// Its From is the process whose subject the broker refused, or zero if the channel gets no connection.
 	Payload []byte
 	// From is the sender, as the subject names it that the broker's permissions guard: never
 	// what the payload claims. It is zero for a message of a member, whose subject proves no

@@ -4,8 +4,8 @@
 //
 //	go test -C bench -run '^$' -bench . ./calls
 //
-// The remote ones run over a nats-server process of their own on the loopback interface.
-// Caller and answerer are two connections of the benchmark's process, so allocs/op counts
-// both sides. A figure for many callers is the time per call at full load, not the latency of
-// one.
+// The benchmarks of remote calls run over a nats-server process of their own on the loopback
+// interface. Caller and answerer are two connections of the benchmark's process, so allocs/op
+// counts both sides. Those of durable calls have a store in memory that acknowledges at once. A
+// figure for many callers is the time per call at full load, not the latency of one.
 package calls

@@ -64,7 +64,7 @@ func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// answered ends the calls whose replies are in a batch, which is theirs from then on.
+// answered ends the calls whose replies are in a batch. The callers keep parts of it.
 func (r *Requester) answered(batch []byte) error { return eachEnvelope(batch, r.finish) }
 
 func (r *Requester) finish(id uint64, payload []byte) error {

@@ -31,7 +31,7 @@ func NewPublishes(ctx context.Context, url string, replicas, entities int) (*Pub
 	}
 	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(2*maxPublishers))
 	if err == nil {
-		_ = js.DeleteStream(ctx, "RAW") // of an earlier one; there may be none
+		_ = js.DeleteStream(ctx, "RAW") // of an earlier run; there may be none
 		err = createStream(ctx, js, jetstream.StreamConfig{Name: "RAW", Subjects: []string{"raw.>"}, MaxMsgsPerSubject: 1, Replicas: replicas, Storage: jetstream.FileStorage})
 	}
 	if err != nil {

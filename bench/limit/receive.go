@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// receive gives handle the messages of subject in order, until stop is called,
-// once the server knows the subscription.
+// receive gives handle the messages of subject in order, until stop is called. It returns
+// when the server knows the subscription.
 func receive(conn *nats.Conn, subject string, handle func(*nats.Msg) error, fail func(error)) (stop func(), err error) {
 	messages := make(chan *nats.Msg, 64<<10)
 	sub, err := conn.ChanSubscribe(subject, messages)

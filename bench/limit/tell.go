@@ -97,14 +97,14 @@ func (t *Teller) Tell(payload []byte) error {
 	return err
 }
 
-// Counts returns how many envelopes were sent and have arrived.
+// Counts returns how many envelopes were sent, and how many of them have arrived.
 func (t *Teller) Counts() (sent, arrived uint64) { return t.sent.Load(), t.arrived.Load() }
 
 // Flush waits until everything told before has arrived.
 func (t *Teller) Flush() error {
 	t.sent.Add(1)
-	// Not until as many have arrived as were sent: another caller may have counted an envelope that
-	// it writes after this one, and nobody acknowledges that.
+	// It does not wait until as many have arrived as t.sent says: another caller may have counted an
+	// envelope that it writes after this one, and no acknowledgement need ever come for that.
 	place, err := t.out.write(flushID, nil)
 	if err != nil {
 		return err

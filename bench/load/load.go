@@ -15,8 +15,8 @@ type Measure struct {
 	Calls     int
 	Warm      int           // calls before the measurement began
 	P50, P99  time.Duration // zero where single calls are too short to time
-	Value     float64       // of a row that is no rate: bytes, or seconds
-	CPU       time.Duration // processor time of this process by call
+	Value     float64       // of a row that is no rate: bytes, or milliseconds
+	CPU       time.Duration // processor time of this process for each call
 	Servers   time.Duration // that of the servers, where it is measured
 	PerAppend float64       // calls that one append to a log has, where that is counted
 }
@@ -32,13 +32,13 @@ type Load struct {
 	Go func(worker int, f func())
 }
 
-// Run calls from so many goroutines until the time is over. worker tells them
-// apart, i counts the calls of one.
+// Run calls from so many goroutines until the time is over. worker is the number of the
+// goroutine, and i that of its call.
 func Run(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Run(callers, d, call)
 }
 
-// Bulk is Run for calls that are short against reading the clock.
+// Bulk is Run for calls that take no longer than reading the clock, which it does once in many calls.
 func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Bulk(callers, d, call)
 }

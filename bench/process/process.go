@@ -1,5 +1,5 @@
 // Package process has the parts of a benchmark over several processes: child processes of the same
-// program in another role, and members of a cluster.
+// program in another role, and members and clients of a cluster.
 package process
 
 import (
@@ -8,14 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
-	"time"
-
-	"github.com/shardgen/shardgen/internal/fixture"
-	shard "github.com/shardgen/shardgen/runtime"
-	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 // A Child is another process of this program. It ends when its input does. Its methods are called
@@ -71,41 +65,4 @@ func (c *Child) Kill() error { return c.cmd.Process.Kill() }
 func (c *Child) End() error {
 	_ = c.in.Close()
 	return c.cmd.Wait()
-}
-
-// Config is a process's of a cluster.
-func Config(url, cluster, name string) shard.Config {
-	return shard.Config{
-		Cluster: cluster, Name: name, Transport: natstransport.New(url),
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}
-}
-
-// Direct is Config with direct lanes.
-func Direct(url, cluster, name string) shard.Config {
-	cfg := Config(url, cluster, name)
-	cfg.Direct.Listen = "127.0.0.1:0" // a client only dials
-	return cfg
-}
-
-// Member starts a node that hosts accounts.
-func Member(ctx context.Context, cfg shard.Config, opts ...shard.HostOption) (*shard.Node, error) {
-	node := shard.New(cfg)
-	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, append(opts, shard.IdleAfter(0))...); err != nil {
-		return nil, err
-	}
-	return node, node.Start(ctx)
-}
-
-// AwaitDirect calls an entity until frames go directly.
-func AwaitDirect(ctx context.Context, conn *shard.Conn, ref fixture.AccountRef) error {
-	for begin := time.Now(); conn.Counters()["frames sent directly"] < 10; {
-		if time.Since(begin) > 10*time.Second {
-			return errors.New("no frame goes directly")
-		}
-		if _, err := ref.Echo(ctx, nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }

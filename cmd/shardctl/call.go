@@ -53,9 +53,9 @@ type gatewayCall struct {
 	caller  string // the name by which the gateway knows this process
 }
 
-// run sends the request and waits for its answer. The server is asked whether it has accepted the
-// subscription before the request is sent, and the request before its answer is waited for, so a
-// right that is missing is reported at once, and as what it is: a call that has not run.
+// run sends the request and waits for its answer. Before it sends the request, it asks the server
+// whether it has accepted the subscription; before it waits for the answer, whether it has accepted
+// the request. So a missing right is reported at once, with the outcome that the call has not run.
 func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	fails := func(outcome, step string, err error) (jsonCall, error) {
 		return jsonCall{Outcome: outcome}, fmt.Errorf("call %s/%s.%s: %s: %w", g.options.kind, g.options.id, g.options.method, step, err)

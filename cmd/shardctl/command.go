@@ -22,12 +22,12 @@ type command struct {
 	timeout time.Duration // its default; 0 means it goes on until it is told to end
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
-	// alone is instead of run for a command that asks and commands no member, and so needs none of an
-	// operator's rights.
+	// alone takes the place of run for a command that needs none of an operator's rights, because it
+	// asks and commands no member.
 	alone func(ctx context.Context, o *options, w io.Writer) error
 }
 
-// An argument is one that is not a flag.
+// An argument is a positional argument of a command.
 type argument struct {
 	name     string // in the usage
 	what     string // "say which …" if it is missing
@@ -64,7 +64,7 @@ func (c command) main(ctx context.Context, args []string, env func(string) strin
 	return exitOK
 }
 
-// parse reads the flags, which may stand before and after the node.
+// parse reads the arguments, and the flags, which may stand before, between and behind them.
 func (c command) parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
 	var o options
 	f := c.flagSet(&o, env)

@@ -106,7 +106,7 @@ func (c command) candidates(ctx context.Context, before []string, typed string, 
 		before = f.Args()[1:]
 		given++
 	}
-	// A flag without its value does not parse: the value is typed.
+	// A flag without its value does not parse: its value is the word that is typed.
 	if f.Parse(before) != nil || given >= len(c.args) || o.complete() != nil || o.cluster == "" {
 		return nil
 	}

@@ -43,8 +43,8 @@ func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return nil
 }
 
-// onlyLoopback refuses requests for another host than this one, as those of a page are whose name
-// was bound to a loopback address (DNS rebinding).
+// onlyLoopback refuses requests for another host than this one. They come from a page whose name was
+// bound to a loopback address (DNS rebinding).
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

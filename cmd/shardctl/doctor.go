@@ -19,7 +19,7 @@ type finding struct {
 	OK    bool   `json:"ok"`
 	Text  string `json:"text"`
 	Do    string `json:"do,omitempty"` // how to mend it
-	// Skipped: the check could not be made, and nothing is known to be wrong.
+	// Skipped means that the check could not be made, and nothing is known to be wrong.
 	Skipped bool `json:"skipped,omitempty"`
 }
 
@@ -148,7 +148,7 @@ func examineRights(lines []admin.Event, err error) []finding {
 	return fine("rights", "the broker has refused nothing to a member, as far as their logs go back", found)
 }
 
-// fine is the finding of a check that found nothing wrong.
+// fine returns the findings of faults, or if there are none, the finding that nothing is wrong.
 func fine(check, text string, found []finding) []finding {
 	if len(found) > 0 {
 		return found

@@ -42,7 +42,7 @@ func dialJetStream(ctx context.Context, o *options) (*jetStream, error) {
 	return &jetStream{conn, ctx}, nil
 }
 
-// A jetStreamError is one with which JetStream answers.
+// A jetStreamError is an error with which JetStream answers.
 type jetStreamError struct {
 	Code        int    `json:"code"`
 	Description string `json:"description"`
@@ -52,7 +52,7 @@ func (e *jetStreamError) Error() string {
 	return fmt.Sprintf("JetStream answers: %s (%d)", e.Description, e.Code)
 }
 
-// errNoJetStream: nobody serves JetStream's interface.
+// errNoJetStream means that nobody serves JetStream's interface.
 var errNoJetStream = errors.New("JetStream is off at the servers")
 
 // ask sends a request to JetStream's interface and decodes the answer.
@@ -85,8 +85,8 @@ func (j *jetStream) account() (a jetstream.AccountInfo, err error) {
 	return a, j.ask("INFO", nil, &a)
 }
 
-// A streamList is a page of JetStream's list of streams. In a cluster of servers, it names those of
-// which nobody answers.
+// A streamList is a page of JetStream's list of streams. In a cluster of servers, it names the streams
+// for which no server answers.
 type streamList struct {
 	Total   int                     `json:"total"`
 	Streams []*jetstream.StreamInfo `json:"streams"`

@@ -7,13 +7,12 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// The JSON of shards, where and counters. Fields are added, never changed.
+// The JSON of shards. Fields are added, never changed.
 type (
 	jsonShard struct {
 		Type     string `json:"type"`
@@ -30,21 +29,6 @@ type (
 		Silent  map[string]string `json:"silent,omitempty"` // why a member did not answer
 		// Unhosted is the number of calls of members that wait for a type that no member hosts.
 		Unhosted map[string]int `json:"unhosted,omitempty"`
-	}
-	jsonPlace struct {
-		Type  string `json:"type"`
-		ID    string `json:"id"`
-		Shard uint32 `json:"shard"`
-		Node  string `json:"node,omitempty"`
-		Epoch string `json:"epoch,omitempty"`
-		Why   string `json:"why,omitempty"`
-		// Since is when the shard got that home; absent: before the coordinator began, or it has none.
-		Since *time.Time `json:"since,omitempty"`
-	}
-	jsonCounters struct {
-		Node     string            `json:"node"`
-		Counters map[string]uint64 `json:"counters"`
-		Error    string            `json:"error,omitempty"`
 	}
 )
 
@@ -164,92 +148,4 @@ func printShards(w io.Writer, o *options, rows []jsonShard) error {
 func nameOf(node string) string {
 	name, _, _ := strings.Cut(node, "#")
 	return cmp.Or(name, "(none)")
-}
-
-// placeOf is the home of an entity for JSON.
-func placeOf(o *options, p admin.Place) jsonPlace {
-	j := jsonPlace{Type: o.kind, ID: o.id, Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
-	if !p.Since.IsZero() {
-		since := p.Since.UTC()
-		j.Since = &since
-	}
-	return j
-}
-
-// where prints the home of an entity, and the reason for it.
-func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
-	if o.id == "" {
-		return whereSingleton(ctx, c, o, w)
-	}
-	p, err := c.Where(ctx, o.kind, o.id)
-	if err != nil {
-		return err
-	}
-	if o.json {
-		return printJSON(w, placeOf(o, p))
-	}
-	at := "at " + p.Node + " under epoch " + p.Epoch
-	if !p.Since.IsZero() {
-		at += " since " + p.Since.Local().Format(time.DateTime)
-	}
-	if p.Node == "" {
-		at = "without a home"
-	}
-	_, err = fmt.Fprintf(w, "%s/%s is in shard %d, which is %s\nwhy: %s\n", o.kind, o.id, p.Shard, at, cmp.Or(p.Why, "the coordinator has no reason for it"))
-	return err
-}
-
-// counters prints the counters of each member, without zeros.
-func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
-	all, err := c.Counters(ctx)
-	if err != nil {
-		return err
-	}
-	rows, sums := counterRows(all)
-	if o.json {
-		return printJSON(w, rows)
-	}
-	if err := printCounters(w, o, rows, sums); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if r.Error != "" {
-			return fmt.Errorf("cluster %s: %s does not answer: %s", o.cluster, r.Node, r.Error)
-		}
-	}
-	return nil
-}
-
-// counterRows are the counters of each member without those that are 0, and their sums.
-func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string]uint64) {
-	rows, sums = []jsonCounters{}, map[string]uint64{}
-	for _, n := range all {
-		row := jsonCounters{Node: n.Node.String(), Counters: map[string]uint64{}}
-		if n.Err != nil {
-			row.Error = n.Err.Error()
-		}
-		for reason, count := range n.Counters {
-			if count > 0 {
-				row.Counters[reason] = count
-				sums[reason] += count
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows, sums
-}
-
-// printCounters prints a line for each reason.
-func printCounters(w io.Writer, o *options, rows []jsonCounters, sums map[string]uint64) error {
-	t := tableOf(o, "COUNT", "REASON", "AT")
-	for _, reason := range clusterview.SortedKeys(sums) {
-		var at []string
-		for _, r := range rows {
-			if n := r.Counters[reason]; n > 0 {
-				at = append(at, fmt.Sprintf("%s=%d", nameOf(r.Node), n))
-			}
-		}
-		t.row(sums[reason], reason, list(at))
-	}
-	return t.print(w)
 }

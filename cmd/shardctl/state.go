@@ -39,13 +39,6 @@ func state(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return printEntity(w, o, e)
 }
 
-func orErr(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 func set(ctx context.Context, c *admin.Client, o *options, w io.Writer, state []byte, done string) error {
 	e, err := c.SetState(ctx, o.kind, o.id, state)
 	switch {

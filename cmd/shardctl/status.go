@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// errUnhealthy has exit code 1 without a further line of text: the reasons were printed.
+// errUnhealthy makes the exit code 1 after status or doctor has printed the reasons.
 var errUnhealthy = errors.New("the cluster is not healthy")
 
 // status prints whether the cluster is healthy, and if not, why.

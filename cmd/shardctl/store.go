@@ -7,18 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/storeops"
-	"github.com/shardgen/shardgen/runtime/admin"
 	natsstore "github.com/shardgen/shardgen/store/nats"
-	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
@@ -39,22 +32,6 @@ import, repair and delete are refused while a member of the cluster hosts the ty
 and clear while any process of the cluster runs.
 shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 `
-
-// storeOptions are the values of flags and arguments of shardctl store.
-type storeOptions struct {
-	connection
-	store                 string
-	timeout               time.Duration
-	json                  bool
-	kind, id              string
-	out, from             string
-	drop, replace, states bool
-	shard                 int
-	replicas, partitions  int
-	most                  int // entities that list prints
-	remembered            bool
-	leases, terms         bool
-}
 
 // A storeCommand is a command of shardctl store.
 type storeCommand struct {
@@ -121,7 +98,7 @@ var storeCommands = []storeCommand{
 	},
 }
 
-// runStore is shardctl store.
+// runStore carries out shardctl store.
 func runStore(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, storeUsage)
@@ -167,7 +144,7 @@ func (c storeCommand) arguments() (text string) {
 	return text
 }
 
-// parse reads the flags, which may stand before and after the arguments.
+// parse reads the arguments, and the flags, which may stand before, between and behind them.
 func (c storeCommand) parse(args []string, env func(string) string, stderr io.Writer) (*storeOptions, error) {
 	var o storeOptions
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
@@ -227,157 +204,4 @@ func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) erro
 	}
 	defer s.Close()
 	return c.run(ctx, s, o, w)
-}
-
-// typesOf are the types to which a command applies: all if it names none.
-func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsstore.Type, error) {
-	types, err := s.Types(ctx)
-	if err != nil || o.kind == "" {
-		return types, err
-	}
-	i := slices.IndexFunc(types, func(t natsstore.Type) bool { return t.Name == o.kind })
-	if i < 0 {
-		var names []string
-		for _, t := range types {
-			names = append(names, t.Name)
-		}
-		return nil, fmt.Errorf("type %s is not in the store %s, which has %s", o.kind, o.store, cmp.Or(strings.Join(names, ", "), "no types"))
-	}
-	return types[i : i+1], nil
-}
-
-// membersOf returns a cluster's members; none if no process of it answers.
-func membersOf(ctx context.Context, o *storeOptions, cluster string) (admin.View, error) {
-	v, err := askMembers(ctx, o, cluster)
-	switch {
-	case errors.Is(err, nats.ErrPermissionViolation): // a reader's rights alone are not enough
-		err = fmt.Errorf("%w: shardctl permissions store -cluster %s -store %s -name %s prints all rights of shardctl store",
-			err, cluster, o.store, cmp.Or(o.name, defaultName))
-	case err != nil:
-		err = fmt.Errorf("%w (stop these processes)", err)
-	}
-	return v, err
-}
-
-func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.View, err error) {
-	c, err := admin.Dial(ctx, admin.Options{
-		Cluster: cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
-	})
-	if err != nil {
-		return v, err
-	}
-	defer func() { _ = c.Close() }() // everything was answered
-	if v, err = c.Members(ctx); errors.Is(err, admin.ErrNoCluster) {
-		err = nil
-	}
-	return v, err
-}
-
-// refuseHosted fails if a member of the type's cluster hosts it.
-func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
-	v, err := membersOf(ctx, o, t.Cluster)
-	if err != nil {
-		return fmt.Errorf("type %s: is it hosted? %w", kind, err)
-	}
-	host := ""
-	for _, m := range v.Members {
-		if slices.Contains(m.Hosts, kind) {
-			host = m.Name
-			break
-		}
-	}
-	for _, s := range v.Singletons {
-		if s.Kind == kind && len(s.Hosts) > 0 {
-			host = s.Hosts[0].Name
-		}
-	}
-	if host != "" {
-		return fmt.Errorf("type %s is hosted by %s of cluster %s: stop all nodes that host it first", kind, host, t.Cluster)
-	}
-	return nil
-}
-
-func storeDelete(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
-	if _, err := typesOf(ctx, s, o); err != nil {
-		return err
-	}
-	t, err := storeops.TypeOf(ctx, s, o.kind)
-	if err != nil {
-		return err
-	}
-	if err := refuseHosted(ctx, o, o.kind, t); err != nil {
-		return err
-	}
-	if err := s.DropType(ctx, o.kind); err != nil {
-		return err
-	}
-	if err := durablehost.DropFollowers(ctx, s, o.kind); err != nil {
-		return err
-	}
-	key := durablehost.TypeKey(o.kind)
-	r, err := s.Get(ctx, key)
-	if err == nil {
-		err = s.Delete(ctx, key, r.Revision)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "type %s is deleted\n", o.kind)
-	return err
-}
-
-func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
-	t, err := storeops.TypeOf(ctx, s, o.kind)
-	if err != nil {
-		return err
-	}
-	if err := refuseHosted(ctx, o, o.kind, t); err != nil {
-		return err
-	}
-	if o.shard != 0 {
-		return repairShard(ctx, s, t, o, w)
-	}
-	e := storeops.Entity{ID: o.id, Ended: o.drop}
-	if o.from != "" {
-		file, err := os.Open(o.from)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }() // it was only read
-		if e, err = findEntity(file, o.kind, o.id); err != nil {
-			return fmt.Errorf("%s: %w", o.from, err)
-		}
-	}
-	found, err := find(ctx, s, t, o)
-	if err != nil {
-		return err
-	}
-	if found.problem != nil {
-		if err := storeops.DropRecord(ctx, s, t.Cluster, found.shard, o.id); err != nil {
-			return err
-		}
-	}
-	if o.from != "" && found.shard.Type != "" && e.Shard != found.shard.Number {
-		return fmt.Errorf("%s/%s is in shard %d, and the file says %d", o.kind, o.id, found.shard.Number, e.Shard)
-	}
-	if found.shard.Type != "" {
-		e.Shard = found.shard.Number
-	}
-	if found.shard.Type == "" && o.drop {
-		return fmt.Errorf("%s/%s is not in the store", o.kind, o.id)
-	}
-	wr, err := storeops.NewWriter(ctx, s, o.kind, t)
-	if err != nil {
-		return err
-	}
-	wr.Replace = true
-	if err := errors.Join(wr.Write(ctx, e), wr.Close(ctx)); err != nil {
-		return err
-	}
-	done := "replaced"
-	if o.drop {
-		done = "dropped"
-	}
-	_, err = fmt.Fprintf(w, "%s/%s: state %s\n", o.kind, o.id, done)
-	return err
 }

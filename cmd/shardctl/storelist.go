@@ -124,7 +124,7 @@ func listEntities(ctx context.Context, s *natsstore.Store, o *storeOptions, w io
 	return err
 }
 
-// textual is an id as a table has it: quoted if it is empty, or if quoting changes any of its
+// textual is an id as storeList prints it: quoted if it is empty, or if quoting changes any of its
 // characters.
 func textual(id string) string {
 	if quoted := strconv.Quote(id); len(quoted) != len(id)+2 || id == "" {

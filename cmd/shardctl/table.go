@@ -79,7 +79,7 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// clipMiddle shortens a text to width characters: its begin and its end say most about a name.
+// clipMiddle shortens a text to width characters. It keeps both ends, which say most about a name.
 func clipMiddle(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width {

@@ -29,8 +29,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -122,17 +120,6 @@ func generate(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return exitWrong
 	}
 	return exitOK
-}
-
-// parse reads flags; done says that there is nothing more to do.
-func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK, true
-	case err != nil:
-		return exitUsage, true
-	}
-	return exitOK, false
 }
 
 func buildVersion() string {

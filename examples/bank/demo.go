@@ -39,7 +39,7 @@ const (
 	opening = 100_00 // cents
 )
 
-// A result compares the accounts with what they were asked.
+// A result compares the accounts with the entries that were made in them.
 type result struct{ transfers, lost, doubled, sum int64 }
 
 // String is the last line of a run.
@@ -137,8 +137,8 @@ func (d *demo) transfer(ctx context.Context, caller int, killed <-chan struct{})
 	}
 }
 
-// enter makes one entry in an account, once: where its outcome is unknown it is asked for
-// again under the same key.
+// enter makes one entry in an account, once. A call that does not end with the account's own
+// answer is made again under the same key.
 func (d *demo) enter(ctx context.Context, account int, amount int64, key string) (err error) {
 	a := d.client.Ref(accountID(account), shard.CommandID(key))
 	for ctx.Err() == nil {

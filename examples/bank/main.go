@@ -4,7 +4,7 @@
 //
 // It starts a NATS server with JetStream in a temporary folder, and four workers as processes
 // of their own. Again and again one of them is killed with SIGKILL and another one starts.
-// In the end every account is compared with what it was asked, and the last line says
+// In the end every account is compared with the entries that were made in it, and the last line says
 //
 //	transfers=5000 lost=0 doubled=0 sum=kept
 //

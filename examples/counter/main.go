@@ -1,13 +1,13 @@
 // Command counter counts on a cluster of real processes.
 //
 //	counter [-nats URL] [-cluster NAME] [-calls N] [-counters N] [-rate N]
-//	counter worker [-nats URL] [-cluster NAME] [-name NAME] [-health ADDR] [-leave-delay TIME] [-min-members N] [-replicas N] [-v]
-//	counter call [-nats URL] [-cluster NAME] ID add N
-//	counter call [-nats URL] [-cluster NAME] ID get
+//	counter worker [-nats URL] [-cluster NAME] [-name NAME] [-listen ADDR] [-advertise HOST] [-health ADDR] [-leave-delay TIME] [-min-members N] [-replicas N] [-v]
+//	counter call [-nats URL] [-cluster NAME] [-name NAME] ID add N
+//	counter call [-nats URL] [-cluster NAME] [-name NAME] ID get
 //
 // worker and call have flags for TLS and NKeys, too, which docs/security.md shows.
 //
-// Without a command it shows the whole of it: a NATS server inside this process
+// Without a command it runs the demonstration: a NATS server inside this process
 // (or the one at -nats), three workers as processes of their own, and typed calls
 // on many counters while a fourth worker joins, one of the first three is killed with
 // SIGKILL and replaced, and another leaves. Counters are durable: the server keeps them in

@@ -72,3 +72,20 @@ func (p *progress) clearLocked() {
 		p.shown = false
 	}
 }
+
+// throughput is the rate of calls between two looks at it.
+type throughput struct {
+	at   time.Time
+	done int64
+	rate float64
+}
+
+func (t *throughput) look(now time.Time, done int64) float64 {
+	if d := now.Sub(t.at); d >= time.Second {
+		if !t.at.IsZero() {
+			t.rate = float64(done-t.done) / d.Seconds()
+		}
+		t.at, t.done = now, done
+	}
+	return t.rate
+}

@@ -27,7 +27,7 @@ type method struct {
 
 // count counts a call of a method, which took so long.
 func (t *tally) count(name string, took time.Duration, err error) {
-	var refused *shard.EntityError // of its own, also because a call that it made failed
+	var refused *shard.EntityError // the entity's own error, even if its cause is a failed call of the entity
 	own := errors.As(err, &refused) && !refused.Panic
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *tally) count(name string, took time.Duration, err error) {
 }
 
 // bid has users deposit money, ask for the highest bid, and bid more than they have, at the rate,
-// whether earlier calls have been answered or not. It returns when all have.
+// whether earlier calls have been answered or not. It returns when all calls have been answered.
 func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) *tally {
 	t := &tally{Methods: map[string]*method{}}
 	ctx, cancel := context.WithTimeout(ctx, o.lasts)

@@ -21,7 +21,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -36,11 +35,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/shardgen/shardgen/examples/auction"
-	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
-	natsstore "github.com/shardgen/shardgen/store/nats"
-	natstransport "github.com/shardgen/shardgen/transport/nats"
-	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
 func main() {
@@ -51,7 +46,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 200, "`calls` a second")
 	flag.DurationVar(&o.lasts, "for", time.Minute, "how `long` the client calls")
 	flag.DurationVar(&o.kill, "kill", 0, "end a node without a word after this `time` (default: never)")
-	flag.DurationVar(&o.timeout, "timeout", 0, "how `long` a call may take (default: 30s)")
+	flag.DurationVar(&o.timeout, "timeout", 0, "how `long` a call may take (default: 5s)")
 	flag.StringVar(&o.nats, "nats", "", "`URL` of the NATS server (default: one of its own, and three nodes)")
 	flag.StringVar(&o.name, "name", "", "with -nats: run the node of that `name` (default: the client)")
 	flag.Parse()
@@ -124,89 +119,4 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return errors.New("a call has failed")
 	}
 	return nil
-}
-
-// cluster is what this process has of a cluster.
-type cluster struct {
-	telemetry *shardotel.Telemetry
-	conn      *shard.Conn
-	nodes     []*shard.Node
-	ends      []func() // in the order in which they were begun
-}
-
-func (c *cluster) close() {
-	for i := len(c.ends) - 1; i >= 0; i-- {
-		c.ends[i]()
-	}
-}
-
-// start starts the node of a name, or the client, and before it three nodes if there is no server.
-func (c *cluster) start(ctx context.Context, o options) error {
-	url, nodes := o.nats, []string{"n1", "n2", "n3"}
-	switch {
-	case url == "":
-		dir, err := os.MkdirTemp("", "metrics-")
-		if err != nil {
-			return err
-		}
-		c.ends = append(c.ends, func() { _ = os.RemoveAll(dir) })
-		server, err := embedded.Start(embedded.Options{StoreDir: dir})
-		if err != nil {
-			return err
-		}
-		c.ends = append(c.ends, server.Shutdown)
-		url = server.ClientURL()
-	case o.name != "":
-		nodes = []string{o.name}
-	default:
-		nodes = nil
-	}
-	config := shard.Config{
-		Cluster: "metrics", Transport: natstransport.New(url), Interceptors: []shard.Interceptor{c.telemetry.Caller()},
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	}
-	if len(nodes) > 0 {
-		store, err := natsstore.Open(ctx, url, natsstore.Config{})
-		if err != nil {
-			return err
-		}
-		c.ends = append(c.ends, store.Close)
-		for _, name := range nodes {
-			node := config
-			node.Name, node.Store = name, store
-			if err := c.node(ctx, node); err != nil {
-				return err
-			}
-		}
-	}
-	if o.name != "" {
-		return nil
-	}
-	config.Name = "client"
-	conn, err := shard.Dial(ctx, config)
-	if err != nil {
-		return err
-	}
-	c.conn = conn
-	c.ends = append(c.ends, func() { _ = conn.Close() })
-	return nil
-}
-
-// node starts a node that hosts auctions and users. The first one's state is observed: a program
-// has one node, as a rule.
-func (c *cluster) node(ctx context.Context, config shard.Config) error {
-	n := shard.New(config)
-	c.nodes = append(c.nodes, n)
-	c.ends = append(c.ends, func() { _ = n.Close() })
-	if err := auction.HostWith(n, shard.Intercept(c.telemetry.Host())); err != nil {
-		return err
-	}
-	if len(c.nodes) == 1 {
-		stop, err := c.telemetry.Observe(n)
-		if err != nil {
-			return err
-		}
-		c.ends = append(c.ends, func() { _ = stop() })
-	}
-	return n.Start(ctx)
 }

@@ -72,9 +72,9 @@ type Deadline struct {
 // Sweep is the interval between two sweeps for calls whose time is over.
 const Sweep = 50 * time.Millisecond
 
-// New returns the deadline of a call in ctx with its own timeout, option, 0 for none. Def
-// is the timeout of calls with neither. sweeping reports whether the process sweeps its
-// pending calls.
+// New returns the deadline of a call in ctx. option is the call's own timeout, 0 for none, and
+// def that of calls that have neither an own one nor a deadline in ctx. sweeping reports
+// whether the process sweeps its pending calls.
 func New(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
 	at, ok := ctx.Deadline()
 	timeout := option
@@ -110,7 +110,7 @@ func (d *Deadline) Swept(base time.Time) int64 {
 	return int64(d.at.Sub(base))
 }
 
-// Seen records the result of the sweep for Swept, before the next attempt, so that all
+// Seen records before the next attempt when the sweep would have ended this one, so that all
 // attempts together have the time of the first.
 func (d *Deadline) Seen(over int64, base time.Time) {
 	switch {
@@ -131,6 +131,7 @@ func (d *Deadline) over() <-chan time.Time {
 	return d.timer.C
 }
 
+// Stop releases the timer.
 func (d *Deadline) Stop() {
 	if d.timer != nil {
 		d.timer.Stop()

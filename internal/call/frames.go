@@ -431,8 +431,9 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is how much a session has of a crowded account above its own before its frames are not
-// handled: processes of the same name that acknowledge go on to hear that their calls are refused.
+// fairBytes is how much a session must hold before its frames are not handled because its account or
+// one above it is crowded. So other processes of the same name, which acknowledge, still hear that
+// their calls are refused.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope that is kept in a crowded account instead of e; nil means none.

@@ -60,7 +60,7 @@ type Route struct {
 	LastSeq uint64
 
 	via     transport.Address // the home before Home; in Unknown the last one
-	left    placement.Epoch   // under which they went there; 0 means via has departed
+	left    placement.Epoch   // under which calls went to via; 0 means via has departed
 	lost    transport.Address // the last home after via, which has departed; zero means none
 	next    transport.Address // the home after Stopped; zero means not known
 	nextAt  placement.Epoch
@@ -73,7 +73,7 @@ type Route struct {
 // append a Flush to the session of FlushTo, naming Home, Epoch and Left, the epoch
 // under which calls went there until now, and tell the route its sequence if it is Stopped;
 // if Go, append a Barrier by way of each of Via to the new home, then Deliver, and only
-// then let calls pass by. Ask: find out who is the home of the shard.
+// then let calls pass by; if Ask, find out the home of the shard.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
 	Home    transport.Address
@@ -123,7 +123,7 @@ func (r *Route) Next() transport.Address { return r.next }
 // Held returns the number of calls that wait here.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 
-// Holds reports whether is returns true for one of the calls that wait here.
+// Holds reports whether such returns true for one of the calls that wait here.
 func (r *Route) Holds(such func(Outgoing) bool) bool {
 	return slices.ContainsFunc(r.refused, such) || slices.ContainsFunc(r.held, such)
 }
@@ -278,9 +278,9 @@ func (r *Route) before(departed transport.Address) (via transport.Address, left 
 	return departed, 0, transport.Address{}
 }
 
-// resolve leaves the old home; via is where something sent to it under the epoch
-// left may still be on its way from, zero if nowhere. lost is a home after that, which has
-// departed.
+// resolve leaves the old home. Envelopes that were sent to via under the epoch left may
+// still be on their way from there; a zero via means that there are none. lost is a home
+// after via, which has departed.
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
 	if r.next.IsZero() {

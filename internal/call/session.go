@@ -47,7 +47,7 @@ const (
 	nackGap = 10 * time.Millisecond
 )
 
-// Config has the settings of a session. Those but Session are equal for all sessions of a process.
+// Config has the settings of a session. All but Session and Account are equal for all sessions of a process.
 type Config struct {
 	Self transport.Peer
 	// Session is the number of this side of a session between a member and a client. It
@@ -342,7 +342,7 @@ func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok b
 	case !p.belongs(h, now):
 		return 0, false
 	case p.Account.Excess() != Within:
-		p.early = p.Ack(h, now) // before the envelopes that there may be room for then; a client refuses nothing
+		p.early = p.Ack(h, now) // before its envelopes are handled, for it may make room for them; a client refuses nothing
 		if h.Count > 0 && p.held > fairBytes && p.Account.Excess() >= Crowded {
 			return 0, false // the client sends it again, with a later acknowledgement
 		}

@@ -78,7 +78,7 @@ func Answered(code wire.Code, c *Command) (Step, Outcome) {
 	return Return, Unknown // Unrepeatable, Denied, TurnedAway, and codes of later releases
 }
 
-// Pause is the pause before the attempt after the one of that number, from 0.
+// Pause is the pause behind the attempt of that number, counted from 0, before the next one.
 func Pause(try int) time.Duration {
 	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
 }

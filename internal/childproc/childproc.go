@@ -12,7 +12,7 @@ type Place interface {
 	Do(f func() error) error
 }
 
-// Start starts cmd at a place; nil is here. On Linux the process gets SIGKILL when
+// Start starts cmd at a place; nil is the network of this process. On Linux the process gets SIGKILL when
 // this one has ended, however that ended. Call release when the process has ended:
 // until then Start keeps a thread, for the kernel takes the end of that thread for
 // the end of this process.

@@ -70,7 +70,7 @@ type (
 	}
 )
 
-// counts are those of a member's earlier answer, by subject.
+// counts has the numbers of a member's earlier answer, by the names of their subjects.
 type counts struct {
 	lasted   time.Duration
 	methods  map[[2]string]admin.MethodTurns

@@ -11,7 +11,7 @@ import (
 
 // accepted are the topics on which each class of process may send to a member. What a client may
 // say on them is narrowed further where they are read: to the hello, the probe and the goodbye
-// of GatewayMessage, to the search for a singleton, and to the questions of asksTable.
+// of gateway.message, to the search for a singleton, and to the questions of asksTable.
 // Operators' requests are divided in operators.message.
 var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Member: {

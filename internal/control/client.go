@@ -42,8 +42,8 @@ type Client struct {
 	follow  time.Time                       // when the follower is due; zero means never
 	digest  uint64                          // of members
 	members map[transport.Address]bool      // as the gateway sees them
-	absent  map[transport.Address]time.Time // peers that are no members: since when
-	silent  map[transport.Address]uint64    // of those, where nobody listens: the latest hello before that was known
+	absent  map[transport.Address]time.Time // when each peer that is no member was first missed
+	silent  map[transport.Address]uint64    // the latest hello before it was known that nobody listens at an absent peer
 	parted  map[transport.Address]bool      // peers whose dealings were ended, in this life
 }
 

@@ -1,12 +1,12 @@
-// Package control is the control plane of one process: it carries out the effects of the cores
-// of membership, singleton and coordinator ask for. A [Member] is that of a member, a
-// [Client] that of a process outside the cluster, which finds a member that serves it and
-// follows the table and the list of members by it.
+// Package control is the control plane of one process: it carries out the effects that the cores
+// of membership, singleton and coordinator ask for. A [Member] is the control plane of a member,
+// and a [Client] that of a process outside the cluster. A client finds a member that serves it,
+// and follows the table and the list of members as that member sends them.
 //
 // A [Member] is used on one goroutine, the control loop. It takes messages of the control
 // channel and the time, gives them to the cores, and turns their effects into messages,
 // tables and orders for the shards of this process. It has no goroutine, clock or I/O of its
-// own: all that comes by its [Env]. So the driver in package shard and a simulation run the
+// own: it has them from its [Env]. So the driver in package shard and a simulation run the
 // same code.
 //
 // The parts:
@@ -18,4 +18,7 @@
 //	gateway    processes outside the cluster that this member serves
 //	leaving    giving everything away before this member exits
 //	operators  the commands of operators
+//	inquiries  questions of this process to other members
+//	seeds      the seeds of which none has become a member yet
+//	singletons the member as the singletons of the user see it
 package control

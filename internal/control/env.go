@@ -56,7 +56,7 @@ const (
 // A Log takes the events that operators should see, and the counters.
 type Log interface {
 	Log(l Level, text string, args ...any)
-	// LogSeldom is Log, but for most of the lines that are alike in text and subject.
+	// LogSeldom is Log, but drops most of the lines that are alike in text and subject.
 	LogSeldom(l Level, text, subject string, args ...any)
 	// Count raises a counter by one, and returns its value and whether the log shall
 	// have a line of it.

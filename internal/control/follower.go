@@ -50,9 +50,9 @@ func (f *follower) message(from transport.Peer, msg coordinator.Message) {
 }
 
 // heeds reports whether a process may be the coordinator of this one. A coordinator is a
-// member. A process that joins hears those of every cluster under its name: of the one that
-// it was cut off from, too, whose epochs cannot be compared with those of the one that it
-// will be let into.
+// member. A process that joins hears the coordinators of all clusters of its name. One may be
+// the cluster that it was cut off from, whose epochs cannot be compared with those of the
+// cluster that will let it in.
 func (f *follower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {

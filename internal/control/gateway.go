@@ -25,7 +25,7 @@ import (
 const (
 	gatewayStatusEvery = time.Second
 	gatewayForget      = 10 * time.Second // after the last hello
-	HelloEvery         = time.Second      // is how often a process outside says hello to its gateway
+	HelloEvery         = time.Second      // between two hellos of a process outside to its gateway
 )
 
 // gateway serves the table to processes that are not members, as a coordinator does to
@@ -34,7 +34,7 @@ const (
 type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
-	callers callers              // by name
+	named   clientsByName        // that were heard of lately
 	asked   map[string]askedKind // kinds that clients wait for
 	last    *placement.Table     // the latest that clients were sent
 	lost    []*wire.GatewayNode  // the latest members that were downed
@@ -54,7 +54,7 @@ type servedClient struct {
 
 func (g *gateway) init(m *Member) {
 	g.m, g.clients = m, map[transport.Address]*servedClient{}
-	g.callers, g.asked = callers{}, map[string]askedKind{}
+	g.named, g.asked = clientsByName{}, map[string]askedKind{}
 }
 
 // served returns the clients, in order of their addresses.
@@ -312,14 +312,14 @@ func (g *gateway) tick(now time.Time) {
 		g.status(client.peer)
 	}
 	g.expire(now)
-	if len(g.clients) == 0 && len(g.asked) == 0 && len(g.callers) == 0 {
+	if len(g.clients) == 0 && len(g.asked) == 0 && len(g.named) == 0 {
 		g.at = time.Time{}
 	}
 }
 
 // refuse tells a client why it is not served.
 func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
-	of := g.callers.of(to.Name, now)
+	of := g.named.of(to.Name, now)
 	g.wake(now)
 	if n, tell := g.m.env.CountOf(OverQuota, to.Name); tell {
 		g.m.env.Log(Warn, "client refused: too many of its name", "from", to.Address.String(), "why", why, "count", n)
@@ -335,7 +335,7 @@ func (g *gateway) drop(a transport.Address) {
 		return
 	}
 	delete(g.clients, a)
-	if of := g.callers[a.Name]; of != nil {
+	if of := g.named[a.Name]; of != nil {
 		of.clients--
 	}
 }
@@ -348,15 +348,15 @@ func (g *gateway) expire(now time.Time) {
 			continue
 		}
 		delete(g.asked, kind)
-		if of := g.callers[asked.by]; of != nil {
+		if of := g.named[asked.by]; of != nil {
 			of.asked--
 		}
 	}
 	g.asked = bounded.Refit(g.asked, &g.mostAsked)
 	g.clients = bounded.Refit(g.clients, &g.mostClients)
-	for name, of := range g.callers { //arch:order-free each is removed by itself
+	for name, of := range g.named { //arch:order-free each is removed by itself
 		if of.clients == 0 && of.asked == 0 && now.Sub(of.seen) > gatewayForget {
-			delete(g.callers, name)
+			delete(g.named, name)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Bounds of the memory and the work that processes outside the cluster may cost a member. A
-// client repeats a hello that was not answered. Those of one name, which the broker grants, are
-// bounded first, so that its flood leaves room for others.
+// client repeats a hello that was not answered. The clients of one name, which the broker grants,
+// have lower bounds than all together, so that a flood of one name leaves room for others.
 const (
 	// maxClients bounds the clients that a member serves, and maxNamed those of one name.
 	// Further ones are refused until another client says goodbye, or has not said hello for
@@ -28,7 +28,7 @@ const (
 	namedHellos = 2 * maxNamed
 	// maxRefused bounds the refusals that are sent to the clients of one name in each limitEvery.
 	maxRefused = 16
-	// limitEvery is the time in which the above count.
+	// limitEvery is the time for which clients, hellos and refusals are counted.
 	limitEvery = time.Second
 	// maxAsked bounds the types that clients wait for, and maxNamedAsked those of clients of one
 	// name. Further ones are not asked for until others have homes.
@@ -57,8 +57,8 @@ func (q *quota) take(now time.Time, limit int) bool {
 	return true
 }
 
-// A caller is the clients of one name.
-type caller struct {
+// namedClients are the clients of one name.
+type namedClients struct {
 	clients int // that are served
 	asked   int // types that they wait for
 	// met, hellos and refused count new clients, hellos and refusals.
@@ -66,14 +66,14 @@ type caller struct {
 	seen                 time.Time // of its latest message
 }
 
-// callers are the clients that were heard of lately, by name.
-type callers map[string]*caller
+// clientsByName are the clients that were heard of lately, by name.
+type clientsByName map[string]*namedClients
 
 // of returns the clients of a name.
-func (c callers) of(name string, now time.Time) *caller {
+func (c clientsByName) of(name string, now time.Time) *namedClients {
 	of := c[name]
 	if of == nil {
-		of = &caller{}
+		of = &namedClients{}
 		c[strings.Clone(name)] = of
 	}
 	of.seen = now
@@ -83,7 +83,7 @@ func (c callers) of(name string, now time.Time) *caller {
 // admit returns the client that says hello, which may be a new one, or nil if its hello is
 // above the bounds.
 func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
-	of, client := g.callers.of(from.Name, now), g.clients[from.Address]
+	of, client := g.named.of(from.Name, now), g.clients[from.Address]
 	g.wake(now) // so that all of it expires
 	if client == nil {
 		if of.clients >= maxNamed {
@@ -115,7 +115,7 @@ type askedKind struct {
 
 // ask notes that a client waits for a home of the type, and asks the coordinator for one.
 func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
-	of := g.callers.of(from.Name, now)
+	of := g.named.of(from.Name, now)
 	asked, known := g.asked[kind]
 	switch {
 	case known:

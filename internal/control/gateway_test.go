@@ -59,7 +59,7 @@ func TestInventedClientsAreBounded(t *testing.T) {
 		m.gateway.tick(env.now)
 	}
 	require.Empty(t, m.gateway.clients)
-	require.Empty(t, m.gateway.callers)
+	require.Empty(t, m.gateway.named)
 	require.Zero(t, m.gateway.wakeAt(), "a member that serves nobody is not woken for it")
 }
 
@@ -104,7 +104,7 @@ func TestClientsOfOneNameAreBounded(t *testing.T) {
 		most = max(most, m.gateway.mostClients)
 	}
 	require.Empty(t, m.gateway.clients)
-	require.Empty(t, m.gateway.callers)
+	require.Empty(t, m.gateway.named)
 	require.Equal(t, maxNamed+1, most)
 	require.Less(t, m.gateway.mostClients, maxNamed/4, "the memory of clients that are gone is kept")
 	require.Less(t, m.gateway.mostAsked, maxNamedAsked/4, "the memory of types that nobody asks for is kept")

@@ -16,7 +16,8 @@ import (
 
 // A Member is the control plane of one member: the membership, the coordinator's singleton,
 // the coordinator while it is here, the table, and the singletons of the user. Its methods
-// are called on the control loop, but for View and Waits, which any goroutine may call.
+// are called on the control loop, but for View, Knows, Traffic and Reasons, which any goroutine
+// may call.
 type Member struct {
 	sender
 	cfg     Config

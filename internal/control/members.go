@@ -32,7 +32,7 @@ func (s *members) start(seeds []string) {
 	s.step(membership.Start{})
 }
 
-// join is start by command, through the configured seeds if there are none else.
+// join is start by command, through the given seeds, or the configured ones if none are given.
 func (s *members) join(seeds []string) error {
 	if s.joining {
 		return nil
@@ -87,8 +87,8 @@ func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 		"by", from.String(), "why", bounded.Text(r.Reason), "until", s.m.cfg.JoinTimeout)
 }
 
-// unreachable takes the broker's word that nobody listens at an address; the zero address is
-// that of all serving members.
+// unreachable takes the broker's word that nobody listens at an address. The zero address stands
+// for all serving members.
 func (s *members) unreachable(a transport.Address, server string) {
 	if a.IsZero() {
 		s.step(membership.Vacant{})

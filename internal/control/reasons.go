@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// reasonLife is for how long a coordinator's reason is told. It is asked again every
-// half second, and says nothing when a home can be given.
+// reasonLife is for how long a coordinator's reason holds. The coordinator is asked again every
+// half second, and gives no reason when a home can be given.
 const reasonLife = 3 * time.Second
 
-// Reasons are why kinds have no home, as others said. It is safe for concurrent use.
+// Reasons has the reasons why kinds have no home, as others gave them. It is safe for concurrent use.
 type Reasons struct {
 	mu   sync.Mutex
 	kind map[string]reasonSaid
@@ -19,7 +19,7 @@ type Reasons struct {
 }
 
 const (
-	// maxReasons bounds the kinds of which a reason is kept, and keptReasons those of which one is kept that is over.
+	// maxReasons bounds the kinds with a reason. Up to keptReasons kinds keep a reason that no longer holds.
 	maxReasons  = 4096
 	keptReasons = 64
 )
@@ -44,8 +44,8 @@ func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.kind[kind] = said
 }
 
-// Expire forgets the reasons that are over, if there are many: clients may ask for kinds of any name. It is to be called
-// every few seconds.
+// Expire forgets the reasons that no longer hold, if there are many: clients may ask for kinds of any name. It is to be
+// called every few seconds.
 func (r *Reasons) Expire(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *Reasons) Clear() {
 	r.kind = nil
 }
 
-// Said returns the last reason, and how long it has held if it is not over.
+// Said returns the last reason, and for how long it has been said if it still holds.
 func (r *Reasons) Said(kind string, now time.Time) string {
 	if why := r.Lately(kind, now); why != "" {
 		return why
@@ -79,7 +79,7 @@ func (r *Reasons) Said(kind string, now time.Time) string {
 	return r.kind[kind].text
 }
 
-// Lately returns the last reason and for how long it has been said; "" if it is over.
+// Lately returns the last reason and for how long it has been said; "" if it no longer holds.
 func (r *Reasons) Lately(kind string, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

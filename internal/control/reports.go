@@ -121,8 +121,8 @@ func (r *reports) ask(kind string) {
 }
 
 // missesHomes reports whether the type's entities may have to be activated again, and its
-// shards have no homes: there was none yet, or the last one died with the coordinator that
-// knew.
+// shards have no homes: they had none yet, or the last one died with the coordinator that
+// knew of it.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Kind(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }

@@ -16,8 +16,8 @@ import (
 // coordinatorSingleton names the coordinator among singletons.
 const coordinatorSingleton = "coordinator"
 
-// A seat is the coordinator's: the manager of its singleton, and the coordinator while it
-// is here.
+// A seat is the place of the coordinator: the manager of its singleton, and the coordinator
+// while it is here.
 type seat struct {
 	m          *Member
 	manager    *singleton.Manager
@@ -27,7 +27,7 @@ type seat struct {
 	term       uint32    // of core
 	termAt     time.Time // when the store's last term is compared with it next; zero means never
 	behind     int       // how often in a row the store's was higher
-	starts     int       // of the coordinator, and its stops
+	starts     int       // counts starts and stops of the coordinator
 	begun      bool      // the manager knows that it has started
 	quarantine quarantine
 }
@@ -44,16 +44,17 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The store's last term is read every termEvery. One that was higher termTries times in a row is
-// not that of a successor, of which this process would have heard: the record of the terms was
-// lost, and homes have met a later one in the store.
+// The store's last term is read every termEvery. If it was higher than the coordinator's termTries
+// times in a row, it is not the term of a successor, because this process would have heard of that
+// one. Then the record of the terms was lost before the coordinator took its own, and homes have
+// since met a later term in the store.
 const (
 	termEvery = 2 * time.Second
 	termTries = 3
 )
 
-// compareTerm has the coordinator begin anew, above all terms that the store knows, when it has
-// fallen behind them: under its own no home can open the shards that had later ones.
+// compareTerm has the coordinator begin anew, above all terms that the store knows, when its term
+// is behind them. Under such a term no home can open a shard that had a home under a later one.
 func (s *seat) compareTerm(now time.Time) {
 	s.termAt = now.Add(termEvery)
 	n := s.starts

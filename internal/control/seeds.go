@@ -33,8 +33,8 @@ func (s *seeds) seen(v *membership.View) {
 	})
 }
 
-// tick logs, once, the names of which none was a member for too long. Nothing else would show
-// it: other members let a process in as well.
+// tick logs, once, the names that no member has had for too long. Nothing else would show a
+// wrong name, because other seeds let the process in as well.
 func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any)) {
 	if !due(s.due, now) {
 		return

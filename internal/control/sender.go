@@ -59,7 +59,7 @@ func (s *sender) foreign(from transport.Address, bytes int, err error) {
 	}
 }
 
-// limit is how many bytes the body of a message may have.
+// limit returns how many bytes the body of a message may have.
 func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhead }
 
 // envelopeOverhead bounds the bytes that the control envelope adds to a message.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -252,6 +253,21 @@ func addressToWire(a transport.Address) *wire.PlacementAddress {
 
 func moveToWire(t placement.Term, s placement.ShardID, e placement.Epoch) *wire.CoordinatorMove {
 	return &wire.CoordinatorMove{Term: termToWire(t), Kind: s.Kind, Shard: s.Shard, Epoch: uint64(e)}
+}
+
+// nanosOf is a time as nanoseconds after 1970; 0 for the zero time.
+func nanosOf(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(t.UnixNano())
+}
+
+func timeOf(nanos uint64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(nanos))
 }
 
 func (r *reader) pins(w *wire.CoordinatorPins) Pins {

@@ -98,8 +98,8 @@ type Input interface{ input() }
 // View is the cluster as membership sees it now. It replaces the last one.
 type View struct {
 	Members []Member // in any order; absent members were removed
-	// Converged: all members agree on this view, and none is unreachable. Without
-	// it no shard moves for balance.
+	// Converged reports whether all members agree on this view and none is unreachable.
+	// Otherwise no shard moves for balance.
 	Converged bool
 }
 
@@ -257,7 +257,9 @@ func (c *Coordinator) wakeAt() time.Time {
 		}
 	}
 	if !c.recovered {
-		return at // pins and the pause are spread afterwards: their time, that of a registration, has passed
+		// Pins and the pause are spread only after recovery. Until then, pinsAt and pauseAt are
+		// times of registrations, which have passed.
+		return at
 	}
 	for _, also := range []time.Time{c.planAt, c.pinsAt, c.pauseAt} {
 		if !also.IsZero() && also.Before(at) {
@@ -267,9 +269,10 @@ func (c *Coordinator) wakeAt() time.Time {
 	return at
 }
 
-// onReceive dispatches a message. Messages of another term and from non-members are
-// refused: the sender learns this term from the periodic status, or it knows better than
-// this coordinator.
+// onReceive dispatches a message. One of a later term ends this coordinator. One of an earlier
+// term is refused, and its sender learns this term from the periodic status. Anybody may ask for
+// the table, for a home, or why a shard is where it is; other messages from non-members are
+// refused.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	term := TermOf(m)
 	if term.Compare(c.config.Term) > 0 {

@@ -100,6 +100,3 @@ func (e Event) Subject() string {
 	}
 	return strings.Join(words, " ")
 }
-
-// nameOf is a message's type for people.
-func nameOf(m Message) string { return strings.TrimPrefix(fmt.Sprintf("%T", m), "coordinator.") }

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// chosenBy is why a shard without a home was given that one.
+// chosenBy says why a shard without a home was given the home to.
 func chosenBy(k *kind, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {

@@ -38,12 +38,12 @@ func NewFollower(hosts bool) *Follower {
 
 // Followed has the driver's duties after a step of a [Follower], in this order.
 type Followed struct {
-	// Refused: the message is of a term that is over; ignore it.
+	// Refused reports that the message is of a term that is over. It is to be ignored.
 	Refused bool
 	// Table is the new table, if there is one.
 	Table *placement.Table
-	// Register: send the result of [Follower.Register] to Coordinator, at once and with
-	// the shards that the node holds at this moment.
+	// Register asks for the result of [Follower.Register] to be sent to Coordinator, at once
+	// and with the shards that the node holds at this moment.
 	Register bool
 	// Send is for the coordinator, whose address is Coordinator.
 	Send        []Message

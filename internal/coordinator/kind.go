@@ -28,8 +28,8 @@ type shard struct {
 	last  placement.Epoch   // the highest ever heard of or given out
 	move  *move
 	rest  time.Time // not moved before
-	why   string    // it is where it is, for people
-	since time.Time // it is there; zero means since before this term
+	why   string    // the reason for which it is there, for people
+	since time.Time // when it came there; zero means before this term
 }
 
 // homeless counts the shards without a home.

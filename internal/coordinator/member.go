@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member is one process of the cluster, kept until the coordinator ends if it
-// registered: its reports about its moves outlive it.
+// A member is one process of the cluster. One that has registered and was removed is kept until
+// recovery ends, because its reports about its moves still count.
 type member struct {
 	Member
 	present  bool      // in the last view
@@ -21,11 +21,11 @@ type member struct {
 	pauseKept placement.Epoch
 }
 
-// alive reports whether the member can still own something.
+// alive reports whether the member can still be the home of shards.
 func (m *member) alive() bool { return m.present && m.Status != singleton.Down }
 
-// silent reports whether recovery has to wait for the member.
-func (m *member) silent() bool { return m.alive() && m.Hosts && m.register == nil }
+// awaited reports whether recovery has to wait for the member.
+func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
 // home reports whether the member may be given shards of the kind.
 func (m *member) home(kind string) bool {
@@ -45,8 +45,8 @@ type roster struct {
 	members map[transport.Address]*member
 	order   []transport.Address // keys of members, sorted
 	view    View
-	// recovered: every member that hosts types has registered, and shards may be
-	// given and moved.
+	// recovered reports whether every member that hosts types has registered, so that
+	// shards may be given and moved.
 	recovered bool
 	waiting   string // the members that recovery waits for, to report each set once
 }

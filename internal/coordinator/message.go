@@ -2,7 +2,9 @@ package coordinator
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -13,6 +15,9 @@ import (
 // on the control channel, which may lose, repeat and reorder. Every message is
 // idempotent and sent again until its effect shows.
 type Message interface{ message() }
+
+// maxKindBytes bounds the name of a kind on the wire.
+const maxKindBytes = 256
 
 // A KindInfo is a node's description of one entity type.
 type KindInfo struct {
@@ -226,7 +231,7 @@ type Pin struct {
 	Node  string // "": anywhere, as the strategy says
 }
 
-// Pins are all pins of the shards of one kind. Every member keeps the latest,
+// Pins are all pins of the shards of one kind. Every registered member keeps the latest,
 // so that they outlive the coordinator.
 type Pins struct {
 	Kind string
@@ -407,3 +412,6 @@ func (p *Pins) at(shard uint32) string {
 	}
 	return p.Pins[i].Node
 }
+
+// nameOf is a message's type for people.
+func nameOf(m Message) string { return strings.TrimPrefix(fmt.Sprintf("%T", m), "coordinator.") }

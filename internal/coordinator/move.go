@@ -27,7 +27,7 @@ const (
 	ended
 )
 
-// phases is the table of legal changes.
+// phases has the legal changes of a phase.
 var phases = map[phase][]phase{
 	moving:    {askingNew, askingOld, ended},
 	askingNew: {ended},
@@ -113,7 +113,7 @@ func (c *moveList) begin(s *shard, to transport.Address, why cause) {
 	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})
 }
 
-// end takes the move off the books.
+// end takes the move off the list.
 func (c *moveList) end(m *move) {
 	m.become(ended)
 	m.shard.move = nil
@@ -155,7 +155,7 @@ func (c *moveList) promote(m *move) {
 	c.event(Event{What: MovePromoted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: "the old home is gone"})
 }
 
-// lose ends the move with the shard at nobody's.
+// lose ends the move with the shard without a home.
 func (c *moveList) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
@@ -283,7 +283,7 @@ func (c *moveList) onMoveCancelled(from transport.Address, r MoveCancelled) {
 	}
 }
 
-// causeOf is why a shard moved.
+// causeOf says why a shard moves or moved.
 func (c *moveList) causeOf(m *move) string {
 	k := c.kinds[m.shard.id.Kind]
 	switch {
@@ -295,11 +295,10 @@ func (c *moveList) causeOf(m *move) string {
 	return "by " + k.place.String()
 }
 
-// Owing returns the other members that can be reached and owe this coordinator an answer
-// which needs no time of their own, by address: they have not registered, or not reported
-// the state of a move that is to be cancelled. They are asked again and again; while one
-// of them owes, shards have no home. The driver decides about a member that owes an
-// answer for long.
+// Owing returns the other members, by address, that can be reached and owe this coordinator an
+// answer that they could give at once: they have not registered, or not reported the state of a
+// move that is to be cancelled. They are asked again and again, and shards have no home while one
+// of them owes an answer. The driver decides about a member that owes one for long.
 func (c *moveList) Owing() []transport.Address {
 	var nodes []transport.Address
 	owes := func(a transport.Address) {
@@ -312,7 +311,7 @@ func (c *moveList) Owing() []transport.Address {
 		return nil
 	}
 	for _, a := range c.order {
-		if c.members[a].silent() {
+		if c.members[a].awaited() {
 			owes(a)
 		}
 	}

@@ -74,8 +74,8 @@ func (c *pauses) wake() {
 	}
 }
 
-// looked answers requests to rebalance, once it was decided which shards move. refused is why none
-// did.
+// looked answers requests to rebalance, once it was decided which shards move. refused is the
+// reason for which none does, or "".
 func (c *pauses) looked(begun, underWay int, refused string) {
 	for _, r := range c.balancing {
 		if r.done != nil || r.want != WantNow {

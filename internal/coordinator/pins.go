@@ -19,38 +19,15 @@ type request struct {
 	from transport.Address
 	id   uint64
 	kind string
-	seq  placement.Epoch // its result
+	seq  placement.Epoch // of the pins that it made
 	done bool
 }
 
-// A pinList has the pins of all kinds, which every registered member keeps.
+// A pinList takes requests to change pins, and has every registered member keep the pins.
 type pinList struct {
 	pauses
 	requests []*request // requests under way, and the latest that are done
 	pinsAt   time.Time  // when to send pins that members do not keep; zero means all do
-}
-
-// A pinMove is a move of a pinned shard to the home that its pin names.
-type pinMove struct {
-	from transport.Address
-	placement.Transfer
-}
-
-// fulfil returns the transfers of the first moves, at most limit. It counts them in
-// homes, for the strategy that comes after.
-func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
-	for _, m := range moves[:min(limit, len(moves))] {
-		transfers = append(transfers, m.Transfer)
-		for i := range homes {
-			switch homes[i].Node {
-			case m.from:
-				homes[i].Shards, homes[i].Total = homes[i].Shards-1, homes[i].Total-1
-			case m.To:
-				homes[i].Shards, homes[i].Total = homes[i].Shards+1, homes[i].Total+1
-			}
-		}
-	}
-	return transfers
 }
 
 // CheckPins returns an error for pins that cannot be told to others. Pins are
@@ -73,7 +50,7 @@ func CheckPins(kind string, pins []Pin) error {
 	return nil
 }
 
-// onSetPins changes pins at once and answers when all members that host types keep them.
+// onSetPins changes pins at once, and answers when every registered member keeps them.
 func (c *pinList) onSetPins(from transport.Address, p SetPins) {
 	for _, r := range c.requests {
 		if r.from == from && r.id == p.ID {
@@ -141,7 +118,7 @@ func (c *pinList) onPinsKept(from transport.Address, p PinsKept) {
 	c.answerSet()
 }
 
-// answerSet tells askers whose pins are kept everywhere.
+// answerSet answers the requests whose pins every registered member keeps.
 func (c *pinList) answerSet() {
 	for _, r := range c.requests {
 		if r.done {

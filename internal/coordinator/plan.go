@@ -151,9 +151,9 @@ func (c *planner) mustGo(s *shard) bool {
 	return m.Status != singleton.Up || !m.hosts[s.id.Kind]
 }
 
-// rebalance begins to move shards to members that have fewer, if all agree on the
-// members: a leader of half a cluster must not move a shard. While rebalancing is paused only pins
-// move shards.
+// rebalance begins to move shards to members that have fewer, if all agree on the members,
+// because the coordinator of half a cluster must not move a shard. While rebalancing is paused,
+// only pins move shards.
 func (c *planner) rebalance() {
 	refused, begun := "", 0
 	for _, name := range c.names {
@@ -265,6 +265,29 @@ func (c *planner) homes(k *kind) (loads []placement.Load, moves []pinMove) {
 		}
 	}
 	return loads, slices.Concat(movesFrom...)
+}
+
+// A pinMove is a move of a pinned shard to the home that its pin names.
+type pinMove struct {
+	from transport.Address
+	placement.Transfer
+}
+
+// fulfil returns the transfers of the first moves, at most limit. It counts them in
+// homes, for the strategy that comes after.
+func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
+	for _, m := range moves[:min(limit, len(moves))] {
+		transfers = append(transfers, m.Transfer)
+		for i := range homes {
+			switch homes[i].Node {
+			case m.from:
+				homes[i].Shards, homes[i].Total = homes[i].Shards-1, homes[i].Total-1
+			case m.To:
+				homes[i].Shards, homes[i].Total = homes[i].Shards+1, homes[i].Total+1
+			}
+		}
+	}
+	return transfers
 }
 
 // countTotals counts every node's shards of all kinds, once for each plan.

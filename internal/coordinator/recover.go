@@ -24,16 +24,16 @@ type recovery struct{ planner }
 
 // recover ends recovery once every node that may hold shards has registered.
 func (c *recovery) recover() {
-	var silent []string
+	var awaited []string
 	present := false
 	for _, a := range c.order {
 		m := c.members[a]
 		present = present || m.present
-		if m.silent() {
-			silent = append(silent, a.String())
+		if m.awaited() {
+			awaited = append(awaited, a.String())
 		}
 	}
-	waiting := strings.Join(silent, ", ")
+	waiting := strings.Join(awaited, ", ")
 	if !present {
 		waiting = "a first view"
 	}
@@ -101,8 +101,7 @@ func (c *recovery) resolve(all []claim) int {
 	return n
 }
 
-// resolveShard is the decision table of the package's doc, of which the comments
-// name the rows.
+// resolveShard decides by the rows in the package's doc, whose numbers are in the comments.
 func (c *recovery) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())

@@ -12,10 +12,10 @@ type step struct {
 	config Config
 	now    time.Time
 	out    Output
-	// superseded: a higher term exists: do nothing any more.
+	// superseded reports that a higher term exists. The coordinator does nothing any more then.
 	superseded bool
 
-	reap bool // the view changed: look for shards of the dead
+	reap bool // the view changed: look for shards of members that are gone
 	plan bool // something changed that allocation or balance depend on
 }
 

@@ -29,10 +29,10 @@ const (
 	maxPartEntries = 50_000
 )
 
-// Table is the current table, version 0 of this term before recovery.
+// Table is the current table; nil before recovery.
 func (c *tables) Table() *placement.Table { return c.table }
 
-// version is the current table's, of which there is none before recovery.
+// version is that of the current table, or number 0 of this term before recovery.
 func (c *tables) version() placement.Version {
 	if c.table == nil {
 		return placement.Version{Term: c.config.Term}
@@ -117,7 +117,7 @@ func (c *tables) announce() {
 	}
 	c.nudgeAt = c.now.Add(c.config.ResendInterval / 2)
 	for _, a := range c.order {
-		if c.members[a].silent() {
+		if c.members[a].awaited() {
 			c.send(a, TableStatus{c.version()})
 		}
 	}

@@ -80,15 +80,17 @@ type Env interface {
 	// Returned makes a call of an envelope that the process had forwarded on that lane.
 	Returned(e *wire.Envelope, lane int) *shardhost.Call
 
-	// Session returns the session with a process. It reports false if that was removed.
+	// Session returns the session with a process. It reports false if the process was removed.
 	Session(to transport.Peer, lane int) (Session, bool)
 	// Peers returns the processes with which there are sessions.
 	Peers() []transport.Address
-	// Close closes the session with a process on a lane, or all sessions and for good. bye:
-	// the process has said goodbye. It reports false if the process was removed before.
+	// Close closes the session with a process on a lane, or all sessions and for good. bye
+	// says that the process has said goodbye. Close reports false if the process was removed
+	// before.
 	Close(a transport.Address, lane int, bye bool) (left []Left, ok bool)
 	// Renew begins a new session in place of one that the peer has dropped, and closes that
-	// one. next is nil if the peer has departed, and left is nil if it was done before.
+	// one. next is nil if the peer has departed, and left is nil if the session was replaced
+	// before.
 	Renew(s Session) (next Session, left *Left)
 	// Part says goodbye to a process that most likely does not exist any more.
 	Part(a transport.Address)

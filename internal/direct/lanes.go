@@ -15,11 +15,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Bounds of connections that have shown no nonce yet.
-const (
-	maxGreeting = 64                     // at once; further ones are closed
-	acceptPause = 100 * time.Millisecond // after an error of the listener
-)
+// maxGreeting bounds the connections that have shown no nonce yet. Further ones are closed.
+const maxGreeting = 64
+
+// acceptPause is the time between an error of the listener and the next attempt to accept.
+const acceptPause = 100 * time.Millisecond
 
 // tickEvery is how often agree.Machine gets the time while there are agreements.
 const tickEvery = 500 * time.Millisecond
@@ -168,8 +168,8 @@ func (l *Lanes) Open() int {
 	return l.core.Open()
 }
 
-// Want offers a peer a connection for a lane, because there are frames for it. If there is one,
-// Env.Wanted is called.
+// Want offers a peer a connection for a lane, because there are frames for it. If there is such
+// a connection already, Env.Wanted is called with it.
 func (l *Lanes) Want(to transport.Peer, lane int) {
 	if c := l.find(to.Address, lane); c != nil {
 		l.env.Wanted(c)
@@ -422,7 +422,7 @@ func (l *Lanes) accept() {
 		}
 		select {
 		case l.greeting <- struct{}{}:
-			l.env.Go(func() { l.greet(c) })
+			l.env.Go(func() { l.hearGreeting(c) })
 		default:
 			l.stranger(c, errCrowd)
 		}
@@ -440,8 +440,8 @@ func (l *Lanes) stranger(c net.Conn, why error) {
 	}
 }
 
-// greet has a process that dialed show its key and nonce.
-func (l *Lanes) greet(c net.Conn) {
+// hearGreeting has a process that dialed show its key and nonce.
+func (l *Lanes) hearGreeting(c net.Conn) {
 	stop := context.AfterFunc(l.ctx, func() { _ = c.Close() })
 	defer stop()
 	out := newOutlet(c, l.cfg.Waiting, l.env.Go)

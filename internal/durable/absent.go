@@ -33,7 +33,7 @@ func (a *absent) sure(id string) bool {
 	return false
 }
 
-// written says that a record of the entity is to be written.
+// written notes that a record of the entity is to be written.
 func (a *absent) written(id string) {
 	if !a.fresh {
 		return
@@ -50,7 +50,7 @@ func (a *absent) written(id string) {
 
 var absentTable = crc32.MakeTable(crc32.Castagnoli)
 
-// start returns the first of an id's bits, and the distance from each to the next.
+// start returns the distance from each of an id's bits to the next, and the first of them.
 func start(id string) (step, at uint32) {
 	b := []byte(id)
 	return crc32.ChecksumIEEE(b) | 1, crc32.Checksum(b, absentTable)

@@ -12,7 +12,7 @@ import (
 // checkpoint that has begun ends, or the shard is dropped.
 type checkpoint struct {
 	wanted bool   // another one is to begin
-	after  Ticket // and one more when this is acknowledged; 0 means none
+	after  Ticket // another one is wanted when this is acknowledged; 0 means none
 	active bool
 	light  bool // the one under way writes the journal alone
 	doubt  bool // a Put of it may still be on its way, beside its repetition

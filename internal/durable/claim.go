@@ -23,8 +23,8 @@ const (
 	stepBases       // the records are read that events of the log follow
 )
 
-// A claim makes the log this home's: when the shard comes here (a full one), and again
-// after a conflict. One that came late does no harm, for its number is lower.
+// A claim makes the log this home's. A full one is made when the shard comes here, and another
+// one after a conflict. One that comes late does no harm, because its number is lower.
 type claim struct {
 	step   step
 	full   bool
@@ -38,7 +38,7 @@ type claim struct {
 	own      map[uint64]store.Position // of this tenure's appends that stand, by counter
 }
 
-// begin claims; full: from the head on.
+// begin begins the claim. A full one also writes the head, and recovers the shard's state.
 func (c *claim) begin(s *Shard, full bool) {
 	c.full = full
 	c.step = stepHead
@@ -88,18 +88,18 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	}
 }
 
-// climbs reports whether the claim may still take a higher epoch: nothing but the head can be
-// under its own.
+// climbs reports whether the claim may still take a higher epoch, because nothing but the head
+// can be under its present one.
 func (c *claim) climbs(s *Shard) bool { return s.config.Above && c.full && c.number == 0 }
 
-// climb writes the head under an epoch that no claim before it has, and none of this process: the
-// one that a former write of this claim in doubt had, too.
+// climb writes the head under an epoch above that of h, and not below the claim's own. An earlier
+// write of this claim, of which the outcome was in doubt, may have written h.
 func (c *claim) climb(s *Shard, h head) {
 	s.config.Epoch = max(s.config.Epoch, h.value.GetEpoch()+1)
 	c.replace(s, h)
 }
 
-// replace writes the own head over h.
+// replace writes this home's head over h.
 func (c *claim) replace(s *Shard, h head) {
 	c.step = stepSet
 	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()))
@@ -148,7 +148,7 @@ func (c *claim) readLog(s *Shard) Request {
 	return Request{Op: OpRead, From: s.head.stored.Since, To: c.position}
 }
 
-// read goes through the log up to the own claim.
+// read goes through the log up to this claim.
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
 		if c.position < s.head.stored.Since {

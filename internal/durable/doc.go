@@ -43,5 +43,5 @@
 // shard's log never is, for it may tell again after any time.
 //
 // A turn that runs again may call others than its first run did, since another
-// command may have come first. The first run's requests to others stand.
+// command may have come first. The first run's calls to others stand.
 package durable

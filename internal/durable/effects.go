@@ -17,7 +17,7 @@ type Effects struct {
 	Events []Event
 }
 
-// Loaded is an entity that Load did not have at hand.
+// Loaded is an entity as [Shard.Load] returns it, or as an effect once its record was read.
 type Loaded struct {
 	Entity string
 	Found  bool   // it has state: it has committed, and not ended
@@ -60,33 +60,4 @@ type Event struct {
 	Epoch uint64
 	// Err of Ended: the reason why this process cannot open the shard, at any claim. Nil with Epoch.
 	Err error
-}
-
-// A Verdict is the decision about a command.
-type Verdict uint8
-
-// The verdicts.
-const (
-	// Run: run it, then end it with Commit or Discard.
-	Run Verdict = iota + 1
-	// Replay: it was applied. Its answer may leave with its ticket.
-	Replay
-	// Running: it runs already; it is answered when that is.
-	Running
-	// BelowFloor: its source has finished it. It never runs.
-	BelowFloor
-	// Mismatch: another command has its id. The caller has made another call than its first
-	// run did.
-	Mismatch
-	// Overloaded: too much is kept of commands, tells, or of the log's tail. Later.
-	Overloaded
-	// Closed: the shard is not open here.
-	Closed
-)
-
-// An Admission is the answer to a command.
-type Admission struct {
-	Verdict Verdict
-	Answer  []byte // Replay: of its commit
-	Ticket  Ticket // Replay: of its commit
 }

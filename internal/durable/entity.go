@@ -26,6 +26,11 @@ func (v version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
+// spent reports whether nothing of a stored version is needed any more.
+func (v version) spent(now time.Time) bool {
+	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
+}
+
 // after is the version after a commit that counts.
 func (v version) after(c *wire.DurableCommit) version {
 	next := version{number: c.GetVersion(), state: c.GetState(), ended: c.GetEnded(), keys: keysAfter(v.keys, c), expires: c.GetExpires(), form: c.GetForm()}
@@ -130,7 +135,7 @@ func (e *entity) outlived(acked Ticket) {
 	e.dirty = true
 }
 
-// saved ends a checkpoint. Reports whether the entity is to be forgotten here.
+// saved ends a checkpoint. It reports whether the entity is to be forgotten here.
 func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
 		e.dirty, e.stale = false, false
@@ -151,10 +156,13 @@ func (e *entity) forgetState() {
 	}
 }
 
-// key is the entity's record's.
-func (e *entity) key() string { return entityKey(e.id) }
+// recordKey returns the key of the entity's record.
+func (e *entity) recordKey() string { return entityKey(e.id) }
 
 func entityKey(id string) string { return "e" + id }
+
+// EntityKey is the key of an entity's record.
+func EntityKey(id string) string { return entityKey(id) }
 
 // change is the record that a checkpoint writes of it. The oldest keys that would make the
 // record larger than limit are left out. A state that has expired goes, unless a commit is on
@@ -166,7 +174,7 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	gone := v.ended || v.gone(now) && e.last.number == v.number
 	e.hollow = gone && !v.ended
 	if gone && len(keys) == 0 {
-		return store.Change{ID: e.key()}
+		return store.Change{ID: e.recordKey()}
 	}
 	if gone {
 		v = version{number: v.number, ended: true}
@@ -182,7 +190,7 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 		size -= keys[0].size()
 		keys = keys[1:]
 	}
-	return store.Change{ID: e.key(), Value: seal(&wire.DurableRecord{
+	return store.Change{ID: e.recordKey(), Value: seal(&wire.DurableRecord{
 		Format: formatNow, Entity: []byte(e.id), Version: v.number, State: v.state, Since: v.since,
 		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form,
 	})}

@@ -82,3 +82,27 @@ func (f finished) join(o finished) (both finished, more bool) {
 func sameMemory(a, b []uint64) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
+
+// stuckNumbers are the numbers that were decoded last. Most commands of a source have the same
+// ones, which finished.join recognizes by their memory, without comparing them.
+type stuckNumbers struct {
+	of  Numbers
+	all []uint64 // not to be changed
+}
+
+// finished returns the numbers that the command's source has finished.
+func (s *stuckNumbers) finished(c Command) finished {
+	if c.Past <= c.Floor {
+		return finished{below: c.Floor}
+	}
+	if c.Stuck != s.of {
+		all, err := c.Stuck.Slice()
+		if err != nil {
+			return finished{below: c.Floor}
+		}
+		s.of, s.all = c.Stuck, all
+	}
+	first, _ := slices.BinarySearch(s.all, c.Floor)
+	end, _ := slices.BinarySearch(s.all, c.Past)
+	return finished{below: c.Past, stuck: s.all[first:end]}
+}

@@ -47,6 +47,9 @@ func seal(m stored) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, checkTag), sum)
 }
 
+// appendRoom bounds the bytes of an append beside its entries.
+const appendRoom = 64
+
 // sealAppend is seal for an append whose entries are encoded. It returns them as a part of the
 // sealed bytes, too.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {

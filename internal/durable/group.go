@@ -12,14 +12,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Ticket numbers the entries that one [Shard] appends, in the order of the log. Zero is
-// durable from the beginning.
-type Ticket uint64
-
-// appendRoom bounds the bytes of an append beside its entries.
-const appendRoom = 64
-
-// A pendingEntry is one of an append that is not acknowledged yet.
+// A pendingEntry is an entry for the log that is not acknowledged yet.
 type pendingEntry struct {
 	*wire.DurableEntry
 	entity *entity // of a commit; nil means it is to be looked up
@@ -210,7 +203,7 @@ func (g *group) resend(lost []batch) {
 }
 
 // uncut makes the only batch of the queue pending again, so that less is appended at once.
-// Reports false for a batch of one entry, and for one that was in the log before.
+// It reports false for a batch of one entry, and for one that was in the log before.
 func (g *group) uncut() bool {
 	b := g.queue[0]
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {

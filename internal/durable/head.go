@@ -47,18 +47,8 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 	return head{store.Head{Revision: h.stored.Revision, Since: since, Value: seal(v)}, v}
 }
 
-// tableKeys are the keys of the table's parts. Two generations are never under the same
-// keys, for the older one holds until the head names the newer one.
-func tableKeys(generation uint64, parts uint32) []string {
-	keys := make([]string, parts)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("t%d/%d", generation%2, i)
-	}
-	return keys
-}
-
-// A headWrite replaces the head, in doubt too: the same again, until the head that is read
-// is the one that was written, or somebody else's.
+// A headWrite replaces the head. While it is in doubt, it repeats the same write until it reads
+// the head that it has written, or another home's.
 type headWrite struct {
 	line line
 	want head           // to be written
@@ -71,8 +61,8 @@ func (w *headWrite) begin(d *desk, want head) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done takes an answer. It returns the head once it is settled that it was written; beyond
-// is somebody else's that was met.
+// done takes an answer. It returns the head once it is certain that it was written, or as beyond
+// another home's head that it has read instead.
 func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, err error) {
 	switch {
 	case w.line.request.Op == OpSetHead && r.Outcome == OK:

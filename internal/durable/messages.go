@@ -2,7 +2,7 @@ package durable
 
 import "github.com/shardgen/shardgen/internal/wire"
 
-// commitMessages are those of one commit, in one piece of memory.
+// commitMessages are the protobuf messages of one commit, in one piece of memory.
 type commitMessages struct {
 	entry   wire.DurableEntry
 	kind    wire.DurableEntry_Commit
@@ -10,7 +10,8 @@ type commitMessages struct {
 	command wire.DurableCommand
 }
 
-// messages keeps those of acknowledged commits for the next ones. The zero value is ready.
+// messages keeps the commitMessages of acknowledged commits for the next ones. The zero value is
+// ready.
 type messages struct{ spare []*commitMessages }
 
 // spareMessages is how many a shard keeps.

@@ -22,13 +22,13 @@ func (t Target) compare(o Target) int {
 	return order(t.Shard, o.Shard)
 }
 
-// A Tell is a message that waits in the shard's log until its receiver has committed it.
+// A Tell is a call that waits in the shard's log until its receiver has committed it.
 type Tell struct {
 	Target Target
 	Entity string // that is told; its tells are sent one after the other
 	Body   []byte // names the method and its arguments
-	// Number and Floor are the shard's own: the command that the receiver is sent has the
-	// log as its Source, and these.
+	// Number and Floor are those of the command that the receiver is sent, whose Source is the
+	// shard's log.
 	Number, Floor uint64
 }
 

@@ -42,10 +42,10 @@ type Outcome uint8
 // The outcomes, by the errors of package store.
 const (
 	OK Outcome = iota
-	// NotApplied is ErrBusy, ErrUnavailable, and any error of a read but ErrGone: the same
-	// is asked again.
+	// NotApplied is ErrBusy, ErrUnavailable of anything but a Put, and an error of a read that is
+	// none of those below: the same request is sent again.
 	NotApplied
-	// Uncertain is ErrUncertain, or an error that a driver does not know: the same request is sent again.
+	// Uncertain is any other error of a write, as ErrUncertain: the same request is sent again.
 	Uncertain
 	Conflict // ErrConflict
 	Gone     // ErrGone
@@ -136,8 +136,7 @@ func (l *line) idle() bool { return l.id == 0 && l.at.IsZero() }
 
 func (l *line) close() { *l = line{} }
 
-// settled ends the line if r answers its request for good; otherwise the same is asked
-// again. Reports whether r ended it.
+// settled reports whether r answers the request for good. Otherwise the same is asked again.
 func (l *line) settled(d *desk, r Response) bool {
 	if r.Outcome == NotApplied || r.Outcome == Uncertain {
 		l.again(d)

@@ -143,7 +143,7 @@ type known struct {
 //  1. No id is kept whose number its source has finished.
 //  2. count and bytes are the sums over all sources.
 //  3. No id below its source's low is kept.
-//  4. The ids of a source have the numbers of those without a path.
+//  4. numbers of the ids of a source has the number of each id without a path, once.
 type table struct {
 	sources map[Source]*known
 	recent  struct { // the source that was looked up last: often the next command is of the same
@@ -184,7 +184,7 @@ func (t *table) find(s Source) *known {
 	return k
 }
 
-// source is find that makes what is not there.
+// source is find, but adds a source of which nothing is known.
 func (t *table) source(s Source, now time.Time) *known {
 	k := t.find(s)
 	if k == nil {
@@ -218,7 +218,7 @@ func (t *table) drop(k *known, n name) {
 	}
 }
 
-// dropped counts an id no more.
+// dropped takes an id out of the counts.
 func (t *table) dropped(n name, a *applied) {
 	t.count--
 	t.bytes -= len(a.answer) + len(n.path)
@@ -267,7 +267,7 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	*a = applied{hash: c.GetHash(), answer: c.GetAnswer(), ticket: ticket}
 }
 
-// forget forgets processes, and the turns of tells, that were silent since a time, unless one
+// forget forgets processes, and the turns of tells, that were silent since their time, unless one
 // of their commands runs. It does not forget logs: they may send again after any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
@@ -337,7 +337,7 @@ func (t *table) recover(part *wire.DurableTable, now time.Time) {
 	}
 }
 
-// replay takes a commit from the log.
+// replay takes the command of a commit that was read from the log.
 func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 	k := t.source(sourceOf(c.GetSource()), now)
 	t.raise(k, finished{below: c.GetFloor()})
@@ -387,4 +387,14 @@ func (t *table) check() error {
 		return fmt.Errorf("invariant 2 of the table: %d ids and %d bytes, counted %d and %d", t.count, t.bytes, count, bytes)
 	}
 	return nil
+}
+
+// tableKeys are the keys of the table's parts. Two generations are never under the same
+// keys, for the older one holds until the head names the newer one.
+func tableKeys(generation uint64, parts uint32) []string {
+	keys := make([]string, parts)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("t%d/%d", generation%2, i)
+	}
+	return keys
 }

@@ -17,7 +17,7 @@ import (
 type beginner interface {
 	// BeginAppend is Append up to its answer. It reports whether it was sent; then done is
 	// called once, which must not block. A rest that is not nil finds the outcome, and may
-	// block. With nil it stands at the position.
+	// block. If it is nil, the append stands at the position.
 	BeginAppend(s store.Shard, expect store.Position, data []byte, done func(p store.Position, rest Rest)) bool
 }
 
@@ -107,7 +107,7 @@ func (a *Appends) wakeLocked() {
 	}
 }
 
-// startLocked starts run. It reports whether it runs.
+// startLocked starts run, unless that was done before. It reports whether run has not ended.
 func (a *Appends) startLocked(h Host) bool {
 	if !a.running {
 		a.running, a.wake = true, make(chan struct{}, 1)
@@ -172,8 +172,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter has the process wait for the answer to an append of that spell that is handled, until leave. It
-// took so long; 0 means that its outcome is not known. enter reports whether there is still a process.
+// enter begins to handle the answer to an append that was sent in that spell. A process that ends
+// waits until leave. took is the time that the append took; 0 means that its outcome is not known.
+// enter reports false if the process has ended already.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,7 +191,8 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 	return true
 }
 
-// leave is for an answer that is handled: the callers that it woke run before the next appends leave.
+// leave ends the handling of an answer. Appends that have waited are sent only now, so that the
+// callers that the answer woke run first.
 func (a *Appends) leave() {
 	a.mu.Lock()
 	if a.pace.room(a.under, len(a.queue)) > 0 {

@@ -27,8 +27,8 @@ const (
 	slowClaim = 250 * time.Millisecond
 )
 
-// A claimTurn is a tenure's among the claims of its process. It is guarded by the mutex there.
-type claimTurn struct {
+// A tenureClaim is the claim of a tenure among those of its process. It is guarded by the mutex there.
+type tenureClaim struct {
 	state  claimState
 	wanted bool   // calls wait for it
 	send   func() // begins the claim

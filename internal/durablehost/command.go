@@ -22,9 +22,9 @@ type ID struct {
 	Past  uint64
 	Stuck durable.Numbers
 	Path  durable.Path
-	Key   string // given by the user instead of all others; "" means none
-	// Log is the source instead of a process: that of a shard which tells, and To is where it
-	// told, for a call of the turn that the tell had. Both are zero for others.
+	Key   string // given by the user, and stands for all other fields; "" means none
+	// Log is the source of a tell from a shard's log, and of the calls in the turn of such a tell.
+	// Of the latter, To is the tell's receiver. Both are zero where the source is a process.
 	Log, To durable.Target
 }
 

@@ -26,9 +26,9 @@
 //
 // # Goroutines
 //
-// One append of a shard is under way at a time; it, the reads of records, and the writes of
-// a checkpoint each have a goroutine while they last, which the [Host] starts and waits for.
-// An idle shard has a timer and no goroutine. Functions given to [Tenure.Then] are called
-// without a lock, on the goroutine that has learned of the acknowledgement or on the
-// caller's, and must not block.
+// One append of a shard is under way at a time. It has a goroutine while it lasts, unless the
+// store can send it without one. Each read of records and each write of a checkpoint has one, too.
+// The [Host] starts these goroutines and waits for them. An idle shard has a timer and no
+// goroutine. Functions given to [Tenure.Then] are called without a lock, on the goroutine that has
+// learned of the acknowledgement or on the caller's, and must not block.
 package durablehost

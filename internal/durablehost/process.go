@@ -11,7 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Process is the usual [Host]: it logs the events that operators should see.
+// A Process is the usual [Host]. It logs the events that operators should see, and asks the store
+// about the coordinator's terms and the properties of durable types.
 type Process struct {
 	Cluster string
 	Store   store.Backend

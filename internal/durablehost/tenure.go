@@ -35,7 +35,7 @@ type Tenure struct {
 	next      *durable.Request // the append to be made next; nil means none
 	appending bool             // append runs
 	queued    bool             // it is in the queue of Appends; guarded by the mutex there
-	claim     claimTurn        // guarded by the mutex of Claims
+	claim     tenureClaim      // guarded by the mutex of Claims
 	tail      int64            // bytes of its log's tail, as Appends counts them
 	over      bool
 	left      chan struct{} // closed when it has ended; made by leave
@@ -284,10 +284,12 @@ func (t *Tenure) trouble() string {
 // idle, and then seldom. One that is not idle, but too slow to need a checkpoint of its own, does
 // so too.
 const (
-	idleAfter   = time.Minute
-	idlePeriod  = 10 * time.Minute
-	shortestNap = time.Millisecond
+	idleAfter  = time.Minute
+	idlePeriod = 10 * time.Minute
 )
+
+// shortestNap is the shortest time for which the timer is set.
+const shortestNap = time.Millisecond
 
 // armLocked sets the timer to the core's next wake.
 func (t *Tenure) armLocked() {

@@ -4,6 +4,9 @@
 // and reordering. witness is the record of its calls, which survives a killed process. node
 // is the worker process that hosts it, process controls such processes, and cluster runs
 // several of them with a server. load makes calls on them and judges the answers, fault has
-// the faults, and cmd/fault is the command that runs one and prints its row. idle and
-// cmd/idle measure the traffic of nodes without calls. README.md has the figures.
+// the faults, and cmd/fault is the command that runs one and prints its row. netns, proxy,
+// cgroup and wallclock break networks, slow processes down and set clocks wrong for it. idle and
+// cmd/idle measure the traffic of nodes without calls. hostile and cmd/hostile attack a cluster
+// with the rights of a client, and onecall makes the calls of which internal/arch counts the
+// code. README.md has the figures.
 package e2e

@@ -9,7 +9,8 @@ import (
 
 // Bounds of a Log.
 const (
-	// Entities is how many entities have a place; that with the oldest last failure gives its own away.
+	// Entities is how many entities have a place. If there are more, the one whose last failure is
+	// the oldest loses its place.
 	Entities = 1024
 	// Each is how many failures an entity has; the oldest gives way.
 	Each = 5
@@ -44,7 +45,7 @@ type entry struct {
 
 func (e *entry) last() Failure { return e.ring[(e.count-1)%Each] }
 
-// Note keeps a failure. The strings of e are cloned if they are kept.
+// Note keeps a failure. The id of e is cloned if it is kept; all other strings are kept as they are.
 func (l *Log) Note(e Entity, f Failure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

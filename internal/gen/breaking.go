@@ -24,8 +24,8 @@ type Breach struct {
 
 // Breaking compares the contracts that running programs have with those of dir.
 // Against is a contract file, a folder, or a git revision: v1.2.0, main, HEAD~3.
-// With all it is every contract below dir, each with the one in the same place
-// below against; one that is gone now is compared with nothing.
+// With all it compares each contract below against with the one in the same place
+// below dir, or with an empty one if that is gone.
 func Breaking(against, dir string, all bool) ([]Breach, error) {
 	before, err := contractsOf(against, dir, all)
 	if err != nil {

@@ -49,7 +49,7 @@ func Edit(dir string, change func(*contract.Contract) error) error {
 }
 
 // Mend makes the contract file of a folder usable again; see [contract.Mend]. It
-// returns descriptions of the new numbers.
+// returns descriptions of the new numbers and of the dropped lines.
 func Mend(dir, released string) ([]string, error) {
 	var known *contract.Contract
 	if released != "" {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -47,25 +46,6 @@ type Outcome struct {
 type change struct {
 	path    string
 	content []byte // nil: remove it
-}
-
-// gcPercent lets the heap grow to five times the memory in use, up to memoryLimit. A
-// run is short and most of its allocations live until its end; with Go's default the
-// collector takes a third of the time of a large first run.
-const (
-	gcPercent   = 400
-	memoryLimit = 1 << 30
-)
-
-// Tune sets the garbage collector for a process that generates and ends. It does not
-// override GOGC and GOMEMLIMIT of the environment.
-func Tune() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
 }
 
 // Run generates the code of the packages. An error means that they could not be read or have
@@ -139,7 +119,7 @@ func relative(dir, path string) string {
 // plan finds the files that are to change. It adds diagnostics to the outcome, and counts
 // the packages that need no change.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
-	holes := make(map[string]bool) // folders of packages whose models may have some
+	holes := make(map[string]bool) // folders of packages with mistakes, whose models may have holes
 	for _, d := range loaded.Diagnostics {
 		holes[filepath.Dir(d.Pos.Filename)] = true
 	}

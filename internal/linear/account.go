@@ -6,10 +6,10 @@ import "github.com/anishathalye/porcupine"
 type action uint8
 
 const (
-	add  action = iota // and was told the balance
-	get                // the balance
-	tell               // to add, without an answer
-	give               // up an add: it may take effect at any time after its call, or never
+	add     action = iota // adds to the balance, and is answered with it
+	get                   // is answered with the balance
+	tell                  // adds to the balance, without an answer
+	abandon               // is an add without an answer: it may take effect at any time after its call, or never
 )
 
 // input is one operation as it was called; its output is the balance.
@@ -46,7 +46,7 @@ func balances(begin map[string]int64) porcupine.Model {
 				s = balance{known: true, amount: begin[op.id]}
 			}
 			s.amount += op.amount
-			return op.action == tell || op.action == give || s.amount == out.(int64), s
+			return op.action == tell || op.action == abandon || s.amount == out.(int64), s
 		},
 		Equal: func(a, b any) bool { return a == b },
 	}

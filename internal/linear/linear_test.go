@@ -209,7 +209,7 @@ func (c *caller) cancelled(ctx context.Context, in input, now func() int64) erro
 	case shard.OutcomeOf(err) == shard.NotExecuted:
 		return nil
 	default:
-		in.action = give
+		in.action = abandon
 		op.Input, op.Return = in, math.MaxInt64
 		c.gaveUp++
 	}

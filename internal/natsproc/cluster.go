@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// RunCluster starts so many servers that know each other, and returns when each
-// is connected to all others. More than one server keeps its place in the
-// cluster over restarts, as its address.
+// RunCluster starts n servers that know each other, and returns when each is connected
+// to all others. Over restarts a server keeps the address for the other servers, like
+// that for clients.
 func RunCluster(n int) (servers []*Server, err error) {
 	return RunClusterAt(make([]Place, n)...)
 }

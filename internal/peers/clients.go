@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Clients invent incarnations as they like, and each costs the sessions of one. So those of one
-// name, which the broker grants, are bounded, and a client that has departed without a goodbye is
-// found out.
+// Clients choose their incarnations freely, and each incarnation costs the sessions of one client.
+// So the clients of one name, which the broker grants, are bounded in number, and a client that has
+// departed without a goodbye is found out.
 const (
 	// MaxNamed bounds the clients of one name with which a process has sessions.
 	MaxNamed = 1024

@@ -108,8 +108,8 @@ func (s *Set) Init(env Env, cfg Config) {
 // SetClientPatience sets how long a client may be absent before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
-// SetSent has f called for each frame with envelopes that goes to the broker; nil means nobody is. f must
-// not keep the frame.
+// SetSent has f called for each frame with envelopes that is sent, by the broker or on a direct lane; nil
+// means that no function is. f must not keep the frame.
 func (s *Set) SetSent(f func(frame []byte)) {
 	if f == nil {
 		s.sent.Store(nil)
@@ -119,7 +119,7 @@ func (s *Set) SetSent(f func(frame []byte)) {
 }
 
 // Frames returns how many frames with envelopes were sent, and how many of these on direct
-// connections.
+// lanes.
 func (s *Set) Frames() (sent, direct uint64) { return s.frames.Load(), s.direct.Load() }
 
 // RunPump publishes the sessions that are given to the lane's pump, until ctx ends.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// parts divides the free places, so that callers do not meet at one lock.
+	// parts divides the free slots, so that callers do not meet at one lock.
 	parts = 64
 	// slotBits is the number of bits of a call's number that name its slot; the
 	// other bits distinguish the calls of one slot.
@@ -18,9 +18,9 @@ const (
 	// MaxCalls is the largest number of calls in a Table.
 	MaxCalls = 1 << slotBits
 
-	// keptPlaces is the number of slots that a Table always keeps. Above it, the
+	// keptSlots is the number of slots that a Table always keeps. Above it, the
 	// Table keeps all slots while at least one in keptOf is in use.
-	keptPlaces, keptOf = 1 << 10, 8
+	keptSlots, keptOf = 1 << 10, 8
 	// shrinkAfter is how many sweeps in a row must find fewer in use: 5 s.
 	shrinkAfter = 100
 )
@@ -52,7 +52,7 @@ type Session interface{ Peer() transport.Peer }
 // A Call is a slot for a call that waits for its answer. It is reused by later calls,
 // for as long as the table exists.
 type Call struct {
-	Caller Caller        // made with the place
+	Caller Caller        // made with the slot
 	id     atomic.Uint64 // 0: it is not in the table
 	last   uint64        // the number of the last call that was here
 	// over is when the call's time is over, in nanoseconds of the clock that Sweep has;
@@ -88,22 +88,22 @@ func (c *Call) SentOn() (Session, uint64) {
 	return c.session, c.seq
 }
 
-// index is the number of the place in its table. Only the owner of the place may call it.
+// index is the number of the slot in its table. Only the owner of the slot may call it.
 func (c *Call) index() int { return int(c.last % MaxCalls) }
 
-// A Table finds the caller of an answer. A call's number leads to its place
+// A Table finds the caller of an answer. A call's number leads to its slot
 // without a search, and callers share no lock. It is safe for concurrent use.
 type Table struct {
 	Coalescer Coalescer
 	_         [64]byte                // fields that every call writes do not share a cache line with those that it reads
-	newCaller func() Caller           // for a new place
+	newCaller func() Caller           // for a new slot
 	slots     atomic.Pointer[[]*Call] // copied when it grows
 	closed    atomic.Bool             // no call is entered any more
-	limit     atomic.Int64            // places from this number on go when they are free; 0 means none
+	limit     atomic.Int64            // slots from this number on go when they are free; 0 means none
 	grow      sync.Mutex              // guards changes of slots and limit, and gone and uses
 	gone      []*Call                 // those that went; empty without a limit
-	uses      uint64                  // how often a place was used that is no more, at most
-	few       int                     // Sweep's: how often in a row few places were in use
+	uses      uint64                  // at most so often was any dropped slot used
+	few       int                     // Sweep's: how often in a row few slots were in use
 	parts     [parts]struct {
 		mu   sync.Mutex
 		free []*Call
@@ -111,7 +111,7 @@ type Table struct {
 	}
 }
 
-// Init sets the function that makes the caller of a new place. It is called once, before anything else.
+// Init sets the function that makes the caller of a new slot. It is called once, before anything else.
 func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 
 // Open enters a call. over is when its time is over, on Sweep's clock; 0 if its caller
@@ -119,7 +119,7 @@ func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 // Callers with different hints meet at different locks. Open returns nil when MaxCalls are
 // under way, and after Close.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
-	c = t.place(hint % parts)
+	c = t.slot(hint % parts)
 	if c == nil {
 		return nil, 0
 	}
@@ -140,8 +140,8 @@ func (t *Table) Close(r Result) (n int) {
 	return t.completeIf(func(*Call, uint64) bool { return true }, r)
 }
 
-// place takes a free place: of that part, or a new one, or of any part.
-func (t *Table) place(part uint64) *Call {
+// slot takes a free slot: of that part, or a new one, or of any part.
+func (t *Table) slot(part uint64) *Call {
 	c := t.take(part)
 	if c == nil {
 		c = t.add()
@@ -162,7 +162,7 @@ func (t *Table) take(part uint64) (c *Call) {
 	return c
 }
 
-// add makes a new place, unless there are as many as can be named.
+// add makes a new slot, unless there are as many as can be named.
 func (t *Table) add() *Call {
 	t.grow.Lock()
 	defer t.grow.Unlock()
@@ -185,7 +185,7 @@ func (t *Table) add() *Call {
 	return c
 }
 
-// Free gives a place back with the hint of Open. Its call must be out of the table, and its
+// Free gives a slot back with the hint of Open. Its call must be out of the table, and its
 // caller must not be about to be woken.
 func (t *Table) Free(c *Call, hint uint64) {
 	c.res = Result{}
@@ -198,7 +198,7 @@ func (t *Table) Free(c *Call, hint uint64) {
 	s.mu.Unlock()
 }
 
-// At returns the place that a call's number names; nil if there is none. It may belong to
+// At returns the slot that a call's number names; nil if there is none. It may belong to
 // another call by now.
 func (t *Table) At(id uint64) *Call {
 	slots := t.slots.Load()
@@ -310,7 +310,7 @@ func (t *Table) shrink() {
 	case limit != 0 && inUse > limit/2:
 		t.keepAll()
 		fallthrough
-	case limit != 0 || n <= keptPlaces || inUse > n/keptOf:
+	case limit != 0 || n <= keptSlots || inUse > n/keptOf:
 		t.few = 0
 		return
 	}
@@ -319,7 +319,7 @@ func (t *Table) shrink() {
 	}
 	t.few = 0
 	t.grow.Lock()
-	t.limit.Store(int64(max(keptPlaces, n/4)))
+	t.limit.Store(int64(max(keptSlots, n/4)))
 	t.grow.Unlock()
 	for i := range t.parts {
 		s := &t.parts[i]

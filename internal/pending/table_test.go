@@ -64,7 +64,7 @@ func TestPlacesGoAfterABurst(t *testing.T) {
 	end(rest)
 	require.Equal(t, burst/4, places())
 	sweep(2 * shrinkAfter)
-	require.Equal(t, keptPlaces, places())
+	require.Equal(t, keptSlots, places())
 
 	calls = open(burst)
 	require.False(t, table.Complete(late, Result{}), "a late answer to a call of the first burst")
@@ -81,8 +81,8 @@ func TestPlacesGoAfterABurst(t *testing.T) {
 // or while one in keptOf is in use, however often it is swept.
 func TestSlotsStay(t *testing.T) {
 	for _, tt := range []struct{ slots, used int }{
-		{keptPlaces, 0},
-		{4 * keptPlaces, 4*keptPlaces/keptOf + 1},
+		{keptSlots, 0},
+		{4 * keptSlots, 4*keptSlots/keptOf + 1},
 	} {
 		table := newTable()
 		var ids []uint64
@@ -106,7 +106,7 @@ func TestSlotsStay(t *testing.T) {
 
 // TestPlacesStayForCallsThatComeBack: what was about to go is used again.
 func TestPlacesStayForCallsThatComeBack(t *testing.T) {
-	const burst = 4 * keptPlaces
+	const burst = 4 * keptSlots
 	table := newTable()
 	bursts := func(n int) {
 		for range n {
@@ -155,12 +155,12 @@ func TestPlacesStayForCallsThatComeBack(t *testing.T) {
 		table.Sweep(1)
 	}
 	require.Zero(t, table.Coalescer.UnderWay())
-	require.Equal(t, keptPlaces, len(*table.slots.Load()))
+	require.Equal(t, keptSlots, len(*table.slots.Load()))
 	free := 0
 	for i := range table.parts {
 		free += len(table.parts[i].free)
 	}
-	require.Equal(t, keptPlaces, free, "none is lost, none is there twice")
+	require.Equal(t, keptSlots, free, "none is lost, none is there twice")
 }
 
 // TestSweepEndsCalls: a call whose time is over is answered so, by whichever sweep comes

@@ -81,8 +81,8 @@ func (s *delivery) beginTerm(term uint32, now uint32) (fx Effects) {
 	return fx
 }
 
-// admit is about calls that come for the first time, and under an old epoch: Run
-// when the call may go on.
+// admit decides about a call that comes for the first time, perhaps under an old epoch. It
+// returns Run if the call may go on.
 func (s *delivery) admit(c *Call) Verdict {
 	direct := c.Via.IsZero()
 	d, went := s.departures.beyond(c.Epoch)
@@ -320,7 +320,7 @@ func (s *delivery) Overdue(at time.Time) (barriers []Shut) {
 }
 
 // RefusedDetours returns the detours whose barriers of this shard timed out. They belong
-// into Open, and stay the shard's own.
+// in Open, and stay the shard's own.
 func (s *delivery) RefusedDetours() []Detour { return s.barriers.refused }
 
 // RefuseDetours adds those that came with Open. Calls sent through this node have

@@ -74,8 +74,8 @@
 // barriers. With Refusing, N1 refuses calls that arrive while it is Forwarding, and still
 // passes flushes on.
 //
-// The driver in package shard owns a lock per Shard, runs turns and hooks
-// outside of it, and sends the messages of an [Effects].
+// The driver, package shardhost, owns a lock per Shard, has turns and hooks run outside of
+// it, and sends the messages of an [Effects].
 // Only the fast path of a call that finds its entity idle needs no lock: [Shard.Look],
 // [Entity.Enter], [Entity.EnterUnder], [Entity.Leave].
 package region

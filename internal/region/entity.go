@@ -229,8 +229,8 @@ type Entry uint8
 // are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
 // be called at any time, from any goroutine.
 //
-// This, EnterUnder, Join and Leave are all that goes round the lock. They touch only the
-// entity's word. The code that runs under the lock makes sure that this is enough:
+// This, EnterUnder, Join, Unjoin and Leave are all that goes round the lock. They change only
+// the entity's word. The code that runs under the lock makes sure that this is enough:
 //
 //   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
 //     busy.

@@ -77,9 +77,10 @@ func (s *flushing) takeFlushed(f Flush, now uint32, at time.Time) Effects {
 	return Effects{}
 }
 
-// takeAlong passes a Flush on that no older call of its sender has gone before. Those calls
-// wait here for a table: the shard would have come by it and went to another node instead,
-// or it went to one that is gone. They go ahead of the Flush, to the sender's new home.
+// takeAlong passes on a Flush that is not behind the older calls of its sender yet. Those calls
+// wait here for a table: either the shard was to come here by that table and went to another
+// node instead, or it went from here to a node that is gone. They go ahead of the Flush, to the
+// sender's new home.
 func (s *flushing) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A Bound is one of those that refuse a call which would have to wait.
+// A Bound names the bound for which there is no room for a call that would have to wait.
 type Bound uint8
 
 // The bounds.

@@ -162,8 +162,8 @@ func (s *standing) MoveEpoch() placement.Epoch { return s.moveE }
 // LastEpoch is the one under which a Forwarding shard had its home here.
 func (s *standing) LastEpoch() placement.Epoch { return s.last }
 
-// begins is from which epoch on the shard has or had its home here; while it
-// arrives, from which on it will have.
+// begins returns the epoch from which on the shard has or had its home here, or, while it
+// arrives, from which on it will have its home here.
 func (s *standing) begins() placement.Epoch {
 	if s.state == Preparing || s.state == Prepared {
 		return s.moveE

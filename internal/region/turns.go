@@ -32,8 +32,8 @@ func (s *turns) entity(id string) *Entity {
 	return e
 }
 
-// Kept is for a driver that goes on with the entity's turn when the call is over
-// that it was for: nobody finds that call any more.
+// Kept notes that the driver goes on with the entity's turn although the call that the turn
+// was for is over: Find does not find that call any more.
 func (s *turns) Kept(e *Entity) {
 	if p := e.seldom.Load(); p != nil {
 		p.turn = nil

@@ -97,22 +97,22 @@ func FuzzDecode(f *testing.F) {
 func FuzzPage(f *testing.F) {
 	id := placement.ShardID{Kind: "Cart", Shard: 7}
 	for _, ids := range [][]string{nil, {"a"}, {"a", "\x00\xff", strings.Repeat("x", MaxIDBytes)}} {
-		b, err := encodePage(id, ids)
+		b, err := encodeBucket(id, ids)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ids, err := decodePage(id, b)
+		ids, err := decodeBucket(id, b)
 		if err != nil {
 			return
 		}
-		again, err := encodePage(id, ids)
+		again, err := encodeBucket(id, ids)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decodePage(id, again); err != nil || !reflect.DeepEqual(got, ids) {
+		if got, err := decodeBucket(id, again); err != nil || !reflect.DeepEqual(got, ids) {
 			t.Errorf("got %q, %v, want %q", got, err, ids)
 		}
 	})

@@ -116,8 +116,8 @@ func (m *hosting) assign(h *home) {
 	m.settle(h)
 }
 
-// rank returns the members in the order in which they are chosen as replicas, by
-// rendezvous hashing.
+// rank returns the members that are to be the shard's replicas, by rendezvous hashing, the
+// first choice first.
 func (m *hosting) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address

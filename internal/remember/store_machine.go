@@ -134,27 +134,27 @@ func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 	case Remove:
 		b.remove(in)
 	case Loaded:
-		if p := b.page(in.Load); p != nil && !p.loaded {
+		if p := b.answered(in.Load); p != nil && !p.loaded {
 			b.loaded(p, in)
 		}
 	case Written:
-		if p := b.page(in.Load); p != nil {
+		if p := b.answered(in.Load); p != nil {
 			b.written(p, in)
 		}
 	case Found:
-		if p := b.page(in.Load); p != nil {
+		if p := b.answered(in.Load); p != nil {
 			b.found(p, in)
 		}
 	case Tick:
 	default:
-		invariant.Failf("remember: a book's input %T", in)
+		invariant.Failf("remember: input of a store machine %T", in)
 	}
 	b.again()
 	return b.out
 }
 
-// page is the one that an answer is for; nil when it has left.
-func (b *StoreMachine) page(l Load) *shardSet {
+// answered returns the set that an answer is for; nil if its shard has left.
+func (b *StoreMachine) answered(l Load) *shardSet {
 	if p := b.shards[l.ShardID]; p != nil && p.gen == l.Gen {
 		return p
 	}
@@ -261,7 +261,7 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	var stored []string
 	err := in.Err
 	for _, r := range in.Records {
-		ids, bad := decodePage(p.id, r.Value)
+		ids, bad := decodeBucket(p.id, r.Value)
 		if err = errors.Join(err, bad); bad != nil || r.Bucket < 0 || r.Bucket >= Buckets {
 			continue
 		}
@@ -352,7 +352,7 @@ func (b *StoreMachine) again() {
 			b.out.WakeAt = t
 		}
 	}
-	for _, id := range sortedPages(b.shards) {
+	for _, id := range sortedShards(b.shards) {
 		p := b.shards[id]
 		switch {
 		case p.loaded:
@@ -381,7 +381,7 @@ func (b *StoreMachine) again() {
 
 func (b *StoreMachine) write(p *shardSet, i int) {
 	k := &p.buckets[i]
-	value, err := encodePage(p.id, p.bucket(i))
+	value, err := encodeBucket(p.id, p.bucket(i))
 	if err != nil {
 		b.gaveUp(k, err)
 		return
@@ -391,16 +391,16 @@ func (b *StoreMachine) write(p *shardSet, i int) {
 	b.out.Write = append(b.out.Write, Write{Load{p.id, p.gen}, i, value, k.revision})
 }
 
-func sortedPages(pages map[placement.ShardID]*shardSet) []placement.ShardID {
-	ids := make([]placement.ShardID, 0, len(pages))
-	for id := range pages { //arch:order-free sorted below
+func sortedShards(shards map[placement.ShardID]*shardSet) []placement.ShardID {
+	ids := make([]placement.ShardID, 0, len(shards))
+	for id := range shards { //arch:order-free sorted below
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, placement.ShardID.Compare)
 	return ids
 }
 
-// Idle reports whether the store has everything that it can have.
+// Idle reports whether all changes of the shards that were read have been written.
 func (b *StoreMachine) Idle() bool {
 	for _, p := range b.shards { //arch:order-free any will do
 		for i := range p.buckets {

@@ -177,7 +177,7 @@ func (s *shelf) end(seed uint64) {
 		if s.book.shards[cart].buckets[i].revision == store.None {
 			continue // a late write of a former home's, which the first change writes over
 		}
-		ids, err := decodePage(cart, r.Value)
+		ids, err := decodeBucket(cart, r.Value)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func (s *shelf) end(seed uint64) {
 func TestBookBounds(t *testing.T) {
 	b := NewStoreMachine(Kind{Max: 1})
 	l := b.Step(time.Unix(1, 0), Open{ShardID: cart, Epoch: 1}).Load[0]
-	value, err := encodePage(placement.ShardID{Kind: "Other", Shard: 4}, []string{"x"})
+	value, err := encodeBucket(placement.ShardID{Kind: "Other", Shard: 4}, []string{"x"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,9 @@ package remembering
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remember"
-	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -48,17 +46,6 @@ const (
 	Late                            // an id was not stored or copied in time
 	StoreFailed                     // the store of remembered ids failed
 )
-
-// Settings say how the entities of a type are remembered: see shard.Remember.
-type Settings struct {
-	Store        store.Store // nil: other members keep the ids
-	Replicas     int
-	MaxPerShard  int
-	ConstantRate bool
-	Entities     int
-	Every        time.Duration
-	Backoff      time.Duration
-}
 
 // A Home runs the entities of one shard. It is safe for concurrent use.
 type Home interface {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/store"
 )
 
 // maxActivating bounds the remembered entities of a type that are activated at the same time
@@ -25,9 +26,21 @@ type Type struct {
 	queue   []activating // guarded by mu
 	running bool         // guarded by mu
 
-	// run's: until when left may be activated; it outlives one filling of the queue.
+	// The fields below belong to run. left more entities may be activated before until. They
+	// outlive one filling of the queue.
 	until time.Time
 	left  int
+}
+
+// Settings say how the entities of a type are remembered: see shard.Remember.
+type Settings struct {
+	Store        store.Store // nil: other members keep the ids
+	Replicas     int
+	MaxPerShard  int
+	ConstantRate bool
+	Entities     int
+	Every        time.Duration
+	Backoff      time.Duration
 }
 
 // activating has entities of one shard that wait to be activated.

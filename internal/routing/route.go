@@ -169,8 +169,8 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 func (r *Route) LeftLocked() time.Time { return r.left }
 
 // Learn takes a placement. One that is not newer than the known one is taken only by force.
-// Nothing that is read in a table is: the table of a later term may have been written while a
-// move was under way, and shows the home before. If the known home does not have the shard, it
+// A placement from a table is never taken by force: the table of a later term may have been
+// written while a move was under way, and then shows the home before. If the known home does not have the shard, it
 // refuses the calls, which leads to the right one.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) call.Step { return r.learnLocked(home, epoch, acked, force) })
@@ -192,7 +192,7 @@ func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked
 	return r.Core.Learn(home, epoch, acked, local)
 }
 
-// Refused takes back an envelope that its home refused, which names another placement.
+// Refused takes back an envelope that its home refused. The refusal names another placement.
 func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
 	out := []call.Outgoing{{Envelope: e}}
 	r.env.Taken(out)

@@ -33,7 +33,7 @@ type Aside struct {
 // some reports whether tells of any entity are put aside.
 func (a *asides) some() bool { return a.n.Load() > 0 }
 
-// begin has the tells of an entity put aside, which it reports, unless they are already.
+// begin has the tells of an entity put aside. It reports false if they are already. mu is held.
 func (a *asides) begin(e *region.Entity) bool {
 	if _, is := a.tells[e]; is {
 		return false

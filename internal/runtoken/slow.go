@@ -9,9 +9,9 @@ import (
 // many times the cost of one.
 const slowTurn = 10 * time.Microsecond
 
-// A SlowTurnDetector measures how long turns take, and so whether a lane should run them:
-// quick ones it does, for handing them over costs more than they do. Slow ones would hold
-// up the others, for they compute for long or wait for a database. All methods but Took
+// A SlowTurnDetector measures how long turns take, and so decides whether a lane should run
+// them. The lane runs quick ones, because handing them over costs more than they do. Slow
+// ones, which compute for long or wait for a database, would hold up the others. All methods but Took
 // may only be called by the goroutine that has the lane's run token. Without the detector, local
 // tells run at half their rate (What each trick buys in bench/README.md).
 type SlowTurnDetector struct {

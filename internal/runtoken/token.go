@@ -16,7 +16,8 @@ import (
 // first one only ends its turn.
 //
 // word arbitrates: it is odd while a turn runs, and the goroutine that raises it by one
-// then has the run token: the runner when its turn ends, or a thief.
+// then has the run token: the one that ran the turn when it ends, or the one that takes the
+// token away.
 type Token struct {
 	word   atomic.Uint64
 	notice atomic.Pointer[Notice] // of the latest turn that is notified; stale unless its word is the present one

@@ -3,6 +3,6 @@
 // lock of that machine, publishes for it, one goroutine at a time, and wakes it.
 //
 // A Session has a lock and nothing else of the outside world: no goroutine, no clock and no
-// I/O. Those belong to its Env, which is package shard in a real process and the sharding
+// I/O. Those belong to its Env, which is package peers in a real process and the sharding
 // simulation in a test, so that both run the same code.
 package session

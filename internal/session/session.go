@@ -25,7 +25,7 @@ type Env interface {
 	MayAnswer() bool
 	// MaxPayload is the largest message that the broker takes, in bytes.
 	MaxPayload() int
-	// WakeAfter has Tick called after d, and not when it was told before.
+	// WakeAfter has Tick called after d, in place of the time that an earlier WakeAfter set.
 	WakeAfter(d time.Duration)
 	// Yield lets other goroutines append, without the lock.
 	Yield()
@@ -111,7 +111,7 @@ func (s *Session) HasDeparted() bool {
 	return s.departed
 }
 
-// SaidGoodbye reports whether the peer has said so itself.
+// SaidGoodbye reports whether the peer has departed with a goodbye of its own.
 func (s *Session) SaidGoodbye() bool { return s.bye.Load() }
 
 // smallEnvelope is a size in bytes that fits any broker, so that the limit is not looked up for smaller ones.
@@ -368,7 +368,7 @@ func (s *Session) Close(bye bool) (left []call.Unacknowledged, stopped []*routin
 	return s.Core.TakeUnacknowledged(bye), stopped
 }
 
-// Goodbye publishes the remaining envelopes and a last frame that says so. It does nothing in a session
+// Goodbye publishes the remaining envelopes and a last frame that says goodbye. It does nothing in a session
 // that was never used.
 func (s *Session) Goodbye() {
 	s.mu.Lock()

@@ -92,7 +92,7 @@ func (s *machine) Enter(hash uint64, id string) *region.Entity {
 	return s.Begin(id)
 }
 
-// EnterUnder begins the turn of a call without the lock that came straight from a sender for
+// EnterUnder begins, without the lock, the turn of a call that came straight from a sender for
 // which the shard is here under that epoch. It returns nil if that cannot be. Unless it is a
 // tell, Disclose is called before anything is handled that the sender has sent later.
 func (s *machine) EnterUnder(id string, epoch placement.Epoch) *region.Entity {
@@ -421,7 +421,7 @@ func (s *machine) openPayloadLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// openPayload is what openPayloadLocked wrote. If it does not decode, barriers time out instead.
+// openPayload reads a payload of openPayloadLocked. If it does not decode, barriers time out instead.
 func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {
@@ -433,7 +433,8 @@ func openPayload(payload []byte) (refused []region.Detour, departed []transport.
 	return refused, w.Departed[:min(len(w.Departed), MaxDeparted)]
 }
 
-// hearOpen takes openPayload, and opens the barriers that wait for who has departed.
+// hearOpen takes the results of openPayload, and opens the barriers that wait for departed
+// processes.
 func (s *machine) hearOpen(refused []region.Detour, departed []transport.Address) {
 	s.Mu.Lock()
 	s.Core.RefuseDetours(refused)

@@ -1,34 +1,11 @@
 package shardhost
 
 import (
-	"sync/atomic"
-	"time"
-
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// A Config has the settings shared by the shards of one kind at a process.
-type Config struct {
-	Kind []byte // its name on the wire
-	Self transport.Address
-	// CallTimeout bounds how long calls wait for the shard to open.
-	CallTimeout time.Duration
-	// HandoffTimeout bounds each step of a move that may wait for others.
-	HandoffTimeout time.Duration
-	// Drops: shards move without their state.
-	Drops bool
-	// Settles: a table names the shard's home, so that it need not be known here forever.
-	Settles bool
-	Watch   Watch // nil: nobody watches
-	// Clock is the coarse clock that region.Shard takes as now.
-	Clock *atomic.Uint32
-	// Keeps reports whether the host keeps the turn that ends; nil means it keeps none. It is called
-	// with Mu held.
-	Keeps func(*region.Entity) bool
-}
 
 // An outlet is how a shard reaches its process: its callers, and its peers in a move. It
 // keeps no state.
@@ -87,7 +64,7 @@ func (o *outlet) countRefused(code wire.Code) {
 	}
 }
 
-// refuse answers a call that was accepted that the shard is elsewhere.
+// refuse answers a call that was accepted: the shard is elsewhere.
 func (o *outlet) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	if c.Local {
 		o.host.Grant(c, nil)
@@ -104,7 +81,7 @@ func (o *outlet) refuse(c *Call, epoch placement.Epoch, home transport.Address) 
 	})
 }
 
-// drop answers that a call was accepted and cannot run here any more.
+// drop answers a call that was accepted: it cannot run here any more.
 func (o *outlet) drop(c *Call) {
 	if c.Local {
 		o.host.Grant(c, nil)

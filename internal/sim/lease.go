@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A holding is a lease that somebody took: the lease that decides the splits of
-// one cluster. The store lies behind the first server.
+// A holding is the lease that decides the splits of one cluster, as somebody took it. The
+// store lies behind the first server.
 type holding struct {
 	holder transport.Address
 	token  uint64
@@ -18,14 +18,13 @@ type holding struct {
 // storeTime is how long the store takes, beside the way there and back.
 const storeTime = 5 * time.Millisecond
 
-// A leaseStore has the lease of a world.
+// A leaseStore has the leases of a world.
 type leaseStore struct{ *World }
 
-// takeLease carries a request to the store, as the driver does: it is taken if
-// nobody has it, if the asker does, or if the asker succeeds the holding that it knows, which
-// may be its own. When the store
-// cannot be reached, or Config.StoreTrouble strikes, nobody can say; then it may
-// have been taken all the same.
+// takeLease carries a request to the store, as the driver does. The lease is taken if nobody
+// has it, if the asker does, or if the asker succeeds the holding that it knows, which may be
+// its own. When the store cannot be reached, or Config.StoreTrouble strikes, the asker does
+// not learn the outcome; the lease may then have been taken all the same.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {

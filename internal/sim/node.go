@@ -85,7 +85,7 @@ func (w *World) Start(n *Node) {
 }
 
 // StartFormed connects the process as a member of a cluster that has long been
-// formed: see [membership.Preformed].
+// formed: see [gossip.Preformed].
 func (w *World) StartFormed(n *Node, state *gossip.State) {
 	defer w.catch()
 	broker{w}.dial(n, n.home)
@@ -117,7 +117,7 @@ func (n *Node) Ended() bool { return n.ended }
 // Frozen reports whether the process stands still.
 func (n *Node) Frozen() bool { return n.frozen }
 
-// Server is to which the process is connected, or was last.
+// Server is the server to which the process is connected, or was last.
 func (n *Node) Server() *Server { return n.server }
 
 // Connected reports whether the process has a connection.
@@ -211,35 +211,6 @@ func (n *Node) end(w *World) {
 	broker{w}.hangUp(n)
 	n.connected = false
 	n.waiting, n.sent = nil, nil
-}
-
-// A clock is a node's own: it goes a little too fast or too slow, and its zero
-// is anywhere. Cores see only times, so the wall clock cannot matter. One that is
-// slow goes back by ppm nanoseconds at each millisecond, which no core may mind.
-type clock struct {
-	ppm    int
-	offset time.Duration
-}
-
-var epoch = time.Unix(1_000_000_000, 0)
-
-// local is the clock's reading at a virtual time.
-func (c clock) local(t time.Duration) time.Time {
-	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
-}
-
-// virtual is when, from now on, the clock shows at or up to a few microseconds more.
-func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
-	d := at.Sub(epoch) - c.offset
-	t := max(now, d-d/1_000_000*time.Duration(c.ppm))
-	for {
-		missing := at.Sub(c.local(t))
-		if missing <= 0 {
-			break
-		}
-		t += max(missing-missing/1_000_000*time.Duration(max(c.ppm, 0))-missing/100, 1) // not past it
-	}
-	return t
 }
 
 // Set returns a hash of the members that are not Down in the node's last view, and

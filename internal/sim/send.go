@@ -165,7 +165,7 @@ func (w network) recode(msg membership.Message) membership.Message {
 	return msg
 }
 
-// repeat sends the last messages again, as a client that keeps the messages that it could
+// repeat sends the last messages again, as a client does with the messages that it could
 // not flush.
 func (w network) repeat(n *Node) {
 	sent := n.sent

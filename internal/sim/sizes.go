@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"fmt"
 	"math/bits"
-	"strings"
 
 	"github.com/shardgen/shardgen/internal/membership/message"
 
@@ -11,51 +9,6 @@ import (
 
 	"github.com/shardgen/shardgen/runtime/membership"
 )
-
-// Traffic counts the messages that a node has sent and received. Bytes are those of payloads: the
-// message in the envelope that the driver puts around it. Subjects are counted
-// apart, for the broker's protocol carries them beside the payload.
-type Traffic struct {
-	Sent, Received Flow
-	Echo           Flow // own echoes, there and back; they are in none of the others
-	Subjects       uint64
-	// Kinds splits Sent and Received by the kind of message.
-	Kinds map[string]Flow
-}
-
-// A Flow is a number of messages and their bytes.
-type Flow struct{ Messages, Bytes uint64 }
-
-func (f *Flow) add(size int32) {
-	f.Messages++
-	f.Bytes += uint64(size)
-}
-
-func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
-	t.Subjects += uint64(subject)
-	switch _, echo := m.(message.Echo); {
-	case echo:
-		t.Echo.add(size)
-		return
-	case sent:
-		t.Sent.add(size)
-	default:
-		t.Received.add(size)
-	}
-	if t.Kinds == nil {
-		t.Kinds = make(map[string]Flow)
-	}
-	kind := kindOf(m)
-	f := t.Kinds[kind]
-	f.add(size)
-	t.Kinds[kind] = f
-}
-
-// kindOf returns the name of the type of a message or an input, without its package.
-func kindOf(v any) string {
-	name := fmt.Sprintf("%T", v)
-	return name[strings.LastIndexByte(name, '.')+1:]
-}
 
 // sizes measures messages. It encodes them, which for states is dear: those of
 // many members are measured once for each version and approximate number of members that have

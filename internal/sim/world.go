@@ -105,7 +105,7 @@ type World struct {
 	// recoded is the last state that went through its bytes, before and after.
 	recoded struct{ from, to *gossip.State }
 
-	// OnChange, if set, is told of a step that changed the node's view, before OnEvents.
+	// OnChange, if set, is told of a step that changed the node's view or had events, before OnEvents.
 	OnChange func(n *Node, events []membership.Event)
 	// OnEvents, if set, is told the events of a step after it.
 	OnEvents func(n *Node, events []membership.Event)

@@ -1,6 +1,6 @@
 // Package singlehost hosts and finds the singletons of one process.
 //
-// A [Set] is a member's. The control loop gives it the view, the messages and the time, and
+// A [Set] belongs to a member. The control loop gives it the view, the messages and the time, and
 // it gives them to two cores of package singleton for each type: the Manager, which decides
 // whether this member runs the instance, and the Proxy, which finds it. [Seekers] are the
 // proxies of a process that is no member.

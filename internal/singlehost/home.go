@@ -44,7 +44,8 @@ type Home interface {
 	// Passivate runs the stop hooks of entities whose turns Core.Stop has begun.
 	Passivate(entities []*region.Entity, why codegen.Passivation)
 
-	// Session returns the session with a process on the shard's lane; false: it was removed.
+	// Session returns the session with a process on the shard's lane; false means that it was
+	// removed.
 	Session(to transport.Peer) (shardhost.Session, bool)
 	// HasDeparted reports whether nothing comes from a process any more on that lane.
 	HasDeparted(a transport.Address) bool

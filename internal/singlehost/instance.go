@@ -59,7 +59,8 @@ func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Ep
 	in.opened(from, epoch)
 }
 
-// at returns where the instance runs, for proxies: here, if the shard is open.
+// at returns the epoch of the shard, and reports whether the instance runs here, which is while the shard
+// is open.
 func (in *Instance) at() (placement.Epoch, bool) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -218,8 +219,8 @@ func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	return kept, open
 }
 
-// HandOff ends the instance when the last turn has ended: hooks, state, and the calls that
-// wait.
+// HandOff ends the instance when the last turn has ended: it runs the stop hook, and sends the
+// state and the waiting calls to the successor, if there is one.
 func (in *Instance) HandOff() {
 	s := in.shard
 	s.Mu.Lock()
@@ -296,7 +297,7 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// successorGone gives up the handoff to a node that is lost, or that refused.
+// successorGone gives up the handoff to a node that is lost.
 func (in *Instance) successorGone(a transport.Address) {
 	s := in.shard
 	s.Mu.Lock()

@@ -30,7 +30,7 @@ type single struct {
 	instance  *Instance          // nil where the type is not hosted
 	holder    *leaseHolder       // nil without a lease
 	opening   *opening           // an instance that waits for its predecessor
-	arrived   opening            // whose Open came last, and under which epoch
+	arrived   opening            // the last Open that came: its sender, and its epoch
 }
 
 // An opening is a shard that is on its way here.
@@ -143,7 +143,7 @@ func (s *single) open(arrived bool) {
 				return fx
 			}
 		}
-		if core.State() == region.Preparing { // a part of a state is none
+		if core.State() == region.Preparing { // a part of a state is of no use
 			core.CancelMove(core.MoveEpoch())
 		}
 		epoch := o.epoch

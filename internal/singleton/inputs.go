@@ -1,10 +1,8 @@
 package singleton
 
 import (
-	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -13,18 +11,7 @@ import (
 // [LeaseLost], [LeaseReleased], [Quit] or [Tick].
 type Input interface{ input() }
 
-// View is the cluster as membership sees it now. It replaces the last one.
-type View struct{ Members []Member }
-
-// A Member has the properties of a member that the manager needs.
-type Member struct {
-	Address  transport.Address
-	Status   Status
-	UpNumber uint64 // age: the lower the older; 0 until the member was Up
-	Roles    []string
-}
-
-// Receive is a message from another manager.
+// Receive is a message from a manager or a proxy.
 type Receive struct {
 	From    transport.Address
 	Message Message
@@ -62,8 +49,6 @@ type Quit struct{}
 // Tick means that WakeAt has been reached, or merely that time has passed.
 type Tick struct{}
 
-func (View) input() {}
-
 func (Receive) input() {}
 
 func (InstanceStarted) input() {}
@@ -81,70 +66,6 @@ func (LeaseReleased) input() {}
 func (Quit) input() {}
 
 func (Tick) input() {}
-
-// Output has the actions to be taken, in this order.
-type Output struct {
-	AcquireLease  bool // answer with LeaseAcquired or LeaseDenied
-	StartInstance bool // answer with InstanceStarted, or InstanceStopped
-	// Epoch is the epoch of the instance to be started. With StopInstance and a
-	// Successor it is that of the successor's instance.
-	Epoch placement.Epoch
-	// Predecessor, with StartInstance, is the node that announced the state and the
-	// waiting calls of the former instance; zero means none will arrive.
-	Predecessor  transport.Address
-	StopInstance bool // answer with InstanceStopped when it has ended
-	// Successor, with StopInstance, is the node that takes over; zero means none is
-	// known yet.
-	Successor    transport.Address
-	ReleaseLease bool // answer with LeaseReleased
-	Send         []Envelope
-	Events       []Event
-	WakeAt       time.Time // of the next Step if nothing happens before; zero means none
-}
-
-// An Envelope is a message to another node.
-type Envelope struct {
-	To      transport.Address
-	Message Message
-}
-
-// An Event is a change that is to be logged.
-type Event struct {
-	State State             // the state after it
-	Peer  transport.Address // the node that it is about; may be zero
-	What  string            // text for operators
-	Stuck bool              // an operator should look at it
-}
-
-// candidate reports whether the instance may run on the member. A member that leaves
-// before it was ever Up has no age.
-func (o Member) candidate(role string, handoffAt Status) bool {
-	stays := o.Status == Up || o.Status == Leaving && handoffAt == Exiting
-	return stays && o.UpNumber > 0 && o.has(role)
-}
-
-func (o Member) has(role string) bool { return role == "" || slices.Contains(o.Roles, role) }
-
-// olderThan orders members by age, then address.
-func (o Member) olderThan(p Member) bool {
-	if o.UpNumber != p.UpNumber {
-		return o.UpNumber < p.UpNumber
-	}
-	return o.Address.Compare(p.Address) < 0
-}
-
-// oldest returns the oldest candidate.
-func (v View) oldest(role string, handoffAt Status) transport.Address {
-	var first Member
-	for _, o := range v.Members {
-		if o.candidate(role, handoffAt) && (first.Address.IsZero() || o.olderThan(first)) {
-			first = o
-		}
-	}
-	return first.Address
-}
-
-func (View) proxyInput() {}
 
 func (Receive) proxyInput() {}
 

@@ -42,7 +42,7 @@ type Manager struct {
 	why       string // the reason why the instance does not run
 }
 
-// An older member and when it disappeared.
+// An older is an older member, with the time at which it disappeared.
 type older struct {
 	removed time.Time // zero: it is in the view
 }

@@ -44,8 +44,8 @@ func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 	return nil
 }
 
-// DropTerms deletes the record of the terms of a cluster's coordinators, and returns the last term; 0:
-// there was no record. The cluster must have no durable type, which the caller checks.
+// DropTerms deletes the record of the terms of a cluster's coordinators, and returns the last term; 0
+// means there was no record. The cluster must have no durable type, which the caller checks.
 func DropTerms(ctx context.Context, s store.Store, cluster string) (last uint32, err error) {
 	r, err := s.Get(ctx, durablehost.TermsKey(cluster))
 	if errors.Is(err, store.ErrNotFound) {

@@ -2,7 +2,6 @@ package storeops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -21,8 +20,8 @@ type Image struct {
 	Records []store.Change
 }
 
-// imageOf has a shard of a store in memory, with the same log and records, write everything to
-// records, as a home does that leaves.
+// imageOf returns the image of a shard with that head, log and records. It copies them to a store in
+// memory, and writes everything there to records, as a home does when it leaves.
 func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {
 	if head.Revision == store.None {
 		return Image{}, nil
@@ -110,51 +109,4 @@ func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.R
 		changes = changes[n:]
 	}
 	return nil
-}
-
-// ErrUsed is a shard that cannot be restored as a whole, since it has been used; test with errors.Is.
-var ErrUsed = errors.New("the shard has been used")
-
-// Restore writes a part of an image. The shard must never have been used, or have been restored only;
-// otherwise nothing is written, and Restore fails with ErrUsed. It can be opened once the last
-// part is there.
-func (w *Writer) Restore(ctx context.Context, number int, part Image, first, last bool) error {
-	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
-	head, err := s.Head(ctx, shard)
-	if err != nil {
-		return err
-	}
-	if first {
-		_, node, err := durable.HeadBy(head)
-		position, errLast := w.store.Last(ctx, shard)
-		switch {
-		case err != nil || errLast != nil:
-			return errors.Join(err, errLast)
-		case position != store.Start, head.Revision != store.None && (node != writerName || !w.Replace):
-			return fmt.Errorf("shard %v: %w", shard, ErrUsed)
-		}
-	}
-	epoch, err := durablehost.StoreEpoch(w.placed(), 0)
-	if err != nil {
-		return err
-	}
-	revision := head.Revision
-	set := func(whole bool) error {
-		next, err := durable.RestoredHead(part.Head, writerName, w.incarnation, epoch, whole)
-		if err != nil {
-			return err
-		}
-		next.Revision = revision
-		revision, err = s.SetHead(ctx, shard, next)
-		return err
-	}
-	if first {
-		if err := set(false); err != nil {
-			return err
-		}
-	}
-	if err := putAll(ctx, s, shard, revision, part.Records); err != nil || !last {
-		return err
-	}
-	return set(true)
 }

@@ -34,8 +34,8 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 	return t, nil
 }
 
-// ShardsOf returns the range of the numbers of a type's shards, without end. Those of n shards begin
-// with n.
+// ShardsOf returns the range of the numbers of a type's shards, of which end is not one. Those of n
+// shards begin with n.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
 // readTries is how often a shard is read if its log is trimmed during each read.

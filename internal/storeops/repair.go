@@ -2,11 +2,13 @@ package storeops
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -24,8 +26,8 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 		if image, err = imageOf(ctx, shard, head, log, records); err == nil {
 			return nil
 		}
-		// The head or the table is damaged: without them no ids of commands and no tells are known but
-		// those in the log.
+		// The head or the table of command ids is damaged: without them no ids of commands and no tells
+		// are known but those in the log.
 		lacks = append(lacks, durable.Problem{Place: "ids of commands and waiting tells that are in records", Err: err})
 		without := func(prefix string) {
 			records = slices.DeleteFunc(records, func(r store.Record) bool { return strings.HasPrefix(r.Key, prefix) })
@@ -41,4 +43,30 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 		return err
 	})
 	return image, lacks, err
+}
+
+// DropRecord deletes the record of an entity that cannot be decoded, so that the entity can
+// be written again. What the shard's log has of the entity stays.
+func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
+	term, err := durablehost.NextTerm(ctx, s, cluster, 1)
+	if err != nil {
+		return err
+	}
+	epoch, err := durablehost.StoreEpoch(uint64(term)<<32|1, 0)
+	if err != nil {
+		return err
+	}
+	head, err := s.Shards().Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	if head, err = durable.TakeHead(head, writerName, rand.Uint64(), epoch); err != nil {
+		return fmt.Errorf("shard %v: %w", shard, err)
+	}
+	revision, err := s.Shards().SetHead(ctx, shard, head)
+	if err != nil {
+		return err
+	}
+	_, err = s.Shards().Put(ctx, shard, revision, []store.Change{{ID: durable.EntityKey(id)}})
+	return err
 }

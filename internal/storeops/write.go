@@ -16,7 +16,10 @@ import (
 // ErrExists is an entity that would be overwritten; test with errors.Is.
 var ErrExists = errors.New("the entity is there already")
 
-// An Entity is one to be written.
+// ErrUsed is a shard that cannot be restored as a whole, since it has been used; test with errors.Is.
+var ErrUsed = errors.New("the shard has been used")
+
+// An Entity is an entity to be written.
 type Entity struct {
 	Shard int
 	ID    string
@@ -151,35 +154,53 @@ func (w *Writer) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// DropRecord deletes the record of an entity that cannot be decoded, so that the entity can
-// be written again. What the shard's log has of the entity stays.
-func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
-	term, err := durablehost.NextTerm(ctx, s, cluster, 1)
+// Restore writes a part of an image. The shard must never have been used or, if Replace is set, have
+// been restored only; otherwise the first part is not written, and Restore fails with ErrUsed. The
+// shard can be opened once the last part is there.
+func (w *Writer) Restore(ctx context.Context, number int, part Image, first, last bool) error {
+	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
+	head, err := s.Head(ctx, shard)
 	if err != nil {
 		return err
 	}
-	epoch, err := durablehost.StoreEpoch(uint64(term)<<32|1, 0)
+	if first {
+		_, node, err := durable.HeadBy(head)
+		position, errLast := w.store.Last(ctx, shard)
+		switch {
+		case err != nil || errLast != nil:
+			return errors.Join(err, errLast)
+		case position != store.Start, head.Revision != store.None && (node != writerName || !w.Replace):
+			return fmt.Errorf("shard %v: %w", shard, ErrUsed)
+		}
+	}
+	epoch, err := durablehost.StoreEpoch(w.placed(), 0)
 	if err != nil {
 		return err
 	}
-	head, err := s.Shards().Head(ctx, shard)
-	if err != nil {
+	revision := head.Revision
+	set := func(whole bool) error {
+		next, err := durable.RestoredHead(part.Head, writerName, w.incarnation, epoch, whole)
+		if err != nil {
+			return err
+		}
+		next.Revision = revision
+		revision, err = s.SetHead(ctx, shard, next)
 		return err
 	}
-	if head, err = durable.TakeHead(head, writerName, rand.Uint64(), epoch); err != nil {
-		return fmt.Errorf("shard %v: %w", shard, err)
+	if first {
+		if err := set(false); err != nil {
+			return err
+		}
 	}
-	revision, err := s.Shards().SetHead(ctx, shard, head)
-	if err != nil {
+	if err := putAll(ctx, s, shard, revision, part.Records); err != nil || !last {
 		return err
 	}
-	_, err = s.Shards().Put(ctx, shard, revision, []store.Change{{ID: durable.EntityKey(id)}})
-	return err
+	return set(true)
 }
 
 // ReplaceShard puts an image in the place of all that a shard has, also if that cannot be decoded. An append
-// ends the log before it, so that nothing of it counts any more. One that fails leaves a shard
-// that does not open: repeat it.
+// ends the log before it, so that nothing of it counts any more. A call that fails leaves a shard
+// that does not open: repeat the call.
 func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
 	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
 	head, err := s.Head(ctx, shard)

@@ -7,7 +7,7 @@ import (
 )
 
 // The buckets of a histogram are eight for each doubling of the time, from 16 ns on, so that a quantile is
-// at most an eighth too high. The last one has all turns of more than an hour.
+// at most an eighth too high. The last one has all turns of more than two hours.
 const (
 	unitBits = 4 // 16 ns
 	subBits  = 3 // eight buckets
@@ -60,7 +60,7 @@ type Latency struct {
 	Buckets []Bucket // those that are not empty, in order of their numbers
 }
 
-// Quantile returns the time within which a share of the turns has ended, at most an eighth too high; 0 of
+// Quantile returns the time within which a share of the turns has ended, at most an eighth too high; 0 for
 // no turns. It takes the turns of all buckets together, in any order.
 func Quantile(buckets []Bucket, share float64) time.Duration {
 	sorted := slices.SortedFunc(slices.Values(buckets), func(a, b Bucket) int { return int(a.Number) - int(b.Number) })

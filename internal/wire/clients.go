@@ -1,38 +1,30 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 
+// Vouched reports whether the broker's permissions stand behind the sender that the content of a
+// message names: a client or an operator is the one that the subject names, and a member is some
+// member. All else is a forgery.
+func Vouched(m transport.Message, sender transport.Peer) bool {
+	if sender.Client != (identity.Of(sender.Incarnation) != identity.Member) {
+		return false
+	}
+	return sender.Address == m.From || m.From.IsZero() && !sender.Client
+}
+
+// ErrForged is the error of a message whose content names another sender than its subject.
+var ErrForged = errors.New("its sender is not the one of its subject")
+
 // Members are the members of the cluster, as a process knows them.
 type Members interface {
 	// Knows reports whether a process is a member, or was one until it left or was removed.
 	Knows(a transport.Address) bool
-}
-
-// MayClientSend reports whether a process of a class that is no member may send the envelope: calls and
-// tells of its own, which no member has forwarded and no turn has made, and what belongs to
-// them. Answers, and the steps of a shard's move, are for members.
-func MayClientSend(class identity.Class, e *Envelope, of Members) bool {
-	if class != identity.Client {
-		return false // operators have no part in the data plane
-	}
-	switch e.Type {
-	case 0, TypeCancel:
-		return true
-	case TypeCall, TypeTell:
-		return !e.Relayed() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
-	case TypeFlush:
-		// It is passed on to the member that it names, with which this one may begin a session. The
-		// member may have been removed while the Flush was on its way.
-		return e.Node.IsZero() || isMember(e.Node) && of.Knows(e.Node.Address)
-	case TypeBarrier:
-		return isMember(e.Via) // which may have left
-	}
-	return false
 }
 
 // mayClientSay reports whether a client may send calls that say this about themselves.

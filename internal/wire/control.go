@@ -8,10 +8,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ControlFormat is the version of the control channel's envelope.
+// ControlFormat is the version of the form of messages on the control channel.
 const ControlFormat = 2
 
-// SealControl puts a message of a topic into the control channel's envelope.
+// SealControl returns the bytes of a message on the control channel: body, with its topic, its sender and
+// their cluster.
 func SealControl(cluster string, from transport.Peer, topic ControlTopic, body []byte) []byte {
 	b, err := proto.Marshal(&Control{
 		Format: ControlFormat, Cluster: cluster, From: from.Name, Incarnation: from.Incarnation,
@@ -23,7 +24,7 @@ func SealControl(cluster string, from transport.Peer, topic ControlTopic, body [
 	return b
 }
 
-// OpenControl reads the control channel's envelope. Foreign bytes give an error.
+// OpenControl reads the bytes that SealControl has made. Foreign ones give an error.
 func OpenControl(cluster string, b []byte) (from transport.Peer, topic ControlTopic, body []byte, err error) {
 	var c Control
 	if err := proto.Unmarshal(b, &c); err != nil {

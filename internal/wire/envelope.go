@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -83,7 +84,7 @@ type Envelope struct {
 	Seq     uint64
 	Last    bool
 	Via     transport.Peer
-	Hop     uint64 // of a Flush; of a call: not 0 if it came from its sender, Node, to the home that forwards it
+	Hop     uint64 // of a Flush or a Flushed: the epoch of the calls before it; of a forwarded call: not 0 if Node, its sender, sent it to the old home
 	Command []byte // of a call to a durable entity
 	Info    []byte // of a call or a tell: an encoded Info; nil means the zero one
 }
@@ -128,6 +129,28 @@ func (e *Envelope) KeptSize() int {
 // Relayed reports whether a call or a tell came by way of a process that is not its sender: Node is the
 // sender then, and the zero Peer otherwise.
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
+
+// MayComeFrom reports whether a process of a class other than members may send the envelope: it may send
+// calls and tells of its own, which no member has forwarded and no turn has made, and the steps that belong
+// to them. Answers, and the steps of a shard's move, are for members.
+func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
+	if class != identity.Client {
+		return false // operators have no part in the data plane
+	}
+	switch e.Type {
+	case 0, TypeCancel:
+		return true
+	case TypeCall, TypeTell:
+		return !e.Relayed() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
+	case TypeFlush:
+		// It is passed on to the member that it names, with which its receiver may begin a session. The
+		// member may have been removed while the Flush was on its way.
+		return e.Node.IsZero() || isMember(e.Node) && of.Knows(e.Node.Address)
+	case TypeBarrier:
+		return isMember(e.Via) // which may have left
+	}
+	return false
+}
 
 // Deadline returns the deadline of a call whose envelope came at that time. Both are in nanoseconds
 // after the process's base. 0 means none.

@@ -36,3 +36,38 @@ func EachField(b []byte, f func(Field) error) error {
 	}
 	return nil
 }
+
+func sizeString(num protowire.Number, s string) int {
+	if s == "" {
+		return 0
+	}
+	return protowire.SizeTag(num) + protowire.SizeBytes(len(s))
+}
+
+// eachBytes calls f for each length-delimited field of that number and skips
+// all others.
+func eachBytes(b []byte, want protowire.Number, what string, f func([]byte) error) error {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return malformed(what, n)
+		}
+		b = b[n:]
+		if num != want || typ != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+				return malformed(what, n)
+			}
+			b = b[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return malformed(what, n)
+		}
+		if err := f(v); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}

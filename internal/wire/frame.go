@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -50,19 +49,6 @@ type FrameHeader struct {
 	// that ask for the session, and with the member's answer to them; else 0.
 	Hello uint64
 }
-
-// Vouched reports whether the broker's permissions stand behind the sender that the content of a
-// message names: a client or an operator is the one that the subject names, and a member is some
-// member. All else is a forgery.
-func Vouched(m transport.Message, sender transport.Peer) bool {
-	if sender.Client != (identity.Of(sender.Incarnation) != identity.Member) {
-		return false
-	}
-	return sender.Address == m.From || m.From.IsZero() && !sender.Client
-}
-
-// ErrForged is the error of a message whose content names another sender than its subject.
-var ErrForged = errors.New("its sender is not the one of its subject")
 
 // Field numbers of Frame in framepb/frame.proto.
 const (

@@ -15,7 +15,7 @@ type Info struct {
 	// Gateway is the caller in another language for which a member makes the call; "" means none.
 	// Members believe it of members alone.
 	Gateway string
-	// Told: a tell that is delivered as a call, because its sender awaits its end.
+	// Told marks a tell that is delivered as an ask, because its sender awaits its end.
 	Told    bool
 	Headers []Header
 }
@@ -125,7 +125,7 @@ func ParseInfo(b []byte) (i Info, err error) {
 	return i, i.Check()
 }
 
-// GatewayOf returns the gateway's caller in an encoded Info; "" if it names none, or is none. Unlike
+// GatewayOf returns the gateway's caller in an encoded Info; "" if that names none, or is malformed. Unlike
 // ParseInfo it reads no headers.
 func GatewayOf(info []byte) string {
 	num, typ, n := protowire.ConsumeTag(info) // Append writes it first

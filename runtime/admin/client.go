@@ -175,8 +175,8 @@ func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
 	return c.balance(ctx, operator.Rebalance)
 }
 
-// PauseRebalancing has no shards move for balance until [Client.ResumeRebalancing], also after a change
-// of the coordinator. Moves under way end. Shards without a home still get one, members that leave
+// PauseRebalancing keeps shards from moving for balance until [Client.ResumeRebalancing], also after a
+// change of the coordinator. Moves under way end. Shards without a home still get one, members that leave
 // still give theirs away, and shards still move to the homes of [Client.Place]. It returns when all
 // members that host types have confirmed the pause, which [View] shows. The pause ends if all members
 // stop at once.

@@ -1,5 +1,5 @@
 // Package admin lets operators look at a cluster and command it, from a process that is not a
-// member: list members, join, leave, down.
+// member: list members, shards, moves and turns; join, leave, down, place and rebalance.
 //
 // A [Client] asks over the control channel and gets an answer for each request. A request
 // that any member can answer goes to the subject of any member, from which the broker gives it
@@ -11,5 +11,6 @@
 // sh.<cluster>.r.o.ann.>. Members take queries from the first word and commands from the other
 // only, and log each command that they carry out with the operator's name.
 //
-// The members' side is in package shard. [Encode] and [Decode] are the wire format.
+// The members' side is in internal/control and in package shard. Package internal/operator has the
+// messages and their form on the wire.
 package admin

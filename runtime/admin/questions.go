@@ -316,7 +316,7 @@ func (c *questions) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards under way, in the order of their begin, and the member that runs
+// Moves returns the moves of shards under way, in the order in which they began, and the member that runs
 // the coordinator, which knows them. It fails with ErrNoMember if no member knows a coordinator.
 func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {

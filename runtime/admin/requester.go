@@ -71,7 +71,7 @@ type reply struct {
 	denied error // the broker refuses the request
 }
 
-// Close ends the connection. It may be called twice.
+// Close ends the connections. It may be called twice.
 func (q *requester) Close() error {
 	q.opening.Lock()
 	q.closed = true

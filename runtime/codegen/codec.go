@@ -16,8 +16,9 @@ import (
 //   - A string is a string, also where it is not valid UTF-8; []byte and [N]byte
 //     are bytes.
 //   - A slice is a repeated field, packed for numbers and bools; an array too. A
-//     map is a map, in the order of its keys if they are numbers or strings. Where protobuf has no such thing (a slice of slices, a map of
-//     pointers) each element is a message with the value in field 1.
+//     map is a map, in the order of its keys if they are numbers or strings. Where
+//     protobuf has no such thing (a slice of slices, a map of pointers) each element
+//     is a message with the value in field 1.
 //   - A struct is a message of its fields, numbered from 1 in their order.
 //   - A pointer is an optional field: nil stays nil, and a pointer to zero a
 //     pointer to zero.

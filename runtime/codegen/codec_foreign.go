@@ -8,34 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// MaxDepth bounds the nesting of a value of a recursive type: a longer chain, or
-// a circle, is an error instead of an endless encoding.
-const MaxDepth = 1000
-
-// ErrDepth is the cause when a value of a recursive type is nested too deep.
-var ErrDepth = fmt.Errorf("nested deeper than %d (a circle of pointers? a long list is better a slice)", MaxDepth)
-
-// An EncodeError says that a value cannot be put on the wire: one of its own
-// Marshal methods refused, or it is nested too deep.
-type EncodeError struct {
-	What string // "arguments of Stock.Reserve"
-	Err  error
-}
-
-// Error reads op: subject: cause.
-func (e *EncodeError) Error() string { return fmt.Sprintf("encode %s: %v", e.What, e.Err) }
-
-// Unwrap returns the cause.
-func (e *EncodeError) Unwrap() error { return e.Err }
-
-// encodeError is err as an [*EncodeError] about the named value, unless it is one already.
-func encodeError(what string, err error) error {
-	if e, ok := err.(*EncodeError); ok {
-		return e
-	}
-	return &EncodeError{What: what, Err: err}
-}
-
 // AppendTime appends t as field num, unless it is the zero time. The Unix epoch
 // is not zero; it is an empty message.
 func AppendTime(b []byte, num int, t time.Time) []byte {

@@ -2,9 +2,7 @@ package codegen
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,97 +193,3 @@ func writeValue(v any) ([]byte, error) {
 	}
 	return json.Marshal(v)
 }
-
-// Content types of a [Raw] call.
-const (
-	ContentJSON     = "application/json"
-	ContentProtobuf = "application/protobuf"
-)
-
-// A Raw is a call whose arguments are already encoded.
-type Raw struct {
-	Method string
-	ID     string // as on the wire; not of a singleton
-	// ContentType is ContentJSON, an object of the arguments by their names, or
-	// ContentProtobuf, the message that shardgen contract proto describes. Without
-	// one it is JSON if Body is empty, begins with "{", or is valid JSON. A few protobuf
-	// messages are valid JSON too, so give their type.
-	ContentType string
-	Body        []byte
-}
-
-// IsJSON reports whether the body is JSON, or returns an error if its form is unknown.
-func (r *Raw) IsJSON() (bool, error) {
-	kind, _, _ := strings.Cut(r.ContentType, ";")
-	switch strings.ToLower(strings.TrimSpace(kind)) {
-	case "":
-		return len(r.Body) == 0 || r.Body[0] == '{' || json.Valid(r.Body), nil
-	case ContentJSON:
-		return true, nil
-	case ContentProtobuf, "application/x-protobuf", "application/octet-stream":
-		return false, nil
-	}
-	return false, fmt.Errorf("content type %q (want %s or %s)", bounded.Text(r.ContentType), ContentJSON, ContentProtobuf)
-}
-
-// CallRaw makes a call whose arguments are already encoded, and returns the results in
-// the same form.
-func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
-	id := r.ID
-	if k.Singleton {
-		id = SingletonID
-	}
-	ref := NewRef(p, id, nil)
-	m, asJSON, err := r.form(k)
-	if err != nil {
-		return nil, ref.NotEncoded(r.Method, err)
-	}
-	if err := p.Check(ctx, ref, r.Method); err != nil {
-		return nil, err
-	}
-	args := NewArgs()
-	switch {
-	case !asJSON:
-		args = append(args, r.Body...)
-	case m.Args != nil:
-		args, err = m.Args(args, r.Body)
-	default:
-		err = ReadJSON(r.Body)
-	}
-	if err != nil {
-		return nil, ref.NotEncoded(r.Method, err)
-	}
-	if !asJSON {
-		return p.Do(ctx, ref, r.Method, args)
-	}
-	results := ref.Ask(ctx, r.Method, args, nil)
-	if results.err != nil {
-		return nil, results.err
-	}
-	if m.Reply == nil {
-		return []byte("{}"), nil
-	}
-	reply, err := m.Reply(results)
-	if e, ok := err.(*EncodeError); ok {
-		err = p.Failed(ref, r.Method, true, e)
-	}
-	return reply, err
-}
-
-// form converts the call's JSON to its message and back, unless it is protobuf already.
-func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
-	asJSON, err = r.IsJSON()
-	switch {
-	case err != nil || !asJSON:
-	case k.JSON == nil:
-		err = ErrNoJSON
-	case !slices.Contains(k.Methods, r.Method):
-		err = fmt.Errorf("there is no method %s (there are: %s)", bounded.Text(r.Method), strings.Join(k.Methods, ", "))
-	default:
-		m = k.JSON(r.Method)
-	}
-	return m, asJSON, err
-}
-
-// ErrNoJSON means that a type does not accept calls in JSON.
-var ErrNoJSON = errors.New("its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")

@@ -47,8 +47,8 @@ type interfaceJSON struct {
 	types map[string]reflect.Type
 }
 
-// oneofs writes and reads values with such interfaces in them. It goes by itself
-// only where there are some, and leaves the rest to encoding/json.
+// oneofs writes and reads values with such interfaces in them. It walks by reflection through
+// the types that may hold some, and leaves all others to encoding/json and protojson.
 type oneofs struct {
 	known map[reflect.Type]*interfaceJSON
 	memo  map[reflect.Type]bool // whether a type holds one
@@ -147,7 +147,7 @@ func (o *oneofs) writeCase(one *interfaceJSON, v reflect.Value) ([]byte, error) 
 	return nil, NoCase(v.Type().String(), v.Interface())
 }
 
-// entries is a map like m, of JSON.
+// entries returns the type of a map with the keys of m and with JSON as its values.
 func entries(m reflect.Type) reflect.Type {
 	return reflect.MapOf(m.Key(), reflect.TypeFor[json.RawMessage]())
 }
@@ -171,8 +171,8 @@ type member struct {
 	omit  bool // where it is empty
 }
 
-// members returns those of a struct, and a struct of the rest with the same tags
-// together with where that is in the first.
+// members returns the members of a struct that may hold one of the interfaces, and a struct of
+// the other fields, with the same tags and with the index at which each of them is in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs that are members themselves

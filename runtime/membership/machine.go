@@ -379,11 +379,12 @@ func (m *Machine) State() *gossip.State {
 }
 
 // Check returns an error that names the invariant that does not hold:
-//  1. The gossiped state is well formed (see [Gossip]); nobody but a Down member
-//     is fenced.
+//  1. The gossiped state is well formed (see gossip.State.CheckUnder); nobody but a
+//     Down member is fenced.
 //  2. A member is in its own gossiped state, not Down, and has seen it.
 //  3. The view shows the gossiped state.
-//  4. A lease without end is a sole member's; any other ends within LeaseEcho.
+//  4. A lease without end is that of a member beside which no other is Up, unless that
+//     is gone; any other lease ends within LeaseEcho.
 func (m *Machine) Check() error {
 	if m.node.Phase != core.Joined {
 		return nil

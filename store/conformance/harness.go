@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -161,4 +162,16 @@ func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
 	if !errors.As(err, &held) || held.Holder != "" && held.Holder != by || held.RetryAfter < 0 || held.RetryAfter > h.patience() {
 		t.Errorf("%s acquires: got %v, want a *store.HeldError about %s", holder, err, by)
 	}
+}
+
+// heldFor is how long the caller of a request that is held up waits for the answer.
+const heldFor = 200 * time.Millisecond
+
+// held runs f with requests of c held up. The outcome that f gets must be in doubt.
+func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
+	t.Helper()
+	hold()
+	ctx, cancel := context.WithTimeout(t.Context(), heldFor)
+	defer cancel()
+	wantError(t, what, f(ctx), store.ErrUncertain)
 }

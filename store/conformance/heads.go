@@ -10,6 +10,19 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
+// setHead replaces the head, and tries again while the store is busy.
+func setHead(t *testing.T, c Client, sh store.Shard, h store.Head) store.Head {
+	t.Helper()
+	for {
+		r, err := c.Shards().SetHead(t.Context(), sh, h)
+		if errors.Is(err, store.ErrBusy) {
+			continue
+		}
+		h.Revision = must[store.Revision](t)(r, err)
+		return h
+	}
+}
+
 func wantHead(t *testing.T, c Client, sh store.Shard, want store.Head) {
 	t.Helper()
 	got := must[store.Head](t)(c.Shards().Head(t.Context(), sh))

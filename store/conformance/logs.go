@@ -40,7 +40,7 @@ func fill(t *testing.T, c Client, sh store.Shard, count int) []store.Position {
 	return at
 }
 
-// wantLog reads from from to to and compares.
+// wantLog reads a part of the log, and compares the appends with want.
 func wantLog(t *testing.T, c Client, sh store.Shard, from, to store.Position, want ...string) {
 	t.Helper()
 	got, err := c.Shards().Read(t.Context(), sh, from, to)
@@ -59,19 +59,6 @@ func wantLog(t *testing.T, c Client, sh store.Shard, from, to store.Position, wa
 	}
 	if got[len(got)-1].Position != to || from != store.Start && got[0].Position != from {
 		t.Errorf("read %d to %d: got positions %d to %d", from, to, got[0].Position, got[len(got)-1].Position)
-	}
-}
-
-// setHead replaces the head until the store is not busy.
-func setHead(t *testing.T, c Client, sh store.Shard, h store.Head) store.Head {
-	t.Helper()
-	for {
-		r, err := c.Shards().SetHead(t.Context(), sh, h)
-		if errors.Is(err, store.ErrBusy) {
-			continue
-		}
-		h.Revision = must[store.Revision](t)(r, err)
-		return h
 	}
 }
 
@@ -345,18 +332,6 @@ func testAppendUncertain(t *testing.T, h Harness) {
 	if seen != appends {
 		t.Errorf("%d appends stand, want %d", seen, appends)
 	}
-}
-
-// heldFor is how long the caller of a request waits that is held up.
-const heldFor = 200 * time.Millisecond
-
-// held runs f with requests of c held up. The outcome that f gets must be in doubt.
-func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
-	t.Helper()
-	hold()
-	ctx, cancel := context.WithTimeout(t.Context(), heldFor)
-	defer cancel()
-	wantError(t, what, f(ctx), store.ErrUncertain)
 }
 
 // An append that arrives late is refused after a claim. One without expectation

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// put applies changes, in pairs of id and value, until the store is not busy.
+// put applies changes, in pairs of id and value, and tries again while the store is busy.
 func put(t *testing.T, c Client, sh store.Shard, head store.Revision, pairs ...string) store.Revision {
 	t.Helper()
 	var changes []store.Change

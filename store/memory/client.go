@@ -24,8 +24,8 @@ var _ store.Backend = (*Client)(nil)
 // Shards implements [store.Backend].
 func (c *Client) Shards() store.Shards { return &c.shards }
 
-// Fault lets decide meet every operation of this client, before a fault of the
-// server's; nil ends it.
+// Fault has decide choose a fault for each operation of this client, beside the faults of
+// the server; nil ends it.
 func (c *Client) Fault(decide func(Op) Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *Client) Cut(cut bool) {
 	c.Fault(func(Op) Fault { return Fault{Loss: LoseConnection} })
 }
 
-// faults are those that meet op, on the way there in order.
+// faults returns the client's fault of op, and the server's.
 func (c *Client) faults(op Op) [2]Fault {
 	var met [2]Fault
 	c.mu.Lock()
@@ -57,14 +57,14 @@ func (c *Client) faults(op Op) [2]Fault {
 	return met
 }
 
-// do is carry for operations without faults of a shard.
+// do is carry for operations that look at none of their faults.
 func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 	return c.carry(ctx, op, func(Fault) error { return apply() })
 }
 
-// carry runs apply on the server, under its lock, through the faults that op
-// meets; it is told of them as one. A context that ends on the way there leaves the
-// caller in doubt, and so does one that ends on the way back.
+// carry runs apply on the server, under its lock, and makes op meet its faults, which
+// apply gets as one. A context that ends on the way there leaves the caller of a write in
+// doubt, and so does one that ends on the way back.
 func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -91,7 +91,8 @@ func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) erro
 }
 
 // meets makes one of the client's fault and the server's: times add up, and of two
-// losses the one nearer to the caller counts.
+// losses the client's counts, unless the server's is LoseConnection. A server that is
+// stopped makes it LoseConnection.
 func (c *Client) meets(op Op) Fault {
 	met := c.faults(op)
 	one := met[0]
@@ -109,12 +110,27 @@ func (c *Client) meets(op Op) Fault {
 	return one
 }
 
-// wait is a delay that ctx can cut short; it reports whether it passed.
+// wait is the function wait, except that it returns at once with the clock of a simulation.
 func (c *Client) wait(ctx context.Context, d time.Duration) bool {
 	if c.server.clock != nil {
 		return true
 	}
 	return wait(ctx, d)
+}
+
+// wait waits for d, or until ctx ends. It reports whether d has passed.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Get implements [store.Store].

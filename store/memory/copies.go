@@ -86,8 +86,8 @@ func (s *shard) trim(below store.Position) {
 // copies are those of a server with a disk and a second replica.
 type copies struct {
 	leader, follower, disk *shards
-	journal                []write // those that the disk lacks, oldest first
-	followed               int     // of the journal: those that the follower has
+	unsynced               []write // those that the disk lacks, oldest first
+	followed               int     // how many of unsynced the follower has
 	lag                    int     // writes that the follower is held behind
 }
 
@@ -100,7 +100,7 @@ func newCopies() *copies {
 // back.
 func (c *copies) write(w write) {
 	w(c.leader)
-	c.journal = append(c.journal, w)
+	c.unsynced = append(c.unsynced, w)
 	c.replicate()
 }
 
@@ -110,22 +110,22 @@ func (c *copies) holdBack(writes int) {
 }
 
 func (c *copies) replicate() {
-	for len(c.journal)-c.followed > c.lag {
-		c.journal[c.followed](c.follower)
+	for len(c.unsynced)-c.followed > c.lag {
+		c.unsynced[c.followed](c.follower)
 		c.followed++
 	}
-	for len(c.journal) > MaxUnsynced {
-		c.journal[0](c.disk)
-		c.journal = c.journal[1:]
+	for len(c.unsynced) > MaxUnsynced {
+		c.unsynced[0](c.disk)
+		c.unsynced = c.unsynced[1:]
 		c.followed--
 	}
 }
 
 // restart reads the disk, where the last writes may be missing.
 func (c *copies) restart(lost int) {
-	for _, w := range c.journal[:len(c.journal)-min(max(lost, 0), len(c.journal))] {
+	for _, w := range c.unsynced[:len(c.unsynced)-min(max(lost, 0), len(c.unsynced))] {
 		w(c.disk)
 	}
 	c.leader, c.follower = c.disk.clone(), c.disk.clone()
-	c.journal, c.followed = nil, 0
+	c.unsynced, c.followed = nil, 0
 }

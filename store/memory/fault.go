@@ -1,9 +1,6 @@
 package memory
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // An Op is one operation that may be met by a fault.
 type Op struct {
@@ -52,18 +49,3 @@ const (
 	// of anything else nothing; the caller is answered as by LoseRequest.
 	LoseHalf
 )
-
-// wait is a delay that ctx can cut short; it reports whether it passed.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -52,7 +52,7 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	return json.Unmarshal(got[0].Data, v)
 }
 
-// why explains that nobody listens on a stream's subject. Nothing was
+// why returns the error of a request on a stream's subject on which nobody listens. Nothing was
 // applied.
 func (c *api) why(ctx context.Context, stream string) error {
 	var info streamInfo
@@ -60,15 +60,15 @@ func (c *api) why(ctx context.Context, stream string) error {
 	var refused *apiError
 	switch {
 	case errors.As(err, &refused):
-		return settled{refused.unapplied(stream)}
+		return finalError{refused.unapplied(stream)}
 	case err != nil:
 		return unavailable(err)
 	}
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
 }
 
-// firstAttempt is how long the first attempt of a read may take, of one replica that
-// may have stopped; each later one may take twice as long as the one before.
+// firstAttempt bounds the first attempt of a read, because the replica that is asked may
+// have stopped. After an attempt that took too long the next may take twice as long.
 const firstAttempt = 500 * time.Millisecond
 
 // again calls f until it is done, with pauses: a replica that lags, or that does not
@@ -85,7 +85,7 @@ func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err
 			within *= 2
 		}
 		end()
-		var final settled
+		var final finalError
 		if done || errors.As(err, &final) {
 			return err
 		}
@@ -95,5 +95,17 @@ func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err
 			}
 			return err
 		}
+	}
+}
+
+// pause reports whether d has passed before ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -14,11 +14,11 @@ type Config struct {
 	// "sh", below which the subjects of clusters lie.
 	// Clusters that share servers have different ones. Default "shardgen".
 	Name string
-	// Replicas is on how many servers each stream that is created has its copy: 1 to
-	// 5. Default 1; 3 outlives one server. Streams that are there keep theirs.
+	// Replicas is the number of servers that have a copy of each stream that the store
+	// creates: 1 to 5. Default 1; 3 outlives one server. Streams that are there keep theirs.
 	Replicas int
-	// Partitions is how many pairs of streams a type gets that is created: 1 to 64.
-	// Default 4. A type that is there keeps its own.
+	// Partitions is the number of pairs of streams that the store creates for a type: 1 to
+	// 64. Default 4. A type that has its streams keeps its number.
 	Partitions int
 	// NoCreate has the absence of a stream be an error.
 	NoCreate bool

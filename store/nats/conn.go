@@ -136,7 +136,8 @@ func (c *conn) fail(err error, which func(*request) bool) {
 	}
 }
 
-// sweepParts is in how many sweeps a request that nobody waits for reaches its timeout.
+// sweepParts is the number of sweeps in the time after which a request with then counts as
+// unanswered.
 const sweepParts = 5
 
 // errUnanswered: the timeout has passed.
@@ -221,7 +222,7 @@ func (c *conn) forget(token uint64) {
 	delete(c.waiting, token)
 }
 
-// send publishes m with a reply subject and returns the waiter for the answer.
+// send publishes m with a reply subject. It returns the request, which await waits for, and its token.
 func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -266,7 +267,7 @@ func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 	case errors.Is(r.err, errUnanswered):
 		return nil, c.unanswered(lost)
 	case errors.Is(r.err, errDenied):
-		return nil, settled{fmt.Errorf("%w: this user has no right to publish to %q%s", store.ErrUnavailable, r.subject, grant(c.name))}
+		return nil, finalError{fmt.Errorf("%w: this user has no right to publish to %q%s", store.ErrUnavailable, r.subject, grant(c.name))}
 	case r.err != nil:
 		return nil, fmt.Errorf("%w: %w", lost, r.err)
 	}
@@ -277,8 +278,8 @@ func (c *conn) unanswered(lost error) error {
 	return fmt.Errorf("%w: no answer from JetStream within %v (see the log of nats-server: it is overloaded, or its disk is full: make room and restart it)", lost, c.timeout)
 }
 
-// ask sends a request and waits for its answer, of one message or of many. A 503, for
-// nobody was there, is errNobody.
+// ask sends a request and waits for its answer, of one message or of many. If nobody listens,
+// which a 503 says, the error is errNobody.
 func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*nats.Msg, error) {
 	r, token, err := c.send(ctx, m, many)
 	if err != nil {

@@ -123,10 +123,10 @@ func readError(err error, stream string) error {
 	return unavailable(err)
 }
 
-// settled is an error that asking again does not change.
-type settled struct{ error }
+// A finalError is an error that asking again does not change.
+type finalError struct{ error }
 
-func (e settled) Unwrap() error { return e.error }
+func (e finalError) Unwrap() error { return e.error }
 
 // errNoLeader: a stream is there, and nobody takes messages for it.
 var errNoLeader = errors.New("it has no leader now (an election: try again; see nats stream cluster)")

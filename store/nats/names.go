@@ -51,7 +51,7 @@ func escape(s string, plain func(byte) bool) string {
 	return string(b)
 }
 
-// longEscaped is how long an escaped token is at most that base64 would shorten.
+// longEscaped is the length up to which a token stays escaped, even if base64 is shorter.
 const longEscaped = 32
 
 // idToken is the token of a record's id: readable, unless it is long and base64 is
@@ -100,7 +100,7 @@ func typeToken(name string) string {
 	return token
 }
 
-// place names where a shard lies.
+// A place names the streams and subjects of a shard.
 type place struct {
 	logs, records string // the streams
 	log, head     string // subjects

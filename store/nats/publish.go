@@ -86,8 +86,7 @@ func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint6
 }
 
 // publishIdle is publish for small records, whose users know no store.ErrBusy: it tries
-// again while
-// the stream is busy.
+// again while the stream is busy.
 func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -107,8 +106,8 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin publishes one message and has then called with its sequence, or with what learns the
-// outcome otherwise. It reports whether the message was sent.
+// begin publishes one message and has then called with its sequence, or else with a function that
+// learns the outcome. It reports whether the message was sent.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {
@@ -173,18 +172,18 @@ func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	return seq, err == nil && seq != 0
 }
 
-// A window bounds the messages under way of one Put.
+// Bounds of a part of a Put's messages, which are under way together.
 const (
-	windowMessages = 500 // an atomic batch may have 1,000
-	windowBytes    = 4 << 20
+	partMessages = 500 // an atomic batch may have 1,000
+	partBytes    = 4 << 20
 )
 
-// windows splits messages into parts that are published at a time.
-func windows(all []*nats.Msg) (parts [][]*nats.Msg) {
+// split splits messages into parts that are published one after another.
+func split(all []*nats.Msg) (parts [][]*nats.Msg) {
 	first, bytes := 0, 0
 	for i, m := range all {
 		size := len(m.Subject) + len(m.Data)
-		if i > first && (i-first == windowMessages || bytes+size > windowBytes) {
+		if i > first && (i-first == partMessages || bytes+size > partBytes) {
 			parts = append(parts, all[first:i])
 			first, bytes = i, 0
 		}
@@ -220,7 +219,7 @@ func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg
 	return last, failed
 }
 
-// graver is the error that a caller has to know of two.
+// graver returns the one of two errors that a caller must learn of.
 func graver(a, b error) error {
 	for _, cause := range []error{store.ErrConflict, store.ErrUncertain} {
 		if errors.Is(a, cause) {

@@ -36,7 +36,7 @@ type stored struct {
 	data    []byte
 }
 
-// since is a head's.
+// head returns the message as a shard's head.
 func (m *stored) head() store.Head {
 	since, _ := strconv.ParseUint(m.header.Get(headerSince), 10, 64)
 	return store.Head{Revision: store.Revision(m.seq), Since: store.Position(since), Value: m.data}
@@ -77,7 +77,7 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	switch status := end.Header.Get("Status"); status {
 	case "204", "404":
 	case "413":
-		return page{}, settled{errTooMany}
+		return page{}, finalError{errTooMany}
 	default:
 		return page{}, fmt.Errorf("%w: stream %s: JetStream's direct get: %s %s", store.ErrUnavailable, stream, status, end.Header.Get("Description"))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -30,8 +29,8 @@ type shards struct{ *streams }
 var _ store.Shards = (*shards)(nil)
 
 // CheckRights tries whether the connection's user may do all that a member does that hosts these
-// durable types, in one round trip and without an effect: it reads and writes subjects and streams that are
-// nowhere, or expects another stream. It fails with ErrUnavailable and names the right that the server
+// durable types, in one round trip and without an effect: its messages are for subjects and streams that do
+// not exist, or expect another stream. It fails with ErrUnavailable and names the right that the server
 // refused. A server that does not answer is no error.
 func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
@@ -288,7 +287,7 @@ func (s *shards) put(ctx context.Context, sh store.Shard, head store.Revision, c
 		publish = s.publishBatch
 	}
 	last := head
-	for _, part := range windows(all) {
+	for _, part := range split(all) {
 		seq, err := publish(ctx, at.records, part)
 		if err != nil {
 			return 0, err
@@ -344,79 +343,4 @@ func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 		}
 	}
 	return found, nil
-}
-
-// A logReader reads a part of a log, page by page.
-type logReader struct {
-	*reader
-	place    place
-	from, to store.Position
-	found    []store.Append
-	missed   int // how often the leader did not know the last position
-}
-
-// read reads until the position that ends it. Each page of one replica is whole: it
-// is isolated from writes and purges there. A further page begins at the last append
-// of the one before, so nothing was trimmed in between.
-func (r *logReader) read(ctx context.Context) error {
-	if r.to == store.Start || r.to == store.Any || r.from > r.to {
-		return r.gone()
-	}
-	return r.again(ctx, r.next)
-}
-
-func (r *logReader) next(ctx context.Context) (done bool, err error) {
-	for {
-		begin := r.from
-		if len(r.found) > 0 {
-			begin = r.found[len(r.found)-1].Position
-		}
-		p, err := r.page(ctx, r.place.logs, getRequest{Seq: uint64(begin), NextFor: r.place.log, Batch: pageMessages, MaxBytes: pageBytes})
-		if err != nil {
-			return false, err
-		}
-		if begin != store.Start && (len(p.messages) == 0 || p.messages[0].seq != uint64(begin)) {
-			return r.absent(ctx, begin)
-		}
-		before := len(r.found)
-		for _, m := range p.messages {
-			position := store.Position(m.seq)
-			if len(r.found) > 0 && position == begin {
-				continue
-			}
-			if position > r.to {
-				return r.absent(ctx, r.to)
-			}
-			r.found = append(r.found, store.Append{Position: position, Data: m.data})
-			if position == r.to {
-				return true, nil
-			}
-		}
-		if !p.more || len(r.found) == before {
-			return r.absent(ctx, r.to)
-		}
-	}
-}
-
-// absent explains that a replica lacks a position: it lags, or there is no such append. A
-// leader that has just been elected may lack it for a moment too.
-func (r *logReader) absent(ctx context.Context, position store.Position) (done bool, err error) {
-	m, err := r.leaderHas(ctx, r.place.logs, getRequest{Seq: uint64(position)})
-	if err != nil {
-		return false, err
-	}
-	if m != nil && m.subject != r.place.log {
-		return true, r.gone()
-	}
-	if m == nil {
-		if r.missed++; r.missed == 3 {
-			return true, r.gone()
-		}
-		pause(ctx, 10*time.Millisecond)
-	}
-	return false, fmt.Errorf("%w: the replicas that answer lag", store.ErrUnavailable)
-}
-
-func (r *logReader) gone() error {
-	return fmt.Errorf("%w: stream %s has not all from %d to %d", store.ErrGone, r.place.logs, r.from, r.to)
 }

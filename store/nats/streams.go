@@ -55,12 +55,12 @@ func checkStream(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: stream %s: %s", store.ErrUnavailable, c.Name, problem)
 }
 
-// streams finds and creates those of the types.
+// streams finds and creates the streams of the types, and that of small records and leases.
 type streams struct {
 	*writer
 	cfg Config
 
-	mu       sync.Mutex
+	mu       sync.Mutex        // guards layouts
 	layouts  map[string]layout // by type
 	places   sync.Map          // store.Shard to its *placed
 	creating sync.Mutex        // held while streams are looked for and created
@@ -106,19 +106,7 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	}
 }
 
-// pause reports whether d has passed before ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// found is layout of a type by the stream that is created last.
+// found returns the layout of a type, as the stream that is created last says it.
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {
@@ -128,7 +116,7 @@ func found(info streamInfo) (layout, error) {
 	return layout{partitions, info.Config.Replicas > 1}, nil
 }
 
-// placed is a shard's place, and how its type lies. It stays.
+// placed is a shard's place, and the layout of its type. It does not change.
 type placed struct {
 	place  place
 	layout layout

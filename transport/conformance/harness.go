@@ -78,8 +78,8 @@ var channels = []transport.Channel{transport.Control, 0, 1}
 
 var incarnations atomic.Uint64
 
-// A member is a link under test and the messages that it received.
-type member struct {
+// A process is a member or a client, with its link under test and the states that the link has told.
+type process struct {
 	transport.Link
 	t      *testing.T
 	self   transport.Address
@@ -87,27 +87,27 @@ type member struct {
 	states map[transport.Channel]chan transport.State
 }
 
-func (m *member) peer() transport.Peer {
+func (m *process) peer() transport.Peer {
 	return transport.Peer{Address: m.self, Client: m.client}
 }
 
-func openMember(t *testing.T, h Harness, name string) *member {
+func openMember(t *testing.T, h Harness, name string) *process {
 	t.Helper()
 	return openLink(t, h, name, false)
 }
 
-func openClient(t *testing.T, h Harness, name string) *member {
+func openClient(t *testing.T, h Harness, name string) *process {
 	t.Helper()
 	return openLink(t, h, name, true)
 }
 
-func openLink(t *testing.T, h Harness, name string, client bool) *member {
+func openLink(t *testing.T, h Harness, name string, client bool) *process {
 	t.Helper()
 	class := identity.Member
 	if client {
 		class = identity.Client
 	}
-	m := &member{
+	m := &process{
 		t:      t,
 		self:   transport.Address{Name: name, Incarnation: identity.Mark(class, 0xfedc_0000_0000_0000+incarnations.Add(1))},
 		client: client,
@@ -137,14 +137,14 @@ func openLink(t *testing.T, h Harness, name string, client bool) *member {
 	return m
 }
 
-func (m *member) send(ch transport.Channel, to *member, token uint64, payload string) {
+func (m *process) send(ch transport.Channel, to *process, token uint64, payload string) {
 	m.t.Helper()
 	if err := m.Send(ch, to.peer(), token, []byte(payload)); err != nil {
 		m.t.Fatalf("send %q: %v", payload, err)
 	}
 }
 
-func (m *member) flush(ch transport.Channel) {
+func (m *process) flush(ch transport.Channel) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
@@ -160,7 +160,7 @@ type received struct {
 
 // receive waits for the next message in a goroutine of its own, so that
 // receiving goroutines take turns in every test.
-func (m *member) receive(ch transport.Channel) (transport.Message, error) {
+func (m *process) receive(ch transport.Channel) (transport.Message, error) {
 	m.t.Helper()
 	got := make(chan received, 1)
 	go func() {
@@ -177,7 +177,7 @@ func (m *member) receive(ch transport.Channel) (transport.Message, error) {
 	}
 }
 
-func (m *member) want(ch transport.Channel, kind transport.Kind, payload string) {
+func (m *process) want(ch transport.Channel, kind transport.Kind, payload string) {
 	m.t.Helper()
 	got, err := m.receive(ch)
 	if err != nil {
@@ -188,7 +188,7 @@ func (m *member) want(ch transport.Channel, kind transport.Kind, payload string)
 	}
 }
 
-func (m *member) wantUnreachable(ch transport.Channel, from transport.Address, token uint64) {
+func (m *process) wantUnreachable(ch transport.Channel, from transport.Address, token uint64) {
 	m.t.Helper()
 	got, err := m.receive(ch)
 	if err != nil {
@@ -197,7 +197,7 @@ func (m *member) wantUnreachable(ch transport.Channel, from transport.Address, t
 	m.checkUnreachable(ch, got, from, token)
 }
 
-func (m *member) checkUnreachable(ch transport.Channel, got transport.Message, from transport.Address, token uint64) {
+func (m *process) checkUnreachable(ch transport.Channel, got transport.Message, from transport.Address, token uint64) {
 	m.t.Helper()
 	if got.Kind != transport.Unreachable || got.From != from || got.Token != token {
 		m.t.Fatalf("received kind %d from %v token %d, want unreachable from %v token %d", got.Kind, got.From, got.Token, from, token)
@@ -207,7 +207,7 @@ func (m *member) checkUnreachable(ch transport.Channel, got transport.Message, f
 	}
 }
 
-func (m *member) wantNothing(ch transport.Channel) {
+func (m *process) wantNothing(ch transport.Channel) {
 	m.t.Helper()
 	if got, ok := m.TryReceive(ch); ok {
 		m.t.Fatalf("%s: received kind %d %.40q on channel %d, want nothing", m.self, got.Kind, got.Payload, ch)
@@ -215,7 +215,7 @@ func (m *member) wantNothing(ch transport.Channel) {
 }
 
 // wantState waits until the channel was told connected or not.
-func (m *member) wantState(ch transport.Channel, connected bool) transport.State {
+func (m *process) wantState(ch transport.Channel, connected bool) transport.State {
 	m.t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -237,7 +237,7 @@ func wantError(t *testing.T, what string, err, want error) {
 	}
 }
 
-func (m *member) serve(on bool) {
+func (m *process) serve(on bool) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
@@ -246,14 +246,14 @@ func (m *member) serve(on bool) {
 	}
 }
 
-func (m *member) anycast(token uint64, payload string) {
+func (m *process) anycast(token uint64, payload string) {
 	m.t.Helper()
 	if err := m.Anycast(token, []byte(payload)); err != nil {
 		m.t.Fatalf("anycast %q: %v", payload, err)
 	}
 }
 
-func (m *member) wantAnycastRefused(token uint64) {
+func (m *process) wantAnycastRefused(token uint64) {
 	m.t.Helper()
 	m.anycast(token, "anybody?")
 	m.wantUnreachable(transport.Control, transport.Address{}, token)

@@ -101,7 +101,7 @@ func testDisconnected(t *testing.T, h Harness) {
 
 func testReconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
-	all := []*member{a, b, outside}
+	all := []*process{a, b, outside}
 	seen := map[string]bool{a.State(0).Server: true}
 	for round := range 2 {
 		a.send(0, b, 0, "before")
@@ -190,7 +190,7 @@ func testDrain(t *testing.T, h Harness) {
 	b.want(transport.Control, transport.Direct, "control goes on")
 }
 
-func drain(t *testing.T, m *member) {
+func drain(t *testing.T, m *process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

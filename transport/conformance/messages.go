@@ -183,11 +183,11 @@ func testBroadcast(t *testing.T, h Harness) {
 	if err := outside.Broadcast([]byte("from a client")); err == nil {
 		t.Error("a client broadcasts, want an error")
 	}
-	for _, from := range []*member{a, b} {
+	for _, from := range []*process{a, b} {
 		if err := from.Broadcast([]byte("from " + from.self.Name)); err != nil {
 			t.Fatal(err)
 		}
-		for _, to := range []*member{a, b, c} {
+		for _, to := range []*process{a, b, c} {
 			to.want(transport.Control, transport.Broadcast, "from "+from.self.Name)
 		}
 	}
@@ -197,7 +197,7 @@ func testBroadcast(t *testing.T, h Harness) {
 }
 
 func testAnycast(t *testing.T, h Harness) {
-	members := []*member{openMember(t, h, "a"), openMember(t, h, "b"), openMember(t, h, "c")}
+	members := []*process{openMember(t, h, "a"), openMember(t, h, "b"), openMember(t, h, "c")}
 	for _, m := range members {
 		m.serve(true)
 	}
@@ -291,7 +291,7 @@ func testUnreachableGone(t *testing.T, h Harness) {
 func testSenders(t *testing.T, h Harness) {
 	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "c")
 	a.serve(true)
-	wantFrom := func(to *member, ch transport.Channel, from transport.Address) {
+	wantFrom := func(to *process, ch transport.Channel, from transport.Address) {
 		t.Helper()
 		if got, err := to.receive(ch); err != nil || got.From != from {
 			t.Errorf("a message to %v on channel %d is from %v, %v, want %v", to.self, ch, got.From, err, from)

@@ -37,7 +37,7 @@ func testServeOnAndOff(t *testing.T, h Harness) {
 func testServeOneOfTwo(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	const n = 20
-	for _, serves := range []*member{a, b} {
+	for _, serves := range []*process{a, b} {
 		serves.serve(true)
 		for i := range n {
 			outside.anycast(uint64(i), "any")
@@ -47,7 +47,7 @@ func testServeOneOfTwo(t *testing.T, h Harness) {
 		}
 		serves.serve(false)
 	}
-	for _, m := range []*member{a, b} {
+	for _, m := range []*process{a, b} {
 		outside.send(transport.Control, m, 0, "behind")
 		m.want(transport.Control, transport.Direct, "behind")
 	}
@@ -103,7 +103,7 @@ func testServeReconnected(t *testing.T, h Harness) {
 }
 
 // restart takes the broker down and up again, and waits for control.
-func restart(h Harness, all ...*member) {
+func restart(h Harness, all ...*process) {
 	h.StopBroker()
 	for _, m := range all {
 		m.wantState(transport.Control, false)
@@ -117,7 +117,7 @@ func restart(h Harness, all ...*member) {
 // Without a connection, Serve decides what the next connection serves.
 func testServeDisconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
-	all := []*member{a, b, outside}
+	all := []*process{a, b, outside}
 	a.serve(true)
 	h.StopBroker()
 	for _, m := range all {

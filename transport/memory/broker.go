@@ -15,7 +15,8 @@ import (
 type Options struct {
 	// Name begins the identity of the broker's instances. Default "memory".
 	Name string
-	// Seed decides which messages Lose loses and which receiver Anycast chooses. Default 0.
+	// Seed decides which messages Lose loses, how long Delay delays each, and which receiver
+	// Anycast chooses. Default 0.
 	Seed uint64
 	// MaxPayload in bytes. Default 1 MiB.
 	MaxPayload int
@@ -174,9 +175,9 @@ func (b *Broker) updateLocked(l *link) []*channel {
 	return changed
 }
 
-// An envelope is a message on its way. If it reaches nobody, the channel that sent it is
+// A delivery is a message on its way. If it reaches nobody, the channel that sent it is
 // informed.
-type envelope struct {
+type delivery struct {
 	from    *channel
 	to      *link          // chosen by Broadcast or Anycast, else nil
 	peer    transport.Peer // named by Send
@@ -185,24 +186,24 @@ type envelope struct {
 	payload []byte // the broker's own copy
 }
 
-func (e *envelope) target() string {
+func (e *delivery) target() string {
 	if e.to != nil {
 		return e.to.self.Name
 	}
 	return e.peer.Name
 }
 
-// paths are those that e is on. The most particular one comes first.
-func (e *envelope) paths() [4]Path {
+// paths returns the paths that e is on. The most particular one comes first.
+func (e *delivery) paths() [4]Path {
 	from, to := e.from.link.self.Name, e.target()
 	return [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}}
 }
 
 // route is the order that e keeps.
-func (e *envelope) route() route { return route{e.from, e.target()} }
+func (e *delivery) route() route { return route{e.from, e.target()} }
 
 // sendLocked routes e, unless a fault keeps it.
-func (b *Broker) sendLocked(e envelope) {
+func (b *Broker) sendLocked(e delivery) {
 	if b.faultsTakeLocked(e) {
 		return
 	}
@@ -213,7 +214,7 @@ func (b *Broker) sendLocked(e envelope) {
 	b.deliverLocked(e)
 }
 
-func (b *Broker) deliverLocked(e envelope) {
+func (b *Broker) deliverLocked(e delivery) {
 	to := e.to
 	if to == nil {
 		to = b.byPeer[e.peer]
@@ -244,7 +245,7 @@ func (b *Broker) refuseLocked(c *channel, from transport.Address, token uint64) 
 func (b *Broker) broadcastLocked(from *channel, payload []byte) {
 	for _, l := range b.links {
 		if !l.client {
-			b.sendLocked(envelope{from: from, to: l, kind: transport.Broadcast, payload: bytes.Clone(payload)})
+			b.sendLocked(delivery{from: from, to: l, kind: transport.Broadcast, payload: bytes.Clone(payload)})
 		}
 	}
 }
@@ -261,7 +262,7 @@ func (b *Broker) anycastLocked(from *channel, token uint64, payload []byte) {
 		return
 	}
 	to := able[b.random.IntN(len(able))]
-	b.sendLocked(envelope{from: from, to: to, kind: transport.Anycast, token: token, payload: bytes.Clone(payload)})
+	b.sendLocked(delivery{from: from, to: to, kind: transport.Anycast, token: token, payload: bytes.Clone(payload)})
 }
 
 // Any stands for every node in a Path.
@@ -278,7 +279,7 @@ type fault struct {
 	next int
 	rate float64
 	hold bool
-	held []envelope
+	held []delivery
 	// least and most are the bounds of Delay.
 	least, most time.Duration
 }
@@ -318,7 +319,7 @@ func (b *Broker) Delay(p Path, least, most time.Duration) {
 }
 
 // delayLocked draws by how much e is delayed.
-func (b *Broker) delayLocked(e envelope) time.Duration {
+func (b *Broker) delayLocked(e delivery) time.Duration {
 	if len(b.faults) == 0 {
 		return 0
 	}
@@ -377,7 +378,7 @@ func (b *Broker) releaseLocked(f *fault) int {
 
 // faultsTakeLocked reports whether a fault keeps e. The most particular path goes
 // first, so that which one counts a Drop is always the same.
-func (b *Broker) faultsTakeLocked(e envelope) bool {
+func (b *Broker) faultsTakeLocked(e delivery) bool {
 	if len(b.faults) == 0 {
 		return false
 	}

@@ -59,8 +59,8 @@ func (c *channel) pop() (m transport.Message, ok bool, err error) {
 	return m, false, nil
 }
 
-// tell calls OnState for every state it has not been told, in order. If another goroutine
-// is delivering, it goes on with the added messages.
+// tell calls OnState for every state that it has not been called for, in order. If another
+// goroutine is in tell, that one goes on with the added states.
 func (c *channel) tell() {
 	b := c.link.broker
 	b.mu.Lock()

@@ -19,19 +19,19 @@ type late struct {
 }
 
 type lateMessage struct {
-	envelope
+	delivery
 	due time.Time
 }
 
 // holds reports whether earlier messages on e's route are on their way.
-func (l *late) holds(e envelope) bool {
+func (l *late) holds(e delivery) bool {
 	_, ok := l.last[e.route()]
 	return ok
 }
 
-// add has e handed over after d by a call of deliver, which begin begins, and not before earlier
-// messages on its route.
-func (l *late) add(e envelope, d time.Duration, begin func()) {
+// add keeps e until d has passed, and at least as long as earlier messages on its route. It has
+// begin called when messages are due; begin calls deliver.
+func (l *late) add(e delivery, d time.Duration, begin func()) {
 	due, r := time.Now().Add(d), e.route()
 	if last := l.last[r]; due.Before(last) {
 		due = last
@@ -62,10 +62,10 @@ func (l *late) drop() {
 }
 
 // deliver hands over the messages that are due.
-func (l *late) deliver(now time.Time, hand func(envelope)) {
+func (l *late) deliver(now time.Time, hand func(delivery)) {
 	n := 0
 	for ; n < len(l.messages) && !l.messages[n].due.After(now); n++ {
-		e := l.messages[n].envelope
+		e := l.messages[n].delivery
 		if r := e.route(); !l.last[r].After(l.messages[n].due) {
 			delete(l.last, r)
 		}

@@ -153,7 +153,7 @@ func (l *link) Send(ch transport.Channel, to transport.Peer, token uint64, paylo
 	if err := l.readyLocked(c, payload); err != nil {
 		return fmt.Errorf("send to %v: %w", to.Address, err)
 	}
-	l.broker.sendLocked(envelope{from: c, peer: to, kind: transport.Direct, token: token, payload: bytes.Clone(payload)})
+	l.broker.sendLocked(delivery{from: c, peer: to, kind: transport.Direct, token: token, payload: bytes.Clone(payload)})
 	return nil
 }
 

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// queueLength is how many received messages wait for Receive. Beyond it
-	// nats.go drops; the credit of the layers above keeps far below it.
+	// queueLength bounds the received messages that wait for Receive. Beyond it
+	// nats.go drops; the windows of the sessions above keep far below it.
 	queueLength = 64 << 10
-	// maxPast is how many ended connections can still have messages in the queue
-	// that are told apart.
+	// maxPast bounds the ended connections whose messages in the queue are still
+	// told apart.
 	maxPast = 2
 	// maxKnown bounds the servers that are tried beside the configured ones.
 	maxKnown = 32
@@ -139,8 +139,8 @@ func (c *channel) tell(s transport.State) {
 	}
 }
 
-// tellDenied lets Receive return a refusal of the server. If the queue is full it is dropped: the
-// message that waits for it is sent again, and refused again.
+// tellDenied lets Receive return a refusal of the server. If the queue is full the refusal is dropped:
+// the message that was refused is sent again, and refused again.
 func (c *channel) tellDenied(to transport.Address, err error) {
 	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all others have
 	if !to.IsZero() {

@@ -28,7 +28,7 @@ type connection struct {
 	replies *nats.Subscription
 	began   time.Time
 	over    chan struct{} // closed once nc is closed and feeds nothing any more
-	stale   bool          // it was ended because the server did not answer; run's
+	stale   bool          // the server does not answer; belongs to upkeep.run
 
 	// The subscriptions for Anycast, nil while there are none, and the last refusal of
 	// one; both belong to the holder of the channel's serving token.

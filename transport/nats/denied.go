@@ -72,6 +72,3 @@ func refusedToPublish(err error) bool {
 	_, publish := deniedSubject(err)
 	return publish && errors.Is(err, nats.ErrPermissionViolation)
 }
-
-// wordProbe ends subjects that nobody subscribes to.
-const wordProbe = "probe"

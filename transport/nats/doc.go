@@ -38,16 +38,17 @@
 // Permissions bind the tokens of the sender, as in publish: "sh.c.c.p.>" for the client p. The
 // sender of a message is read from them, and never from the payload.
 //
-// A member listens to all of them but the last and those of "any" from the start. It enters the
-// queue group "any" by Serve(true), on each connection until Serve(false), and leaves it by
-// draining: it still receives the messages that the server had given it.
+// A member listens from the start to the subjects that lead to it, except those of "any", and to
+// the broker's reports to it. It enters the queue group "any" by Serve(true), on each connection until
+// Serve(false), and leaves it by draining: it still receives the messages that the server had
+// given it.
 //
-// All subscriptions of a channel feed one Go channel, so that its receiver sees
-// the order in which the server wrote.
+// All subscriptions of a channel feed one Go channel, so that its receiver sees the messages
+// of each sender in the order in which the server wrote them.
 //
 // # No responders
 //
-// Each publish names a reply subject of its own connection: the server answers
+// Each publish but a broadcast names a reply subject of its own channel: the server answers
 // 503 there when it knows no subscriber. The answer has an empty payload, so the
 // reply subject itself carries the peer and the token.
 package natstransport

@@ -7,10 +7,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of the received messages of one name that wait.
+// Bounds of the line of one name: the number of its messages, and their bytes.
 const (
-	maxNameLength = queueLength / 4
-	maxNameBytes  = 16 << 20
+	maxLineLength = queueLength / 4
+	maxLineBytes  = 16 << 20
 )
 
 // A fairQueue holds received messages until they are read, in one line for each name that the
@@ -42,7 +42,7 @@ func (q *fairQueue) add(name string, m *nats.Msg) bool {
 	if l == nil {
 		l = q.open(name)
 	}
-	if n := len(l.messages) - l.head; name != "" && n > 0 && (n >= maxNameLength || l.bytes+len(m.Data) > maxNameBytes) {
+	if n := len(l.messages) - l.head; name != "" && n > 0 && (n >= maxLineLength || l.bytes+len(m.Data) > maxLineBytes) {
 		q.dropped.Add(1)
 		return false
 	}
@@ -145,6 +145,6 @@ func lineUp(m *nats.Msg, c *channel) {
 		return
 	}
 	if n := c.crowded.Add(1); powerOfTwo(n) {
-		c.log.Error("received messages dropped: too many of one name wait", "from", name, "dropped", c.countDropped(), "queue", maxNameLength, "count", n)
+		c.log.Error("received messages dropped: too many of one name wait", "from", name, "dropped", c.countDropped(), "queue", maxLineLength, "count", n)
 	}
 }

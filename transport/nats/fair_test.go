@@ -70,8 +70,8 @@ func TestFloodDelaysOnlyItsOwn(t *testing.T) {
 		}
 		require.Equal(t, 5, at, "the order of %s in %v", of, others)
 	}
-	require.Equal(t, uint64(60_000-maxNameLength), c.fair.dropped.Load())
-	require.Equal(t, uint64(60_000-maxNameLength), c.countDropped())
+	require.Equal(t, uint64(60_000-maxLineLength), c.fair.dropped.Load())
+	require.Equal(t, uint64(60_000-maxLineLength), c.countDropped())
 
 	left := 0
 	for {
@@ -80,7 +80,7 @@ func TestFloodDelaysOnlyItsOwn(t *testing.T) {
 		}
 		left++
 	}
-	require.Equal(t, maxNameLength-evil, left)
+	require.Equal(t, maxLineLength-evil, left)
 	require.Empty(t, c.fair.turns)
 	require.Empty(t, c.fair.lines)
 }

@@ -41,6 +41,9 @@ const (
 	wordAnycast     = "a" // a.<token>
 )
 
+// wordProbe ends subjects that nobody subscribes to.
+const wordProbe = "probe"
+
 // maxReplyBytes is more than the longest reply subject: two names of 64 bytes,
 // two incarnations and a token of 16 digits, and a cluster of 64 bytes.
 const maxReplyBytes = 320
@@ -216,7 +219,7 @@ type senders struct {
 	from transport.Address
 }
 
-// sender is the function sender.
+// sender returns what the function sender returns for the subject.
 func (s *senders) sender(subject string) (from transport.Address, rest string, ok bool) {
 	if s.last != "" {
 		if rest, ok := strings.CutPrefix(subject, s.last); ok { // its dot stands behind all that names the sender

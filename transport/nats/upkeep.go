@@ -60,8 +60,8 @@ func (u *upkeep) run(ctx context.Context) {
 }
 
 // watch returns when s has ended, when ctx ends, or when s is stale: its server
-// has not answered for so long, or not until another connection stood. That one
-// is spare; it subscribes to nothing yet.
+// has not answered for MaxPingsOut intervals, or not before another connection stood.
+// That connection is spare; it subscribes to nothing yet.
 func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
@@ -198,9 +198,9 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection
 	}
 }
 
-// reopen connects until it succeeds; nil means that the channel was closed.
-// The first attempt is made at once, with the spare connection if there is one,
-// but for a server that throws us out again and again.
+// reopen connects until it succeeds; nil means that the channel was closed. The first
+// attempt is made with the spare connection if there is one, and at once unless patient
+// is set, as it is for a server that ended the last connection within a second.
 func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {

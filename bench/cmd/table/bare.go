@@ -16,9 +16,9 @@ import (
 // bareShards is the number of shards of a durable type.
 const bareShards = 64
 
-// bareLogs are logs of shards to which callers append together, without entities: one append of
-// each log is under way, and all that comes meanwhile is in the next. Durable calls cannot be
-// faster.
+// bareLogs are logs of shards to which callers append together, without entities. One append of
+// each log is under way at a time, and the next one has all commits that have come meanwhile.
+// Durable calls cannot be faster.
 type bareLogs struct {
 	backend *natsstore.Store
 	appends atomic.Int64
@@ -29,11 +29,11 @@ type bareLogs struct {
 type bareLog struct {
 	shard store.Shard
 	begin appendBeginner
-	sends *atomic.Int64 // appends of all logs
+	sends *atomic.Int64 // counts the appends of all logs
 
 	mu      sync.Mutex
 	waiting []chan error
-	under   []chan error // of the append under way
+	under   []chan error // callers whose commits are in the append under way
 	busy    bool
 	last    store.Position
 }
@@ -61,7 +61,7 @@ func newBareLogs(ctx context.Context, url string, replicas int) (*bareLogs, erro
 	return b, nil
 }
 
-// commit waits until an append has the commit.
+// commit adds a commit to the next append, and waits until that is acknowledged.
 func (l *bareLog) commit(done chan error) error {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, done)
@@ -73,7 +73,7 @@ func (l *bareLog) commit(done chan error) error {
 	return <-done
 }
 
-// send begins an append of all that waits. The log's lock is held.
+// send begins an append of all waiting commits. The log's lock is held.
 func (l *bareLog) send() {
 	l.under, l.waiting = l.waiting, l.under[:0]
 	l.sends.Add(1)
@@ -114,7 +114,7 @@ func (l *bareLog) fail(err error) {
 	}
 }
 
-// appenders is so many callers that commit to logs at random.
+// appenders returns the contestant of n callers that commit to logs at random.
 func (b *bareLogs) appenders(n int) contestant {
 	done := make([]chan error, n)
 	for i := range done {

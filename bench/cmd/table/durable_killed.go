@@ -16,8 +16,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// durableKilled is durableMany with an end by SIGKILL, of the node and then of the server, behind as many
-// commits to each shard as fit in a tail. The callers are in another process.
+// durableKilled is durableMany for a node and a server that end by SIGKILL, when each shard has as many
+// commits in its log as it can have before a checkpoint. The callers are in another process.
 func durableKilled(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -79,7 +79,7 @@ func durableKilled(ctx context.Context, s settings, _ string) error {
 	return err
 }
 
-// fillAll makes as many commits in each shard as are fewer than begin a checkpoint.
+// fillAll makes fullTail commits in each shard.
 func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, vaultShards)
@@ -98,7 +98,7 @@ func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
 	return err
 }
 
-// tails is what the shards have in their logs and not in records.
+// tails returns the size and the number of the appends that are in the shards' logs and not in records yet.
 func tails(ctx context.Context, url string) (bytes, appends int, err error) {
 	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "vaults", NoCreate: true})
 	if err != nil {

@@ -7,13 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
-	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // durableMany shows the cost of many durable entities at the server, and how soon they
@@ -82,26 +79,6 @@ func durableMany(ctx context.Context, s settings, _ string) error {
 			return nil
 		}
 	}
-}
-
-func vaultRefs(c shard.Caller, n int) []vault.VaultRef {
-	client := vault.NewVaultClient(c)
-	refs := make([]vault.VaultRef, n)
-	for i := range refs {
-		refs[i] = client.Ref(id(i))
-	}
-	return refs
-}
-
-// resident is the memory of a process, in bytes.
-func resident(pid int) (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	return kib << 10, err
 }
 
 // size is the sum of the files below a folder, in bytes.

@@ -9,27 +9,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
-	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// vaultShards is the number of shards of the vaults.
-const vaultShards = 64
-
-// Bounds of the section.
+// Sizes of the section.
 const (
 	restingEntities = 100_000
 	fullTail        = 3900 // commits of a shard, just fewer than begin a checkpoint
 )
 
-// durableMoves shows how long a shard with many entities at rest does not answer while it moves,
-// beside empty ones, and how soon the shards of a killed process answer whose logs have as much
-// as they can have before a checkpoint.
+// durableMoves shows how long shards do not answer when they lose their home. A shard with many
+// entities at rest moves beside empty ones, and a process is killed whose shards have as many
+// commits in their logs as they can have before a checkpoint.
 func durableMoves(ctx context.Context, _ settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -44,18 +38,7 @@ func durableMoves(ctx context.Context, _ settings, _ string) error {
 	return errors.Join(durableMove(ctx, server.URL()), durableDeath(ctx, server.URL()))
 }
 
-// inShard returns n ids of entities of one shard.
-func inShard(number uint32, n int) (ids []string) {
-	for i := 0; len(ids) < n; i++ {
-		id := "in-" + strconv.Itoa(i)
-		if placement.ShardOf(xxhash.Sum64String(id), vaultShards) == vaultShards+number {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// durableMove has all shards of a process move, of which one has many entities at rest.
+// durableMove moves all shards of a process. One of them has many entities at rest.
 func durableMove(ctx context.Context, url string) error {
 	first, _, err := spawn(url, "vaults-resting", "moves", "n1")
 	if err != nil {
@@ -145,7 +128,7 @@ func durableDeath(ctx context.Context, url string) error {
 	return nil
 }
 
-// fill makes the commits of one shard.
+// fill makes fullTail commits in one shard, to whose entities the references lead.
 func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(refs))
@@ -167,7 +150,7 @@ func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 }
 
 // watchShards calls one entity of each shard again and again, and returns the longest time between
-// two answers of each. A moment after the beginning it does the fault.
+// two answers of each. It calls fault a second after the beginning.
 func watchShards(ctx context.Context, client *vault.VaultClient, d time.Duration, fault func() error) []time.Duration {
 	gaps := make([]time.Duration, vaultShards)
 	begin := time.Now()

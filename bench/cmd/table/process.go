@@ -19,7 +19,7 @@ func spawn(url, role, cluster, name string) (c *process.Child, line string, err 
 	return process.Spawn(context.Background(), "-role", role, "-url", url, "-cluster", cluster, "-name", name)
 }
 
-// serve is a child's life in its role.
+// serve runs a child process in its role until its input ends.
 func serve(ctx context.Context, role, url, cluster, name string) error {
 	switch role {
 	case "host":

@@ -21,60 +21,6 @@ import (
 // payloads are the argument sizes of remote rows, in bytes; calls return as much.
 var payloads = []int{64, 1024}
 
-// references returns one to each of n entities, all called once.
-func references(c shard.Caller, n int) ([]fixture.AccountRef, error) {
-	client := fixture.NewAccountClient(c)
-	refs := make([]fixture.AccountRef, n)
-	for i := range refs {
-		refs[i] = client.Ref(id(i))
-	}
-	return refs, callEach(refs, nil)
-}
-
-// callEach calls each entity once, from many goroutines.
-func callEach[E echoer](refs []E, payload []byte) error {
-	next := make(chan int, len(refs))
-	for i := range refs {
-		next <- i
-	}
-	close(next)
-	errs := make(chan error, callers)
-	for range callers {
-		go func() {
-			for i := range next {
-				if _, err := refs[i].Echo(context.Background(), payload); err != nil {
-					errs <- err
-					return
-				}
-			}
-			errs <- nil
-		}()
-	}
-	var first error
-	for range callers {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-// echoer is an entity of any kind that answers with its argument.
-type echoer interface {
-	Echo(ctx context.Context, payload []byte) ([]byte, error)
-}
-
-// echo loads random entities with calls. Their context never ends, as that of the
-// limits, which have none; a call has its time-out nevertheless.
-func echo[E echoer](refs []E, n int, payload []byte) func(time.Duration) (measure, error) {
-	return func(d time.Duration) (measure, error) {
-		return load.Run(n, d, func(w, i int) error {
-			_, err := refs[load.Pick(w, i, len(refs))].Echo(context.Background(), payload)
-			return err
-		})
-	}
-}
-
 // remote compares calls from one process to another with nats.Request and with
 // batches by hand.
 func remote(ctx context.Context, s settings, url string) error {
@@ -144,33 +90,6 @@ func shardRow(ctx context.Context, s settings, url string) error {
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// byHand are the limits of calls with a payload, from so many callers.
-func byHand(l *limit.Hand, n int, payload []byte) []contestant {
-	return []contestant{
-		{"nats.Request", func(d time.Duration) (measure, error) {
-			return load.Run(n, d, func(int, int) error { return l.Request(payload) })
-		}},
-		{"batched", func(d time.Duration) (measure, error) {
-			return load.Run(n, d, func(int, int) error {
-				_, err := l.Requester.Ask(payload)
-				return err
-			})
-		}},
-	}
-}
-
-// tellsByHand sends messages one way, in batches.
-func tellsByHand(l *limit.Hand) func(time.Duration) (measure, error) {
-	payload := make([]byte, 64)
-	return func(d time.Duration) (measure, error) {
-		m, err := load.Bulk(runtime.GOMAXPROCS(0), d, func(int, int) error { return l.Teller.Tell(payload) })
-		if err != nil {
-			return m, err
-		}
-		return m, l.Teller.Flush()
-	}
-}
-
 func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *limit.Hand, size int) error {
 	payload, text := make([]byte, size), ", "+strconv.Itoa(size)+" B"
 	many := group{
@@ -205,8 +124,8 @@ func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.Ac
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// heartbeats times echoes on a control channel, idle and under load: what a
-// member's own echo takes.
+// heartbeats times echoes on a control channel, idle and under load, as a member sends
+// them to itself.
 func heartbeats(ctx context.Context, s settings, url string, refs []fixture.AccountRef) error {
 	self := transport.Address{Name: "probe", Incarnation: 1}
 	link, err := natstransport.New(url).Open(ctx, transport.Options{Cluster: "probe", Self: self, Lanes: 1})
@@ -243,8 +162,8 @@ func heartbeats(ctx context.Context, s settings, url string, refs []fixture.Acco
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// entityRows show how throughput changes with the number of entities, and what
-// the first calls to fresh ones cost.
+// entityRows show how throughput changes with the number of entities, and the rate of
+// first calls to fresh ones.
 func entityRows(ctx context.Context, s settings, c shard.Caller, few []fixture.AccountRef) error {
 	payload := make([]byte, 64)
 	for _, n := range []int{100_000, s.entities} {

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/placement"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
@@ -62,4 +66,27 @@ func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
 		err = errors.Join(err, <-errs)
 	}
 	return err
+}
+
+func vaultRefs(c shard.Caller, n int) []vault.VaultRef {
+	client := vault.NewVaultClient(c)
+	refs := make([]vault.VaultRef, n)
+	for i := range refs {
+		refs[i] = client.Ref(id(i))
+	}
+	return refs
+}
+
+// vaultShards is the number of shards of type Vault.
+const vaultShards = 64
+
+// inShard returns n ids of entities of one shard.
+func inShard(number uint32, n int) (ids []string) {
+	for i := 0; len(ids) < n; i++ {
+		id := "in-" + strconv.Itoa(i)
+		if placement.ShardOf(xxhash.Sum64String(id), vaultShards) == vaultShards+number {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

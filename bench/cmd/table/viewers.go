@@ -107,8 +107,8 @@ func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	return all, nil
 }
 
-// viewRound has so many viewers look at the page for a round, and measures the processor time that a
-// member and the page's server use in a second.
+// viewRound has so many viewers look at the page for a round. In the measure, CPU is the processor time
+// that a member uses in a second, and Servers that of the page's server.
 func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()

@@ -22,7 +22,7 @@ type Document struct {
 	DB   Database `shard:"-"`
 }
 
-// A Database is a *sql.DB.
+// A Database is the part of a *sql.DB that a Document uses.
 type Database interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

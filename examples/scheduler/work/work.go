@@ -12,9 +12,6 @@ import (
 
 //go:generate go tool shardgen
 
-// WorkerID names a worker.
-type WorkerID string
-
 // A Scheduler hands out jobs, one after the other, to the workers in turn. Its
 // plan travels with it when its node leaves, so no job is handed out twice.
 //
@@ -67,23 +64,6 @@ func (s *Scheduler) HandOut(ctx context.Context) error {
 func (s *Scheduler) Status(context.Context) (jobs int64, node string, err error) {
 	return s.Next, s.Node, nil
 }
-
-// A Worker does jobs.
-//
-//shard:entity
-type Worker struct {
-	ID   WorkerID `shard:"id"`
-	Jobs []int64  `shard:"state"` // that it has done
-}
-
-// Do does one job.
-func (w *Worker) Do(_ context.Context, job int64) error {
-	w.Jobs = append(w.Jobs, job)
-	return nil
-}
-
-// Done returns the jobs that it has done, in order.
-func (w *Worker) Done(context.Context) ([]int64, error) { return w.Jobs, nil }
 
 // Host makes a node host both. Every node calls it. The scheduler lives on the oldest
 // node.

@@ -2,8 +2,8 @@
 // other, each of which carries the data frames of one lane. It is a state machine without
 // I/O; package direct drives it.
 //
-// All messages go through the broker, on subjects that are bound to their sender. So a key
-// in a message is that of the process:
+// All messages go through the broker, on subjects that are bound to their sender. So the key
+// in a message is certainly that of its sender:
 //
 //	I → P  Offer    lane, nonce, hash of I's key; I's address if I listens
 //	P → I  Accept   lane, nonce, hash of P's key, P's address: I dials it

@@ -29,10 +29,10 @@ const (
 	MaxBackOff = time.Minute
 )
 
-// Bounds of the lanes that this process has accepted, open or not.
+// Bounds of the pairs, connected or not. Beyond them, offers of others are refused.
 const (
 	MaxLanes = 4096 // all
-	MaxNamed = 1024 // of clients of one name, which the broker grants
+	MaxNamed = 1024 // with clients of one name; the broker decides who may use a name
 )
 
 // A Config describes the process.
@@ -49,10 +49,10 @@ type Config struct {
 //
 // Invariants:
 //  1. There is at most one pair for each peer and lane, and it has at most one connection.
-//  2. expected has the nonces of exactly the pairs that are Expecting, and open the
-//     connections of exactly those that are Open.
+//  2. expected has the nonces of exactly the pairs that are expecting, and open the
+//     connections of exactly those that are connected.
 //  3. named counts the pairs of clients by name, and a name without pairs is not in it.
-//  4. keys counts the Expecting pairs by key.
+//  4. keys counts the expecting pairs by key.
 //  5. A peer's open is the number of its connections.
 type Machine struct {
 	cfg      Config
@@ -85,6 +85,7 @@ const (
 	connected               // the connection is open
 )
 
+// A pair is the agreement with a peer about a lane.
 type pair struct {
 	peer   transport.Peer
 	lane   int

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// roots are where groups of the controller cpu are made: the directory, and the
-// file there that says that it is one.
+// roots are the places at which groups of the controller cpu may be made, in the order in which
+// they are tried.
 var roots = []root{
 	{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", ""},
 	{"/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us", ""},
@@ -29,7 +29,7 @@ type root struct {
 // prefix begins the names of all groups of this package.
 const prefix = "shardgen-e2e-"
 
-// period is over which a limit is counted.
+// period is the time over which a limit is counted.
 const period = 100 * time.Millisecond
 
 // A Group is processes that have a limit in common. Its methods may be called from
@@ -106,8 +106,8 @@ func (g *Group) Limit(percent int) error {
 // Add puts a process into the group.
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Throttled is in how many periods of 100ms the processes wanted more than they
-// got, of those in which they ran at all.
+// Throttled returns in how many periods of 100ms the processes ran at all, as of, and in how many
+// of these they wanted more than they got.
 func (g *Group) Throttled() (throttled, of int, err error) {
 	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
 	if err != nil {

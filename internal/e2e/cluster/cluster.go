@@ -39,31 +39,31 @@ type Options struct {
 	URL     string // of NATS servers that run; "" means nats-server processes of its own
 	Servers int    // how many of its own. Default 1
 	Dir     string // for logs and witnesses; must exist
-	// Separate: servers, nodes and callers run on hosts of their own, each in a
+	// Separate has servers, nodes and callers run on hosts of their own, each in a
 	// network namespace, between which packets can be dropped (see Network). The
 	// servers are the cluster's own, so URL must be empty.
 	Separate bool
 	// Near is the number of the server, from 0, that a node or caller connects to as
-	// long as it reaches it. Nil: to any server.
+	// long as it reaches it. Nil means any server.
 	Near func(name string) int
-	// Singleton: the nodes host one, and leave traces of when it lived.
+	// Singleton has the nodes host a singleton, and leave traces of when it lived.
 	Singleton bool
-	// Pulses: the nodes host a type whose entities are remembered.
+	// Pulses has the nodes host a type whose entities are remembered.
 	Pulses bool
-	// Durable: the servers, which are the cluster's own and not separate, run JetStream, and
+	// Durable has the servers, which are the cluster's own and not separate, run JetStream, and
 	// the nodes host a durable type.
 	Durable bool
 	// Replicas is the number of servers that keep each stream of the durable type's store.
 	// Default 1.
 	Replicas int
-	// CallTimeout bounds the calls of nodes and callers that have no deadline;
-	// 0: as Config does.
+	// CallTimeout bounds the calls of nodes and callers that have no deadline. Default: that of
+	// shard.Config.
 	CallTimeout time.Duration
-	// Direct: nodes and callers have direct lanes. If hosts are separate, each node says its
+	// Direct gives nodes and callers direct lanes. If hosts are separate, each node says its
 	// host's address, and the servers' connections have TLS, because direct lanes are refused
 	// otherwise.
 	Direct bool
-	// Proxied: the direct lanes of each node lead through a Proxy in this process, which breaks
+	// Proxied has the direct lanes of each node lead through a Proxy in this process, which breaks
 	// them. Hosts are not separate.
 	Proxied bool
 	// MinMembers is the nodes' Config.MinMembers; 0 means the default.
@@ -88,28 +88,6 @@ type Cluster struct {
 	stores  []*natsstore.Store
 	callers []*shard.Conn
 	asked   int // questions
-}
-
-// A Node is one process of the cluster.
-type Node struct {
-	*process.Process
-	witness string
-	trace   string // "" without a singleton
-	log     string
-}
-
-// Log is the file that the node logs to.
-func (n *Node) Log() string { return n.log }
-
-// frames asks the node for the data frames that it has sent. No two questions have one number.
-func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
-	if _, err := io.WriteString(n, node.CountFrames(question)); err != nil {
-		return Frames{}, fmt.Errorf("count the frames of %s: %w", n.Name(), err)
-	}
-	e, err := n.AwaitThat(ctx, "to count its frames", func(e process.Event) bool {
-		return e.Event == node.Counted && e.Question == question
-	})
-	return Frames{e.Frames, e.Direct}, err
 }
 
 // New starts the servers, without a node yet. Close it in any case.
@@ -429,29 +407,6 @@ func (c *Cluster) Witnessed() ([]witness.Record, error) {
 		paths = append(paths, n.witness)
 	}
 	return witness.Read(paths...)
-}
-
-// Witnessed is every call that ran at the node so far.
-func (n *Node) Witnessed() ([]witness.Record, error) { return witness.Read(n.witness) }
-
-// Lived tells from when to when a singleton lived at the node; the zero times if
-// it never did.
-func (n *Node) Lived() (from, to time.Time, err error) {
-	b, err := os.ReadFile(n.trace)
-	if err != nil {
-		return from, to, err
-	}
-	for line := range strings.Lines(string(b)) {
-		ns, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-		if err != nil {
-			continue // killed while it wrote
-		}
-		to = time.Unix(0, ns)
-		if from.IsZero() {
-			from = to
-		}
-	}
-	return from, to, nil
 }
 
 // Close kills all processes of the cluster.

@@ -19,7 +19,7 @@ type beats struct {
 	mu     sync.Mutex
 	node   string // that answered last
 	well   int
-	since  time.Time // the last answer, or the beginning of the round
+	since  time.Time // the last answer, or the beginning of the strike
 	pause  time.Duration
 	failed int
 	forgot int
@@ -29,7 +29,7 @@ type beats struct {
 // beatEvery spaces the calls of one caller.
 const beatEvery = time.Millisecond
 
-// callersOfSingleton is how many call it.
+// callersOfSingleton is the number of callers of the singleton.
 const callersOfSingleton = 4
 
 // startBeats begins to call, over two connections from outside. stop waits for
@@ -74,7 +74,7 @@ func (b *beats) run(ctx context.Context) {
 		node, fresh, err := b.call(context.WithoutCancel(ctx), b.sender, seq)
 		b.took(node, fresh, err)
 		if shard.OutcomeOf(err) == shard.NotExecuted {
-			seq-- // it is made again, and the leader sees no gap
+			seq-- // it is made again, and the singleton sees no gap
 		}
 		<-ticker.C
 	}
@@ -104,14 +104,14 @@ func (b *beats) home() string {
 	return b.node
 }
 
-// begin begins a round.
+// begin begins the figures of a strike.
 func (b *beats) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
 }
 
-// add adds the figures of the round.
+// add adds the figures of the strike.
 func (b *beats) add(r *HandedStrike) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

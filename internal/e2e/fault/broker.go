@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
-// natsOutage: the only NATS server is away for long. Nothing works meanwhile, for
-// no node knows that another one has not taken its place; nobody is given up, and
-// when the server is back all goes on.
+// natsOutage is the fault in which the only NATS server is away for long. Nothing works
+// meanwhile, for no node knows that another one has not taken its place; nobody is given up,
+// and when the server is back all goes on.
 var natsOutage = Fault{
 	Name:    "nats-outage",
 	About:   "the NATS server is stopped, and started again after 30s",
@@ -42,8 +42,8 @@ var natsOutage = Fault{
 	},
 }
 
-// natsRestart: one of several servers is away for a moment. A client that was connected to
-// it goes to the others.
+// natsRestart is the fault in which one of several servers is away for a moment. A client that
+// was connected to it goes to the others.
 var natsRestart = Fault{
 	Name:    "nats-restart",
 	About:   "one of three NATS servers is killed, and started again after 2s",
@@ -75,7 +75,7 @@ var natsRestart = Fault{
 	},
 }
 
-// rateWindow is over how long a rate of calls is measured.
+// rateWindow is the time over which a rate of calls is measured.
 const rateWindow = time.Second
 
 // callRate measures how many calls of l a second succeed now.
@@ -95,8 +95,8 @@ type outage struct {
 	before float64 // calls a second before it
 }
 
-// recover waits until the rate is the former one again, two windows in a row for
-// the first runs the calls that waited, and judges when.
+// recover waits until the rate is the former one again, and judges how long that took. It wants
+// two windows in a row, because the calls that waited run in the first.
 func (o outage) recover(ctx context.Context) error {
 	for windows := 0; ; {
 		after, err := callRate(ctx, o.Load)
@@ -118,8 +118,8 @@ func (o outage) recover(ctx context.Context) error {
 	}
 }
 
-// durableServer: the only server, which keeps the entities, is killed. Calls wait until it
-// is back.
+// durableServer is the fault in which the only server, which keeps the entities, is killed.
+// Calls wait until it is back.
 var durableServer = Fault{
 	Name:    "durable-server",
 	About:   "the only NATS server, which keeps the durable entities, is killed, with SIGKILL, and started again after 1s",
@@ -143,7 +143,8 @@ var durableServer = Fault{
 	},
 }
 
-// durableServerR3: one of the three servers that keep the entities is killed, in turn.
+// durableServerR3 is the fault in which one of the three servers that keep the entities is
+// killed, in turn.
 var durableServerR3 = Fault{
 	Name:     "durable-server-r3",
 	About:    "one of three NATS servers, which keep the durable entities, is killed, with SIGKILL, and started again after 2s",

@@ -15,10 +15,10 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 )
 
-// clock: the wall clocks of two nodes are set wrong while they run, one by an hour
-// forwards and one by an hour backwards, then the other way round, then right.
-// Nobody is removed, and no call notices. The oldest node, which coordinates, is one
-// of the two. See package wallclock for how, and what that covers.
+// clock is the fault in which the wall clocks of two nodes are set wrong while they run, one by
+// an hour forwards and one by an hour backwards, then the other way round, then right. Nobody
+// is removed, and no call notices. The oldest node, which coordinates, is one of the two. See
+// package wallclock for how, and what that covers.
 var clock = Fault{
 	Name:    "clock",
 	About:   "for 1m the oldest node's wall clock is 1h ahead and the youngest's 1h behind, for 1m the other way round, then both are right",

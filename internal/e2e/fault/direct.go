@@ -10,8 +10,8 @@ import (
 // directLimits are those of faults of direct lanes: calls go on over the broker at once.
 var directLimits = Limits{Pause: 2 * time.Second, Recovery: unjudged}
 
-// directCut: the direct lanes of all nodes are reset in the middle of the load, some of them
-// in the middle of a frame.
+// directCut is the fault in which the direct lanes of all nodes are reset in the middle of the
+// load, some of them in the middle of a frame.
 var directCut = Fault{
 	Name:   "direct-cut",
 	About:  "all direct lanes are reset, some in the middle of a frame, when they are back, 5 times",
@@ -43,7 +43,8 @@ var directCut = Fault{
 	},
 }
 
-// directBlackHole: the direct lanes of all nodes bring nothing any more, and no end sees that.
+// directBlackHole is the fault in which the direct lanes of all nodes bring nothing any more,
+// and no end sees that.
 var directBlackHole = Fault{
 	Name:    "direct-blackhole",
 	About:   "all direct lanes bring nothing for 10s, without an error at either end, twice",
@@ -75,7 +76,7 @@ var directBlackHole = Fault{
 	},
 }
 
-// directFlap: direct lanes come and go all the time.
+// directFlap is the fault in which direct lanes come and go all the time.
 var directFlap = Fault{
 	Name:   "direct-flap",
 	About:  "for 20s each direct lane is closed 50ms after it carries anything",

@@ -60,7 +60,7 @@ func (s Survival) Missed() (misses []string) {
 	return append(misses, s.Lanes.missed()...)
 }
 
-// Print writes each round, and the figures over all of them.
+// Print writes each strike, and the figures over all of them.
 func (s Survival) Print(w io.Writer) error {
 	for i, r := range s.Strikes {
 		var last time.Duration

@@ -15,7 +15,7 @@ type Fault struct {
 	Name    string
 	About   string // one line
 	Subject Subject
-	// Durable: the singleton is durable. Others are, or are not, by their subject.
+	// Durable makes the singleton durable. Others are, or are not, by their subject.
 	Durable bool
 	// Victim is the number of the node that it happens to, unless the run names another: 1 is
 	// the oldest, which coordinates; -1 is the youngest. 0: it has no victim.
@@ -35,19 +35,19 @@ type Fault struct {
 	// Program builds the program of the nodes in a directory and returns its path;
 	// nil: it is the one of the run.
 	Program func(ctx context.Context, dir string) (path string, err error)
-	// Separate: servers, nodes and callers are on hosts of their own, between which
+	// Separate puts servers, nodes and callers on hosts of their own, between which
 	// packets can be dropped.
 	Separate bool
-	// Direct: nodes and callers have direct lanes, through proxies.
+	// Direct gives nodes and callers direct lanes, through proxies.
 	Direct bool
-	// MinMembers: no node is up before more than half of them are there, so that a
+	// MinMembers has no node be up before more than half of them are there, so that a
 	// smaller side that is started anew does not form a cluster of its own.
 	MinMembers bool
 	// Near is the server that a node or caller connects to; nil means any.
 	Near func(name string) int
-	// Spares: nobody may be removed from the cluster by it.
+	// Spares says that the fault may remove nobody from the cluster.
 	Spares bool
-	// SparesOthers: only nodes that Inject passes to Run.Strike may be removed.
+	// SparesOthers says that only nodes that Inject passes to Run.Strike may be removed.
 	SparesOthers bool
 	// Inject makes it happen and returns when it has taken effect in full.
 	Inject func(ctx context.Context, r *Run) error

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,11 +14,10 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
-	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// fullRestart: all nodes end together and are started again, and a client that
-// stays goes on. Every third time they are killed, leave in order, or do both.
+// fullRestart is the fault in which all nodes end together and are started again, and a client
+// that stays goes on. Every third time they are killed, leave in order, or do both.
 var fullRestart = Fault{
 	Name:    "full-restart",
 	About:   "all nodes are ended together and started again; a client from outside stays",
@@ -28,9 +25,6 @@ var fullRestart = Fault{
 	Times:   20,
 	Limits:  Limits{Recovery: time.Second},
 }
-
-// staying is how many entities the client that stays calls, besides a singleton.
-const staying = 16
 
 // Restarts has the observations of a client that stayed during full restarts.
 type Restarts struct {
@@ -240,94 +234,8 @@ func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, e
 	return time.Now(), err
 }
 
-// A stayer calls entities and a singleton by references that it keeps.
-type stayer struct {
-	calls           []func(context.Context) error
-	failed, unknown atomic.Int64
-
-	mu    sync.Mutex
-	texts []string
-}
-
-func newStayer(c shard.Caller) *stayer {
-	s := &stayer{}
-	pulses := workload.NewPulseClient(c)
-	for i := range staying {
-		ref := pulses.Ref(fmt.Sprint(pulseID, i))
-		s.calls = append(s.calls, func(ctx context.Context) error {
-			_, err := ref.Beat(ctx)
-			return err
-		})
-	}
-	leader := workload.NewLeaderClient(c).Ref()
-	var senders atomic.Int64
-	s.calls = append(s.calls, func(ctx context.Context) error {
-		_, _, err := leader.Beat(ctx, fmt.Sprint("stayer-", senders.Add(1)), 1)
-		return err
-	})
-	return s
-}
-
-// call makes a call and counts how it ended.
-func (s *stayer) call(ctx context.Context, call func(context.Context) error) error {
-	err := call(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.failed.Add(1)
-		if shard.OutcomeOf(err) == shard.Unknown {
-			s.unknown.Add(1)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if text := strings.SplitN(err.Error(), ": ", 2)[1]; len(s.texts) < 10 && !slices.Contains(s.texts, text) {
-			s.texts = append(s.texts, text)
-		}
-	}
-	return err
-}
-
-// load calls all the time until it is stopped.
-func (s *stayer) load(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var callers sync.WaitGroup
-	for _, call := range s.calls {
-		callers.Go(func() {
-			pace := time.NewTicker(10 * time.Millisecond)
-			defer pace.Stop()
-			for ctx.Err() == nil {
-				_ = s.call(ctx, call) // counted
-				select {
-				case <-pace.C:
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-	return func() {
-		cancel()
-		callers.Wait()
-	}
-}
-
-// answers calls each until it answers, and returns when they did, the first first.
-func (s *stayer) answers(ctx context.Context) ([]time.Time, error) {
-	at, errs := make([]time.Time, len(s.calls)), make([]error, len(s.calls))
-	var callers sync.WaitGroup
-	for i, call := range s.calls {
-		callers.Go(func() {
-			pace := time.NewTicker(time.Millisecond)
-			defer pace.Stop()
-			for errs[i] = s.call(ctx, call); errs[i] != nil && ctx.Err() == nil; errs[i] = s.call(ctx, call) {
-				<-pace.C
-			}
-			at[i] = time.Now()
-		})
-	}
-	callers.Wait()
-	slices.SortFunc(at, time.Time.Compare)
-	return at, errors.Join(errs...)
-}
-
-// durableRestart: all processes are killed at the same moment, and others started.
+// durableRestart is the fault in which all processes are killed at the same moment, and others
+// started.
 var durableRestart = Fault{
 	Name:    "durable-restart",
 	About:   "the processes of all nodes with durable entities are killed together, with SIGKILL, and others are started",

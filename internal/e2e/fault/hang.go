@@ -9,10 +9,10 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// hang: a process stands still for long, as if it were stuck in the kernel, and goes
-// on when nobody expects it any more. Its connections stay open, so the broker proves
-// nothing. The others give it up and take its entities over; calls that certainly did not
-// start there wait for that. When it goes on it runs nothing, and ends.
+// hang is the fault in which a process stands still for long, as if it were stuck in the
+// kernel, and goes on when nobody expects it any more. Its connections stay open, so the broker
+// proves nothing. The others give it up and take its entities over; calls that certainly did
+// not start there wait for that. When it goes on it runs nothing, and ends.
 //
 // A shorter length than hangRemoves removes nobody.
 var hang = Fault{
@@ -65,12 +65,12 @@ var hang = Fault{
 }
 
 const (
-	// hangRemoves is from which length on the process must have been replaced when it
-	// goes on.
+	// hangRemoves is the length from which on the process must have been replaced when
+	// it goes on.
 	hangRemoves = 10 * time.Second
-	// hangRecovers is within which time all calls must go well again.
+	// hangRecovers is the time within which all calls must go well again.
 	hangRecovers = 8 * time.Second
-	// zombieEnds is within which time a process must end that goes on and was
+	// zombieEnds is the time within which a process must end that goes on and was
 	// replaced.
 	zombieEnds = time.Second
 )

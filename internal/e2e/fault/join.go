@@ -10,7 +10,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// join: a node gets its share of the shards, and no call notices.
+// join is the fault in which a node gets its share of the shards, and no call notices.
 var join = Fault{
 	Name:   "join",
 	About:  "a node joins and takes its share of the shards",

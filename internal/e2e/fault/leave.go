@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// leave: a node hands off its shards on SIGTERM, and no call fails or waits longer than the limit. By
-// default the node is the oldest, which hands off the coordinator, too.
+// leave is the fault in which a node hands off its shards on SIGTERM, and no call fails or
+// waits longer than the limit. By default the node is the oldest, which hands off the
+// coordinator, too.
 var leave = Fault{
 	Name:   "leave",
 	About:  "a node leaves in order, on SIGTERM",

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// longPause: a process stands still for so long that it is removed, as a virtual
-// machine that is suspended, and then goes on as if nothing had been. Others have
-// its entities: it must not run one more turn, and end.
+// longPause is the fault in which a process stands still for so long that it is removed, as a
+// virtual machine that is suspended, and then goes on as if nothing had been. Others have its
+// entities: it must not run one more turn, and must end.
 var longPause = Fault{
 	Name:         "long-pause",
 	About:        "the process of a node stands still for 60s, by SIGSTOP, and goes on when it was removed",

@@ -7,10 +7,10 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
-// loss: packets are lost by chance, as with a bad cable or a full switch. TCP sends
-// them again, so that messages are not lost but late, and ever later: at 80% of the
-// packets of both directions a connection carries next to nothing. That node may be
-// removed, once; with 30% between all hosts nobody may be.
+// loss is the fault in which packets are lost by chance, as with a bad cable or a full switch.
+// TCP sends them again, so that messages are not lost but late, and ever later: at 80% of the
+// packets of both directions a connection carries next to nothing. That node may be removed,
+// once; with 30% between all hosts nobody may be.
 var loss = Fault{
 	Name:         "loss",
 	About:        "for 2m a node loses 80% of its packets, both ways; then, for 2m, every host loses 30% (the paper's time is -length 10m)",

@@ -141,7 +141,7 @@ func agree(ctx context.Context, nodes []*cluster.Node) error {
 	return nil
 }
 
-// noticeTimeout is how long it is waited for a node to notice.
+// noticeTimeout is how long a node may take to notice.
 const noticeTimeout = 30 * time.Second
 
 func strike(ctx context.Context, f Fault, victim *cluster.Node, others []*cluster.Node) (NoticedStrike, error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
-// oneWay: of one node's packets those of one direction vanish, as with a broken
-// cable or a firewall. Its messages arrive and it hears nothing, or the other way
-// round. It is removed, and nobody that it accuses is.
+// oneWay is the fault in which of one node's packets those of one direction vanish, as with a
+// broken cable or a firewall. Its messages arrive and it hears nothing, or the other way round.
+// It is removed, and nobody that it accuses is.
 var oneWay = Fault{
 	Name:         "one-way",
 	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",
@@ -59,9 +59,9 @@ var oneWay = Fault{
 	},
 }
 
-// flipFlop: nothing arrives at one node for a while, then everything, and so on.
-// Whenever it was removed its process is started again. The others go on as if
-// nothing were.
+// flipFlop is the fault in which nothing arrives at one node for a while, then everything, and
+// so on. Whenever it was removed its process is started again. The others go on as if nothing
+// were.
 var flipFlop = Fault{
 	Name:         "flip-flop",
 	About:        "for 20s nothing arrives at one node, for 20s everything does, and so on, ten times over",

@@ -18,8 +18,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// overload: clerks are offered ten times the calls that they can serve, beside the usual
-// calls. The excess is refused at once, and the rest is served as before.
+// overload is the fault in which clerks are offered ten times the calls that they can serve,
+// beside the usual calls. The excess is refused at once, and the rest is served as before.
 var overload = Fault{
 	Name:   "overload",
 	About:  "for a minute ten times as many calls as the entities of one type can serve",

@@ -9,12 +9,12 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
-// partition: two data centers lose sight of each other. Each side has NATS
-// servers of its own, to which its nodes are connected, so that both could go on by
-// themselves: that is harder than nodes that are cut off from their servers, which
-// can say nothing to anybody. One of the two callers is on the smaller side. Nodes of
-// it that end are started again at once, while it is still cut off: Config.MinMembers
-// keeps them from forming a cluster of their own.
+// partition is the fault in which two data centers lose sight of each other. Each side has NATS
+// servers of its own, to which its nodes are connected, so that both could go on by themselves:
+// that is harder than nodes that are cut off from their servers, which can say nothing to
+// anybody. One of the two callers is on the smaller side. Nodes of it that end are started
+// again at once, while it is still cut off: Config.MinMembers keeps them from forming a cluster
+// of their own.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",
@@ -83,7 +83,7 @@ type split struct {
 }
 
 // begin drops all packets between the side of these nodes and the others. The
-// first server and the second caller are on theirs.
+// first server and the second caller are on the side of these nodes.
 func (p *split) begin(nodes []*cluster.Node) error {
 	names := []string{"s1", callerName(1)}
 	for _, n := range nodes {

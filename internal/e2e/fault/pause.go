@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// pause: a process stands still for a moment, as a virtual machine that is moved.
-// Calls to it wait, and nobody gives it up.
+// pause is the fault in which a process stands still for a moment, as a virtual machine that is
+// moved. Calls to it wait, and nobody gives it up.
 var pause = Fault{
 	Name:   "pause",
 	About:  "the process of a node stands still for 2s, by SIGSTOP, and goes on",
@@ -30,8 +30,8 @@ var pause = Fault{
 	},
 }
 
-// durablePause: a process with durable entities stands still so long that others take its
-// shards over. Its late writes are refused.
+// durablePause is the fault in which a process with durable entities stands still so long that
+// others take its shards over. Its late writes are refused.
 var durablePause = Fault{
 	Name:    "durable-pause",
 	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",

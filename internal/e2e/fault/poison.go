@@ -17,10 +17,10 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// poison: some entities panic at every call, and one has a method that never comes
-// to an end and takes a core of its process. All of them are called again and
-// again. Their supervisor keeps the first ones waiting, the mailbox of the last one
-// is full, and those beside them are served as ever.
+// poison is the fault in which some entities panic at every call, and one has a method that
+// never comes to an end and takes a core of its process. All of them are called again and
+// again. Their supervisor keeps the first ones waiting, the mailbox of the last one is full,
+// and those beside them are served as ever.
 //
 // Before that a process that has nothing to do with the cluster computes for as long, which
 // shows how much of the delay a machine with few cores adds by itself.

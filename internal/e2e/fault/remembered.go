@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 )
 
-// remembered: a node is killed, and its entities are activated again elsewhere although
-// nobody calls them.
+// remembered is the fault in which a node is killed, and its entities are activated again
+// elsewhere although nobody calls them.
 var remembered = Fault{
 	Name:    "remember",
 	About:   "the process of a node with remembered entities that nobody calls is killed, with SIGKILL",
@@ -66,7 +66,7 @@ func (r AgainStrike) last() time.Duration {
 	return r.After[len(r.After)-1]
 }
 
-// Print writes each round, and the figures over all of them.
+// Print writes each strike, and the figures over all of them.
 func (a Again) Print(w io.Writer) error {
 	var longest []time.Duration
 	for i, r := range a.Strikes {

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// rolling: a deployment. Every node leaves and comes back under its name, one
-// after another, five times over, and no call notices.
+// rolling is a deployment: every node leaves and comes back under its name, one after another,
+// five times over, and no call notices.
 var rolling = Fault{
 	Name:   "rolling-restart",
 	About:  "every node is restarted, one after another, five times over",

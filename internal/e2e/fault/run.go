@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,117 +11,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Options say how a fault is run. The zero value of a number is its default.
-type Options struct {
-	Cluster cluster.Options
-	Nodes   int // before the fault. Default: the fault's
-	Load    load.Options
-	Calls   int // at least. Default 20,000
-	Rounds  int // for faults that have several. Default: the fault's
-	Victim  int // 1 is the oldest node, Nodes the youngest. Default: the fault's
-	// Length is how long the fault lasts. Default: the fault's.
-	Length time.Duration
-	// Times is how often quiet nodes are struck. Default: the fault's.
-	Times int
-	// Tail is how long calls go on after the fault took effect. Default 2s.
-	Tail time.Duration
-	// Settle is how soon after a fault of the broker the rate of calls must be what
-	// it was. Default 5s.
-	Settle time.Duration
-	// Say receives progress messages. Default: none.
-	Say func(format string, args ...any)
-}
-
-func (o Options) withDefaults(f Fault) Options {
-	set(&o.Nodes, f.Nodes)
-	set(&o.Nodes, 3)
-	set(&o.Length, f.Length)
-	set(&o.Times, f.Times)
-	set(&o.Cluster.Servers, f.Servers)
-	set(&o.Cluster.Replicas, f.Replicas)
-	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
-	o.Cluster.Direct, o.Cluster.Proxied = o.Cluster.Direct || f.Direct, f.Direct
-	if f.MinMembers {
-		o.Cluster.MinMembers = o.Nodes/2 + 1
-	}
-	set(&o.Load.Entities, 1000)
-	set(&o.Load.Rate, f.Rate)
-	set(&o.Load.Rate, 2000)
-	set(&o.Rounds, f.Rounds)
-	set(&o.Calls, 20_000)
-	set(&o.Rounds, 5)
-	set(&o.Tail, 2*time.Second)
-	set(&o.Settle, 5*time.Second)
-	if o.Say == nil {
-		o.Say = func(string, ...any) {}
-	}
-	return o
-}
-
-func set[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
-}
-
-// Validate returns the reason why o cannot run a fault, also what would do nothing for
-// it; Do, Notice and Handed call it first.
-func (o Options) Validate(f Fault) error {
-	o = o.withDefaults(f)
-	switch {
-	case (f.Victim != 0 || f.Subject != UnderLoad) && o.Nodes < 2:
-		return fmt.Errorf("%s takes a node away: want at least 2 nodes", f.Name)
-	case f.Subject != UnderLoad && o.Times < 1:
-		return fmt.Errorf("%s happens to %v: want at least 1 time", f.Name, f.Subject)
-	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
-		return errors.New("nodes, entities, rate and calls must be at least 1")
-	case o.Length < 0 || o.Times < 0:
-		return errors.New("length and times must not be negative")
-	case o.Victim != 0 && f.Victim == 0:
-		return fmt.Errorf("%s happens to no one node: leave the victim out", f.Name)
-	case o.Times > 0 && f.Times == 0:
-		return fmt.Errorf("%s happens once: leave the times out", f.Name)
-	case o.Length > 0 && f.Length == 0:
-		return fmt.Errorf("%s lasts until it has taken effect: leave the length out", f.Name)
-	case (f.Servers > 0 || f.Separate) && o.Cluster.URL != "":
-		return fmt.Errorf("%s happens to NATS servers: it starts its own (leave -nats out)", f.Name)
-	case o.Victim < 0 || o.Victim > o.Nodes:
-		return fmt.Errorf("victim %d: want 1 to %d", o.Victim, o.Nodes)
-	}
-	return nil
-}
-
-// injectBound is how long the fault may take to have its full effect under load.
-func (o Options) injectBound(f Fault) time.Duration {
-	times := cmp.Or(f.Lengths, 1)
-	if f.Rounds > 0 {
-		times *= o.Rounds
-	}
-	return cmp.Or(f.Within, effectTimeout) + time.Duration(times)*o.Length
-}
-
-// startBound is how long it may take to build and start the processes, and to find every
-// entity.
-const startBound = 2 * time.Minute
-
-// Bound is how long a valid run of the fault may take in all: to start, for the fault
-// under load, for the remaining calls at half their rate, and for each time that quiet
-// nodes are struck.
-func (o Options) Bound(f Fault) time.Duration {
-	o = o.withDefaults(f)
-	calls := 2 * time.Duration(o.Calls) * time.Second / time.Duration(o.Load.Rate)
-	strike := 2*effectTimeout + o.Length + f.Notice
-	return startBound + o.injectBound(f) + calls + o.Tail + time.Duration(o.Times)*strike
-}
-
 // connections is how many of them call from outside: two, so that an entity has
 // more than one sender to keep in order.
 const connections = 2
-
-// effectTimeout bounds how long a fault that says nothing else takes to have its
-// full effect: entities that do not answer by then are judged as silent.
-const effectTimeout = 30 * time.Second
 
 var errNoEffect = errors.New("out of time")
 
@@ -337,55 +228,6 @@ func (r *Run) noteDead(row *Row) {
 			len(r.died), round(dead.P50), round(dead.P99), round(dead.Longest), round(dead.Recovery), row.Excused),
 		fmt.Sprintf("other entities: %d disturbed, pauses p50 %v, p99 %v, longest %v",
 			others.Disturbed, round(others.P50), round(others.P99), round(others.Longest)))
-}
-
-// A DurableRun is a cluster with durable entities that are called all the time.
-type DurableRun struct {
-	Cluster *cluster.Cluster
-	Nodes   []*cluster.Node // all that are members
-	Before  int             // the number of strikes before this one
-	Length  time.Duration   // of one time
-
-	started int // nodes, for their names
-}
-
-// start starts one more node and waits until it is up.
-func (d *DurableRun) start(ctx context.Context) error {
-	d.started++
-	n, err := d.Cluster.Start(ctx, fmt.Sprint("n", d.started))
-	d.Nodes = append(d.Nodes, n...)
-	return err
-}
-
-// replace starts a node in the place of each that has ended.
-func (d *DurableRun) replace(ctx context.Context) error {
-	for i, n := range d.Nodes {
-		if !n.Ended() {
-			continue
-		}
-		if err := d.start(ctx); err != nil {
-			return err
-		}
-		last := len(d.Nodes) - 1
-		d.Nodes[i], d.Nodes = d.Nodes[last], d.Nodes[:last]
-	}
-	return nil
-}
-
-// A Strike is one occurrence of a fault, under way.
-type Strike struct {
-	Victim string    // the node, nodes or server that were hit
-	At     time.Time // answers again are measured from here
-	// Nodes are those whose entities are concerned; nil means all entities.
-	Nodes []*cluster.Node
-	// Length after At, End ends it. Nil: it has ended.
-	Length time.Duration
-	End    func(ctx context.Context) error
-	// Stays: the nodes stay, or may stay, and their own answers count after the end.
-	Stays bool
-	// Slowest: an entity's slowest call is judged, up to the first that was made after the
-	// end, and not the time of its next answer.
-	Slowest bool
 }
 
 func callerName(i int) string { return fmt.Sprintf("client-%d", i) }

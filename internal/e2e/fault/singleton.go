@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// singletonLeave: the oldest node leaves in order and hands the singleton off,
-// with its state. No call fails.
+// singletonLeave is the fault in which the oldest node leaves in order and hands the singleton
+// off, with its state. No call fails.
 var singletonLeave = Fault{
 	Name:    "singleton-leave",
 	About:   "the node of a singleton leaves in order, on SIGTERM",
@@ -25,8 +25,8 @@ var singletonLeave = Fault{
 	},
 }
 
-// singletonKill: the oldest node is killed. Calls that were on their way are
-// answered so; the next ones find the next instance.
+// singletonKill is the fault in which the oldest node is killed. Calls that were on their way
+// are answered so; the next ones find the next instance.
 var singletonKill = Fault{
 	Name:    "singleton-kill",
 	About:   "the process of a singleton's node is killed, with SIGKILL",
@@ -103,7 +103,7 @@ func (h Handing) twoAtOnce() (misses []string) {
 	return misses
 }
 
-// Print writes each round, and the figures over all of them.
+// Print writes each strike, and the figures over all of them.
 func (h Handing) Print(w io.Writer) error {
 	var pauses []time.Duration
 	failed := 0

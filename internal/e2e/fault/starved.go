@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cgroup"
 )
 
-// starved: a node gets a twentieth of a core, as beside a greedy neighbour on one
-// machine. It answers late, if at all, and may be removed. It removes
-// nobody, although all others seem late to it.
+// starved is the fault in which a node gets a twentieth of a core, as beside a greedy neighbour
+// on one machine. It answers late, if at all, and may be removed. It removes nobody, although
+// all others seem late to it.
 var starved = Fault{
 	Name:         "starved",
 	About:        "for 5m a node gets 5% of a core, by a control group",

@@ -73,8 +73,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// views counts how often the surviving nodes together saw their members change
-// after a time: changes that they see at the same moment are one.
+// changes counts how often members came up or were downed after a time, as the nodes that were
+// not struck saw it. A change that several of them saw counts once.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {

@@ -34,7 +34,7 @@ type Attacker struct {
 
 	gateway *nats.Conn // of a caller of gateways; nil means there is none
 	kinds   uint64     // of lies in a flood
-	heard   []captured // own frames, to be sent again
+	kept    []captured // messages that were sent, to be sent again
 }
 
 // A home is where a member says that a shard is.
@@ -167,10 +167,10 @@ func (a *Attacker) publish(subject string, data []byte) error {
 	a.sent++
 	if own := (captured{subject, data}); len(data) > 4<<10 {
 		// a flood of bytes is another attack
-	} else if len(a.heard) < 256 {
-		a.heard = append(a.heard, own)
+	} else if len(a.kept) < 256 {
+		a.kept = append(a.kept, own)
 	} else {
-		a.heard[a.random.IntN(len(a.heard))] = own
+		a.kept[a.random.IntN(len(a.kept))] = own
 	}
 	return a.nc.Publish(subject, data)
 }
@@ -243,7 +243,8 @@ func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.E
 	return a.publish(a.to(self, m, "0"), a.Frame(self, m, envelopes...))
 }
 
-// batch is after how many messages at most the server is waited for, so that it need not cut the connection.
+// batch is the number of messages after which, at the latest, a flood waits for the server, so that
+// the server need not cut the connection.
 const batch = 256
 
 // interval is how far apart the batches of a flood with a rate are: it is spread over each second.

@@ -24,10 +24,10 @@ func (a framer) seldom(i uint64) bool { return i/a.kinds%200 == 0 }
 
 // replay sends a message again that was sent before.
 func (a framer) replay(uint64) error {
-	if len(a.heard) == 0 {
+	if len(a.kept) == 0 {
 		return nil
 	}
-	old := a.heard[a.random.IntN(len(a.heard))]
+	old := a.kept[a.random.IntN(len(a.kept))]
 	return a.publish(old.subject, old.data)
 }
 

@@ -192,9 +192,9 @@ func (a liar) down(i uint64) []byte {
 }
 
 func (a liar) move(i uint64) []byte {
-	leader := a.members[0]
+	incarnation := a.members[0].Incarnation
 	return must(coordinator.Encode(coordinator.MoveBegin{
-		Term: placement.Term{Number: uint32(1 + i%3), Incarnation: leader.Incarnation}, ShardID: placement.ShardID{Kind: "Account", Shard: 1 + a.random.Uint32N(1<<10)},
+		Term: placement.Term{Number: uint32(1 + i%3), Incarnation: incarnation}, ShardID: placement.ShardID{Kind: "Account", Shard: 1 + a.random.Uint32N(1<<10)},
 		To: transport.Address{Name: "ghost", Incarnation: 9}, From: placement.MakeEpoch(1, 1), Epoch: placement.MakeEpoch(1, uint32(1000+i)),
 	}))
 }

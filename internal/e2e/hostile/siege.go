@@ -24,7 +24,7 @@ type Siege struct {
 	Rate     int           // of them a second; 0 means as many as the server takes
 	Callers  int           // goroutines of the other client
 	Pause    time.Duration // between two calls of one
-	Quiet    time.Duration // how long is measured before the attack, and after it
+	Quiet    time.Duration // how long is measured before the attack, after as long a start
 	Recovery time.Duration // within which the memory must be back
 	Log      io.Writer     // of the members
 }

@@ -27,7 +27,8 @@ import (
 type Options struct {
 	Cluster cluster.Options
 	Nodes   int
-	// Settle is how long nodes are left alone before, Length how long is listened.
+	// Settle is how long the nodes are left alone before the measurement, and Length is how
+	// long the measurement takes.
 	Settle, Length time.Duration
 }
 
@@ -126,7 +127,7 @@ func (t *Traffic) count(cluster, subject, reply string, data []byte) {
 		s.echoes++
 		s.echoed += len(data) + names
 	}
-	if others == 0 { // it goes nowhere else: both ways are its echo's
+	if others == 0 { // nobody else gets it, so its sending is counted with its echo
 		s.echoed += len(data) + names
 		return
 	}

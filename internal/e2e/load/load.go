@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -152,7 +153,7 @@ func Concerns(these map[string]bool, entity string) bool {
 }
 
 // Failures counts the bursts in which a call failed after a time, and returns the ends of the
-// first and of the last of them: both zero if none failed.
+// first and of the last of them. Both are zero if none failed.
 func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	for _, p := range l.pauses {
 		p.mu.Lock()
@@ -229,4 +230,13 @@ func (l *Load) Latency(from, to time.Time, include func(entity string) bool) (p5
 	}
 	slices.Sort(all)
 	return all[len(all)/2], all[len(all)*99/100]
+}
+
+// Describe prints the result of [Load.LastSeen] in the order of the nodes' names, for messages.
+func Describe(seen map[string]int) string {
+	text := ""
+	for _, node := range slices.Sorted(maps.Keys(seen)) {
+		text += fmt.Sprintf(" %s=%d", node, seen[node])
+	}
+	return "entities seen at" + text
 }

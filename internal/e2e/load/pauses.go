@@ -12,9 +12,9 @@ type pauses struct {
 
 	mu       sync.Mutex
 	node     string    // where it was last seen
-	since    time.Time // begin of the first call that failed since an answer; zero means it answers
+	since    time.Time // begin of the first burst since an answer in which a call failed; zero means it answers
 	pauses   []pause
-	failures []time.Time // ends of calls that failed
+	failures []time.Time // ends of bursts in which a call failed
 }
 
 // A pause is a time in which callers of an entity waited for it: from the beginning of

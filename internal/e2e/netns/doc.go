@@ -11,5 +11,5 @@
 // processes that run in them, and the kernel removes them with the last of these,
 // however that ends. So there is nothing to clean up after a run that was killed.
 //
-// It needs root, iproute2 and nftables; [Supported] reports which of them lacks.
+// It needs root, iproute2 and nftables; [Supported] reports which of them is missing.
 package netns

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Supported reports whether networks can be made here: nil, or an error that says
+// Supported reports whether networks can be made here: nil, or an error that names
 // the missing prerequisite.
 func Supported() error { return supported() }
 

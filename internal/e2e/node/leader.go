@@ -9,8 +9,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// hostLeader makes n host the singleton, or the durable one, which writes when it lived: a line
-// with nanoseconds of the wall clock each time. Written lines survive SIGKILL.
+// hostLeader makes n host the volatile singleton, or the durable one. Its trace goes to a new file:
+// each line has the nanoseconds of the wall clock at a moment at which it lived. Written lines survive
+// SIGKILL.
 func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -3,7 +3,6 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,14 +11,11 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -29,42 +25,6 @@ import (
 
 // Command is the first argument of a program that is to be a node.
 const Command = "node"
-
-// The kinds of events that a node reports about itself.
-const (
-	Up    = "up"    // it has joined
-	Left  = "left"  // it has left in order
-	Ended = "ended" // it ended otherwise
-	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
-	// Agreed: it saw that from then on all members agree on View, or no more.
-	Agreed = "agreed"
-	// Shifted: its clock was changed by ShiftClock.
-	Shifted = "shifted"
-	// Counted: the answer to CountFrames.
-	Counted = "counted"
-	// Refused: it was given a line that is no command.
-	Refused = "refused"
-	// Spinning: it is no node, and begins to compute now.
-	Spinning = "spinning"
-)
-
-// An Event is one line of a node's output.
-type Event struct {
-	Event  string    `json:"event"`
-	Node   string    `json:"node"`
-	Pid    int       `json:"pid"`
-	Error  string    `json:"error,omitempty"`
-	Kind   string    `json:"kind,omitempty"`   // a shard.EventKind
-	Member string    `json:"member,omitempty"` // the name of the member that the event is about
-	Time   time.Time `json:"time,omitzero"`    // when the node saw it
-	// View is the cluster as the node saw it then, if all agreed: its founder and its
-	// members. "" if they did not.
-	View string `json:"view,omitempty"`
-	// Question is the number of a question, and Frames and Direct its answer.
-	Question int    `json:"question,omitempty"`
-	Frames   uint64 `json:"frames,omitempty"` // data frames that the node has sent
-	Direct   uint64 `json:"direct,omitempty"` // those of them that took direct lanes
-}
 
 // Options say how a node runs.
 type Options struct {
@@ -141,89 +101,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	return 0
 }
 
-// voice says events, one line each. It is safe for concurrent use.
-type voice struct {
-	node  string
-	about atomic.Pointer[shard.Node] // nil before it has been made
-	mu    sync.Mutex
-	to    *json.Encoder
-}
-
-func (v *voice) say(e Event) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	e.Node, e.Pid = v.node, os.Getpid()
-	_ = v.to.Encode(e) // fails when nobody listens any more
-}
-
-// watch reports the node's view of others, until the node stops.
-func (v *voice) watch(n *shard.Node) {
-	for e := range n.Events(context.Background()) {
-		switch {
-		case e.Kind == shard.EventConverged || e.Kind == shard.EventDiverged:
-			v.say(Event{Event: Agreed, Time: e.Time, View: agreed(n.Cluster())})
-		case e.Member.Name != "":
-			v.say(Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
-		}
-	}
-}
-
-// ShiftClock is the line on standard input that sets the wall clock of a node
-// wrong by a duration, if its program is one of wallclock.Build. It says Shifted
-// then, with the time that it has, or the failure as its Error.
-func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
-
-// CountFrames is the line on standard input that asks a node for the data frames that it has
-// sent. It says Counted then, with the number of the question.
-func CountFrames(question int) string { return fmt.Sprintf("frames %d\n", question) }
-
-// obey follows the commands on standard input, until that closes.
-func (v *voice) obey(stdin io.Reader) {
-	for lines := bufio.NewScanner(stdin); lines.Scan(); {
-		e, err := v.answer(lines.Text())
-		if err != nil {
-			e.Error = err.Error()
-		}
-		v.say(e)
-	}
-}
-
-// answer carries out a command.
-func (v *voice) answer(command string) (e Event, err error) {
-	verb, arg, _ := strings.Cut(command, " ")
-	switch verb {
-	case "clock":
-		d, err := time.ParseDuration(arg)
-		if err == nil {
-			err = wallclock.Shift(d)
-		}
-		return Event{Event: Shifted, Time: time.Now()}, err
-	case "frames":
-		e.Event = Counted
-		if e.Question, err = strconv.Atoi(arg); err != nil {
-			return e, err
-		}
-		if n := v.about.Load(); n != nil {
-			counters := n.Counters()
-			e.Frames, e.Direct = counters["frames sent"], counters["frames sent directly"]
-		}
-		return e, nil
-	}
-	return Event{Event: Refused}, fmt.Errorf("not a command: %q", command)
-}
-
-// agreed describes a view on which all members agree; "" if they do not.
-func agreed(v shard.ClusterView) string {
-	if !v.Converged {
-		return ""
-	}
-	names := []string{"founded by " + v.Founder.String()}
-	for _, m := range v.Members {
-		names = append(names, m.String())
-	}
-	return strings.Join(names, " ")
-}
-
 func run(ctx context.Context, o Options, v *voice) (err error) {
 	w, err := witness.Create(o.Witness)
 	if err != nil {
@@ -288,40 +165,4 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return n.Shutdown(leave)
-}
-
-// hostDurable makes n host the durable types.
-func hostDurable(n *shard.Node) error {
-	stocks := workload.NewStockClient(n)
-	stock := func(id string) workload.StockTell { return stocks.Tell(id) }
-	return errors.Join(
-		workload.HostLedger(n, func() *workload.Ledger { return &workload.Ledger{Node: n.Name()} }),
-		workload.HostTill(n, func() *workload.Till { return &workload.Till{Node: n.Name(), Stocks: stock} }),
-		workload.HostStock(n, func() *workload.Stock { return &workload.Stock{} }),
-	)
-}
-
-// testify records each run that it is given.
-func testify(w *witness.Writer) func(entity, sender string, seq uint64) {
-	return func(entity, sender string, seq uint64) {
-		if err := w.Write(entity, sender, seq); err != nil {
-			panic(err) // without a witness the run proves nothing
-		}
-	}
-}
-
-// Host makes n host the workload, with w as the witness of its calls.
-func Host(n *shard.Node, w *witness.Writer) error {
-	see := testify(w)
-	tallies := workload.NewTallyClient(n)
-	target := func(id string) workload.RelayTargets {
-		return workload.RelayTargets{Ask: tallies.API(id), Tell: tallies.Tell(id)}
-	}
-	return errors.Join(
-		workload.HostClerk(n, func() *workload.Clerk { return &workload.Clerk{} }, shard.MaxMailboxCalls(100)),
-		workload.HostPoison(n, func() *workload.Poison { return &workload.Poison{Node: n.Name()} },
-			shard.MaxMailboxCalls(10), shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart })),
-		workload.HostTally(n, func() *workload.Tally { return &workload.Tally{Node: n.Name(), Witness: see} }),
-		workload.HostRelay(n, func() *workload.Relay { return &workload.Relay{Node: n.Name(), Tallies: target} }),
-	)
 }

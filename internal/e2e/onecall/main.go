@@ -1,7 +1,7 @@
-// Command onecall makes remote calls, one after another, from one process to an entity of
-// another over a real NATS server. Built with coverage counters and run with GOCOVERDIR,
-// it leaves the counts of exactly those calls there, from which internal/arch learns which
-// functions a remote call goes through.
+// Command onecall makes remote calls, one after another, from a client to an entity of a node
+// over a real NATS server; both are in its own process. Built with coverage counters and run
+// with GOCOVERDIR, it leaves the counts of exactly those calls there, from which internal/arch
+// learns which functions a remote call goes through.
 //
 //	go build -cover -covermode=atomic -coverpkg=./... -o onecall ./internal/e2e/onecall
 //	GOCOVERDIR=counts ./onecall 5000
@@ -56,7 +56,7 @@ func run(calls int) (err error) {
 		_, err := client.Ref("one").Echo(ctx, []byte("ping"))
 		return err
 	}
-	if err := call(); err != nil { // which finds its way
+	if err := call(); err != nil { // the first call asks for the shard's home
 		return err
 	}
 	if err := coverage.ClearCounters(); err != nil {
@@ -70,5 +70,5 @@ func run(calls int) (err error) {
 	if err := coverage.WriteCountersDir(os.Getenv("GOCOVERDIR")); err != nil {
 		return err
 	}
-	return coverage.ClearCounters() // the rest is no call
+	return coverage.ClearCounters() // what follows is no part of a call
 }

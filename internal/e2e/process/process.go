@@ -40,7 +40,8 @@ type Process struct {
 type Event struct {
 	Event string `json:"event"`
 	Error string `json:"error"`
-	// Further output of some processes: an observation, its subject, and its time.
+	// Further output of some processes: an observation, its subject, its time, and the view
+	// that all members agree on.
 	Kind   string    `json:"kind"`
 	Member string    `json:"member"`
 	Time   time.Time `json:"time"`

@@ -52,7 +52,7 @@ func (p *Proxy) Hold(on bool) { p.set(func() { p.holds = on }) }
 // together. A negative number lifts the bound.
 func (p *Proxy) ResetAfter(bytes int) { p.set(func() { p.budget = bytes }) }
 
-// Spent reports whether ResetAfter has taken effect.
+// Spent reports whether as many bytes have been forwarded as ResetAfter allows.
 func (p *Proxy) Spent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,8 @@ func (p *Proxy) Bytes() int64 {
 	return p.bytes
 }
 
-// Cut closes all connections, in order or by a reset, and returns how many ends that were.
+// Cut closes all connections, with or without a reset, and returns the number of their ends: two
+// for each connection that is forwarded.
 func (p *Proxy) Cut(reset bool) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

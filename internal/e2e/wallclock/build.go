@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Supported reports whether programs can be built here: nil, or an error that says
+// Supported reports whether programs can be built here: nil, or an error that names
 // the missing prerequisite.
 func Supported() error {
 	_, err := patched(context.Background())

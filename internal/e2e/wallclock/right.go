@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Shift sets the wall clock of this process wrong by d from now on, rounded to
-// seconds. 0 sets it right.
+// Shift fails: only a program that [Build] built can set its wall clock wrong.
 func Shift(time.Duration) error {
 	return errors.New("shift the wall clock: this program was not built by wallclock.Build")
 }

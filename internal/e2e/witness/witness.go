@@ -26,7 +26,7 @@ type Record struct {
 // A Writer appends records to a file. It is safe for concurrent use.
 type Writer struct{ file *os.File }
 
-// Create opens the file for one process, which must not have one yet.
+// Create makes the file for one process. It fails if the file exists.
 func Create(path string) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {

@@ -43,7 +43,7 @@ func live(ctx context.Context, trace func(time.Time) error) error {
 	}
 }
 
-// Beat records one call. Each sender numbers its calls from 1. Fresh tells that
+// Beat records one call. Each sender numbers its calls from 1. Fresh means that
 // this leader knew nothing of the sender; else a number that is not the next one
 // is an error.
 func (l *Leader) Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error) {

@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A Poison is a failure of a method: one that panics, and one that never
-// comes to an end.
+// A Poison has methods that do harm: one panics, and one never returns.
 //
 //shard:entity shards=16
 type Poison struct {

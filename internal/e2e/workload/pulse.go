@@ -6,20 +6,20 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Pulse is remembered: it is activated again by itself, and leaves word of each life.
+// A Pulse is remembered: it is activated again without a call, and records each activation.
 //
 //shard:entity
 type Pulse struct {
 	ID      string                                  `shard:"id"`
 	Node    string                                  `shard:"-"` // where it lives
-	Witness func(entity, sender string, seq uint64) // of its lives
+	Witness func(entity, sender string, seq uint64) // of its activations
 }
 
-// PulseBegan is the number under which a Pulse leaves word of a life that did not
-// come along with its shard.
+// PulseBegan is the number with which a Pulse records that it is [shard.Fresh]: it did not come
+// along with its shard.
 const PulseBegan = 1 + uint64(shard.Fresh)
 
-// OnActivate leaves word.
+// OnActivate records the activation, with a number that stands for its reason.
 func (p *Pulse) OnActivate(_ context.Context, why shard.Activation) error {
 	p.Witness(p.ID, p.Node, 1+uint64(why))
 	return nil

@@ -152,7 +152,7 @@ func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]by
 // LeaderAPI has the methods of a [Leader]. The entity implements it, and so
 // does a reference to an entity at any node.
 type LeaderAPI interface {
-	// Beat records one call. Each sender numbers its calls from 1. Fresh tells that
+	// Beat records one call. Each sender numbers its calls from 1. Fresh means that
 	// this leader knew nothing of the sender; else a number that is not the next one
 	// is an error.
 	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
@@ -192,7 +192,7 @@ type LeaderRef struct {
 	ref *codegen.Ref
 }
 
-// Beat records one call. Each sender numbers its calls from 1. Fresh tells that
+// Beat records one call. Each sender numbers its calls from 1. Fresh means that
 // this leader knew nothing of the sender; else a number that is not the next one
 // is an error.
 func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
@@ -931,218 +931,6 @@ func decodeRelayBurstReply(d codegen.Decoder) (result Receipt, err error) {
 	return result, d.Results()
 }
 
-// TillAPI has the methods of a [Till]. The entity implements it, and so does a
-// reference to an entity at any node.
-type TillAPI interface {
-	// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
-	Add(ctx context.Context, n int64) (total int64, node string, err error)
-}
-
-var (
-	_ TillAPI = (*Till)(nil)
-	_ TillAPI = TillRef{}
-)
-
-// TillClient makes references to Till entities. It is safe for concurrent use.
-type TillClient struct {
-	invoker codegen.Invoker
-}
-
-// NewTillClient returns a client that calls through c: a node, or a connection
-// from outside.
-func NewTillClient(c shard.Caller) *TillClient {
-	return &TillClient{invoker: c.ShardInvoker(tillKind())}
-}
-
-// Ref returns a reference to the Till with that id, which need not live yet. A
-// bad id is answered by the calls.
-func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
-	return TillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
-func (c *TillClient) API(id string) TillAPI {
-	return c.Ref(id)
-}
-
-// TillRef is one Till, wherever it lives. It comes from [TillClient.Ref] and is
-// safe for concurrent use.
-type TillRef struct {
-	ref *codegen.Ref
-}
-
-// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
-func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
-	turn, err := r.ref.Begin(ctx, "Add")
-	if e, ok := turn.Entity.(*Till); ok {
-		defer turn.End("Add", &err)
-		if total, node, err = e.Add(turn.Context, n); err != nil {
-			return 0, "", err
-		}
-		return total, node, nil
-	}
-	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
-}
-
-// Events returns the events of all Till entities behind a position, each once
-// and those of one entity in order. It waits for more until ctx ends, and then
-// yields ctx's error. An error is the last that it yields.
-func (c *TillClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Sale], error] {
-	return shard.FollowEvents(ctx, c.invoker, from, decodeTillEvent, opts...)
-}
-
-// TillExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
-type TillExtractor struct{}
-
-// EntityID returns the id as it is on the wire.
-func (TillExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the shard in which the entity lives.
-func (TillExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(tillKind(), id)
-}
-
-// HostTill lets n host Till entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
-func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: tillKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Add": dispatchTillAdd,
-		},
-		Struct:      (*Till)(nil),
-		Exported:    2,
-		SetID:       setTillID,
-		AppendState: appendTillState,
-		DecodeState: decodeTillState,
-		StateFields: knownTillState,
-		Events: &codegen.Events{
-			Take:  takeTillEvents,
-			Apply: applyTillEvent,
-		},
-	}, opts...)
-}
-
-// tillKind describes Till. All members of a cluster must agree on it.
-func tillKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Till",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   64,
-		HashName: "xxh64",
-		Methods:  []string{"Add"},
-		Errors:   ShardErrors,
-		Stateful: true,
-		Durable:  true,
-		Contract: "b4a8dc868316a91b",
-	}
-}
-
-// setTillID sets the field that a Till finds its own id in.
-func setTillID(entity any, id string) error {
-	entity.(*Till).ID = id
-	return nil
-}
-
-// The functions dispatchTill… run methods of Till on encoded arguments.
-
-func dispatchTillAdd(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	var n int64
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(&d, &n)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	total, node, err := entity.(*Till).Add(ctx, n)
-	if err != nil || out == nil {
-		return out, err
-	}
-	out = codegen.AppendInt(out, 1, total)
-	return codegen.AppendString(out, 2, node), nil
-}
-
-func decodeTillAddReply(d codegen.Decoder) (total int64, node string, err error) {
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(&d, &total)
-		case 2:
-			codegen.ReadString(&d, &node)
-		}
-	}
-	return total, node, d.Results()
-}
-
-// appendTillState encodes the fields tagged state.
-func appendTillState(b []byte, entity any) ([]byte, error) {
-	e := entity.(*Till)
-	return codegen.AppendInt(b, 1, e.Total), nil
-}
-
-// decodeTillState decodes the output of appendTillState, and reports whether it
-// skipped fields. An absent field becomes zero, even if the factory set it.
-func decodeTillState(entity any, b []byte) (skipped bool, err error) {
-	e := entity.(*Till)
-	e.Total = 0
-	d := codegen.NewDecoder(b)
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(&d, &e.Total)
-		}
-	}
-	return d.Skipped(), d.Err("state of Till")
-}
-
-// knownTillState reports which fields of the state are known: others are kept
-// as they came.
-func knownTillState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
-}
-
-// takeTillEvents encodes the events that were recorded, and forgets them.
-func takeTillEvents(entity any) ([][]byte, error) {
-	return codegen.TakeEvents(&entity.(*Till).Journal, appendTillEvent)
-}
-
-// appendTillEvent encodes an event of Till.
-func appendTillEvent(b []byte, event Sale) ([]byte, error) {
-	return appendSale(b, 1, event), nil
-}
-
-// decodeTillEvent decodes the output of appendTillEvent.
-func decodeTillEvent(b []byte) (event Sale, err error) {
-	d := codegen.NewDecoder(b)
-	for d.Next() {
-		if d.Field() == 1 {
-			readSale(&d, &event)
-		}
-	}
-	return event, d.Err("event of Till")
-}
-
-// applyTillEvent applies an encoded event.
-func applyTillEvent(entity any, b []byte) error {
-	event, err := decodeTillEvent(b)
-	if err != nil {
-		return err
-	}
-	entity.(*Till).Apply(event)
-	return nil
-}
-
 // StockAPI has the methods of a [Stock]. The entity implements it, and so does
 // a reference to an entity at any node.
 type StockAPI interface {
@@ -1603,6 +1391,218 @@ func knownTallyState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
+// TillAPI has the methods of a [Till]. The entity implements it, and so does a
+// reference to an entity at any node.
+type TillAPI interface {
+	// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+	Add(ctx context.Context, n int64) (total int64, node string, err error)
+}
+
+var (
+	_ TillAPI = (*Till)(nil)
+	_ TillAPI = TillRef{}
+)
+
+// TillClient makes references to Till entities. It is safe for concurrent use.
+type TillClient struct {
+	invoker codegen.Invoker
+}
+
+// NewTillClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewTillClient(c shard.Caller) *TillClient {
+	return &TillClient{invoker: c.ShardInvoker(tillKind())}
+}
+
+// Ref returns a reference to the Till with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
+	return TillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *TillClient) API(id string) TillAPI {
+	return c.Ref(id)
+}
+
+// TillRef is one Till, wherever it lives. It comes from [TillClient.Ref] and is
+// safe for concurrent use.
+type TillRef struct {
+	ref *codegen.Ref
+}
+
+// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
+	turn, err := r.ref.Begin(ctx, "Add")
+	if e, ok := turn.Entity.(*Till); ok {
+		defer turn.End("Add", &err)
+		if total, node, err = e.Add(turn.Context, n); err != nil {
+			return 0, "", err
+		}
+		return total, node, nil
+	}
+	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
+}
+
+// Events returns the events of all Till entities behind a position, each once
+// and those of one entity in order. It waits for more until ctx ends, and then
+// yields ctx's error. An error is the last that it yields.
+func (c *TillClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Sale], error] {
+	return shard.FollowEvents(ctx, c.invoker, from, decodeTillEvent, opts...)
+}
+
+// TillExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type TillExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (TillExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (TillExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(tillKind(), id)
+}
+
+// HostTill lets n host Till entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
+func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: tillKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Add": dispatchTillAdd,
+		},
+		Struct:      (*Till)(nil),
+		Exported:    2,
+		SetID:       setTillID,
+		AppendState: appendTillState,
+		DecodeState: decodeTillState,
+		StateFields: knownTillState,
+		Events: &codegen.Events{
+			Take:  takeTillEvents,
+			Apply: applyTillEvent,
+		},
+	}, opts...)
+}
+
+// tillKind describes Till. All members of a cluster must agree on it.
+func tillKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Till",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   64,
+		HashName: "xxh64",
+		Methods:  []string{"Add"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "b4a8dc868316a91b",
+	}
+}
+
+// setTillID sets the field that a Till finds its own id in.
+func setTillID(entity any, id string) error {
+	entity.(*Till).ID = id
+	return nil
+}
+
+// The functions dispatchTill… run methods of Till on encoded arguments.
+
+func dispatchTillAdd(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var n int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &n)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	total, node, err := entity.(*Till).Add(ctx, n)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendInt(out, 1, total)
+	return codegen.AppendString(out, 2, node), nil
+}
+
+func decodeTillAddReply(d codegen.Decoder) (total int64, node string, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &total)
+		case 2:
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return total, node, d.Results()
+}
+
+// appendTillState encodes the fields tagged state.
+func appendTillState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Till)
+	return codegen.AppendInt(b, 1, e.Total), nil
+}
+
+// decodeTillState decodes the output of appendTillState, and reports whether it
+// skipped fields. An absent field becomes zero, even if the factory set it.
+func decodeTillState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Till)
+	e.Total = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &e.Total)
+		}
+	}
+	return d.Skipped(), d.Err("state of Till")
+}
+
+// knownTillState reports which fields of the state are known: others are kept
+// as they came.
+func knownTillState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// takeTillEvents encodes the events that were recorded, and forgets them.
+func takeTillEvents(entity any) ([][]byte, error) {
+	return codegen.TakeEvents(&entity.(*Till).Journal, appendTillEvent)
+}
+
+// appendTillEvent encodes an event of Till.
+func appendTillEvent(b []byte, event Sale) ([]byte, error) {
+	return appendSale(b, 1, event), nil
+}
+
+// decodeTillEvent decodes the output of appendTillEvent.
+func decodeTillEvent(b []byte) (event Sale, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readSale(&d, &event)
+		}
+	}
+	return event, d.Err("event of Till")
+}
+
+// applyTillEvent applies an encoded event.
+func applyTillEvent(entity any, b []byte) error {
+	event, err := decodeTillEvent(b)
+	if err != nil {
+		return err
+	}
+	entity.(*Till).Apply(event)
+	return nil
+}
+
 // TreasurerAPI has the methods of a [Treasurer]. The entity implements it, and
 // so does a reference to an entity at any node.
 type TreasurerAPI interface {
@@ -1830,24 +1830,6 @@ func readReceipt(d *codegen.Decoder, v *Receipt) {
 	d.Leave(outer)
 }
 
-// appendSale encodes a Sale as field num.
-func appendSale(b []byte, num int, v Sale) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendInt(b, 1, v.Total)
-	return codegen.Close(b, at)
-}
-
-// readSale decodes a field into a Sale.
-func readSale(d *codegen.Decoder, v *Sale) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(d, &v.Total)
-		}
-	}
-	d.Leave(outer)
-}
-
 // appendStringUint64SliceMap encodes a map[string][]uint64 as field num.
 func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
@@ -1906,6 +1888,24 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	d.Leave(outer)
 }
 
+// appendSale encodes a Sale as field num.
+func appendSale(b []byte, num int, v Sale) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Total)
+	return codegen.Close(b, at)
+}
+
+// readSale decodes a field into a Sale.
+func readSale(d *codegen.Decoder, v *Sale) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Total)
+		}
+	}
+	d.Leave(outer)
+}
+
 // All fields are known here: one more does not compile until it is generated
 // for.
 var (
@@ -1915,9 +1915,9 @@ var (
 	_ = func(e *Poison) *Poison { return &Poison{e.ID, e.Node} }
 	_ = func(e *Pulse) *Pulse { return &Pulse{e.ID, e.Node, e.Witness} }
 	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }
-	_ = func(e *Till) *Till { return &Till{e.ID, e.Total, e.Journal, e.Node, e.Stocks} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Last, e.Again, e.Missed} }
 	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
+	_ = func(e *Till) *Till { return &Till{e.ID, e.Total, e.Journal, e.Node, e.Stocks} }
 	_ = func(e *Treasurer) *Treasurer { return &Treasurer{e.Last, e.Node, e.Trace} }
 	_ = func(v Receipt) Receipt { return Receipt{v.Count, v.Node} }
 	_ = func(v Sale) Sale { return Sale{v.Total} }

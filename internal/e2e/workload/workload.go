@@ -1,4 +1,4 @@
-// Package workload has the entity that faults are measured with.
+// Package workload has the entities that faults are measured with.
 package workload
 
 import "context"

@@ -375,8 +375,8 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 	return next
 }
 
-// renamedValue asks whether a constant with a new name and a known number is a renamed
-// one.
+// renamedValue returns the advice for a removed constant whose number a constant with a
+// new name has; "" if there is none.
 func renamedValue(before, e *Enum, gone *Value) string {
 	for _, v := range e.Values {
 		if v.Number == gone.Number && before.value(v.Name) == nil {

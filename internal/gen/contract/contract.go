@@ -23,8 +23,8 @@ type Kind struct {
 	Shards    int
 	Singleton bool
 	Durable   bool // its state is in the store, and outlives programs
-	Version   int  // of a durable one's state; 0: 1
-	TTL       int  // minutes without a commit, after which a durable entity expires; 0: never
+	Version   int  // of a durable one's state; 0 means 1
+	TTL       int  // minutes without a commit, after which a durable entity expires; 0 means never
 	Methods   []*Method
 	State     []*Field
 	Events    []*Field // the type of the journal's events; empty without one
@@ -49,16 +49,17 @@ type Method struct {
 type Field struct {
 	Number  int // from 1; 0 until one is given
 	Name    string
-	Type    string // in the notation of [TypeName]
+	Type    string // in the notation of namer.typeName
 	Retired bool
-	// Unnamed: the source gives no name, and Name is made from the position.
+	// Unnamed means that the source gives no name, and Name is made from the position.
 	Unnamed bool
 	set     []*int // receive the number
 	line    int
 }
 
-// A Message is a struct. With Oneof it is an interface, whose fields are its cases;
-// with Is it is another type that contains itself.
+// A Message is a struct, as protobuf's messages are; the messages of a kind are its
+// Methods. With Oneof it is an interface, whose fields are its cases; with Is it is
+// another type that contains itself.
 type Message struct {
 	Name   string
 	Oneof  bool
@@ -148,7 +149,7 @@ func (c *Contract) message(name string) *Message {
 	return c.Messages[i]
 }
 
-// fieldsAre returns the term for the fields of a message: arguments, results or state.
+// fieldsAre returns the word for the fields of m in a contract: case or field.
 func (m *Message) fieldsAre() string {
 	if m.Oneof {
 		return "case"
@@ -238,7 +239,7 @@ func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 // list is a set of numbered fields together with their owner.
 type list struct {
 	of     string // "Stock.Reserve"
-	what   string // argument, result, state, field
+	what   string // argument, result, state, event, field, case
 	fields *[]*Field
 }
 

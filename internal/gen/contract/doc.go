@@ -3,7 +3,8 @@
 // stays with its name and is never reused, so that programs of different versions understand
 // each other.
 //
-// It is pure: text in, text and problems out.
+// It reads and writes no files: text or a model goes in; text, problems, and the numbers in
+// the model come out.
 package contract
 
 // FileName is the name of the contract file, beside the generated code.

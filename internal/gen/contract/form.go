@@ -24,8 +24,8 @@ func formTag(what, was, is string) string {
 	return "" // arguments and results have no tags
 }
 
-// formsDiffer reports whether two types differ only where each has another type with a
-// text form of its own, or each another with a binary form.
+// formsDiffer reports whether two types differ only in parts that have in both a text form
+// of their own, or in both a binary form: "[]text:A" and "[]text:B".
 func formsDiffer(a, b string) bool {
 	x, y := parseType(a), parseType(b)
 	switch {

@@ -13,8 +13,8 @@ import (
 )
 
 // Descriptor returns a contract as a protobuf file: the arguments and the results of
-// each message of a kind, the state and a service for each kind, the value of each
-// declared error that is a type, and all messages that these use. Pkg is the protobuf
+// each message of a kind, the state, the events and a service for each kind, the value of
+// each declared error that is a type, and all messages that these use. Pkg is the protobuf
 // package.
 func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, error) {
 	d := &describing{
@@ -131,7 +131,7 @@ func (d *describing) pick(name string) string {
 	return name
 }
 
-// nameOf is the message of a struct.
+// nameOf is the name of the protobuf message of a struct.
 func (d *describing) nameOf(goName string) string {
 	name, ok := d.names[goName]
 	if !ok {
@@ -236,7 +236,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// parse is parseType with the types that contain themselves.
+// parse is parseType, which it also does for the names of types that contain themselves.
 func (d *describing) parse(t string) node {
 	if is, ok := d.circles[t]; ok {
 		t = is
@@ -284,7 +284,7 @@ func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
 	f.TypeName = proto.String(d.full(name))
 }
 
-// wrapper is the message around an element.
+// wrapper is the name of the message around an element. It adds the message once.
 func (d *describing) wrapper(t string, n node) string {
 	name, ok := d.names[t]
 	if !ok {
@@ -328,7 +328,7 @@ func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
 	f.TypeName = proto.String(d.full(d.names[name]))
 }
 
-// protobuf sets a generated protobuf message: a well-known one by its name, any
+// protobuf sets a generated protobuf message: a wrapper or a timestamp by its name, any
 // other as its bytes, which look the same on the wire.
 func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName string) {
 	const known = "google.golang.org/protobuf/types/known/"

@@ -27,49 +27,6 @@ var (
 	wrappersFile  = string(wrapperspb.File_google_protobuf_wrappers_proto.Path())
 )
 
-// A node is a type of the contract's notation.
-type node struct {
-	op   byte // 's' slice, 'a' array, 'm' map, 'p' pointer, 0 a name
-	name string
-	key  string
-	elem string
-}
-
-func parseType(t string) node {
-	switch {
-	case strings.HasPrefix(t, "*"):
-		return node{op: 'p', elem: t[1:]}
-	case strings.HasPrefix(t, "[]"):
-		return node{op: 's', elem: t[2:]}
-	case strings.HasPrefix(t, "map["):
-		end := closing(t, len("map"))
-		return node{op: 'm', key: t[len("map["):end], elem: t[end+1:]}
-	case strings.HasPrefix(t, "["):
-		end := closing(t, 0)
-		if t[end+1:] == "byte" {
-			return node{name: "bytes"}
-		}
-		return node{op: 'a', name: t[1:end], elem: t[end+1:]}
-	}
-	return node{name: t}
-}
-
-// closing is the index of the bracket that closes the one at i.
-func closing(t string, i int) int {
-	depth := 0
-	for j := i; j < len(t); j++ {
-		switch t[j] {
-		case '[':
-			depth++
-		case ']':
-			if depth--; depth == 0 {
-				return j
-			}
-		}
-	}
-	return len(t) - 1
-}
-
 var scalars = map[string]descriptorpb.FieldDescriptorProto_Type{
 	"bool": descriptorpb.FieldDescriptorProto_TYPE_BOOL,
 	"int8": descriptorpb.FieldDescriptorProto_TYPE_INT32, "int16": descriptorpb.FieldDescriptorProto_TYPE_INT32,
@@ -81,7 +38,7 @@ var scalars = map[string]descriptorpb.FieldDescriptorProto_Type{
 	"bytes":  descriptorpb.FieldDescriptorProto_TYPE_BYTES,
 }
 
-// scalar is the protobuf name of a type that protobuf has. Text is a string there, and
+// scalar is the protobuf type of a type that protobuf has. Text is a string there, and
 // a binary form is bytes.
 func scalar(t string) (kind descriptorpb.FieldDescriptorProto_Type, ok bool) {
 	switch {

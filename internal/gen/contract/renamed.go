@@ -1,9 +1,6 @@
 package contract
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // moveCommand is the advice for an entry that was renamed.
 func moveCommand(path, name string) string {
@@ -106,11 +103,6 @@ func alike(a, b *Message) (n int) {
 		}
 	}
 	return n
-}
-
-// typeNames are the names in a type.
-func typeNames(t string) []string {
-	return strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) })
 }
 
 // onlyRenamed reports whether two types differ only by the name of a struct, which the

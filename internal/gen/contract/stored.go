@@ -41,7 +41,7 @@ func holds(c *Contract, k *Kind, path string) bool {
 	var visit func(fields []*Field) bool
 	visit = func(fields []*Field) bool {
 		for _, f := range fields {
-			for _, name := range names(f.Type) {
+			for _, name := range typeNames(f.Type) {
 				if path == name || strings.HasPrefix(path, name+".") {
 					return true
 				}
@@ -58,11 +58,6 @@ func holds(c *Contract, k *Kind, path string) bool {
 		return false
 	}
 	return visit(k.State) || visit(k.Events)
-}
-
-// names returns the names in a type.
-func names(t string) []string {
-	return strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) })
 }
 
 // errStored is the error of a reset of an entry that records in a store may have.

@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A message may name its entity: a struct of the client's package that has a field
-// tagged id and is the only parameter of a method. Generated code declares methods on
-// it, so that passing another type does not compile.
+// A message struct names the entity that a call is for: it is a struct of the client's
+// package that has a field tagged id and is the only parameter of a method. Generated
+// code declares methods on it, so that passing another type does not compile.
 
 // An address is the field tagged id of a struct that is the only parameter of some
 // methods.
@@ -21,15 +21,15 @@ type address struct {
 	want   types.Type
 }
 
-// addresses finds the messages that name their entity among the types of a client's package.
+// addresses finds the message structs among the types of a client's package.
 type addresses struct {
 	*source
 	crossing *crossing
 	byField  map[*types.Var]*address // fields tagged id of structs that are the only parameter of methods
 }
 
-// addressed finds the messages of an entity of package from that name their entity. id is
-// the type of its ids.
+// addressed finds the message structs of an entity of package from. id is the type of its
+// ids.
 func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, id types.Type) {
 	named := m.object.Type().(*types.Named)
 	for _, method := range n.Methods {

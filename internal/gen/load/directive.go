@@ -38,7 +38,8 @@ type directives struct {
 	errors  []markedError
 }
 
-// findDirectives finds the entities, and comments that are misspelt directives.
+// findDirectives finds the declarations with directives, and reports comments that are misspelt
+// directives.
 func (s *directives) findDirectives() {
 	for _, file := range s.pkg.Syntax {
 		attached := attachments(file)

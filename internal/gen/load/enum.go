@@ -19,8 +19,7 @@ import (
 var bounds = regexp.MustCompile(`(?i)^_?(num|max|min|count|last|first|end)|(count|max|min|last|end)$`)
 
 // constants are the named values of an integer type, if the user's module declares it
-// as an enumeration: at least two names, for consecutive numbers or single bits. Of
-// another package only exported names count.
+// as an enumeration: see isEnumeration. Of another package only exported names count.
 func constants(from *packages.Package, t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !inModule(from, named.Obj().Pkg()) {
@@ -63,7 +62,8 @@ func integer(c model.Constant) *big.Int {
 	return n
 }
 
-// isEnumeration reports whether the numbers are consecutive, as iota makes them.
+// isEnumeration reports whether there are at least two numbers, and they are single bits, or
+// at least half of the numbers from the lowest to the highest, as iota makes them.
 func isEnumeration(list []model.Constant) bool {
 	numbers := make(map[string]bool)
 	bits := true

@@ -2,7 +2,6 @@ package load
 
 import (
 	"go/types"
-	"reflect"
 	"strings"
 )
 
@@ -99,55 +98,3 @@ func signatureIs(s *types.Signature, params, results []types.Type) bool {
 // and equals the result of reading t's text. That is true of few types: a netip.Prefix
 // may have no text, and a netip.AddrPort may lose its port.
 func isLossless(t types.Type) bool { return isNamed(t, "net/netip", "Addr") }
-
-// hiddenByJSON returns a struct in t whose JSON is that of one of its embedded fields,
-// or nil.
-func hiddenByJSON(t types.Type, seen map[types.Type]bool) types.Type {
-	if seen[t] {
-		return nil
-	}
-	seen[t] = true
-	switch u := t.Underlying().(type) {
-	case *types.Pointer:
-		if isMessage(t) {
-			return nil
-		}
-		return hiddenByJSON(u.Elem(), seen)
-	case *types.Slice:
-		return hiddenByJSON(u.Elem(), seen)
-	case *types.Array:
-		return hiddenByJSON(u.Elem(), seen)
-	case *types.Map:
-		return hiddenByJSON(u.Elem(), seen)
-	case *types.Struct:
-		return hiddenInStruct(t, u, seen)
-	}
-	return nil
-}
-
-func hiddenInStruct(t types.Type, u *types.Struct, seen map[types.Type]bool) types.Type {
-	pointer := types.NewPointer(t)
-	for _, pair := range [][]string{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}} {
-		for _, name := range pair {
-			if method(pointer, name) == nil {
-				continue
-			}
-			if declared(pointer, name) == nil && u.NumFields() > 1 {
-				return t
-			}
-		}
-		if method(pointer, pair[0]) != nil {
-			return nil // its own form, with all its fields
-		}
-	}
-	for i := range u.NumFields() {
-		f := u.Field(i)
-		if reflect.StructTag(u.Tag(i)).Get("json") == "-" || !f.Exported() && !f.Embedded() {
-			continue
-		}
-		if hidden := hiddenByJSON(f.Type(), seen); hidden != nil {
-			return hidden
-		}
-	}
-	return nil
-}

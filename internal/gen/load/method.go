@@ -80,21 +80,6 @@ func hookType(s *types.Signature) string {
 	return ""
 }
 
-// checkJSON reports a struct whose JSON would differ from its form on the wire: one
-// that embeds a type with a JSON or text form of its own takes that form, without its
-// other fields.
-func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
-	if !n.JSON {
-		return
-	}
-	hidden := hiddenByJSON(v.Type(), make(map[types.Type]bool))
-	if hidden == nil {
-		return
-	}
-	s.add(v.Pos(), CodeType, "give the embedded field a name, or declare MarshalJSON and UnmarshalJSON",
-		"%s: the JSON of %s is that of an embedded field, without the others", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
-}
-
 // readMethods reads the entity's own methods: messages, hooks, and methods that resemble
 // them.
 func (s *methodReader) readMethods(m *marked) {

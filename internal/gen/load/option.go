@@ -32,7 +32,8 @@ var options = map[string][]string{
 // metrics.
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// checkDurable checks an entity whose state is in the store.
+// checkDurable checks an entity whose state is in the store. Without the option shards it sets
+// the number of shards.
 func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	switch {
 	case n.Singleton:

@@ -45,8 +45,7 @@ type loader struct {
 	surveys map[string]survey            // by import path
 	// annotated are imports with their source, comments included, by import path.
 	annotated map[string]*packages.Package
-	// parsed are the packages whose imports are known, and checked those that
-	// have types.
+	// parsed are the packages with syntax, and checked those that have types.
 	parsed   map[*packages.Package]bool
 	checked  map[*packages.Package]bool
 	imported map[string]*types.Package
@@ -295,8 +294,8 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	return gcexportdata.Read(r, l.config.Fset, l.imported, path)
 }
 
-// sourceOf returns the files of a package that is imported, with their comments, and
-// makes their imports known.
+// sourceOf returns the files of a package that is imported, with their comments; none for a
+// package of the standard library.
 func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	if p := l.roots[path]; p != nil {
 		return p.Syntax

@@ -6,10 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// The names that generated code declares for an entity.
-
-// The functions that are generated for a type.
-
 // ErrorsFunc adds the errors of a package with clients to a set. It is exported:
 // packages that use the clients call it.
 const ErrorsFunc = "ShardErrors"

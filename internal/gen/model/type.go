@@ -48,8 +48,8 @@ type Type struct {
 	Own []string
 	// Cases are the types that a Oneof may hold.
 	Cases []Case
-	// IDField is the field tagged id of a Struct that may be a message that names
-	// its entity; otherwise "".
+	// IDField is the field tagged id of a Struct that may be a message struct; otherwise
+	// "".
 	IDField string
 
 	// Recursive means that a value may contain values of the same type, to any
@@ -156,32 +156,6 @@ func (t *Type) Message() *Type {
 // UnknownType stands for a case of the type that a program does not know.
 func (t *Type) UnknownType() string { return "unknown" + t.Name }
 
-// An Expr is a type as Go code writes it.
-type Expr struct {
-	// Alias is the name that generated code uses for a named type whose own name is
-	// that of a local variable there; otherwise "".
-	Alias string
-	Op    Op
-	Path  string  // Named: import path, "" for predeclared types
-	Name  string  // Named
-	Args  []*Expr // Named: type arguments
-	Elem  *Expr   // SliceOf, ArrayOf, MapOf, PointerTo
-	Key   *Expr   // MapOf
-	Len   int64   // ArrayOf
-}
-
-// Op is the kind of an [Expr].
-type Op int
-
-// The kinds of type expressions.
-const (
-	Named Op = iota
-	SliceOf
-	ArrayOf
-	MapOf
-	PointerTo
-)
-
 // ChecksKeys reports whether two different keys of a map may travel as the same key:
 // they have the same text or bytes, or they are the same instant in two time zones.
 func (t *Type) ChecksKeys() bool {
@@ -207,7 +181,7 @@ func (t *Type) CloneFunc() string { return "clone" + t.Name }
 // InitFunc makes the maps in a value of the type.
 func (t *Type) InitFunc() string { return "init" + t.Name }
 
-// KnownFunc returns the fields of the type are known.
+// KnownFunc reports which fields of the type are known.
 func (t *Type) KnownFunc() string { return "known" + t.Name }
 
 // AppendElementFunc encodes a value as an element, in a message of its own.

@@ -1,6 +1,5 @@
-// Package zoo is an entity that is passed one of everything: the codecs that are
-// generated for it are tested here, against protobuf's own and against the code that a
-// local call sees.
+// Package zoo is an entity that is passed one of everything. The codecs that are generated
+// for it are tested here: against protobuf's own, and against the copies that local calls make.
 package zoo
 
 import (

@@ -35,7 +35,7 @@ type Config struct {
 	Compat []gossip.KeyValue
 	// MatchMeta is the prefix of keys of Meta that must have the same value at all
 	// members that have the key, even if the member through which a node joins does
-	// not have it. Empty: there are none.
+	// not have it. Empty means that there are none.
 	MatchMeta string
 	// MinMembers is the number of members that must have joined before the leader
 	// makes the first one Up. Default 1.
@@ -61,7 +61,7 @@ type Config struct {
 	// the cluster. Default 1s.
 	SeedTimeout time.Duration
 	// WeaklyUpAfter is how long joining members wait for convergence before they
-	// become weakly up. Default 0: without a limit.
+	// become weakly up. Default 0, which means without a limit.
 	WeaklyUpAfter time.Duration
 
 	// GossipInterval is the time between two rounds. Default 1s.
@@ -156,7 +156,8 @@ type Config struct {
 	// AgreedAfter is how long a member must not answer before DowningBroker downs it
 	// where more than half of the voters have missed it themselves, in a cluster of at
 	// most Watched+1 members, in which all watch all. A node whose own echoes stayed
-	// away waits for SilentAfter, as with CutAfter. It has no effect above SilentAfter. Default LeaseMajority, which must not be higher.
+	// away waits for SilentAfter, as with CutAfter. AgreedAfter has no effect above
+	// SilentAfter. Default LeaseMajority, which must not be higher.
 	AgreedAfter time.Duration
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Input is an event; see the types below.
+// An Input is what the driver gives to a step of the machine; see the types below.
 type Input interface{ input() }
 
 // Start begins joining. It occurs once, after the first ConnState.

@@ -21,14 +21,14 @@ type Node struct {
 	Out      Output
 	Phase    phase
 	Conn     ConnState
-	Mark     message.ServerMark // of conn.Server
+	Mark     message.ServerMark // of Conn.Server
 	// Gossip is the gossiped state of a member, nil before. It is replaced, never changed.
 	Gossip *gossip.State
 	// Own is set if this step made a version of its own, which no other node can have.
 	Own         bool
 	MemberSince time.Time
-	Published   *gossip.State // the state that view shows
-	conclusions gossip.Local  // of this node, from state
+	Published   *gossip.State // the state that Shown shows
+	conclusions gossip.Local  // of this node, from Gossip
 	Shown       *View
 }
 
@@ -315,20 +315,6 @@ func (n *Node) Audience() []transport.Address {
 		}
 	}
 	return nodes
-}
-
-func Later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func Earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // broadcastInterval is the least time between two broadcasts of the state by one member,

@@ -12,7 +12,7 @@ import (
 // A node runs turns only while a majority has lately vouched for it (see package lease). From
 // when on a message vouches for its receiver depends on the cluster.
 //
-// Where all watch all (see [Node.bound]) a message vouches only if it is bound to a
+// Where all watch all (see [core.Node.Bound]) a message vouches only if it is bound to a
 // heartbeat of the receiver: it is the answer to one, or a later heartbeat that names
 // one. The lease then counts from when the receiver sent that heartbeat, so it does not
 // matter how long the message was on its way, or waited in the socket of a paused
@@ -20,7 +20,7 @@ import (
 // So when a member is downed, its lease ends LeaseMajority after the last heartbeat
 // that any of the others had from it, and not after the judgement. Each of the others
 // reports when that was, once it knows the member to be Down and no longer vouches for it
-// ([gossip.Record.Vouched]), and fence.go counts from the latest.
+// (Vouched of its record), and package downing's Fence counts from the latest.
 //
 // In larger clusters most members hear from each other by broadcast alone. Such messages
 // are loose: they count from when they left the broker, as far as the receiver can know.

@@ -15,8 +15,8 @@ import (
 //
 // Intervals are kept in seconds: the square of nanoseconds overflows.
 type phiDetector struct {
-	Intervals []float64 // the last maxIntervals, in seconds; next is overwritten next
-	next      int
+	Intervals []float64 // the last MaxIntervals, in seconds
+	next      int       // the index in Intervals that is overwritten next
 	last      time.Time // of the last heartbeat
 	Mean      float64
 	Deviation float64

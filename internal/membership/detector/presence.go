@@ -20,9 +20,9 @@ type Presence struct {
 	At    time.Time // when the next broadcast is due
 }
 
-// aliveInterval is the time between two [Alive] broadcasts. Up to seven members
-// hear each other's heartbeats anyway; more need it to hear from a majority
-// within LeaseMajority.
+// aliveInterval is the time between two [message.Alive] broadcasts. Up to Watched+1
+// members hear each other's heartbeats anyway; more need the broadcasts to hear from a
+// majority within LeaseMajority.
 func (a *Presence) aliveInterval() time.Duration {
 	n := len(a.Gossip.Members)
 	switch {

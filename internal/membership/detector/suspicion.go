@@ -8,13 +8,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RetractAll withdraws all records of this node.
-func (s *Suspicion) RetractAll() {
-	for _, r := range s.Gossip.Records(s.Config.Self) {
-		s.MarkAs(r.Subject, gossip.NoEvidence, 0)
-	}
-}
-
 // A Suspicion weighs the evidence of heartbeats, and writes this node's records into the
 // gossiped state.
 type Suspicion struct {
@@ -52,6 +45,13 @@ func (s *Suspicion) RunDetection() {
 			p.marked = s.Now
 			s.MarkAs(p.node, e, quiet)
 		}
+	}
+}
+
+// RetractAll withdraws all records of this node.
+func (s *Suspicion) RetractAll() {
+	for _, r := range s.Gossip.Records(s.Config.Self) {
+		s.MarkAs(r.Subject, gossip.NoEvidence, 0)
 	}
 }
 
@@ -94,9 +94,10 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 		}
 	}
 	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.LeaseMajority) {
-		// The fault is more likely here. Being alone is judged by runCompany; a member
-		// that is still silent then gets a record, so that a half that goes on can. A
-		// node that hears from half of all through a collector is not alone.
+		// The fault is more likely here. Package downing (Company) judges whether this
+		// node is alone; a member that is still silent then gets a record, so that a half
+		// that goes on can. A node that hears from half of all through a collector is not
+		// alone.
 		at = core.Later(at, p.phi.last.Add(s.Config.SilentAfter))
 	}
 	if s.Now.Before(at) {

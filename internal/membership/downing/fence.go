@@ -25,7 +25,7 @@ type Fence struct {
 	// vouches has the latest time at which each observer may have vouched for a Down
 	// member, by member and by observer.
 	vouches map[transport.Address]map[transport.Address]time.Time
-	// at is when fence looks again, and looked is the view at its last look.
+	// at is when Fence looks again, and looked is the view at its last look.
 	at     time.Time
 	looked *gossip.Summary
 }
@@ -41,7 +41,7 @@ type Fence struct {
 // vouchesOver. Where a side took the lease that decides splits, it may be small and
 // never know so many: then the time since the judgement alone ends the lease.
 //
-// That no member of this side has heard the Down member for longer does not show it: a
+// The lease may go on even if no member of this side has heard the Down member for longer: a
 // partition may have healed a moment ago, and members that do not know of the judgement yet
 // may have vouched for it.
 //
@@ -53,7 +53,7 @@ func (f *Fence) Fence() {
 	if len(unfenced) == 0 || !f.Echo.EchoAlive() {
 		return
 	}
-	if !f.Small() { // the voters are many, and their words come one by one
+	if !f.Small() { // there are many voters, and they learn of the judgement one by one
 		if f.Now.Before(f.at) && f.looked == l.Summary {
 			f.WakeAt(f.at)
 			return
@@ -184,8 +184,9 @@ func (f *Fence) resetFence() {
 	f.vouches = make(map[transport.Address]map[transport.Address]time.Time)
 }
 
-// noteVouches keeps when others last vouched for a Down member, by this node's clock:
-// they reported times in the past when they reported, and that is not after now.
+// noteVouches keeps the latest times at which others may have vouched for a Down member, by
+// this node's clock. They reported how long before their report that was, and they reported it
+// at some time before now.
 func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]time.Time {
 	vouches := f.vouches[subject]
 	for _, row := range f.Gossip.Rows {

@@ -123,7 +123,7 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 		}
 		return len(found) > 0
 	}
-	// One record of Gone suffices and, under DetectionSingleObserver one accusation of any kind.
+	// One record of Gone suffices and, under DetectionSingleObserver, one accusation of any kind.
 	round(func(_ int, _ []Accusation, strongest Evidence) bool {
 		return strongest == EvidenceGone || a.rule.Detection == DetectionSingleObserver
 	})

@@ -14,7 +14,9 @@
 //   - evidence.go, row.go: the observations of unreachable members
 //   - clock.go, seen.go: the version of a state and the members that have seen it
 //   - tombstone.go, ruling.go: removed nodes, and the last lease that decided a split
+//   - addresses.go: lists of addresses
 //   - state.go, merge.go, check.go: the state, its merge and its invariants
+//   - preformed.go: a state for simulations
 //   - ring.go: the order in which members watch each other
 //   - accusation.go: the rule that turns observations into unreachable members
 //   - summary.go, local.go, memberview.go: the conclusions

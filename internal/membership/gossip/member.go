@@ -105,8 +105,9 @@ func (m Member) HasRole(role string) bool {
 	return role == "" || slices.Contains(m.Roles, role)
 }
 
-// MayRun reports whether the member may still run turns. Nothing that it hosts may be
-// given to others before that ends, nor before it is removed.
+// MayRun reports whether the member may still run turns. The shards and singletons that it
+// hosts may be given to others only after that has ended, or after the member has been
+// removed.
 func (m Member) MayRun() bool { return m.Status != Down || !m.Fenced }
 
 // MetaValue returns the value of a key of Meta, or "".

@@ -2,8 +2,8 @@ package gossip
 
 import "slices"
 
-// Preformed returns the state of a cluster that has long been formed: its members are
-// all Up, as old as their order, and have all seen it. It is for simulations.
+// Preformed returns the state of a cluster that has long been formed. Its members are all
+// Up, the first is the oldest, and all have seen the state. It is for simulations.
 func Preformed(members []Member) *State {
 	g := &State{Founder: members[0].Address, UpCounter: uint32(len(members))}
 	for i, r := range members {

@@ -23,10 +23,10 @@ type Record struct {
 	Subject  transport.Address // the member that cannot be reached
 	Evidence Evidence          // the reason; never NoEvidence
 	// Quiet is how long the subject had not answered when the record was made,
-	// in milliseconds.
+	// in whole milliseconds.
 	Quiet time.Duration
 	// Vouched is how long before the record the observer last vouched for the
-	// subject's lease, in milliseconds and at least one. It is set once the observer
+	// subject's lease, in whole milliseconds and at least one. It is set once the observer
 	// knows the subject to be Down; the observer does not vouch for it again. 0 means
 	// that the time is not known. See package detector.
 	Vouched time.Duration

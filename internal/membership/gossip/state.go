@@ -106,9 +106,9 @@ func (g *State) Removed(a transport.Address) bool {
 }
 
 // Forgotten reports whether nothing is left of a node, not even a tombstone. Only
-// then does it lose its count in Version: pruned with the removal, the version
-// would not cover the last changes of the removed node, and two versions would be
-// the same where one lacks the member that it admitted before it died.
+// then does it lose its count in Version. If the count were pruned with the removal, the
+// version would not cover the last changes of the removed node, and two versions would be
+// the same where one lacks the member that the node admitted before it died.
 func (g *State) Forgotten(a transport.Address) bool {
 	_, ok := g.Member(a)
 	return !ok && !g.Removed(a)

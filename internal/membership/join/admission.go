@@ -26,7 +26,7 @@ type Admission struct {
 	group     admission
 }
 
-// admission returns the joiner that a member of a large cluster admits next.
+// admission is the group of joiners that a member admits next, all in one version.
 type admission struct {
 	waiting []gossip.Member
 	next    time.Time // not before that
@@ -251,8 +251,9 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the hello from which every member answers: the few that
-// should have done so did not. A cluster that has lost all its seeds thus still
+// patientAttempt is the number of the hello from which every member of a small cluster
+// answers, and in a large one not only the leader but fewAnswer members, because those
+// that should have answered did not. A cluster that has lost all its seeds thus still
 // takes in the seeds that are started again, in place of a second cluster.
 const patientAttempt = 4
 

@@ -221,8 +221,8 @@ func (j *Joiner) precededBy() bool {
 }
 
 // form makes this node the first member. As the only member it is the leader, and makes
-// itself Up at once. It answers the joiners that it has heard, up to fewCandidates, so that they need
-// not wait for their next hello.
+// itself Up at once. It answers the joiners that it has heard, unless they are more than
+// fewCandidates, so that they need not wait for their next hello.
 func (j *Joiner) form() {
 	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}

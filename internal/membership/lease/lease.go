@@ -29,14 +29,14 @@ type Lease struct {
 	Votes      *Votes
 
 	Until time.Time
-	// since is when the lease ran out last. While Heartbeats.askAll is set, others may
+	// since is when the lease ran out last. While Heartbeats.AskAll is set, others may
 	// have judged this node meanwhile, so a majority is not enough to start again: it
 	// could be one of nodes that all stood still. All reachable members must have vouched
 	// since then, and a majority: over a new connection no member at all may be reachable
 	// at first.
 	since time.Time
 	kept  leaseBench // of small clusters
-	// Met is when this node first counted another's vote. See unheard.
+	// Met is when this node first counted another's vote. See Unheard.
 	Met map[transport.Address]time.Time
 }
 
@@ -212,7 +212,7 @@ func (l *Lease) LeaseHold() time.Duration {
 }
 
 // Unheard returns a voter, not Down, from which no counting message has arrived for
-// longer than leaseHold. That voter's side may have taken the lease, and given away the
+// longer than LeaseHold. That voter's side may have taken the lease, and given away the
 // shards of this node: then it runs no turns, and claims nothing.
 func (l *Lease) Unheard() (gossip.Member, bool) {
 	if l.Config.Downing != splitbrain.DowningLeaseMajority {

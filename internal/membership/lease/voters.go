@@ -14,7 +14,7 @@ import (
 type Voters struct {
 	*core.Node
 	Converged []transport.Address // the Up and Leaving members of the last converged view
-	Elected   *gossip.Summary     // the view for which converged was made
+	Elected   *gossip.Summary     // the view for which Converged was made
 	// joined are the voters that this node knew last while it was not Up itself.
 	joined []transport.Address
 }

@@ -20,7 +20,7 @@ import (
 // makes a quorum for the voter: of those with the same fingerprint, for they count on it
 // as it does on itself.
 //
-// The ages are safe in the same way as [Machine.vouched] is: a vote is as old as
+// The ages are safe in the same way as [detector.Peers.Vouched] is: a vote is as old as
 // the collector's last returned echo, before which it cannot have come to the
 // broker unseen; and the voter takes the ages as of the time at which it sent the
 // vote that is answered. So any process that stands still on the way makes leases shorter.
@@ -34,9 +34,9 @@ type Votes struct {
 	Voters     *Voters
 	Collectors *Collectors
 
-	turn time.Time // from which the turns are counted
-	seq  uint64
-	sent []sentVote // not answered yet
+	first time.Time // from which the times of votes are counted
+	seq   uint64
+	sent  []sentVote // not answered yet
 
 	counted  *gossip.Summary              // the view for which others was counted
 	others   int                          // other members that count, whether or not they have a vote
@@ -107,15 +107,15 @@ func (v *Votes) ForgetBallots() {
 	})
 }
 
-// nextVote is when the i-th collector gets its next vote. The turns of three in a
-// row are even, or the lease would lapse between two answers that come together;
-// those of several members are not, though they may have begun at the same time.
+// nextVote is when the i-th collector gets its next vote. The times of three collectors in
+// a row are evenly spaced: if two answers came together, the lease could lapse before the
+// next one. The times of several members are random, though they may have begun together.
 func (v *Votes) nextVote(i int) time.Time {
-	if v.turn.IsZero() {
-		v.turn = v.Now.Add(time.Duration(v.Random.Int64N(int64(VoteInterval))))
+	if v.first.IsZero() {
+		v.first = v.Now.Add(time.Duration(v.Random.Int64N(int64(VoteInterval))))
 	}
 	const part = VoteInterval / collectors
-	next := v.turn.Add(time.Duration(i%collectors) * part)
+	next := v.first.Add(time.Duration(i%collectors) * part)
 	rounds := v.Now.Add(part/2).Sub(next)/VoteInterval + 1
 	if next.After(v.Now.Add(part / 2)) {
 		rounds = 0

@@ -8,4 +8,5 @@
 //   - message.go: the messages
 //   - codec.go: the envelope and all small messages
 //   - codec_state.go, codec_status.go: states, which are compressed, and versions
+//   - limits.go: the bounds of received messages
 package message

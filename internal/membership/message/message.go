@@ -21,8 +21,8 @@ type Message interface {
 }
 
 // Hello is broadcast by a node that wants to join, every 100 ms (less often if many
-// join at once) until it is answered. Members answer with [HelloAck], other joiners with
-// their own Hello.
+// join at once) until it is answered. Members answer with [HelloAck]; other joiners record
+// the sender.
 type Hello struct {
 	// Attempt counts the node's hellos from 1. In a large cluster only a few
 	// members answer the first ones.
@@ -163,7 +163,7 @@ func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m
 // of one name meet.
 type Alive struct {
 	Founder transport.Address // the founder of the cluster, which identifies it
-	Size    uint32            // its Up members
+	Size    uint32            // the number of its Up and Leaving members
 	// Barred is a fingerprint of the Down and removed nodes of this cluster, as the
 	// sender knows them. A member with the same fingerprint is none of them: the sender
 	// vouches for it.

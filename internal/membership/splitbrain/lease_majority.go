@@ -6,7 +6,7 @@ package splitbrain
 //
 // Enough for turns is more than half of the voters. So a small side that goes on
 // has no voter among the others, and cannot know from votes when those have
-// stopped. It knows by time: see leaseHold.
+// stopped. It knows by time: see LeaseHold of package lease.
 type leaseMajority struct{}
 
 func (leaseMajority) Decide(s Split) Verdict {

@@ -76,83 +76,9 @@ func (v Verdict) String() string {
 	return [...]string{"wait", "go on", "stop", "stop all", "ask first", "ask later"}[v]
 }
 
-// NewStrategy returns the strategy of that name. Size is the quorum of
-// DowningStaticQuorum; alone makes DowningKeepOldest keep the oldest member even when it
-// is partitioned from all others.
-func NewStrategy(d Downing, size int, alone bool) Strategy {
-	switch d {
-	case DowningStaticQuorum:
-		return staticQuorum{size: size}
-	case DowningKeepOldest:
-		return keepOldest{alone: alone}
-	case DowningAll:
-		return downAll{}
-	case DowningLeaseMajority:
-		return leaseMajority{}
-	case DowningAuto:
-		return autoDown{}
-	case DowningBroker, DowningByHand, DowningKeepMajority:
-	}
-	return keepMajority{}
-}
-
 // MostVoters returns the number of voters that there may be under a strategy, if it is
 // bounded.
 func MostVoters(s Strategy) (most int, bounded bool) {
 	q, ok := s.(staticQuorum)
 	return q.most(), ok
 }
-
-// A Downing names the strategy by which unreachable members are judged.
-type Downing uint8
-
-// The strategies. All but the first two go by reachability alone: they are those of
-// Akka's split brain resolver, and do not ask the broker which members are gone.
-const (
-	// DowningBroker at once downs a member that is gone, and any other unreachable
-	// one by keep-majority: the side that holds the majority of the last converged Up
-	// members (of two halves, the one with the oldest) downs the rest, and the other
-	// side stops.
-	DowningBroker Downing = iota
-	// DowningByHand leaves downing to an operator.
-	DowningByHand
-	// DowningAuto lets the leader down every member that was unreachable for
-	// AutoDownAfter. It is not safe: in a partition every side downs the others, and
-	// each goes on as a cluster of its own, which hosts all shards.
-	DowningAuto
-	// DowningStaticQuorum lets the side with at least QuorumSize members go on.
-	// With fewer members up no turns run, from the start on.
-	DowningStaticQuorum
-	// DowningKeepMajority lets the side with more than half of the members go on,
-	// and of two halves the one with the oldest.
-	DowningKeepMajority
-	// DowningKeepOldest lets the side with the oldest member go on, however small,
-	// unless the oldest is alone and KeepOldestAlone is not set.
-	DowningKeepOldest
-	// DowningAll makes all members stop when any is unreachable.
-	DowningAll
-	// DowningLeaseMajority lets the side go on that takes a lease in a store that
-	// all can reach; the smaller one waits for MinorityDelay before it tries. The
-	// driver must carry out Output.TakeLease.
-	DowningLeaseMajority
-
-	KnownDownings // the number of strategies
-)
-
-var DowningNames = [KnownDownings]string{
-	DowningBroker: "broker", DowningByHand: "by hand", DowningAuto: "auto", DowningStaticQuorum: "static quorum",
-	DowningKeepMajority: "keep majority", DowningKeepOldest: "keep oldest", DowningAll: "down all",
-	DowningLeaseMajority: "lease majority",
-}
-
-// String names the strategy.
-func (d Downing) String() string {
-	if d < KnownDownings {
-		return DowningNames[d]
-	}
-	return "unknown"
-}
-
-// DiscountsGone reports whether members that are gone lose their vote.
-// Strategies that go by reachability alone do not ask the broker.
-func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningByHand }

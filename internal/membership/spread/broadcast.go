@@ -103,7 +103,7 @@ func (b *Broadcaster) spreadLarge() {
 			b.GossipAt = b.Now.Add(b.Config.GossipInterval)
 			b.Broadcast(message.Gossip{State: b.Gossip})
 		} else {
-			b.tellCaster(message.Gossip{Target: message.TargetOf(broadcastNode), State: b.Gossip})
+			b.tellBroadcaster(message.Gossip{Target: message.TargetOf(broadcastNode), State: b.Gossip})
 		}
 	case broadcasts:
 		if b.progress.announced != f.Digest && b.allReachedHaveSeen() {
@@ -112,13 +112,13 @@ func (b *Broadcaster) spreadLarge() {
 		}
 	case !b.progress.seen:
 		b.progress.seen = true
-		b.tellCaster(b.Status(message.TargetOf(broadcastNode)))
+		b.tellBroadcaster(b.Status(message.TargetOf(broadcastNode)))
 	}
 }
 
-// tellCaster sends a message to the member that broadcasts, and expects an answer if
+// tellBroadcaster sends a message to the member that broadcasts, and expects an answer if
 // that is the leader.
-func (b *Broadcaster) tellCaster(msg message.Message) {
+func (b *Broadcaster) tellBroadcaster(msg message.Message) {
 	broadcastNode := b.broadcastNode()
 	if b.progress.told.IsZero() {
 		b.progress.told = b.Now
@@ -127,8 +127,8 @@ func (b *Broadcaster) tellCaster(msg message.Message) {
 	b.Send(broadcastNode, msg)
 }
 
-// allReachedHaveSeen reports whether every member that acts has seen the version,
-// except unreachable ones.
+// allReachedHaveSeen reports whether all members that have to see the version for the view
+// to converge have seen it, except unreachable ones.
 func (b *Broadcaster) allReachedHaveSeen() bool {
 	f := b.Local()
 	if f.Why == "" {

@@ -54,7 +54,8 @@ func (s *Spreader) Spread(before *gossip.State) {
 }
 
 // tell sends the status if the node has seen the version, and otherwise the state. In a
-// large cluster it may ask for that, for it will most often have it from the leader.
+// large cluster it always sends the status: the node mostly has the state from the leader,
+// and asks for it if not.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
 		return

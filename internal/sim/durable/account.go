@@ -24,31 +24,10 @@ type account struct {
 	idled   int
 }
 
-func (t *tenure) account(id string) *account {
-	a := t.accounts[id]
-	if a == nil {
-		a = &account{t: t, id: id}
-		t.accounts[id] = a
-		a.load()
-	}
-	return a
-}
-
 func (a *account) load() {
 	a.loaded = false
 	if l, ok := a.t.core.Load(a.t.home.clock.now(), a.id); ok {
 		a.take(l)
-	}
-}
-
-// loaded gives an account its state.
-func (t *tenure) loaded(l durable.Loaded) {
-	if l.Err != nil {
-		t.home.r.w.fail("%v", l.Err)
-	}
-	if a := t.accounts[l.Entity]; a != nil {
-		a.take(l)
-		a.next()
 	}
 }
 
@@ -170,7 +149,7 @@ func (a *account) observe(c *call, failed bool) {
 	a.end()
 }
 
-// commit ends a turn that changed something. It began with the account as it is.
+// commit ends a turn that changed something. The account still is as it was when the turn began.
 func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	t, r := a.t, a.t.home.r
 	r.judge.began(t, c.command, turn{at: a.began, base: a.balance, change: change, fresh: a.fresh})
@@ -288,4 +267,15 @@ func (a *account) send(c *call) {
 	a.commit(c, -c.amount, []durable.Tell{{
 		Target: durable.Target{Log: logName, Shard: uint32(a.t.home.r.shardOf(to))}, Entity: to, Body: body(to, c.amount),
 	}})
+}
+
+// events returns the events of a turn, which are one or two additions to the balance.
+func (a *account) events(change int64, padding int) [][]byte {
+	if !a.t.home.r.plan.journal {
+		return nil
+	}
+	if change%2 != 0 {
+		return [][]byte{added(change, padding)}
+	}
+	return [][]byte{added(change/2, padding), added(change/2, 0)}
 }

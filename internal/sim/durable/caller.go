@@ -18,7 +18,7 @@ type caller struct {
 	open        map[uint64]bool
 }
 
-// An Operation is one that a caller did, for a check of the history.
+// An Operation is one call of a caller with its outcome, for a check of the history.
 type Operation struct {
 	Caller   int
 	Account  string
@@ -59,7 +59,7 @@ func (c *caller) finished(command *durable.Command) {
 	}
 }
 
-// act calls, and calls again when that is done, until the run ends.
+// act calls, and calls again when that is done, until the faults end.
 func (c *caller) act(index int) {
 	r := c.r
 	if r.calm {
@@ -93,7 +93,7 @@ func (c *caller) act(index int) {
 	c.call(index, in, r.between(2*time.Second, 20*time.Second), next)
 }
 
-// call does one operation, and notes it.
+// call does one operation, and adds it to the history.
 func (c *caller) call(index int, in call, patience time.Duration, done func(Operation)) {
 	r := c.r
 	c.number++
@@ -101,7 +101,7 @@ func (c *caller) call(index int, in call, patience time.Duration, done func(Oper
 	c.open[number] = true
 	in.command = durable.Command{Source: durable.Source{Incarnation: c.incarnation}, Number: number}
 	in.command.Hash = in.hash()
-	if r.plan.keys && number%3 == 0 { // entities keep it in their records too
+	if r.plan.keys && number%3 == 0 { // entities keep the key in their records too
 		in.command.Key = fmt.Sprintf("%x-%d", c.incarnation, number)
 	}
 	op := Operation{Caller: index, Account: in.entity, Change: in.amount, Call: r.w.now, Read: in.method == get || in.method == fail, Nested: in.method == transfer}

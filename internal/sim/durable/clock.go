@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// A clock is one process's. As with those of package time, the time between two readings is true, and
+// A clock is the clock of one process. As with those of package time, the time between two readings is true, and
 // the wall time may differ from that of other processes and jump, also back.
 type clock struct {
 	w    *world
@@ -35,8 +35,8 @@ var rawEpoch = func() int64 {
 	return int64(raw.wall<<1>>(rawSeconds+1)) - now.Unix()
 }()
 
-// monotonic returns the time that has a monotonic reading and a wall time that have nothing to do with
-// each other.
+// monotonic returns the time with that monotonic reading and that wall time, which need not have anything
+// to do with each other.
 func monotonic(reading time.Duration, wall time.Time) time.Time {
 	raw := rawTime{
 		wall: rawMonotonic | uint64(wall.Unix()+rawEpoch)<<rawSeconds | uint64(wall.Nanosecond()),

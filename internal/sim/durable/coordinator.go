@@ -15,7 +15,7 @@ type coordinator struct {
 	heard  map[*home]time.Duration
 	leased map[*home]time.Duration // until when a home may answer reads by itself
 	gone   map[*home]bool          // taken for dead
-	mute   time.Duration           // until when it does nothing: it starts again
+	mute   time.Duration           // until when it does nothing, because it starts again
 }
 
 // place is where a shard is.
@@ -111,7 +111,7 @@ func (c *coordinator) lease(h *home) {
 	}
 }
 
-// order sends a home word that is acted on there.
+// order sends a home an order, which f carries out there.
 func (c *coordinator) order(h *home, f func()) {
 	c.r.message(func() {
 		if !h.cutControl && !h.cutCluster {
@@ -161,7 +161,7 @@ func (c *coordinator) tick() {
 	}
 }
 
-// choose returns a home that is heard of, other than one.
+// choose returns a home that is heard of, other than the given one.
 func (c *coordinator) choose(not *home) *home {
 	var all []*home
 	for _, h := range c.r.homes {
@@ -186,7 +186,7 @@ func (c *coordinator) move(shard int) {
 	}
 }
 
-// cancel changes its mind: the shard goes back to where it was, from wherever it is now.
+// cancel takes a decision back: the shard goes back to its former home, from wherever it is now.
 func (c *coordinator) cancel(shard int, back *home) {
 	p := c.places[shard]
 	if p == nil || c.gone[back] || c.r.w.now < c.leased[p.home] && p.home != back {

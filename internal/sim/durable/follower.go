@@ -2,56 +2,11 @@ package durable
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
-	"github.com/shardgen/shardgen/internal/wire"
 )
-
-// A recorded is an event of a commit that counts.
-type recorded struct {
-	entity  string
-	version uint64
-	event   []byte
-	at      int64 // by the clock of its home
-}
-
-// events are those of a turn: additions to the balance, one or two.
-func (a *account) events(change int64, padding int) [][]byte {
-	if !a.t.home.r.plan.journal {
-		return nil
-	}
-	if change%2 != 0 {
-		return [][]byte{added(change, padding)}
-	}
-	return [][]byte{added(change/2, padding), added(change/2, 0)}
-}
-
-func added(change int64, padding int) []byte {
-	return append(binary.AppendVarint(nil, change), make([]byte, padding)...)
-}
-
-// fold is the balance of a state after events.
-func fold(state []byte, events [][]byte) int64 {
-	balance := balanceOf(state)
-	for _, e := range events {
-		balance += balanceOf(e)
-	}
-	return balance
-}
-
-// is reports whether a record has the state of the commit.
-func (c commit) is(r *wire.DurableRecord) bool {
-	if c.form != r.GetForm() {
-		return false
-	}
-	if len(r.GetSince()) == 0 && bytes.Equal(c.state, r.GetState()) {
-		return true
-	}
-	return balanceOf(c.state) == fold(r.GetState(), r.GetSince())
-}
 
 // A follower reads the journal of one shard, and has each event compared with the log. It
 // outlives every home.
@@ -59,7 +14,7 @@ type follower struct {
 	r     *run
 	shard int
 	place durable.Place
-	first uint64 // the oldest chunk that was there last
+	first uint64 // 1 once the first chunk was found deleted, else 0
 }
 
 func newFollower(r *run, shard int) *follower {
@@ -68,7 +23,7 @@ func newFollower(r *run, shard int) *follower {
 	return f
 }
 
-// reader asks for followers; it is none of the homes.
+// reader is the process that followers ask from; it is none of the homes.
 var reader = &home{name: "follower"}
 
 func (f *follower) poll() {
@@ -145,14 +100,4 @@ func (f *follower) get(ids ...string) (durable.Response, bool) {
 		f.r.w.fail("follower: %v", err)
 	}
 	return a, err == nil && a.Outcome == durable.OK && len(a.Records) == len(ids)
-}
-
-// followed reports whether all events were read.
-func (r *run) followed() bool {
-	for _, f := range r.followers {
-		if f.place.Number < uint64(len(r.judge.shards[f.shard].events)) {
-			return false
-		}
-	}
-	return true
 }

@@ -2,13 +2,12 @@ package durable
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
 )
 
-// A home is a process that has shards. It drives the cores as package shard does.
+// A home is a process that has shards. It drives the cores as internal/durablehost does.
 type home struct {
 	r           *run
 	name        string
@@ -26,25 +25,6 @@ type home struct {
 	met         map[int]uint64     // epochs that were met in the store
 	handed      map[int]uint64     // epochs that were given up here
 	floor       map[int]uint64     // of singletons: above all epochs of the store that were used or met here
-}
-
-// A tenure is a shard at a home.
-type tenure struct {
-	home     *home
-	shard    int
-	epoch    uint64
-	core     *durable.Shard
-	accounts map[string]*account
-	waits    []wait // for tickets, in no order
-	durable  durable.Ticket
-	leased   time.Duration
-	leaving  bool // when all is in records, the shard is given up
-	woken    time.Duration
-}
-
-type wait struct {
-	ticket durable.Ticket
-	do     func()
 }
 
 func newHome(r *run) *home {
@@ -81,7 +61,15 @@ func (h *home) thaw() {
 	}
 }
 
-// beat reports the home's shards to the coordinator, now and then.
+// expiry returns when an account that commits now expires, in Unix milliseconds; 0 means never.
+func (h *home) expiry() int64 {
+	if h.r.plan.ttl == 0 {
+		return 0
+	}
+	return h.clock.now().Add(h.r.plan.ttl).UnixMilli()
+}
+
+// beat reports the home's shards to the coordinator, ten times a second.
 func (h *home) beat() {
 	if !h.cutCluster && !h.cutControl {
 		var report []held
@@ -146,176 +134,6 @@ func (h *home) leave(shard int, epoch uint64) {
 	}
 }
 
-func (t *tenure) drop() {
-	t.core.FixEpoch()
-	t.core.Drop()
-	t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
-	t.step()
-}
-
-// take returns the core's effects; some appends begin a moment later.
-func (t *tenure) take() durable.Effects {
-	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
-		t.home.later(w.between(0, 5*time.Millisecond), t.step)
-		return t.core.Hold()
-	}
-	return t.core.Take()
-}
-
-// step carries out the core's effects.
-func (t *tenure) step() {
-	h, r := t.home, t.home.r
-	if err := t.core.Check(); err != nil {
-		r.w.fail("%s, shard %d: %v", h.name, t.shard, err)
-	}
-	out := t.take()
-	for _, q := range out.Requests {
-		r.server.ask(h, t.shard, q, func(a durable.Response) {
-			h.do(func() {
-				t.core.Done(h.clock.now(), a)
-				t.step()
-			})
-		})
-	}
-	for _, e := range out.Events {
-		t.event(e)
-	}
-	for _, tell := range out.Tells {
-		t.tell(tell)
-	}
-	for _, l := range out.Loaded {
-		t.loaded(l)
-	}
-	if t.core.State() == durable.Dropped {
-		h.floor[t.shard] = max(h.floor[t.shard], t.core.Epoch()+1)
-		if h.tenures[t.shard] == t {
-			delete(h.tenures, t.shard)
-		}
-		return
-	}
-	if out.Durable > t.durable {
-		t.durable = out.Durable
-		t.release()
-	}
-	if t.leaving && !t.core.Busy() {
-		t.drop()
-		return
-	}
-	t.wake()
-}
-
-// wake has the core ticked in time.
-func (t *tenure) wake() {
-	r := t.home.r
-	at := r.w.now + max(t.core.Wake().Sub(t.home.clock.now()), 0)
-	if t.woken > r.w.now && t.woken <= at {
-		return
-	}
-	t.woken = at
-	t.home.later(at-r.w.now, func() {
-		if t.woken == at && t.core.State() != durable.Dropped {
-			t.woken = 0
-			t.core.Tick(t.home.clock.now())
-			t.step()
-		}
-	})
-}
-
-func (t *tenure) event(e durable.Event) {
-	r := t.home.r
-	r.w.trace("%s/%d event %d position %d epoch %d n %d %v", t.home.name, t.shard, e.Kind, e.Position, e.Epoch, e.N, e.Err)
-	r.counts.event(e, r.plan.singletons)
-	switch e.Kind {
-	case durable.Ended:
-		if e.Err != nil {
-			r.w.fail("%s: shard %d ended: %v", t.home.name, t.shard, e.Err)
-		}
-		switch {
-		case e.Epoch > 0 && r.plan.singletons: // another home has it now; this one may claim again
-			t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
-			t.home.floor[t.shard] = max(t.home.floor[t.shard], e.Epoch+1)
-		case e.Epoch > 0:
-			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
-		}
-	case durable.Opened:
-		r.w.trace("%s has %d under %d", t.home.name, t.shard, t.epoch)
-	default:
-	}
-}
-
-// wait does something once a ticket is durable.
-func (t *tenure) wait(ticket durable.Ticket, do func()) {
-	if ticket <= t.durable {
-		do()
-		return
-	}
-	t.waits = append(t.waits, wait{ticket, do})
-}
-
-func (t *tenure) release() {
-	var due []wait
-	t.waits = slices.DeleteFunc(t.waits, func(w wait) bool {
-		if w.ticket <= t.durable {
-			due = append(due, w)
-			return true
-		}
-		return false
-	})
-	for _, w := range due {
-		w.do()
-	}
-}
-
-// sweep has records of some accounts looked at, whether they have expired or not.
-func (t *tenure) sweep() {
-	h, r := t.home, t.home.r
-	if t.core.State() == durable.Dropped {
-		return
-	}
-	var ids []string
-	for i := range r.plan.accounts {
-		if id := fmt.Sprintf("a%d", i); r.shardOf(id) == t.shard && (r.calm || r.w.chance(0.5)) {
-			ids = append(ids, id)
-		}
-	}
-	if t.core.Sweep(h.clock.now(), ids) {
-		r.counts.Swept++
-	}
-	if r.calm && !t.core.Busy() && r.w.chance(0.5) { // often enough that settleTime has one for certain
-		t.core.Advance(h.clock.now()) // as the driver does with a shard that is idle
-	}
-	t.step()
-	h.later(r.w.between(0, r.plan.sweeps), t.sweep)
-}
-
-// tell sends a tell to the home of its target.
-func (t *tenure) tell(tell durable.Tell) {
-	h, r := t.home, t.home.r
-	entity, amount := readBody(tell.Body)
-	if _, there := r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)]; !there {
-		r.w.fail("invariant 4: a tell leaves before its commit")
-	}
-	c := &call{entity: entity, method: add, amount: amount, command: durable.Command{
-		Source: durable.Source{Log: logName, Shard: uint32(t.shard)}, Number: tell.Number, Floor: tell.Floor,
-	}}
-	c.command.Hash = c.hash()
-	r.counts.Tells++
-	r.send(h, c, func(a answer) {
-		if a.verdict == durable.Mismatch {
-			r.w.fail("tell %d of shard %d to %s: another command has its id", tell.Number, t.shard, entity)
-		}
-		if ran(a.verdict) && a.result.failed { // it came, and its turn could not be committed
-			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true
-		}
-		if ran(a.verdict) || a.verdict == durable.BelowFloor {
-			t.core.Arrived(h.clock.now(), tell.Target, tell.Number)
-			t.step()
-		}
-	})
-}
-
-func ran(v durable.Verdict) bool { return v == durable.Run || v == durable.Replay }
-
 // receive takes a call that came.
 func (h *home) receive(c *call) {
 	r := h.r
@@ -339,25 +157,4 @@ func (h *home) receive(c *call) {
 		c.answer(answer{verdict: a.Verdict})
 	}
 	t.step()
-}
-
-// leavesCommit is leaves for the answer to a command that was applied, whose commit the judge
-// knows: of lives of an entity, two may look the same.
-func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
-	seen := t.leaves(entity, r)
-	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {
-		seen.version = now.ordinal
-	}
-	return seen
-}
-
-// leaves has the judge test the state that an answer saw. The version that callers are told is how
-// many commits the entity has had.
-func (t *tenure) leaves(entity string, r result) result {
-	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
-	if err != nil {
-		t.home.r.w.fail("%s: %v", t.home.name, err)
-	}
-	r.version = n
-	return r
 }

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -19,7 +20,8 @@ import (
 type judge struct {
 	server *server
 	shards map[int]*truth
-	// applied are the commands of all shards that were committed, by commandKey.
+	// applied are the commands of all shards that were committed, by commandKey, or by tellKey if
+	// they are tells.
 	applied    map[string]commit
 	folded     int // commits with events alone
 	turns      map[string]turn
@@ -27,7 +29,7 @@ type judge struct {
 	journaling durable.Journal // how long events are kept
 }
 
-// A turn is one that is about to commit, as its home saw it.
+// A turn is a turn that is about to commit, as its home saw it.
 type turn struct {
 	at           time.Time // when it began
 	base, change int64
@@ -55,7 +57,7 @@ type truth struct {
 	events   []recorded     // of all commits, in order
 }
 
-// A commit is one that counts.
+// A commit is a commit that counts.
 type commit struct {
 	position store.Position
 	version  uint64
@@ -83,6 +85,25 @@ func (c commit) balance() int64 {
 		return 0
 	}
 	return balanceOf(c.state) - shift(c.form)
+}
+
+// A recorded is an event of a commit that counts.
+type recorded struct {
+	entity  string
+	version uint64
+	event   []byte
+	at      int64 // by the clock of its home
+}
+
+// is reports whether a record has the state of the commit.
+func (c commit) is(r *wire.DurableRecord) bool {
+	if c.form != r.GetForm() {
+		return false
+	}
+	if len(r.GetSince()) == 0 && bytes.Equal(c.state, r.GetState()) {
+		return true
+	}
+	return balanceOf(c.state) == fold(r.GetState(), r.GetSince())
 }
 
 func newJudge(s *server) *judge {

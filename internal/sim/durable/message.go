@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 )
 
-// The requests to entities. An entity is an account.
+// A method is an action that a call asks of an account.
 type method uint8
 
 const (
@@ -31,17 +31,19 @@ type call struct {
 	answer  func(answer)
 }
 
-// An answer to a call.
+// An answer is the answer to a call.
 type answer struct {
 	verdict durable.Verdict // Run or Replay: it has run, and the rest is valid
 	result  result
 }
 
+func ran(v durable.Verdict) bool { return v == durable.Run || v == durable.Replay }
+
 // A result is an account's answer.
 type result struct {
 	balance int64
 	version uint64
-	failed  bool
+	failed  bool // not encoded, because a turn that failed has no commit
 	ended   bool
 
 	// Not encoded: of a turn that changed nothing.
@@ -66,15 +68,6 @@ func decodeResult(b []byte) (r result) {
 	version, m := binary.Uvarint(b[n:])
 	return result{balance: balance, version: version, ended: len(b) > n+m}
 }
-
-func balanceOf(state []byte) int64 {
-	balance, _ := binary.Varint(state)
-	return balance
-}
-
-// shift is how much states of a version have above the balance. A program that took a state for one of
-// another version would find another balance.
-func shift(form uint32) int64 { return int64(form) << 40 }
 
 // hash is the hash of a call's request.
 func (c *call) hash() uint64 {

@@ -5,108 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/shardgen/shardgen/internal/durable"
 )
-
-// A plan has the decisions of a seed before anything happens.
-type plan struct {
-	homes, shards, accounts, callers int
-	faults                           int
-	pause                            time.Duration // the most between two faults
-	think                            time.Duration // the most between two calls
-	idle                             time.Duration // the most until an idle account is passivated
-	checkpoints                      float64       // the share of passivations that ask for one
-	panics                           float64
-	padding                          int // the most bytes of a state beside the balance
-	lost, late                       float64
-	trouble                          trouble
-	limits                           durable.Limits
-	memory                           bool // the store is that of package memory
-	closed                           bool // accounts change by calls of callers alone
-	without                          without
-	journaling                       durable.Journal
-	journal                          bool          // accounts record events
-	ttl                              time.Duration // of accounts; 0 means they do not expire
-	sweeps                           time.Duration // the most between two sweeps of a shard; 0 means there are none
-	keys                             bool          // some commands have a key
-	singletons                       bool          // shards of singletons, whose epochs nobody gives out
-	skew                             time.Duration // by which clocks differ from the true time at most
-	versions                         bool          // later programs come, with states of a later version
-}
-
-// without takes rules out of the driver, for tests that show the purpose of each.
-type without struct{ lostTerm bool }
-
-func newPlan(r *rand.Rand) plan {
-	pick := func(of ...float64) float64 { return of[r.IntN(len(of))] }
-	p := plan{
-		homes: 2 + r.IntN(3), shards: 1 + r.IntN(3), accounts: 2 + r.IntN(8), callers: 2 + r.IntN(6),
-		faults: 4 + r.IntN(10), pause: time.Duration(300+r.IntN(2500)) * time.Millisecond,
-		think: time.Duration(1+r.IntN(60)) * time.Millisecond, idle: time.Duration(1+r.IntN(400)) * time.Millisecond,
-		checkpoints: pick(0, 0.05, 0.5), panics: pick(0, 0.05), padding: 1 + int(pick(0, 20, 200)),
-		memory: r.IntN(2) == 0, lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
-		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},
-		limits: durable.Limits{
-			AppendBytes: 400 + r.IntN(4000), TailCommits: 10 + r.IntN(100), TailBytes: 4000 + r.IntN(20_000),
-			Commands: int(pick(30, 300, 2000)), Silent: 40 * time.Second,
-			DeadAfter: time.Duration(pick(3, 600, 600)) * time.Second,
-		},
-	}
-	if p.journal = r.IntN(2) == 0; p.journal {
-		p.journaling = durable.Journal{Kept: true, Every: 1 + r.IntN(20), Followers: r.IntN(2) == 0}
-	}
-	p.ttl = time.Duration(pick(0, 0, 100, 500, 3000)) * time.Millisecond
-	p.skew = time.Duration(pick(0, 100, 2000, 10_000)) * time.Millisecond
-	p.singletons = r.IntN(4) == 0
-	p.versions, p.keys = r.IntN(2) == 0, r.IntN(2) == 0
-	if p.ttl > 0 {
-		p.sweeps = time.Duration(pick(0, 50, 2000)) * time.Millisecond
-	}
-	if p.journal {
-		p.journaling.Age = time.Duration(pick(0, 0, 500, 5000)) * time.Millisecond
-		p.journaling.Events = uint64(pick(0, 0, 1, 20))
-	}
-	return p
-}
-
-// Counts count events. They show that the faults reach everything.
-type Counts struct {
-	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
-	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
-	Followed, Folded, Deleted, Gone                                                                       int
-	Expired, Migrated, Newer, Swept                                                                       int
-	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
-}
-
-func (c *Counts) event(e durable.Event, above bool) {
-	switch {
-	case e.Kind == durable.Opened:
-		c.Opened++
-	case e.Kind == durable.Reclaimed:
-		c.Reclaimed++
-	case e.Kind == durable.Checkpointed:
-		c.Checkpoints++
-	case e.Kind == durable.DeadLetter:
-		c.Dead++
-	case e.Kind == durable.Ended && e.Epoch > 0 && above:
-		c.Outclimbed++
-	case e.Kind == durable.Ended && e.Epoch > 0:
-		c.Outgrown++
-	}
-}
-
-func (c *Counts) verdict(v durable.Verdict) {
-	switch v {
-	case durable.Replay:
-		c.Replayed++
-	case durable.BelowFloor:
-		c.Refused++
-	case durable.Overloaded:
-		c.Overloaded++
-	default:
-	}
-}
 
 // A Result has the outcome of a run.
 type Result struct {
@@ -118,7 +17,7 @@ type Result struct {
 	Settled time.Duration
 }
 
-// A run is one under way.
+// A run is a simulation under way.
 type run struct {
 	plan        plan
 	w           *world
@@ -199,8 +98,8 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	return r
 }
 
-// program is the version of the states of a process that starts: a later one, the last, or an
-// earlier one that was kept.
+// program returns the version of the states that the program of a starting process writes: a later
+// one, the latest, or an earlier one that was kept.
 func (r *run) program() uint32 {
 	if !r.plan.versions || r.calm {
 		return r.form
@@ -212,14 +111,6 @@ func (r *run) program() uint32 {
 		return uint32(r.w.random.Uint64N(uint64(r.form) + 1))
 	}
 	return r.form
-}
-
-// expiry is when an account expires that commits now.
-func (h *home) expiry() int64 {
-	if h.r.plan.ttl == 0 {
-		return 0
-	}
-	return h.clock.now().Add(h.r.plan.ttl).UnixMilli()
 }
 
 // skew is how much a clock differs from the true time.
@@ -236,7 +127,7 @@ func (r *run) shards() []int {
 	return slices.Clip(all)
 }
 
-// message brings something that may be lost, or late, or in another order.
+// message calls f when a message has arrived, which may be lost, late, repeated, or overtaken by others.
 func (r *run) message(f func()) {
 	if r.calm {
 		r.w.after(r.between(200*time.Microsecond, 2*time.Millisecond), f)
@@ -313,7 +204,7 @@ func (r *run) padding() int {
 
 func (r *run) anyAccount() string { return fmt.Sprintf("a%d", r.w.random.IntN(r.plan.accounts)) }
 
-// accountAfter returns the account that follows one, unless that is not, which is passed.
+// accountAfter returns the account that follows id, and passes over the account not.
 func (r *run) accountAfter(id, not string) string {
 	n := 0
 	_, _ = fmt.Sscanf(id, "a%d", &n)
@@ -325,7 +216,7 @@ func (r *run) accountAfter(id, not string) string {
 	}
 }
 
-// fault is one at random.
+// fault begins a fault that is chosen at random.
 func (r *run) fault() {
 	h := r.homes[r.w.random.IntN(len(r.homes))]
 	shard := r.w.random.IntN(r.plan.shards)
@@ -462,7 +353,17 @@ func (r *run) arrived() bool {
 	return true
 }
 
-// finalCheck tests the histories, and the sums of tells.
+// followed reports whether all events were read.
+func (r *run) followed() bool {
+	for _, f := range r.followers {
+		if f.place.Number < uint64(len(r.judge.shards[f.shard].events)) {
+			return false
+		}
+	}
+	return true
+}
+
+// finalCheck tests the history, and compares the last answers of all accounts with the log.
 func (r *run) finalCheck() {
 	if err := checkHistory(r.history); err != nil {
 		r.w.fail("%v", err)

@@ -24,7 +24,7 @@ type server struct {
 // trouble is how unreliable the store is now.
 type trouble struct {
 	late  float64 // the share of requests that take up to five seconds
-	loses float64 // the share of requests, and of answers, that are lost
+	loses float64 // the share of requests and of answers that are lost, and of puts that are half done
 	busy  float64 // the share that is refused
 	stale float64 // the share of reads that see the past
 }
@@ -172,7 +172,7 @@ func (s *server) put(from *home, shard int, r durable.Request) (durable.Response
 	return a, s.judge.recoverable(shard)
 }
 
-// head is the shard's, as it is.
+// head is the shard's head, without staleness.
 func (s *server) head(shard int) store.Head {
 	if s.memory != nil {
 		return s.memory.head(shard)
@@ -180,7 +180,7 @@ func (s *server) head(shard int) store.Head {
 	return s.shards[shard].headAt(s.revision)
 }
 
-// putBack has the head be an older one, as a store that was restored has it.
+// putBack makes an older head the present one, as in a store that was restored from a backup.
 func (s *server) putBack(shard int, older store.Head) {
 	s.revision++
 	older.Revision = s.revision

@@ -85,7 +85,7 @@ func (x *shelf) restart() {
 	x.disk.Start(0)
 }
 
-// head is the shard's, as it is.
+// head is the shard's head, without staleness.
 func (x *shelf) head(shard int) store.Head {
 	h, err := x.judges.Head(context.Background(), shardAt(shard))
 	x.must(err)

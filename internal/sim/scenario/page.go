@@ -42,7 +42,7 @@ func Page(seed uint64, largest int) []Job {
 	return jobs
 }
 
-// Command is how a row is made again.
+// Command returns the command line that makes the row again.
 func (r Result) Command() string {
 	command := fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario %s -nodes %d -seed %d", r.Scenario, r.Nodes, r.Seed)
 	if r.Detection != 0 {

@@ -47,7 +47,7 @@ type run struct {
 	views     map[uint64]bool
 	ownViews  map[*sim.Node]map[uint64]bool
 	settledAt time.Duration // since when all healthy agree; negative: they do not
-	expected  int           // sights that will be all
+	expected  int           // sights, when all healthy nodes have seen all victims go
 }
 
 // A sight is that one node has seen another Down or removed.
@@ -97,7 +97,7 @@ func (r *run) add(i int) *sim.Node {
 	return n
 }
 
-// block is the server of the i-th node: each has a block of about equal size, and
+// block is the server of the i-th node. Each server has a block of about equal size, and
 // the first ones are not the larger ones, so that two of five have no majority.
 func (r *run) block(i int) int {
 	servers := len(r.world.Servers())
@@ -133,7 +133,7 @@ func (r *run) pick(count int) []*sim.Node {
 	return nodes
 }
 
-// begin is the moment of the fault: counting begins.
+// begin marks the moment of the fault, from which everything is counted.
 func (r *run) begin() {
 	r.fault = r.world.Now()
 	r.before = sim.SetOf(r.nodes)
@@ -178,7 +178,7 @@ func (r *run) watch(n *sim.Node, events []membership.Event) {
 	r.ownViews[n][set] = true
 }
 
-// missed: a healthy node sees a member Down or removed.
+// missed notes that a healthy node sees a member Down or removed.
 func (r *run) missed(n *sim.Node, m membership.Member) {
 	if !r.ill[m.Address] {
 		r.removed[m.Address] = true
@@ -232,7 +232,7 @@ func (r *run) agree() bool {
 	return found
 }
 
-// result is the row of the table.
+// result returns the row of the table.
 func (r *run) result() Result {
 	slices.Sort(r.detected)
 	out := Result{

@@ -112,7 +112,7 @@ func (s Scenario) Run(o Options) Result {
 	return r.result()
 }
 
-// victims is how many nodes a fault strikes: Rapid's ten, or a fifth.
+// victims is how many nodes a fault strikes: ten, as in the paper on Rapid, or a fifth of a small cluster.
 func (r *run) victims() int { return max(1, min(10, r.options.Nodes/5)) }
 
 func quiet(r *run) {

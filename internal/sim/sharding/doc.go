@@ -18,7 +18,7 @@
 // are killed, half of the time the coordinator's and often in the middle of a move,
 // and come back under their names; hosts fall silent just as a new coordinator waits
 // for their shards; frames come that repeat envelopes of earlier ones and have more; bounces
-// come twice; they stand still; they are cut off, in one direction or both, or the
+// come twice; processes stand still; they are cut off, in one direction or both, or the
 // broker's cluster falls in two; a removed process goes on and learns it late; a process
 // that is cut off as it joins founds another cluster, which gives way later.
 //

@@ -238,7 +238,7 @@ func (p *process) arrive(payload []byte) {
 			skip--
 			continue
 		}
-		if l.Peer().Client && !wire.MayClientSend(identity.Of(l.Peer().Incarnation), &e, (*dataEnv)(p)) {
+		if l.Peer().Client && !e.MayComeFrom(identity.Of(l.Peer().Incarnation), (*dataEnv)(p)) {
 			p.forbid(l, &e)
 			l.Handled.Store(seq)
 			continue

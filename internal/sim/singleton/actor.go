@@ -108,7 +108,8 @@ func (a *actor) over() bool {
 	return false
 }
 
-// pollEvery is how often a process that stands still is looked at.
+// pollEvery is how often the simulation looks for a change of which it is not told, such as the end of a
+// process's pause or of a partition.
 const pollEvery = 20 * time.Millisecond
 
 // do does something in the process, or keeps it while that stands still.
@@ -194,8 +195,8 @@ func (a *actor) mayTurn() bool {
 	return !a.over() && !a.node.Frozen() && a.run.world.Lease(a.node) && a.instance.LeaseValid()
 }
 
-// mayRun reports whether an active instance may really run at this moment: under a lease, that
-// alone is to guard it.
+// mayRun reports whether the process has an instance, or a task of one, that may really run at this
+// moment. The member's own lease counts only where downing is the guard.
 func (a *actor) mayRun() bool {
 	if !a.active && a.tasks == 0 || a.over() || a.node.Frozen() || !a.instance.LeaseValid() {
 		return false

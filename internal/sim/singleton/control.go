@@ -54,7 +54,7 @@ func (v *controlEnv) CountRefused(membership.Refusal) {}
 // Direct is not called, because no process has direct lanes.
 func (v *controlEnv) Direct(transport.Peer, []byte) error { return nil }
 
-// There are no shards but the singleton's, which is of no coordinator's.
+// The singleton's shard is the only one, and no coordinator allocates it.
 
 func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
 

@@ -7,7 +7,7 @@ import (
 // faults makes the faults of a run.
 type faults struct{ *run }
 
-// any lets one thing happen; the oldest is hit more often than others.
+// any lets one thing happen; the process with the active instance is hit more often than others.
 func (r faults) any() {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {

@@ -146,7 +146,7 @@ func (h *home) Lost(*region.Entity) {
 	h.end("has died")
 }
 
-// end is the end of an instance. None of its tasks may be left.
+// end ends an instance. None of its tasks may be left.
 func (h *home) end(how string) {
 	if h.tasks > 0 {
 		h.run.fail("%s: the instance %s beside %d tasks", h.self.Name, how, h.tasks)

@@ -11,7 +11,7 @@ import (
 // leaseTTL is how long the lease lasts.
 const leaseTTL = 4 * time.Second
 
-// leases is the store's one lease: who holds it, and when it ends. The holder's own clock is
+// leases is the store's one lease, with its holder and its end. The holder's own clock is
 // the same here; sim.World has clocks that drift, and package store describes how a store
 // must allow for them.
 type leases struct {
@@ -22,7 +22,7 @@ type leases struct {
 
 var errLost = errors.New("simulated: the store does not answer")
 
-// acquire gives the lease at a time, unless another one has it.
+// acquire gives the lease, unless another holder has it now.
 func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
 	if s.holder != "" && s.holder != c.Holder && now < s.ends {
 		return store.Held{}, &store.HeldError{Holder: s.holder, Token: s.token, RetryAfter: s.ends - now}
@@ -31,7 +31,7 @@ func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
 	return store.Held{Claim: c, Token: s.token}, nil
 }
 
-// renew prolongs a holding at a time, if it lasts.
+// renew prolongs a holding, if it has not ended by now.
 func (s *leases) renew(h store.Held, now time.Duration) (store.Held, error) {
 	if s.holder != h.Holder || s.token != h.Token || now >= s.ends {
 		return store.Held{}, store.ErrLost

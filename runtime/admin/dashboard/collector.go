@@ -26,7 +26,7 @@ type collector struct {
 	cluster string
 
 	asking  chan struct{} // has room for the one that asks, who may use the next fields
-	events  follower
+	events  eventReader
 	turns   []admin.NodeTurns
 	shards  []admin.NodeShards
 	shardAt time.Time

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -164,25 +163,6 @@ func (h *handler) showState(ctx context.Context, story *entityStory) {
 			break
 		}
 		story.State = indented.String()
-	}
-}
-
-// describe takes an entity as its member knows it, without its state.
-func (s *entityStory) describe(e admin.Entity, err error) {
-	s.Active, s.Mailbox, s.Bytes, s.Stored, s.Errors = e.Active, e.Mailbox, e.Bytes, e.Stored, []failureRow{}
-	for _, f := range e.Errors {
-		s.Errors = append(s.Errors, failureRow{f.Method, f.Outcome, f.Ago.Seconds()})
-	}
-	switch {
-	case err != nil:
-		s.NoState = err.Error()
-	case e.Turn != nil:
-		s.Runs = &clusterview.RunningTurn{
-			Type: s.Type, ID: s.ID, Method: e.Turn.Method, From: e.Turn.From, Node: e.Node.Name, Seconds: e.Turn.For.Seconds(), Earlier: e.Turn.Earlier,
-		}
-		s.NoState = "it is shown when no turn is under way"
-	case e.Why != "":
-		s.NoState = "it cannot be read: " + e.Why
 	}
 }
 

@@ -93,7 +93,7 @@ func (f *fake) State(context.Context, string, string) (admin.Entity, error) {
 	return admin.Entity{Active: true, JSON: `{"Total":9007199254740993}`}, nil
 }
 
-func (f *fake) events() follower { return f }
+func (f *fake) events() eventReader { return f }
 
 func (f *fake) Next(context.Context) (events []admin.Event, err error) {
 	for range 3 {

@@ -106,35 +106,6 @@ type shardMap struct {
 // noHome is the index of a shard without a home.
 const noHome = -1
 
-// An entityStory is the answer of /api/entity.
-type entityStory struct {
-	Type    string `json:"type"`
-	ID      string `json:"id"`
-	Error   string `json:"error,omitempty"`
-	Shard   uint32 `json:"shard"`
-	Node    string `json:"node"`
-	Epoch   string `json:"epoch"`
-	Since   string `json:"since,omitempty"` // when it got that home, if the coordinator knows
-	Why     string `json:"why"`
-	Active  bool   `json:"active"`
-	Mailbox uint32 `json:"mailbox"` // calls that wait for its turn
-	Bytes   uint64 `json:"bytes"`   // of its encoded state
-	// Runs is the turn under way.
-	Runs    *clusterview.RunningTurn `json:"runs,omitempty"`
-	State   string                   `json:"state,omitempty"`    // indented JSON
-	NoState string                   `json:"no_state,omitempty"` // why it is not shown
-	Stored  bool                     `json:"stored"`             // it is durable and passivated
-	Errors  []failureRow             `json:"errors"`             // its last failed calls, the latest first
-	Events  []eventRow               `json:"events"`
-}
-
-// A failureRow is a failed call of an entity.
-type failureRow struct {
-	Method  string  `json:"method"`
-	Outcome string  `json:"outcome"`
-	Ago     float64 `json:"seconds_ago"`
-}
-
 // eventsAfter returns the events behind a number.
 func (c *snapshot) eventsAfter(number uint64) []eventRow {
 	i := sort.Search(len(c.Events), func(i int) bool { return c.Events[i].Number > number })
@@ -167,7 +138,7 @@ func (c *snapshot) setMembers(v admin.View) {
 	}
 }
 
-// setShards takes the answers of members, behind setMembers.
+// setShards takes the answers of members. It is called after setMembers.
 func (c *snapshot) setShards(all []admin.NodeShards) {
 	types := map[string]*typeRow{}
 	c.maps = map[string]shardMap{}

@@ -17,15 +17,15 @@ type source interface {
 	Where(ctx context.Context, kind, id string) (admin.Place, error)
 	Inspect(ctx context.Context, kind, id string) (admin.Entity, error)
 	State(ctx context.Context, kind, id string) (admin.Entity, error)
-	events() follower
+	events() eventReader
 }
 
-// A follower returns the events since its last answer.
-type follower interface {
+// An eventReader returns the events since its last answer.
+type eventReader interface {
 	Next(ctx context.Context) ([]admin.Event, error)
 }
 
 // client is the source behind a [Handler].
 type client struct{ *admin.Client }
 
-func (c client) events() follower { return c.Events() }
+func (c client) events() eventReader { return c.Events() }

@@ -47,7 +47,7 @@ func (c *counted) result(m load.Measure) result {
 	return r
 }
 
-// calls runs a cell of calls that are waited for.
+// calls runs a cell of calls whose callers wait for the answers.
 func calls(es entities, c cell, d time.Duration, run func(load.Load, int, time.Duration, func(w, i int) error) (load.Measure, error), call func(w, i int) error) (result, error) {
 	on := load.Load{Go: es.run}
 	if _, err := run(on, c.callers, d/warmFor, call); err != nil {
@@ -121,7 +121,7 @@ func tells(es entities, c cell, d time.Duration) (result, error) {
 		return result{}, err
 	}
 	arrived := time.Now()
-	if _, err := total(es, c.entities); err != nil { // as long as the questions alone take
+	if _, err := total(es, c.entities); err != nil { // measures how long the questions alone take
 		return result{}, err
 	}
 	questions := time.Since(arrived)
@@ -137,7 +137,7 @@ func tells(es entities, c cell, d time.Duration) (result, error) {
 
 // total is how much n entities were told.
 func total(es entities, n int) (sum int64, err error) {
-	if all, ok := es.(interface{ total() (int64, error) }); ok { // its entities are one
+	if all, ok := es.(interface{ total() (int64, error) }); ok { // it has one count for all entities
 		return all.total()
 	}
 	const askers = 64

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 )
 
-// serve is a child process's life in its role.
+// serve runs a child process in its role until its input ends or its result is reported.
 func serve(ctx context.Context, role string, s setup, g group, name string, d time.Duration) error {
 	c := contestants[name]
 	out := os.Stdout // the parent's; other projects may not write there

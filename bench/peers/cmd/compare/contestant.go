@@ -50,7 +50,7 @@ type entities interface {
 	// told returns how many tells and adds entity i has run. It returns after all earlier tells of this worker
 	// have run.
 	told(worker, i int) (int64, error)
-	// Close ends it.
+	// Close ends the entities, or the connection to them.
 	io.Closer
 }
 

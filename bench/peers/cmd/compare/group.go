@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A group is contestants that do the same cell in turn. Each one's result has the figures of all rows.
+// A group is contestants that do the work of the same cell in turn. The result of each has the figures of all rows.
 type group struct {
 	name  string
 	cell  cell

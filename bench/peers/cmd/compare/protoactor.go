@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// protoTimeout is as long as the time-out of this project's calls.
+// protoTimeout bounds a call. It is twice the default of Config.CallTimeout, which this project's calls have.
 const protoTimeout = 10 * time.Second
 
 // protoEntity echoes bytes, counts text and numbers, and answers the empty message with its count.

@@ -14,7 +14,7 @@ const (
 	remoteWindow = 8192
 )
 
-// groups are the table, in its order.
+// groups returns the groups of the table, in its order.
 func groups() []group {
 	senders := runtime.GOMAXPROCS(0)
 	frameworks := []string{"protoactor"}

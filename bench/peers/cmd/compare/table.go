@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// columns are those of other projects.
+// columns are the other projects that have a column each.
 var columns = []string{"protoactor", "grpc"}
 
 // printTable prints all rows, and below them the first error of each cell that had one.

@@ -132,7 +132,8 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 	return exitOK
 }
 
-// rows runs the variants of the fault: under load, and on quiet nodes.
+// rows runs the fault as its subject says, and prints the figures. One under load that has Times
+// also strikes quiet nodes.
 func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer) (misses int, err error) {
 	switch f.Subject {
 	case fault.OnSingleton:

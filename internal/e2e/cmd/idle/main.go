@@ -1,5 +1,5 @@
-// Command idle measures the messages among nodes over a real nats-server
-// while nobody calls them, a node a second, by the kind of message.
+// Command idle measures the messages among nodes over a real nats-server while nobody calls them,
+// for each node and second, by the kind of message.
 //
 //	idle [-nodes N] [-settle D] [-length D]
 package main

@@ -20,7 +20,7 @@ type PlaceOrder struct {
 	Gift  bool
 }
 
-// ErrEmpty: there is no line.
+// ErrEmpty says that an order has no line.
 //
 //shard:error
 var ErrEmpty = errors.New("an order of nothing")

@@ -1,4 +1,4 @@
-// Package cart is in the middle of the row. It declares no error.
+// Package cart is in the middle of the row of package hops. It declares no error.
 package cart
 
 import (
@@ -17,7 +17,7 @@ type Cart struct {
 	Stock func(id string) stock.StockAPI
 }
 
-// Put returns the outcome of its call.
+// Put returns the error of its call.
 func (c *Cart) Put(ctx context.Context, what string) error {
 	if err := c.Stock("s").Take(ctx, what); err != nil {
 		return fmt.Errorf("put: %w", err)

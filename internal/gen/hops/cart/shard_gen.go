@@ -18,7 +18,7 @@ const _ = codegen.ABI6
 // CartAPI has the methods of a [Cart]. The entity implements it, and so does a
 // reference to an entity at any node.
 type CartAPI interface {
-	// Put returns the outcome of its call.
+	// Put returns the error of its call.
 	Put(ctx context.Context, what string) error
 }
 
@@ -61,7 +61,7 @@ type CartRef struct {
 	ref *codegen.Ref
 }
 
-// Put returns the outcome of its call.
+// Put returns the error of its call.
 func (r CartRef) Put(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.Begin(ctx, "Put")
 	if e, ok := turn.Entity.(*Cart); ok {

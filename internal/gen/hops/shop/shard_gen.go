@@ -18,7 +18,7 @@ const _ = codegen.ABI6
 // ShopAPI has the methods of a [Shop]. The entity implements it, and so does a
 // reference to an entity at any node.
 type ShopAPI interface {
-	// Sell returns the outcome of its call.
+	// Sell returns the error of its call, or one of its own.
 	Sell(ctx context.Context, what string) error
 }
 
@@ -61,7 +61,7 @@ type ShopRef struct {
 	ref *codegen.Ref
 }
 
-// Sell returns the outcome of its call.
+// Sell returns the error of its call, or one of its own.
 func (r ShopRef) Sell(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.Begin(ctx, "Sell")
 	if e, ok := turn.Entity.(*Shop); ok {

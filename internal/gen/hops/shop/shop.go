@@ -1,4 +1,4 @@
-// Package shop is the first in the row: it does not import the last.
+// Package shop is the first in the row of package hops. It does not import the last.
 package shop
 
 import (
@@ -22,7 +22,7 @@ type Shop struct {
 	Cart func(id string) cart.CartAPI
 }
 
-// Sell returns the outcome of its call.
+// Sell returns the error of its call, or one of its own.
 func (s *Shop) Sell(ctx context.Context, what string) error {
 	if what == "own" {
 		return ErrSoldOut

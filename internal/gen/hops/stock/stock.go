@@ -1,4 +1,4 @@
-// Package stock is the last in the chain of calls.
+// Package stock is the last in the row of package hops.
 package stock
 
 import (
@@ -10,7 +10,7 @@ import (
 
 //go:generate go tool shardgen
 
-// ErrSoldOut is told by its identity.
+// ErrSoldOut is recognized by its identity.
 //
 //shard:error
 var ErrSoldOut = errors.New("sold out")
@@ -18,7 +18,7 @@ var ErrSoldOut = errors.New("sold out")
 //shard:error
 var _ = io.EOF
 
-// Short is told by its type.
+// Short is recognized by its type.
 //
 //shard:error
 type Short struct{ Missing int }
@@ -28,12 +28,12 @@ func (s *Short) Error() string { return fmt.Sprintf("%d short", s.Missing) }
 // ErrSecret is not declared.
 var ErrSecret = errors.New("secret")
 
-// Stock is the number of pieces left of one article.
+// Stock is an entity that fails.
 //
 //shard:entity
 type Stock struct{}
 
-// Take fails with the kind of error that its argument names.
+// Take fails in the way that its argument names.
 func (s *Stock) Take(_ context.Context, what string) error {
 	switch what {
 	case "sentinel":

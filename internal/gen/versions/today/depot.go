@@ -42,43 +42,6 @@ type Depot struct {
 	Extra map[string]string `shard:"state"` // new
 }
 
-// Parcel has a wrapping of which yesterday's knows fewer kinds.
-//
-//shard:entity name=parcel shards=2
-type Parcel struct {
-	Count int        `shard:"state"`
-	Wrap  Wrapping   `shard:"state"`
-	Wraps []Wrapping `shard:"state"`
-}
-
-// Wrapping is the packaging of a good.
-//
-//shard:oneof
-type Wrapping interface{ isWrapping() }
-
-// Paper has a new field, and Ribbon is new.
-type (
-	Paper struct {
-		Color string
-		Shiny bool
-	}
-	Ribbon struct{ Length int }
-)
-
-func (Paper) isWrapping()   {}
-func (*Ribbon) isWrapping() {}
-
-// Set replaces the wrapping.
-func (p *Parcel) Set(_ context.Context, w Wrapping, more ...Wrapping) error {
-	p.Wrap, p.Wraps = w, more
-	return nil
-}
-
-// Get returns the wrapping.
-func (p *Parcel) Get(context.Context) (int, Wrapping, []Wrapping, error) {
-	return p.Count, p.Wrap, p.Wraps, nil
-}
-
 // Picture is all of it, to compare.
 type Picture struct {
 	Count int

@@ -8,7 +8,7 @@ import (
 
 //go:generate go tool shardgen
 
-// ErrSoldOut: no piece is left.
+// ErrSoldOut says that too few pieces are left.
 //
 //shard:error
 var ErrSoldOut = errors.New("sold out")

@@ -29,7 +29,7 @@ func (l listedMutant) mutant() (mutant, error) {
 		return mutant{}, err
 	}
 	if n := strings.Count(string(text), l.before); n != 1 {
-		return mutant{}, fmt.Errorf("mutant %d (%s): its text stands %d times in %s, want once (has the code changed? then change listed.go)", l.number, l.breaks, n, l.file)
+		return mutant{}, fmt.Errorf("mutant %d (%s): its text stands %d times in %s, want once (has the code changed? then change list.go)", l.number, l.breaks, n, l.file)
 	}
 	at := strings.Index(string(text), l.before)
 	return mutant{

@@ -17,7 +17,7 @@ func page(w io.Writer, file string, seed uint64, largest int) error {
 	jobs := scenario.Page(seed, largest)
 	results := make([]scenario.Result, len(jobs))
 	var wg sync.WaitGroup
-	// The last ones are the largest: they begin first.
+	// The largest cluster of each scenario comes last, so the jobs begin in reverse order.
 	next := make(chan int, len(jobs))
 	for i := range jobs {
 		next <- len(jobs) - 1 - i

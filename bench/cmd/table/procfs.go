@@ -26,3 +26,14 @@ func processTime(pid int) (sum time.Duration, err error) {
 	}
 	return sum, nil
 }
+
+// resident is the memory that a process uses, in bytes.
+func resident(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	return kib << 10, err
+}

@@ -19,13 +19,13 @@ func (u unacknowledging) Open(ctx context.Context, o transport.Options) (transpo
 	if err != nil {
 		return nil, err
 	}
-	return muteLink{l}, nil
+	return unacknowledgingLink{l}, nil
 }
 
-type muteLink struct{ transport.Link }
+type unacknowledgingLink struct{ transport.Link }
 
 // Send sends a frame without its acknowledgement.
-func (l muteLink) Send(ch transport.Channel, to transport.Peer, token uint64, payload []byte) error {
+func (l unacknowledgingLink) Send(ch transport.Channel, to transport.Peer, token uint64, payload []byte) error {
 	if ch == transport.Control {
 		return l.Link.Send(ch, to, token, payload)
 	}

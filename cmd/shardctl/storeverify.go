@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/storeops"
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// A storeProblem is a problem as verify prints it.
+type storeProblem struct {
+	Shard string `json:"shard"`
+	Place string `json:"place"`
+	Error string `json:"error"`
+}
+
+func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	types, err := typesOf(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	shards, entities := 0, 0
+	problems := []storeProblem{}
+	for _, found := range types {
+		t, err := storeops.TypeOf(ctx, s, found.Name)
+		if err != nil {
+			return err
+		}
+		err = each(ctx, s, found.Name, t, func(shard store.Shard, snap durable.Snapshot) error {
+			shards++
+			entities += len(snap.Entities)
+			for _, p := range snap.Problems {
+				problems = append(problems, storeProblem{shard.String(), p.Place, p.Err.Error()})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if o.json {
+		err = printJSON(w, problems)
+	} else {
+		for _, p := range problems {
+			fmt.Fprintf(w, "shard %s: %s: %s\n", p.Shard, p.Place, p.Error)
+		}
+		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read\n", len(types), shards, entities)
+	}
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("%d heads, appends or records cannot be decoded (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))
+	}
+	return err
+}

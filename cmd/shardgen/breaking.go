@@ -1,0 +1,55 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen"
+)
+
+const breakingUsage = `usage: shardgen breaking -against PATH|REVISION [folder | ./...]
+
+Prints where running programs would not agree with programs of this folder's
+contract. The running programs' contract is at PATH, a shard.lock or its folder,
+or at a git REVISION of this repository, such as a tag. With ./... it is every
+contract below the folder. It exits with 1 when there is anything, but
+for new cases of interfaces (//shard:oneof): of them it says what becomes of them
+in running programs.
+
+`
+
+func runBreaking(args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("breaking", breakingUsage, stderr)
+	against := flags.String("against", "", "the contract that running programs have")
+	if code, done := parse(flags, args); done {
+		return code
+	}
+	if *against == "" || flags.NArg() > 1 {
+		flags.Usage()
+		return exitUsage
+	}
+	dir, all := ".", false
+	if flags.NArg() == 1 {
+		if dir, all = strings.CutSuffix(flags.Arg(0), "..."); all {
+			dir = cmp.Or(strings.TrimSuffix(dir, "/"), ".")
+		}
+	}
+	breaks, err := gen.Breaking(*against, dir, all)
+	broken := false
+	for _, b := range breaks {
+		broken = broken || !b.Compatible
+		if all {
+			fmt.Fprint(stdout, b.Folder, ": ")
+		}
+		fmt.Fprintln(stdout, b.Break)
+	}
+	if code := done(err, stderr); code != exitOK {
+		return code
+	}
+	if broken {
+		return exitWrong
+	}
+	return exitOK
+}

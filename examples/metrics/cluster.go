@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/shardgen/shardgen/examples/auction"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardotel"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+	"github.com/shardgen/shardgen/transport/nats/embedded"
+)
+
+// cluster has the nodes and the client of this process.
+type cluster struct {
+	telemetry *shardotel.Telemetry
+	conn      *shard.Conn
+	nodes     []*shard.Node
+	ends      []func() // in the order in which they were begun
+}
+
+func (c *cluster) close() {
+	for i := len(c.ends) - 1; i >= 0; i-- {
+		c.ends[i]()
+	}
+}
+
+// start starts the node of a name, or the client, and before it three nodes if there is no server.
+func (c *cluster) start(ctx context.Context, o options) error {
+	url, nodes := o.nats, []string{"n1", "n2", "n3"}
+	switch {
+	case url == "":
+		dir, err := os.MkdirTemp("", "metrics-")
+		if err != nil {
+			return err
+		}
+		c.ends = append(c.ends, func() { _ = os.RemoveAll(dir) })
+		server, err := embedded.Start(embedded.Options{StoreDir: dir})
+		if err != nil {
+			return err
+		}
+		c.ends = append(c.ends, server.Shutdown)
+		url = server.ClientURL()
+	case o.name != "":
+		nodes = []string{o.name}
+	default:
+		nodes = nil
+	}
+	config := shard.Config{
+		Cluster: "metrics", Transport: natstransport.New(url), Interceptors: []shard.Interceptor{c.telemetry.Caller()},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if len(nodes) > 0 {
+		store, err := natsstore.Open(ctx, url, natsstore.Config{})
+		if err != nil {
+			return err
+		}
+		c.ends = append(c.ends, store.Close)
+		for _, name := range nodes {
+			node := config
+			node.Name, node.Store = name, store
+			if err := c.node(ctx, node); err != nil {
+				return err
+			}
+		}
+	}
+	if o.name != "" {
+		return nil
+	}
+	config.Name = "client"
+	conn, err := shard.Dial(ctx, config)
+	if err != nil {
+		return err
+	}
+	c.conn = conn
+	c.ends = append(c.ends, func() { _ = conn.Close() })
+	return nil
+}
+
+// node starts a node that hosts auctions and users. The first one's state is observed: a program
+// has one node, as a rule.
+func (c *cluster) node(ctx context.Context, config shard.Config) error {
+	n := shard.New(config)
+	c.nodes = append(c.nodes, n)
+	c.ends = append(c.ends, func() { _ = n.Close() })
+	if err := auction.HostWith(n, shard.Intercept(c.telemetry.Host())); err != nil {
+		return err
+	}
+	if len(c.nodes) == 1 {
+		stop, err := c.telemetry.Observe(n)
+		if err != nil {
+			return err
+		}
+		c.ends = append(c.ends, func() { _ = stop() })
+	}
+	return n.Start(ctx)
+}

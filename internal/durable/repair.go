@@ -1,0 +1,82 @@
+package durable
+
+import (
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// TakeHead returns the head that claims the shard in the place of h, under a higher epoch.
+// Its log and records stay.
+func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head, error) {
+	was, err := readHead(h)
+	if err != nil {
+		return store.Head{}, err
+	}
+	if was.value.GetEpoch() >= epoch {
+		return store.Head{}, fmt.Errorf("the shard has epoch %d, and %d was to follow it (try again)", was.value.GetEpoch(), epoch)
+	}
+	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
+	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil
+}
+
+// RestoredHead returns the head of a shard whose records are restored from a copy: h was the head
+// of the copy, which had nothing in its log that its records lack. The shard cannot be opened
+// while whole is false, for records are still missing.
+func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
+	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
+	if err != nil {
+		return store.Head{}, err
+	}
+	parts := was.value.GetParts()
+	if !whole {
+		parts++ // one that is not there
+	}
+	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
+	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
+}
+
+// HeadBy returns the epoch of a head, and the node that wrote it.
+func HeadBy(h store.Head) (epoch uint64, node string, err error) {
+	was, err := readHead(h)
+	return was.value.GetEpoch(), was.value.GetNode(), err
+}
+
+// ClaimAppend returns the append by which a claim ends everything that stands before it in a log.
+func ClaimAppend(node string, incarnation, epoch uint64) []byte {
+	return seal(&wire.DurableAppend{
+		Format: formatNow, Epoch: epoch, Incarnation: incarnation, Claim: 1,
+		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: node}}}},
+	})
+}
+
+// FreshHead returns the value of a head of a shard without a table, under an epoch that is at least
+// those of the log.
+func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byte {
+	for _, a := range log {
+		if decoded, err := readAppend(a.Data); err == nil {
+			epoch = max(epoch, decoded.GetEpoch())
+		}
+	}
+	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 0, 0).stored.Value
+}
+
+// Readable returns the appends of a log that can be decoded. The first of a log has no commits that
+// count, because its writer knew that records have them; where that one is damaged, an empty one takes
+// its place.
+func Readable(log []store.Append) (readable []store.Append) {
+	for i, a := range log {
+		decoded, err := readAppend(a.Data)
+		if err != nil {
+			continue
+		}
+		if i > 0 && len(readable) == 0 && claimOf(decoded) == nil {
+			decoded.Counter--
+			decoded.Entries = nil
+			readable = append(readable, store.Append{Position: a.Position, Data: seal(decoded)})
+		}
+		readable = append(readable, a)
+	}
+	return readable
+}

@@ -1,0 +1,101 @@
+package contract
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mend makes a usable contract of one that was merged or edited by hand. It removes
+// conflict marks and keeps the lines of both sides. Of two fields with one number, the
+// one that released does not have gets a new number. Released is the contract that
+// running programs know, or nil; then the later line gets the new number. Mend returns
+// descriptions of the new numbers and of the dropped lines.
+func Mend(content []byte, released *Contract) (*Contract, []string, error) {
+	var kept []string
+	for line := range strings.SplitSeq(string(UnixLines(content)), "\n") {
+		if !strings.HasPrefix(line, "<<<<<<<") && !strings.HasPrefix(line, ">>>>>>>") &&
+			!strings.HasPrefix(line, "=======") && !strings.HasPrefix(line, "|||||||") &&
+			!(line != "" && slices.Contains(kept, line)) {
+			kept = append(kept, line)
+		}
+	}
+	c, problems := read([]byte(strings.Join(kept, "\n")))
+	if c == nil {
+		return nil, nil, fmt.Errorf("mend: %s (%s)", problems[0].Message, problems[0].Remedy)
+	}
+	var told []string
+	for _, p := range problems {
+		told = append(told, "dropped "+p.Message)
+	}
+	c.Errors = slices.CompactFunc(c.Errors, func(a, b *Error) bool { return a.Name == b.Name })
+	known := make(map[string]int)
+	if released != nil {
+		for _, l := range released.lists() {
+			for _, f := range *l.fields {
+				known[l.of+"."+f.Name] = f.Number
+			}
+		}
+	}
+	for _, l := range c.lists() {
+		told = append(told, mendList(l, known)...)
+	}
+	return c, told, nil
+}
+
+// mendList replaces duplicate numbers of one list, and drops duplicate names.
+func mendList(l list, known map[string]int) (told []string) {
+	isKnown := func(f *Field) bool { return known[l.of+"."+f.Name] == f.Number }
+	slices.SortStableFunc(*l.fields, func(a, b *Field) int {
+		switch {
+		case isKnown(a) == isKnown(b):
+			return 0
+		case isKnown(a):
+			return -1
+		}
+		return 1
+	})
+	highest := 0
+	for _, f := range *l.fields {
+		highest = max(highest, f.Number)
+	}
+	var kept []*Field
+	for _, f := range *l.fields {
+		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Name == f.Name && !o.Retired && !f.Retired }) {
+			told = append(told, fmt.Sprintf("%s %s.%s: number %d dropped, it has another", l.what, l.of, f.Name, f.Number))
+			continue
+		}
+		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Number == f.Number }) {
+			highest++
+			told = append(told, fmt.Sprintf("%s %s.%s: number %d is now %d", l.what, l.of, f.Name, f.Number, highest))
+			f.Number = highest
+		}
+		kept = append(kept, f)
+	}
+	*l.fields = kept
+	return told
+}
+
+// twice reports numbers and names that are used for two entries.
+func twice(c *Contract) []Problem {
+	var problems []Problem
+	const remedy = "run shardgen contract mend: it gives a new number to the one that no running program knows"
+	for _, l := range c.lists() {
+		for i, f := range *l.fields {
+			for _, g := range (*l.fields)[:i] {
+				switch {
+				case f.Number == g.Number:
+					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %d of %s: both %s and %s", l.what, f.Number, l.of, g.Name, f.Name), remedy})
+				case f.Name == g.Name && !f.Retired && !g.Retired:
+					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %s of %s: both %d and %d", l.what, f.Name, l.of, g.Number, f.Number), remedy})
+				}
+			}
+		}
+	}
+	for i, e := range c.Errors {
+		if slices.ContainsFunc(c.Errors[:i], func(o *Error) bool { return o.Name == e.Name }) {
+			problems = append(problems, Problem{CodeTwice, e.line, "error " + e.Name + ": two lines", remedy})
+		}
+	}
+	return sorted(problems)
+}

@@ -1,0 +1,37 @@
+package model
+
+import "slices"
+
+// A Method is a message.
+type Method struct {
+	Name     string
+	Wire     string   // its name on the wire
+	Doc      []string // comment lines, with their slashes
+	Context  string   // the parameter's name; "" or "_" as written
+	Params   []Param  // without the context
+	Results  []Param  // without the error
+	Error    string   // the result's name; "" when results are not named
+	Variadic bool     // the last of Params is a slice, written ...T
+	Read     bool     // it changes no state: it has a shard:read directive
+	TellOnly bool     // it is only told: it has a shard:tell directive
+	Glue     string   // the part of its functions' names that names the message; "" for the entity's name and its own
+}
+
+// HasDispatch reports whether m has arguments or results, and therefore a function of
+// its own that decodes and encodes them around the call.
+func (m *Method) HasDispatch() bool { return len(m.Params)+len(m.Results) > 0 }
+
+// NoContext reports whether m does not name its context, so that it cannot use it.
+func (m *Method) NoContext() bool { return m.Context == "" || m.Context == "_" }
+
+// ArgsFallible reports whether encoding the arguments may fail.
+func (m *Method) ArgsFallible() bool {
+	return slices.ContainsFunc(m.Params, func(p Param) bool { return p.Type.Fallible })
+}
+
+// A Param is a parameter or a result.
+type Param struct {
+	Name   string // as written: may be "" or "_"
+	Number int    // from 1
+	Type   *Type
+}

@@ -1,0 +1,74 @@
+package operator
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/turnwatch"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Entity is one entity with its encoded state, which is the message KindState in
+// the output of shardgen contract proto.
+type Entity struct {
+	Kind   string            // its type
+	ID     string            // as on the wire; of Inspect "": all that cannot be read
+	Node   transport.Address // where it lives
+	Active bool              // it has a value in memory, so its state is fine
+	State  []byte            // encoded; nil means it has none, or SetState drops it
+	Why    string            // the state cannot be read; empty means it can
+	JSON   string            // the state for people; "" means it has no such form, or is too large
+	Bytes  uint64            // size of its encoded state; 0 means it has none, or was not idle
+	// Turn is under way; nil means it is idle. The state of an entity with a turn is not shown.
+	Turn    *turnwatch.Running
+	Mailbox uint32 // calls that wait for its turn
+	// Errors are its last failed calls at Node, the latest first. They are kept for an hour, five of each
+	// entity and of 1,024 entities of a node.
+	Errors []Failure
+	// Stored: it is durable and passivated, and its state was read from the store.
+	Stored bool
+}
+
+// A Failure is a failed call of an entity. It has neither arguments nor the text of the error.
+type Failure struct {
+	Method  string
+	Outcome string        // for people
+	Ago     time.Duration // since it failed
+}
+
+func (e Entity) isZero() bool {
+	return e.Kind == "" && e.ID == "" && e.Node.IsZero() && !e.Active && e.State == nil && e.Why == "" && e.JSON == "" &&
+		e.Bytes == 0 && e.Turn == nil && e.Mailbox == 0 && len(e.Errors) == 0 && !e.Stored
+}
+
+func (e Entity) toWire() *wire.AdminEntity {
+	w := &wire.AdminEntity{
+		Kind: e.Kind, Id: e.ID, Node: toWire(e.Node), Active: e.Active, State: e.State, Why: e.Why, Json: e.JSON, Bytes: e.Bytes, Mailbox: e.Mailbox,
+		Stored: e.Stored,
+	}
+	for _, f := range e.Errors {
+		w.Errors = append(w.Errors, &wire.AdminError{Method: f.Method, Outcome: f.Outcome, Nanos: uint64(f.Ago)})
+	}
+	if e.Turn != nil {
+		w.Turn = turnToWire(*e.Turn)
+	}
+	return w
+}
+
+func entityFromWire(w *wire.AdminEntity) Entity {
+	if w == nil {
+		return Entity{}
+	}
+	e := Entity{
+		Kind: w.GetKind(), ID: w.GetId(), Node: fromWire(w.GetNode()), Active: w.GetActive(), State: w.State, Why: w.GetWhy(), JSON: w.GetJson(),
+		Bytes: w.GetBytes(), Mailbox: w.GetMailbox(), Stored: w.GetStored(),
+	}
+	for _, f := range w.GetErrors() {
+		e.Errors = append(e.Errors, Failure{f.GetMethod(), f.GetOutcome(), time.Duration(f.GetNanos())})
+	}
+	if w.GetTurn() != nil {
+		t := turnFromWire(w.GetTurn())
+		e.Turn = &t
+	}
+	return e
+}

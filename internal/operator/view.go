@@ -1,0 +1,147 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A View is the cluster as one process sees it.
+type View struct {
+	Self    transport.Address // the answering member
+	Status  membership.Status // of Self
+	Waits   bool              // Self waits to be told to join
+	Founder transport.Address // of the cluster; zero: Self is no member
+	Leader  transport.Address // zero: there is none
+	// Coordinator runs at this member; zero: Self has not heard of one.
+	Coordinator transport.Address
+	Converged   bool     // all reachable members have seen the same
+	Why         string   // not converged
+	Members     []Member // from the oldest to the youngest
+	// Singletons are those that members host, by name; none where Self is of a
+	// version that does not tell.
+	Singletons []Singleton
+	// Pause is that of rebalancing; zero means there is none.
+	Pause Pause
+}
+
+// A Pause is why no shards move for balance.
+type Pause struct {
+	By string    // the operator
+	At time.Time // when it began, by the coordinator's clock
+}
+
+// IsZero reports whether there is no pause.
+func (p Pause) IsZero() bool { return p.At.IsZero() }
+
+// Causes of [View.Find]'s errors.
+var (
+	// ErrUnknownNode: no member has that name or incarnation.
+	ErrUnknownNode = errors.New("no such member")
+	// ErrAmbiguous: several incarnations have that name.
+	ErrAmbiguous = errors.New("several incarnations have this name")
+)
+
+// Find returns the one member that is meant by "name" or "name#incarnation". It
+// fails with ErrUnknownNode, or with ErrAmbiguous and the incarnations to choose
+// from.
+func (v View) Find(node string) (Member, error) {
+	var found []Member
+	for _, m := range v.Members {
+		if m.Name == node || m.Address.String() == node {
+			found = append(found, m)
+		}
+	}
+	switch len(found) {
+	case 0:
+		var names []string
+		for _, m := range v.Members {
+			names = append(names, m.Name)
+		}
+		const most = 20
+		if more := len(names) - most; more > 0 {
+			names = append(names[:most], fmt.Sprintf("and %d more", more))
+		}
+		return Member{}, fmt.Errorf("%s: %w: %s sees [%s]", node, ErrUnknownNode, v.Self.Name, strings.Join(names, " "))
+	case 1:
+		return found[0], nil
+	}
+	var which []string
+	for _, m := range found {
+		which = append(which, fmt.Sprintf("%v (%v)", m.Address, m.Status))
+	}
+	return Member{}, fmt.Errorf("%s: %w: say which of %s", node, ErrAmbiguous, strings.Join(which, ", "))
+}
+
+// A Singleton is one row of a View: a type of which the cluster has one instance.
+type Singleton struct {
+	Kind  string              // its name
+	Node  transport.Address   // where it runs; zero: Self has not found it
+	Why   string              // it was not found, for people
+	Hosts []transport.Address // the members that may run it, the oldest first
+}
+
+// A Member is one row of a View.
+type Member struct {
+	transport.Address
+	Status    membership.Status
+	Age       uint32   // a lower number is older; 0 means it never was up
+	Reachable bool     // nobody says otherwise
+	Evidence  string   // against an unreachable one
+	Roles     []string // of its config
+	Hosts     []string // entity types
+}
+
+func (v View) toWire() *wire.AdminView {
+	w := &wire.AdminView{
+		Self: toWire(v.Self), Status: uint32(v.Status), Waits: v.Waits, Founder: toWire(v.Founder), Leader: toWire(v.Leader),
+		Converged: v.Converged, Why: v.Why, Coordinator: toWire(v.Coordinator),
+	}
+	for _, m := range v.Members {
+		w.Members = append(w.Members, &wire.AdminMember{
+			Node: toWire(m.Address), Status: uint32(m.Status), Age: m.Age, Unreachable: !m.Reachable,
+			Evidence: m.Evidence, Roles: m.Roles, Kinds: m.Hosts,
+		})
+	}
+	for _, s := range v.Singletons {
+		row := &wire.AdminSingleton{Kind: s.Kind, Node: toWire(s.Node), Why: s.Why}
+		for _, a := range s.Hosts {
+			row.Hosts = append(row.Hosts, toWire(a))
+		}
+		w.Singletons = append(w.Singletons, row)
+	}
+	if !v.Pause.IsZero() {
+		w.Pause = &wire.AdminPause{By: v.Pause.By, At: toNanos(v.Pause.At)}
+	}
+	return w
+}
+
+func viewFromWire(w *wire.AdminView) View {
+	v := View{
+		Self: fromWire(w.GetSelf()), Status: membership.Status(w.GetStatus()), Waits: w.GetWaits(),
+		Founder: fromWire(w.GetFounder()), Leader: fromWire(w.GetLeader()), Converged: w.GetConverged(), Why: w.GetWhy(),
+		Coordinator: fromWire(w.GetCoordinator()),
+	}
+	if p := w.GetPause(); p != nil {
+		v.Pause = Pause{p.GetBy(), fromNanos(p.GetAt())}
+	}
+	for _, m := range w.GetMembers() {
+		v.Members = append(v.Members, Member{
+			Address: fromWire(m.GetNode()), Status: membership.Status(m.GetStatus()), Age: m.GetAge(),
+			Reachable: !m.GetUnreachable(), Evidence: m.GetEvidence(), Roles: m.GetRoles(), Hosts: m.GetKinds(),
+		})
+	}
+	for _, s := range w.GetSingletons() {
+		row := Singleton{Kind: s.GetKind(), Node: fromWire(s.GetNode()), Why: s.GetWhy()}
+		for _, a := range s.GetHosts() {
+			row.Hosts = append(row.Hosts, fromWire(a))
+		}
+		v.Singletons = append(v.Singletons, row)
+	}
+	return v
+}

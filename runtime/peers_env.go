@@ -1,0 +1,113 @@
+package shard
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// peersEnv implements the interface of package peers, which has the sessions with other
+// processes, for this process.
+type peersEnv struct {
+	driver *driver
+	turned atomic.Int64 // when a client was last turned away, in nanoseconds of the lease's clock
+}
+
+var _ peers.Env = (*peersEnv)(nil)
+
+// Closed reports whether this process is ending.
+func (v *peersEnv) Closed() bool { return v.driver.closed() }
+
+// peerReasons maps the events of package peers to the counters of this process.
+var peerReasons = [...]reason{
+	peers.FrameIgnored:  frameIgnored,
+	peers.NoPeer:        dropNoPeer,
+	peers.LimitTooLow:   limitTooLow,
+	peers.Expired:       clientExpired,
+	peers.AnswerDropped: answerDropped,
+}
+
+// Count counts an event, and logs events that an operator has to resolve.
+func (v *peersEnv) Count(e peers.Counter) {
+	if e != peers.LimitTooLow {
+		v.driver.counters.add(peerReasons[e])
+		return
+	}
+	if n, tell := v.driver.counters.addSeldom(limitTooLow); tell {
+		v.driver.log.Error("the broker takes too little: raise its max_payload", "max_payload", v.driver.link().MaxPayload(), "least", minPayload, "count", n)
+	}
+}
+
+// turnAwayEvery is how often at most a client is told that it gets no session.
+const turnAwayEvery = 20 * time.Millisecond
+
+// OverQuota tells a client that it gets no session. It counts all, and tells few of a flood.
+func (v *peersEnv) OverQuota(to transport.Peer) {
+	now, last := v.driver.lease.Now(), v.turned.Load()
+	if last != 0 && now-last < int64(turnAwayEvery) || !v.turned.CompareAndSwap(last, now) {
+		v.driver.counters.add(clientOverQuota)
+		return
+	}
+	v.driver.ctl.turnAway(to, fmt.Sprintf("it has sessions with %d processes called %s and no more (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
+}
+
+// Wanted offers the peer of a session a direct lane.
+func (v *peersEnv) Wanted(p *peers.Session) {
+	if l := v.driver.direct.Load(); l != nil {
+		l.Want(p.Peer(), p.Lane())
+	}
+}
+
+// Stranger closes a lane's session with a member that says no goodbye there.
+func (v *peersEnv) Stranger(p *peers.Session) {
+	v.driver.data.PeerGone(p.Peer().Address, p.Lane(), false)
+}
+
+// Oversize handles the message in an envelope that is larger than the broker accepts. The
+// session's lock is held.
+func (v *peersEnv) Oversize(p *peers.Session, o *call.Oversize) {
+	drv, e := v.driver, &o.Envelope
+	switch e.Type {
+	case wire.TypeCall:
+		if !e.Node.IsZero() && e.Node.Address != drv.self.Address {
+			v.refuseForwarded(p, o)
+			return
+		}
+		code := wire.CodeUnsendable
+		if !o.NotExecuted {
+			code = calling.Unrepeatable
+		}
+		drv.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
+	case wire.TypeTell:
+		if n, tell := drv.counters.addSeldom(tellLost); tell {
+			drv.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
+				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
+		}
+	case wire.TypeInit:
+		id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
+		drv.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.Peer().Address.String()+": "+o.Error())
+	}
+}
+
+// refuseForwarded answers the sender of a call that this node has forwarded. It does not
+// answer for a call that may have arrived: its sender waits until its deadline.
+func (v *peersEnv) refuseForwarded(p *peers.Session, o *call.Oversize) {
+	if !o.NotExecuted {
+		return
+	}
+	to, lane := o.Envelope.Node, p.Lane()
+	answer := &wire.Envelope{Type: wire.TypeAnswer, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
+	v.driver.group.Go(func() { // not below the lock of this session
+		if other := v.driver.peers.Session(to, lane); other != nil {
+			other.Post(answer)
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package shard
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/loglevel"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// singletonHome implements the interface of package singlehost for the shard of a
+// singleton.
+type singletonHome hostedShard
+
+var _ singlehost.Home = (*singletonHome)(nil)
+
+func (v *singletonHome) shard() *hostedShard { return (*hostedShard)(v) }
+
+// Log logs a line.
+func (v *singletonHome) Log(l loglevel.Level, text string, args ...any) {
+	v.host.driver.log.Log(context.Background(), slog.Level(l), text, args...)
+}
+
+// Count raises a counter by one.
+func (v *singletonHome) Count(c shardhost.Counter) { v.host.driver.counters.add(reasonOf[c]) }
+
+// Context ends when the node stops.
+func (v *singletonHome) Context() context.Context { return v.host.driver.ctx }
+
+// Go runs f on a goroutine that the node waits for.
+func (v *singletonHome) Go(f func()) { v.host.driver.group.Go(f) }
+
+// After calls f once, after d.
+func (v *singletonHome) After(d time.Duration, f func()) { (*shardEnv)(v).After(d, f) }
+
+// Now returns the time.
+func (v *singletonHome) Now() time.Time { return time.Now() }
+
+// Ticks returns the coarse clock, by which entities are passivated.
+func (v *singletonHome) Ticks() uint32 { return v.host.driver.clock.Load() }
+
+// RunTask runs a task of the instance on a goroutine of its own.
+func (v *singletonHome) RunTask(life context.Context, task singlehost.Task, ended func(error)) {
+	r := &taskRun{home: v.shard(), kind: v.ID.Kind, log: v.host.driver.log, life: life, task: task}
+	v.Go(func() { r.run(ended) })
+}
+
+// Activate runs the factory and OnActivate in a turn that has begun, when turns may run.
+func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {
+	ctx, cancel := context.WithTimeout(ctx, v.host.driver.cfg.HandoffTimeout)
+	defer cancel()
+	t := &turn{parent: ctx, entity: e}
+	defer t.end()
+	if err := v.shard().waitLease(ctx); err != nil {
+		return err
+	}
+	if v.durable != nil {
+		return v.durable.activateInstance(t, e)
+	}
+	return v.shard().wake(t, e)
+}
+
+// Lost notes that an instance is about to lose its value.
+func (v *singletonHome) Lost(e *region.Entity) { v.host.lost(e) }
+
+// EndTurn ends the turn of an entity and begins the next one.
+func (v *singletonHome) EndTurn(e *region.Entity) { v.shard().endTurn(e) }
+
+// Passivate runs the stop hooks of entities whose turns Core.Stop has begun. The state of a durable
+// singleton is in the store afterwards, from where the next home takes it.
+func (v *singletonHome) Passivate(entities []*region.Entity, why codegen.Passivation) {
+	if v.durable != nil {
+		for _, e := range entities {
+			v.durable.undoStray(e)
+		}
+		defer v.durable.leave()
+	}
+	_ = v.shard().passivateAll(entities, why, true) // its node leaves, or it dies
+}
+
+// Session returns the session with a process on the shard's lane.
+func (v *singletonHome) Session(to transport.Peer) (shardhost.Session, bool) {
+	p := v.host.driver.peers.Session(to, v.lane)
+	return p, p != nil
+}
+
+// HasDeparted reports whether a process is a departed peer of the lane.
+func (v *singletonHome) HasDeparted(a transport.Address) bool {
+	return v.host.driver.peers.HasDeparted(a, v.lane)
+}
+
+// Progress wakes the control loop.
+func (v *singletonHome) Progress() { v.host.driver.ctl.progress(v.ID) }

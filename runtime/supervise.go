@@ -1,0 +1,62 @@
+package shard
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrEscalated is the error of a node that a supervisor ended because of an entity's
+// error.
+var ErrEscalated = errors.New("escalated by a supervisor")
+
+// Supervise sets the function that decides about an entity whose turn failed. Its
+// argument is the error that the method returned, unchanged. For a panic or
+// runtime.Goexit it is an [*EntityError] with Panic set, which is ErrPanic to
+// errors.Is. For a failed activation it is [ErrActivation] with its cause. The caller
+// gets its answer in any case. The function is called from many goroutines; if it
+// panics, the entity resumes. Default: every entity resumes, because its state has no
+// other copy. Members may differ.
+func Supervise(decide func(err error) SupervisorAction) HostOption {
+	return func(s *hostSettings) { s.decide = decide }
+}
+
+// RestartBackoff sets how long an entity that [Supervise] restarts waits for its next
+// turn: first, then twice as long for each further failure, at most longest. It begins
+// with first again when the entity had no failure for twice the longest. A shard that
+// moves does not wait. Default 100ms to 10s, minimum 0. Members may differ.
+func RestartBackoff(first, longest time.Duration) HostOption {
+	return func(s *hostSettings) { s.backoff, s.backoffMost = first, longest }
+}
+
+// A SupervisorAction is the decision of a supervisor about an entity whose turn failed.
+type SupervisorAction int
+
+// The actions of a supervisor.
+const (
+	// ActionResume keeps the entity as it is.
+	ActionResume SupervisorAction = iota
+	// ActionRestart replaces the entity by a fresh one, as the factory makes it, without its
+	// state. Calls wait for the back-off (see [RestartBackoff]).
+	ActionRestart
+	// ActionStop ends the entity as [Forget] does, including its stop hook. The next call
+	// begins a new one. A remembered entity also begins anew after RememberOptions.Backoff.
+	ActionStop
+	// ActionEscalate ends the node at once, without leaving; Node.Err returns [ErrEscalated] and
+	// the cause. Use it for errors after which the process as a whole cannot be trusted.
+	ActionEscalate
+)
+
+// String returns the name of the action.
+func (a SupervisorAction) String() string {
+	switch a {
+	case ActionResume:
+		return "resume"
+	case ActionRestart:
+		return "restart"
+	case ActionStop:
+		return "stop"
+	case ActionEscalate:
+		return "escalate"
+	}
+	return "unknown"
+}

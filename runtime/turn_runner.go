@@ -1,0 +1,212 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runner"
+	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// turnRunner is one of this process's runners, with calls for reuse by its tells.
+type turnRunner struct {
+	runner.Runner
+	told toldCalls
+}
+
+// Run runs one turn. It reports whether this goroutine still has the run token.
+func (r *turnRunner) Run(t *runner.Turn, args []byte) bool {
+	s := hostedOf(t.Entity)
+	if t.Call == nil {
+		return r.runTold(s, t.Entity, t.Method, args, &r.Token)
+	}
+	return inbound(&t.Call.Call).runQueued(s, t.Entity, &r.Token, &r.told)
+}
+
+// RunAside runs a tell whose turn goes on without the run token.
+func (r *turnRunner) RunAside(e *region.Entity, tell runner.Aside) {
+	r.runTold(hostedOf(e), e, tell.Method, tell.Args, nil)
+}
+
+// Emptied makes the calls of completed tells available for reuse.
+func (r *turnRunner) Emptied(idle bool) { r.told.collect(idle) }
+
+// offer gives a tell, which has joined a turn, to the runner. An error means that there is no room for
+// the arguments and that the tell will not run.
+func (r *turnRunner) offer(s *hostedShard, e *region.Entity, c *outCall) error {
+	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
+		return nil
+	}
+	s.Unjoin(e)
+	s.driver().refused(wire.CodeOverloaded)
+	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
+}
+
+// runTold runs a tell that has joined a turn, on a goroutine that has the run token unless token is
+// nil. It reports whether this goroutine still has it.
+func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args []byte, token *runtoken.Token) bool {
+	if e.Lost() {
+		s.driver().counters.add(tellLost) // the shard was lost behind an earlier tell of the turn
+		s.endTurn(e)
+		return true
+	}
+	method := s.host.methods[name]
+	if method == nil || e.Value == nil || !s.mayRunInline() {
+		return newToldCall(s, e, name, args).runQueued(s, e, token, nil)
+	}
+	return runTell(s, method, e, name, args, nil, token)
+}
+
+// newToldCall makes the call of a tell whose turn must wait, or whose entity must be
+// activated first. It copies the arguments, because the batch goes on without the call.
+func newToldCall(s *hostedShard, e *region.Entity, name string, args []byte) *inCall {
+	c := &inCall{lane: s.lane}
+	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true
+	c.Entity, c.Sender, c.Driver = e.ID, s.driver().self, c
+	return c
+}
+
+// enqueue is hostedShard.enqueue for a tell, which has neither a chain of callers nor a
+// deadline.
+func (r *turnRunner) enqueue(s *hostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
+	drv := s.driver()
+	c := r.told.take()
+	args, at := append(c.Args, e.Payload...), drv.lately()
+	if len(s.host.settings.intercept) > 0 {
+		at = time.Now() // for Info.Arrived
+	}
+	c.fill(drv, drv.self, e, s.lane, at)
+	c.Args, c.told = args, true
+	entity, v := s.Deliver(&c.Call, at, current)
+	switch v {
+	case region.Overloaded:
+		full := s.noRoom(&c.Call.Call)
+		r.told.giveBack(c)
+		drv.refused(wire.CodeOverloaded)
+		return true, &overload{cause: full}
+	case region.Moved:
+		r.told.giveBack(c)
+		return false, nil
+	}
+	return s.Accepted(&c.Call, entity, v), nil
+}
+
+// toldCalls are calls for reuse by the tells of one runner that had to wait. It is safe for
+// concurrent use, except for keep.
+type toldCalls struct {
+	mu    sync.Mutex
+	spare []*inCall
+
+	done []*inCall // completed calls, not yet spare; used only by the goroutine with the run token
+}
+
+// maxSpare is how many calls are kept for tells, and maxSpareArgs the longest
+// buffer for arguments that is kept with one.
+const (
+	maxSpare     = 1 << 12
+	maxSpareArgs = 2 << 10
+)
+
+// take returns an empty call; its Args may have capacity.
+func (t *toldCalls) take() (c *inCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(t.spare) - 1
+	if last < 0 {
+		return new(inCall)
+	}
+	c, t.spare = t.spare[last], t.spare[:last]
+	return c
+}
+
+// giveBack makes a call that was taken and did not become a turn spare again.
+func (t *toldCalls) giveBack(c *inCall) {
+	c.empty()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.spare) < maxSpare {
+		t.spare = append(t.spare, c)
+	}
+}
+
+// keep is recycle for tells: take is to return the call again, and its buffer is used
+// again.
+func (t *toldCalls) keep(c *inCall) {
+	if len(t.done) >= maxSpare {
+		return
+	}
+	c.empty()
+	t.done = append(t.done, c)
+}
+
+// fewSpare is the number of calls that are kept for a runner that is idle.
+const fewSpare = 64
+
+// collect makes the calls that keep has kept available. With shrink it frees half of
+// the spare calls, because a burst is over.
+func (t *toldCalls) collect(shrink bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spare = append(t.spare, t.done[:min(len(t.done), maxSpare-len(t.spare))]...)
+	clear(t.done)
+	t.done = t.done[:0]
+	if shrink {
+		n := min(len(t.spare), max(len(t.spare)/2, fewSpare))
+		clear(t.spare[n:])
+		t.spare = t.spare[:n]
+	}
+}
+
+// runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
+// whether this goroutine still has the run token. from is the session on which the tell came; nil:
+// it is this process's own.
+func runTell(s *hostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, from *peers.Session, b *runtoken.Token) bool {
+	var t *encodedTurn
+	w, run := s.driver().turns.Load(), b.Enter()
+	if !m.unseen || w != nil {
+		t = &encodedTurn{run: run, from: from}
+		t.turn.parent, t.turn.entity, t.turn.method = t, e, name
+	}
+	if w != nil {
+		t.turn.watched(w)
+	}
+	failed := invokeTold(t, m, e, name, args, run)
+	after, kept := t.finish(), run.Leave()
+	if !kept {
+		s.lostToken(e)
+	}
+	s.endTurnOf(e, after, failed)
+	return kept
+}
+
+// invokeTold runs the method of a tell. Only the supervisor gets its error, which invokeTold
+// returns; the results are dropped.
+func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runtoken.Hold) (failed *failure) {
+	s, returned := hostedOf(e), false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			s.host.notePanic(e.ID, name, r)
+			failed = s.host.panicFailure(e.ID, name, fmt.Sprint(r))
+			return
+		}
+		// runtime.Goexit ends this goroutine, so another one must take over the run
+		// token.
+		run.HandOver()
+		s.lostToken(e)
+		s.host.died("runtime.Goexit in " + name)
+		s.endTurnOf(e, t.finish(), s.host.panicFailure(e.ID, name, "runtime.Goexit"))
+	}()
+	if _, err := m.run(t.seen(e), e.Value, args, nil); err != nil {
+		failed = s.host.failureOf(e.ID, name, err)
+	}
+	returned = true
+	return failed
+}

@@ -1,0 +1,61 @@
+package transport
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/bounded"
+)
+
+const hexDigits = "0123456789ABCDEF"
+
+// EscapeID writes an entity's id as one token of a subject: letters, digits, _ and - stay
+// as they are, and other bytes become =HH.
+func EscapeID(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		if c := id[i]; plain(rune(c)) && c < 0x80 {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('=')
+			b.WriteByte(hexDigits[c>>4])
+			b.WriteByte(hexDigits[c&15])
+		}
+	}
+	return b.String()
+}
+
+// UnescapeID is the reverse of EscapeID. It refuses words that EscapeID does not write, with an
+// error that names the right one, so that each entity has one subject and a permission for that
+// subject cannot be evaded.
+func UnescapeID(word string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(word); i++ {
+		if word[i] != '=' {
+			b.WriteByte(word[i])
+			continue
+		}
+		if i+2 >= len(word) {
+			return "", fmt.Errorf("unescape id %q: = at its end (want =HH)", bounded.Text(word))
+		}
+		high := strings.IndexByte(hexDigits, upper(word[i+1]))
+		low := strings.IndexByte(hexDigits, upper(word[i+2]))
+		if high < 0 || low < 0 {
+			return "", fmt.Errorf("unescape id %q: %q is no byte (want =HH)", bounded.Text(word), word[i:i+3])
+		}
+		b.WriteByte(byte(high<<4 | low))
+		i += 2
+	}
+	id := b.String()
+	if canonical := EscapeID(id); canonical != word {
+		return "", fmt.Errorf("unescape id %q: it is written %q in a subject", bounded.Text(word), bounded.Text(canonical))
+	}
+	return id, nil
+}
+
+func upper(c byte) byte {
+	if c >= 'a' && c <= 'f' {
+		return c - 'a' + 'A'
+	}
+	return c
+}
