@@ -86,8 +86,11 @@ func (c *tables) publish() {
 }
 
 // onTableRequest answers with the difference, or with the whole table when the asker's is
-// of another term or too old.
+// of another term or too old. Before recovery there is none: all members get the first one.
 func (c *tables) onTableRequest(from transport.Address, r TableRequest) {
+	if c.table == nil {
+		return
+	}
 	if r.Have.Compare(c.version()) >= 0 {
 		c.send(from, TableStatus{c.version()})
 		return
