@@ -36,8 +36,9 @@ type Cluster struct {
 	client  *shard.Conn // belongs to the test's goroutine, as storms does
 	storms  uint64
 
-	mu    sync.Mutex // guards nodes
-	nodes map[string]*process
+	mu     sync.Mutex // guards nodes and paused
+	nodes  map[string]*process
+	paused map[string]time.Time // until when
 }
 
 // Run runs a test of a cluster in virtual time: in a bubble of testing/synctest, with the
@@ -67,7 +68,7 @@ func New(t testing.TB, opts ...Option) *Cluster {
 	c := &Cluster{
 		t: t, options: o, seed: seed, virtual: inBubble(), begin: time.Now(),
 		broker: memory.NewBroker(memory.Options{Seed: seed}), store: memorystore.New(),
-		random: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*process{},
+		random: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*process{}, paused: map[string]time.Time{},
 	}
 	c.log = newTestLog(t, c.begin)
 	t.Cleanup(c.end)
@@ -226,22 +227,45 @@ func (c *Cluster) Restart(name string) {
 
 // Pause has a node stand still for d, seen from outside: its messages, those to it, and its
 // operations of the store arrive afterwards. Its own clock goes on. Pause returns at once.
-// Pauses of one node that overlap all end with the one that ends first, and Mend ends them too.
-// The end of a pause also gives an isolated node its store back.
+// Pauses of one node that overlap end with the one that ends last, and Mend ends them all.
 func (c *Cluster) Pause(name string, d time.Duration) {
 	c.broker.Hold(memory.Path{From: name, To: memory.Any})
 	c.broker.Hold(memory.Path{From: memory.Any, To: name})
-	p, end := c.process(name), time.Now().Add(d)
+	end := time.Now().Add(d)
+	c.mu.Lock()
+	if end.After(c.paused[name]) {
+		c.paused[name] = end
+	}
+	p := c.nodes[name]
+	c.mu.Unlock()
 	if p != nil {
-		p.store.Fault(func(memorystore.Op) memorystore.Fault { return memorystore.Fault{Delay: time.Until(end)} })
+		p.store.Fault(func(memorystore.Op) memorystore.Fault { return memorystore.Fault{Delay: c.pauseLeft(name)} })
 	}
 	time.AfterFunc(d, func() {
-		if p != nil {
-			p.store.Fault(nil)
+		if c.pauseLeft(name) <= 0 {
+			c.resume(name)
 		}
-		c.broker.Release(memory.Path{From: name, To: memory.Any})
-		c.broker.Release(memory.Path{From: memory.Any, To: name})
 	})
+}
+
+// pauseLeft returns how long a node's pause goes on; 0 or less means that it has none.
+func (c *Cluster) pauseLeft(name string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Until(c.paused[name])
+}
+
+// resume ends the pause of a node.
+func (c *Cluster) resume(name string) {
+	c.mu.Lock()
+	delete(c.paused, name)
+	p := c.nodes[name]
+	c.mu.Unlock()
+	if p != nil {
+		p.store.Fault(nil)
+	}
+	c.broker.Release(memory.Path{From: name, To: memory.Any})
+	c.broker.Release(memory.Path{From: memory.Any, To: name})
 }
 
 // Cut loses all messages between two processes, both ways, until Mend. The client's name is
@@ -289,8 +313,9 @@ func (c *Cluster) Mend() {
 	}
 }
 
-// join ends an isolation.
+// join ends an isolation of a node, and its pause.
 func (c *Cluster) join(name string) {
+	c.resume(name)
 	c.broker.Mend(memory.Path{From: name, To: memory.Any})
 	c.broker.Mend(memory.Path{From: memory.Any, To: name})
 	if p := c.process(name); p.running() {

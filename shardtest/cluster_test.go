@@ -116,6 +116,25 @@ func TestPause(t *testing.T) {
 	}, shardtest.Host(auction.Host), shardtest.Latency(least, most), shardtest.Seed(3))
 }
 
+// TestPausesOverlap: of two pauses of a node the later end counts.
+func TestPausesOverlap(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ann := auction.NewUserClient(c.Client()).Ref("ann")
+		if err := ann.Deposit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		begin, home := time.Now(), c.Home("User", "ann")
+		c.Pause(home, 2*time.Second)
+		c.Pause(home, 500*time.Millisecond)
+		if err := ann.Deposit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 2*time.Second || took > 3*time.Second {
+			t.Errorf("the call took %v, want a little more than 2s", took)
+		}
+	}, shardtest.Host(auction.Host), shardtest.Latency(least, most), shardtest.Seed(3))
+}
+
 // TestStorm: after a storm every deposit that was answered is there, and no other.
 func TestStorm(t *testing.T) {
 	for seed := range uint64(5) {

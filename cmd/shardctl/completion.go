@@ -81,7 +81,7 @@ func candidates(ctx context.Context, before []string, typed string, env func(str
 	case "completion":
 		return []string{"bash", "fish", "zsh"}
 	case "permissions":
-		return []string{"client", "gateway", "operator", "reader", "worker"}
+		return []string{"client", "gateway", "operator", "reader", "store", "worker"}
 	}
 	i := slices.IndexFunc(commands, func(c command) bool { return c.name == before[0] })
 	if i < 0 {

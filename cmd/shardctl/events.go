@@ -56,7 +56,7 @@ func events(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		case !o.follow:
 			return err
 		case err != nil && !errors.Is(err, context.Canceled):
-			if _, err := fmt.Fprintln(w, "…", err); err != nil {
+			if err := printGap(w, o, err); err != nil {
 				return err
 			}
 		}
@@ -84,5 +84,14 @@ func printEvent(w io.Writer, o *options, f eventFilter, e admin.Event) error {
 		level = e.Level.String() + " "
 	}
 	_, err := fmt.Fprintf(w, "%s %-8s %s%s %s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"), at, level, e.Text, e.Attrs)
+	return err
+}
+
+// printGap prints why events -f has heard nothing new.
+func printGap(w io.Writer, o *options, why error) error {
+	if o.json {
+		return printJSONLine(w, map[string]string{"error": why.Error()})
+	}
+	_, err := fmt.Fprintln(w, "…", why)
 	return err
 }

@@ -210,7 +210,7 @@ func (d *demo) start(name string) (*process, error) {
 	p := &process{name, cmd}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
 		p.kill()
-		return nil, fmt.Errorf("%s did not start: %w (run it with -v)", name, err)
+		return nil, fmt.Errorf("%s did not start: it printed %q (%v; run it with -v)", name, line, err)
 	}
 	return p, nil
 }

@@ -107,7 +107,11 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return nil
 	}
 	if o.kill > 0 {
-		defer time.AfterFunc(o.kill, func() { _ = c.nodes[2].Close() }).Stop()
+		if len(c.nodes) == 0 {
+			return errors.New("-kill ends a node of this process, which has none with -nats (leave out -nats)")
+		}
+		last := c.nodes[len(c.nodes)-1]
+		defer time.AfterFunc(o.kill, func() { _ = last.Close() }).Stop()
 	}
 	t := bid(ctx, auction.NewAuctionClient(c.conn), auction.NewUserClient(c.conn), o)
 	if err := json.NewEncoder(out).Encode(t); err != nil {

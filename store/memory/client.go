@@ -17,6 +17,7 @@ type Client struct {
 	shards Shards
 	mu     sync.Mutex
 	fault  func(Op) Fault
+	cut    bool
 }
 
 var _ store.Backend = (*Client)(nil)
@@ -32,13 +33,11 @@ func (c *Client) Fault(decide func(Op) Fault) {
 	c.fault = decide
 }
 
-// Cut takes the server out of this client's reach, or back into it.
+// Cut takes the server out of this client's reach, or back into it. It leaves the client's fault.
 func (c *Client) Cut(cut bool) {
-	if !cut {
-		c.Fault(nil)
-		return
-	}
-	c.Fault(func(Op) Fault { return Fault{Loss: LoseConnection} })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
 }
 
 // faults returns the client's fault of op, and the server's.
@@ -47,6 +46,9 @@ func (c *Client) faults(op Op) [2]Fault {
 	c.mu.Lock()
 	if c.fault != nil {
 		met[0] = c.fault(op)
+	}
+	if c.cut {
+		met[0].Loss = LoseConnection
 	}
 	c.mu.Unlock()
 	c.server.mu.Lock()

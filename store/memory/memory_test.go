@@ -82,6 +82,28 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestCutBesideAFault: the end of a fault does not end a cut, nor the other way round.
+func TestCutBesideAFault(t *testing.T) {
+	c := memory.New().Client()
+	lose := func(memory.Op) memory.Fault { return memory.Fault{Loss: memory.LoseRequest} }
+	put := func() error { _, err := c.Put(t.Context(), "k", nil, store.None); return err }
+	c.Fault(lose)
+	c.Cut(true)
+	c.Fault(nil)
+	if err := put(); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("cut: got %v, want %v", err, store.ErrUnavailable)
+	}
+	c.Fault(lose)
+	c.Cut(false)
+	if err := put(); !errors.Is(err, store.ErrUncertain) {
+		t.Errorf("with a fault: got %v, want %v", err, store.ErrUncertain)
+	}
+	c.Fault(nil)
+	if err := put(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestServerFaultMeetsAll(t *testing.T) {
 	server := memory.New()
 	a, b := server.Client(), server.Client()

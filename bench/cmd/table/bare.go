@@ -106,12 +106,13 @@ func (l *bareLog) sent(p store.Position, err error) {
 	}
 }
 
-// fail ends the append under way. The log's lock is held.
+// fail ends the append under way, and the commits that wait for it. The log's lock is held.
 func (l *bareLog) fail(err error) {
 	l.busy = false
-	for _, done := range l.under {
+	for _, done := range append(l.under, l.waiting...) {
 		done <- err
 	}
+	l.waiting = nil
 }
 
 // appenders returns the contestant of n callers that commit to logs at random.

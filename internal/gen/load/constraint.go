@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// The systems and architectures that the end of a file's name may select; see go help
-// buildconstraint.
+// The systems and architectures that the end of a file's name may select: those of go help
+// buildconstraint, and others that the go command reserves.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",
 		"plan9", "solaris", "wasip1", "windows", "zos",
 	}
 	architectures = []string{
-		"386", "amd64", "arm", "arm64", "loong64", "mips", "mips64", "mips64le", "mipsle", "ppc64", "ppc64le", "riscv64", "s390x", "wasm",
+		"386", "amd64", "amd64p32", "arm", "armbe", "arm64", "arm64be", "loong64", "mips", "mipsle", "mips64", "mips64le", "mips64p32", "mips64p32le",
+		"ppc", "ppc64", "ppc64le", "riscv", "riscv64", "s390", "s390x", "sparc", "sparc64", "wasm",
 	}
 )
 

@@ -116,7 +116,7 @@ func optionRemedy(m *marked, key string) string {
 
 func shardsRemedy(shards int, err error) string {
 	if err != nil || shards < 1 || shards > maxShards {
-		return "leave it out for 256"
+		return "leave it out for the default"
 	}
 	next := 1
 	for next < shards {

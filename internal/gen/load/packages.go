@@ -45,8 +45,7 @@ type loader struct {
 	surveys map[string]survey            // by import path
 	// annotated are imports with their source, comments included, by import path.
 	annotated map[string]*packages.Package
-	// parsed are the packages with syntax, and checked those that have types.
-	parsed   map[*packages.Package]bool
+	// checked are the packages that have types.
 	checked  map[*packages.Package]bool
 	imported map[string]*types.Package
 }
@@ -62,7 +61,7 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 		exports: make(map[string]string),
 		files:   make(map[string][]string),
 		surveys: make(map[string]survey), annotated: make(map[string]*packages.Package),
-		parsed: make(map[*packages.Package]bool), checked: make(map[*packages.Package]bool),
+		checked:  make(map[*packages.Package]bool),
 		imported: map[string]*types.Package{"unsafe": types.Unsafe},
 	}
 	if o.Tags != "" {
@@ -134,7 +133,6 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, p := range list {
-		l.parsed[p] = true
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
