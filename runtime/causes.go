@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -25,6 +27,9 @@ var (
 	errOutOfReach = errors.New("nothing of it arrived")
 )
 
+// errPassed is the error of a call whose deadline was over before it could be sent.
+var errPassed = errors.New("its deadline had passed before it was sent")
+
 // errPending is the error of a call that finds the table of pending calls full.
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, pending.MaxCalls)
 
@@ -32,8 +37,8 @@ var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let 
 // errors.Is and its text names the condition that the call waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late is the error of a call that err ended while it waited because of why. If more
-// time would help, the text says so.
+// late is the error of a call that err ended while it waited; why is the reason for the
+// wait. If more time would help, the text says so.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, errMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -129,6 +134,25 @@ const (
 	smaller = " (send less at once, or raise max_payload of the NATS server)"
 	slower  = " (slow down and retry, or raise Config.MaxBuffered)"
 )
+
+// unacknowledged is why a call of a client does not run that leaves too many answers unacknowledged.
+func unacknowledged(p *peers.Session) string {
+	held, limit := p.Core.Account.Held()
+	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.MaxBuffered and Config.AnswerBytes of the members)",
+		held, p.Peer().Name, limit)
+}
+
+// silence describes for how long a peer has sent nothing on the session, for error texts.
+// It is "" if that time is short, or if nothing ever came.
+func silence(p *peers.Session, now time.Time) string {
+	if d := p.Silence(now); d >= silenceTold {
+		return fmt.Sprintf(", which has been silent for %v", d.Round(100*time.Millisecond))
+	}
+	return ""
+}
+
+// silenceTold is the shortest silence of a home that error texts mention.
+const silenceTold = time.Second
 
 // publicError maps errors of lower layers to errors of this package.
 func publicError(err error) error {

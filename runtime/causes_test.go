@@ -34,7 +34,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		outcome Outcome
 		want    string
 	}{
-		{"overloaded", pending.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"}, ErrOverloaded, NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"},
+		{"overloaded", pending.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
 		{"overloaded, of an older host", pending.Result{Code: wire.CodeOverloaded}, ErrOverloaded, NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
 		{"circular", pending.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
 		{"unknown type", pending.Result{Code: wire.CodeUnknownKind}, ErrNoHost, NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},

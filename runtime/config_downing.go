@@ -11,8 +11,9 @@ import (
 // method names it.
 type DowningStrategy = membership.Downing
 
-// The downing strategies. All but the first two use only reachability, and judge after
-// StableAfter. Package membership describes which turns may run meanwhile under each.
+// The downing strategies. All but the first two use only reachability. DowningAuto judges
+// after AutoDownAfter, and those behind it after StableAfter. Package membership describes
+// which turns may run meanwhile under each.
 const (
 	// DowningBroker downs a member at once when it is gone, which means that the broker
 	// itself says that nobody listens for it, and any other unreachable member by majority.
@@ -50,8 +51,9 @@ type DowningOptions struct {
 	// vote.
 	Role string
 	// StableAfter is how long the set of unreachable members must have stayed the same
-	// before it is judged; a set that goes on changing is judged after twice that and at
-	// most 5s. Default 20s, at least Membership.LeaseMajority. DowningBroker and DowningByHand do not use it.
+	// before it is judged; a set that goes on changing is judged after twice that, or
+	// up to 5s later. Default 20s, at least Membership.LeaseMajority. DowningBroker,
+	// DowningByHand and DowningAuto do not use it.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member is unreachable before DowningAuto downs it: at
 	// least Membership.LeaseMajority. It has no default and is used only by DowningAuto.
@@ -79,7 +81,7 @@ func (d DowningOptions) configure(c *membership.Config) {
 }
 
 // validate adds the faults of the options; the core knows which options
-// exclude each other. stored: there is a store.
+// exclude each other. stored reports whether there is a store.
 func (d DowningOptions) validate(leaseMajority time.Duration, stored bool, bad func(ok bool, format string, args ...any)) {
 	const at = "Membership.Downing."
 	bad(d.StableAfter >= leaseMajority, at+"StableAfter is %v: want at least Membership.LeaseMajority (%v)", d.StableAfter, leaseMajority)

@@ -109,7 +109,7 @@ const (
 // withDefaults fills in the defaults that this package needs. The others are left to
 // package membership, because some of them depend on the size of the cluster.
 func (m MembershipOptions) withDefaults() MembershipOptions {
-	set(&m.SeedTimeout, time.Second) // also how long seeds are waited for before they are asked about
+	set(&m.SeedTimeout, time.Second) // package control has a multiple of it, after which it logs the seeds that never came
 	set(&m.LeaseEcho, time.Second)
 	set(&m.LeaseMajority, 5*time.Second)
 	set(&m.GoneAfter, time.Second)

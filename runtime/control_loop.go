@@ -14,8 +14,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlLoop runs the control plane of a member on one goroutine. Its methods may be
-// called from any goroutine and only post functions to the loop.
+// A controlLoop runs the control plane of a member on the goroutine of run. Its other methods
+// may be called from any goroutine: they post functions to the loop, or read state that is
+// safe for concurrent use.
 type controlLoop struct {
 	node   *Node
 	driver *driver

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A reason says why a call, tell, frame or shard did not take the direct path. Each is
+// A reason says why a call, tell, frame or shard did not take the usual path. Each is
 // counted under its reason.
 type reason int
 
@@ -92,7 +92,7 @@ func (r reason) String() string {
 // counted.
 func refusedFor(why membership.Refusal) reason { return membershipRefused + reason(why) - 1 }
 
-// counters count by reason. It is safe for concurrent use.
+// counters counts events by reason. It is safe for concurrent use.
 type counters [reasons]atomic.Uint64
 
 func (l *counters) add(r reason) { l[r].Add(1) }

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// directBackOff is the time to the next try after a direct lane failed. Tests have less.
+// directBackOff is the time to the next try after a direct lane failed. Tests set less.
 var directBackOff = agree.MinBackOff
 
 // openDirect prepares direct lanes, if they are enabled. They begin with open. ctx may have a
@@ -96,7 +96,8 @@ func (v *directEnv) Carry(c *direct.Conn) {
 	drv.group.Go(l.run)
 }
 
-// Wanted has the connection carry a session that is younger, or that had left it.
+// Wanted has the connection carry the session with its peer, which may be younger than the
+// connection or have left it.
 func (v *directEnv) Wanted(c *direct.Conn) {
 	if p := v.peers.Known(c.Peer().Address, c.Lane()); p != nil && c.IsHeard() {
 		p.Use(c)

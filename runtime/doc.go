@@ -18,7 +18,7 @@
 // coordinator, region, call. This package drives them with goroutines, timers and
 // clocks. The control plane is one goroutine (control_loop.go). The data plane
 // (driver.go) consists of lanes (lane.go), which receive frames and run turns, sessions
-// (peers.go), which send, routes (route.go), which know the homes of shards, and hosted
+// (package internal/peers), which send, routes (route.go), which know the homes of shards, and hosted
 // shards (hosted_shard.go). docs/architecture.md follows a call and a move through them.
 //
 // # Concurrency

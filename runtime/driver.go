@@ -75,7 +75,7 @@ type driver struct {
 	durable  *durablehost.Process // of a node with a store; else nil
 	limits   durable.Limits       // of its durable shards; tests have other ones than the defaults
 	follows  atomic.Uint64        // loops of this process that have followed events under a name
-	// checksReads says whether methods marked //shard:read are held to it.
+	// checksReads is the result of the function checksReads.
 	checksReads bool
 
 	lost   lostTells
@@ -297,6 +297,16 @@ func (drv *driver) setTable(t *placement.Table) {
 	}
 }
 
+// beginAnew closes the sessions with all processes except members, and forgets the homes
+// of shards. Calls that certainly did not run wait for the next home; those that may
+// have run fail with an unknown outcome.
+func (drv *driver) beginAnew(members map[transport.Address]bool) {
+	drv.kindsMu.Lock()
+	drv.table.Store(nil)
+	drv.kindsMu.Unlock()
+	drv.data.BeginAnew(members)
+}
+
 // countMoves counts the shards whose home has changed.
 func (drv *driver) countMoves(old, t *placement.Table) {
 	for _, name := range t.Kinds() {
@@ -377,7 +387,7 @@ func (drv *driver) answerCode(c *inCall, code wire.Code, text string) {
 }
 
 // answer brings an answer to the call's sender: to the pending table of this process, or
-// to the sender's session. By publishes it; if by is nil it is published at once.
+// to the sender's session. by publishes it; if by is nil it is published at once.
 func (drv *driver) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
@@ -409,8 +419,7 @@ func (drv *driver) addSeldomOf(what reason, name string) (n uint64, tell bool) {
 	return drv.thinned.tell(what, name)
 }
 
-// laneOf is the lane of a shard: chosen by the top bits of the hash, so that a
-// split keeps a shard's lane.
+// laneOf is the lane of a shard, which the top bits of the hashes of its ids choose.
 func laneOf(shard uint32, lanes int) int {
 	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
 	hi, _ := bits.Mul64(aligned, uint64(lanes))

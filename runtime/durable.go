@@ -18,9 +18,9 @@ import (
 // durableShard is a hosted shard of a durable type, with its tenure in the store.
 type durableShard struct {
 	*durablehost.Shard
-	hosted *hostedShard
-	tasks  heldTasks // of a singleton
-	parted parted
+	hosted      *hostedShard
+	tasks       heldTasks // of a singleton
+	lastCommits lastCommits
 }
 
 // expiry is when an entity that commits now expires; 0 means never.
@@ -185,7 +185,7 @@ func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	case err != nil:
 		failed(err)
 	case why == codegen.Stopping:
-		d.parted.add(a.tenure, ticket, failed)
+		d.lastCommits.add(a.tenure, ticket, failed)
 	default:
 		a.tenure.Then(ticket, func(err error) {
 			if err != nil {
@@ -314,6 +314,8 @@ func (d *durableShard) activateInstance(t *turn, e *region.Entity) error {
 	return nil
 }
 
+const strayedState = "its state was changed outside a turn, and the change is undone (a task calls a method through the singleton's client, which changes and commits it)"
+
 // strayed returns why the instance of a singleton must end before another turn; "" if it need not, or
 // if the type is no singleton.
 func (d *durableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) string {
@@ -337,8 +339,8 @@ func (d *durableShard) differs(e *region.Entity, a *durableEntity) bool {
 	return err != nil || !bytes.Equal(state, a.state)
 }
 
-// undoStray has the state of a singleton that is about to end not be committed if it was changed
-// outside a turn.
+// undoStray keeps the state of a singleton that is about to end from being committed, if it was
+// changed outside a turn.
 func (d *durableShard) undoStray(e *region.Entity) {
 	a := d.entity(e)
 	if a != nil && a.ready && e.Value != nil && d.hosted.host.instance.HadTasks() && d.differs(e, a) {

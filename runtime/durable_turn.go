@@ -54,7 +54,7 @@ func (r *durableTurn) base() context.Context {
 // mayLeave reports whether the answer may leave at once.
 func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 
-// answer sends an answer when everything that it saw is in the log. If the tenure ends
+// answer sends an answer when everything that the turn saw is in the log. If the tenure ends
 // before that, the caller of a command sends it to the next home; the outcome of any other call
 // is Unknown.
 func (r *durableTurn) answer(drv *driver, c *inCall, a answer) {

@@ -15,7 +15,8 @@ var (
 	// ErrCircular means that the chain of calls came back to an entity that waits
 	// in it. The call that closed the circle did not run.
 	ErrCircular = errors.New("circular call")
-	// ErrNoHost means that no member of the cluster hosts the entity's type.
+	// ErrNoHost means that no member of the cluster hosts the entity's type, or that the
+	// member that the table names as its shard's home does not.
 	ErrNoHost = errors.New("no member hosts the type")
 	// ErrNoMethod means that the host of the type does not know the method.
 	ErrNoMethod = errors.New("unknown method")
@@ -34,7 +35,8 @@ var (
 	// ErrForbidden means that the caller has no right to send the call; the text names the
 	// missing right. See docs/security.md.
 	ErrForbidden = errors.New("forbidden")
-	// ErrBadID means that an entity id is not 1 to 1024 bytes long.
+	// ErrBadID means that an entity id is not 1 to 1024 bytes long, that the type's shard
+	// function does not accept it, or that a request to a gateway has wrong escapes in it.
 	ErrBadID = errors.New("bad entity id")
 	// ErrMismatch means that caller and host disagree about the type, for example
 	// about its number of shards.
@@ -50,7 +52,9 @@ var (
 	// ErrStarted means that a type was hosted after Start, or that Start was called
 	// twice.
 	ErrStarted = errors.New("already started")
-	// ErrPanic means that the method panicked. The entity keeps its state.
+	// ErrPanic means that the method panicked. Unless its supervisor decides otherwise, the
+	// entity keeps its state, without the changes of the turn if it is durable. The instance
+	// of a singleton ends.
 	ErrPanic = errors.New("panic")
 )
 

@@ -88,16 +88,16 @@ const eventBuffer = 256
 // concurrent use.
 type events struct {
 	mu   sync.Mutex
-	view *membership.View // behind all events that were published; nil means none yet
+	view *membership.View // after all events that were published; nil means none yet
 	subs map[*subscription]bool
 }
 
 // subscription is one reader. Its fields are guarded by events.mu.
 type subscription struct {
 	queue  []ClusterEvent
-	stale  bool // events were dropped: the next event is the view
+	stale  bool // the next event is the view, because it is the first or events were dropped
 	missed int
-	signal chan struct{} // holds one: look again
+	signal chan struct{} // has an element when the reader is to look again
 }
 
 func (v *events) current() *membership.View {

@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 )
 
-// A HandoffMode is a way in which shards move that differs from the default, for
-// [Handoff]. The numbers in the comments are those of the options in the Akka Cluster
-// specification (graceful handoff).
+// A HandoffMode is a way in which shards move, for [Handoff]. The numbers in the comments
+// are those of the options in the Akka Cluster specification (graceful handoff).
 type HandoffMode int
 
 // The ways in which shards may move.

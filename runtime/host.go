@@ -53,8 +53,8 @@ func (h *host) eachShard(lane int, f func(*hostedShard)) {
 }
 
 // encodeState encodes the state of an active entity, with the fields that its program
-// does not know. It returns nil for a type without state. The caller has the entity's
-// turn.
+// does not know. For a type without state it returns the state that another program has
+// left, mostly nil. The caller has the entity's turn.
 func (h *host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }

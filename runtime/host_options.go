@@ -65,7 +65,7 @@ func singletonHostSettings(cfg Config) hostSettings {
 
 // IdleAfter passivates entities that nobody called for d: their state is kept encoded and
 // the value is dropped. The runtime looks for them every second, or up to every 5s if d
-// is more than 32s, and an entity may be passivated later by as much. At most 64 stop
+// is at least 32s, and an entity may be passivated later by as much. At most 64 stop
 // hooks of the type run at once, not counting those that take longer than 1s. Default 2
 // minutes, and 0 with [Remember]; minimum 1s; 0 never passivates. Members may differ.
 func IdleAfter(d time.Duration) HostOption {
@@ -127,7 +127,7 @@ func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes 
 // tells is how many tells of this process may wait in a turn of tells.
 func (s *hostSettings) tells() int { return min(s.mailbox, s.bytes/region.TellBytes) }
 
-// tellBound is the bound that tells keeps.
+// tellBound is the bound from which the result of tells follows.
 func (s *hostSettings) tellBound() region.Bound {
 	if s.tells() < s.mailbox {
 		return region.MailboxBytes

@@ -30,7 +30,7 @@ type hostedShard struct {
 
 	durable *durableShard // of a durable type; else nil
 
-	unsent int // how often in a row the state did not encode for a move; StopEntities's
+	unsent int // how often in a row the state did not encode for a move; used by StopEntities alone
 }
 
 // explain returns why a call was refused, as text.
@@ -142,8 +142,8 @@ func (s *hostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	return s.Step(from, e, nil)
 }
 
-// Needed reports whether a node that leaves waits for the shard. For those of singletons
-// their managers know.
+// Needed reports whether a node that leaves waits for the shard. It is false for the shard of
+// a singleton, whose manager lets the node wait.
 func (s *hostedShard) Needed() bool { return s.host.instance == nil && s.Shard.Needed() }
 
 // stop runs the stop hooks of the shard's entities, each when its turn is over.
@@ -181,7 +181,7 @@ func (s *hostedShard) look(r *codegen.Ref) *region.Entity { return s.Core.Look(s
 
 // hashOf is the id's region.Hash.
 func (s *hostedShard) hashOf(r *codegen.Ref) uint64 {
-	if s.host.desc.Hash != nil { // the reference has the user's
+	if s.host.desc.Hash != nil { // the reference has the hash of the user's shard function
 		return region.Hash(r.ID)
 	}
 	return r.Hash
@@ -492,7 +492,7 @@ func (e *noRoom) Error() string {
 	}
 	switch e.bound {
 	case region.MailboxBytes:
-		return bytes("its mailbox at", s.host.settings.bytes, "its MailboxBytes")
+		return bytes("its mailbox at", s.host.settings.bytes, "its MaxMailboxBytes")
 	case region.ShardBytes:
 		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.ID), cfg.ShardBytes, "Config.ShardBytes")
 	case region.NodeBytes:
@@ -504,7 +504,7 @@ func (e *noRoom) Error() string {
 		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
 	case region.MailboxCalls:
 	}
-	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", cfg.Name, s.host.settings.mailbox)
+	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.host.settings.mailbox)
 }
 
 // endTurnOf ends a turn as its entity or its supervisor decided, mostly at once. after has the

@@ -30,7 +30,7 @@ type inCall struct {
 	told     bool // made by turnRunner.enqueue and kept by its runner
 	lane     int
 	from     *peers.Session              // the session on which it came; nil for this process's own
-	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins, or if nobody can see that
+	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins, or if nobody can see the turn
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
@@ -133,7 +133,7 @@ func newInCall(drv *driver, from transport.Peer, e *wire.Envelope, lane int, at 
 	return c
 }
 
-// fill sets an empty c to that call. Its byte slices are those of the frame, which
+// fill sets an empty c to the call of an envelope. Its byte slices are those of the frame, which
 // belongs to this process.
 func (c *inCall) fill(drv *driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
 	c.Fill(from, e, int64(at.Sub(drv.lease.Base())))
@@ -181,7 +181,7 @@ func (c *inCall) runQueued(s *hostedShard, e *region.Entity, token *runtoken.Tok
 }
 
 // finish ends a turn and answers its call. A process that leaves does not wait for this
-// goroutine, so it waits for driver.answering.
+// goroutine, but until driver.answering is 0.
 func (c *inCall) finish(s *hostedShard, e *region.Entity, a answer, by peers.Publisher) {
 	drv, answers := s.driver(), c.ID != 0
 	if answers {
@@ -260,7 +260,7 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 		now = drv.lease.Now()
 		c.began, leased = now, s.mayRunAt(now)
 	}
-	var r *encodedTurn // nil: nobody can see it
+	var r *encodedTurn // nil: nobody can see the turn
 	if method == nil || !method.unseen || !leased || e.Value == nil || drv.turns.Load() != nil {
 		r = c.newTurn(e)
 	}

@@ -17,11 +17,11 @@ type Info struct {
 	From Identity
 	// Kind, ID and Method are those of the entity that is called.
 	Kind, ID, Method string
-	// Tell: the caller does not wait for an answer.
+	// Tell reports whether the call is a tell, whose caller does not wait for an answer.
 	Tell bool
 	// Arrived is when the call came to the process that hosts the entity. From then on it waited
-	// for its turn, also while its shard was not open. It is zero where no interceptor of the
-	// host asks.
+	// for its turn, also while its shard was not open. Only interceptors of the host get it; it is
+	// zero for others.
 	Arrived time.Time
 
 	headers []wire.Header

@@ -18,7 +18,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// inspections answer the questions of operators about a node.
+// inspections carries out the requests of operators at a node.
 type inspections struct{ node *Node }
 
 // explainTimeout bounds how long the coordinator's reason for a home is waited for. It is below
@@ -84,8 +84,7 @@ func (i inspections) types(kind string) []operator.Type {
 	return types
 }
 
-// where returns the home of an entity. Where the coordinator does not say why, that is the
-// reason given.
+// where returns the home of an entity. If the coordinator does not answer in time, Why says so.
 func (i inspections) where(ctx context.Context, kind, id string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -114,7 +113,7 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	return i.where(ctx, e.Kind, e.ID)
 }
 
-// balances are what commands about rebalancing ask the coordinator for.
+// balances maps the commands about rebalancing to the requests to the coordinator.
 var balances = map[operator.Command]coordinator.Wanted{
 	operator.Rebalance: coordinator.WantNow, operator.PauseRebalancing: coordinator.WantPause, operator.ResumeRebalancing: coordinator.WantResume,
 }
@@ -140,7 +139,7 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 	return done.Text, nil
 }
 
-// facts are of this process.
+// facts returns the facts about this process.
 func (i inspections) facts() *operator.Fact {
 	n := i.node
 	health := n.Health()

@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
-	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -179,7 +178,8 @@ func (p invoker) granted(ctx context.Context, up *turn, s *hostedShard, method s
 	return s.begin(ctx, up, e, method, noContext)
 }
 
-// limit returns ctx with the timeout for calls that have no deadline.
+// limit returns ctx with the timeout of the reference or, if neither it nor ctx has one, with
+// Config.CallTimeout.
 func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
 	timeout := r.Timeout()
 	if _, ok := ctx.Deadline(); ok && timeout == 0 {
@@ -274,10 +274,11 @@ func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entit
 	return s, s.enter(c.Ref)
 }
 
-// beginRead is Begin for a durable type. A method marked //shard:read runs on the caller's
-// goroutine, like that of a volatile type, if its entity is active and its state is
-// completely in the log. The arguments and results of other methods are part of their
-// commits: see attempt.
+// beginRead is Begin for a type whose calls are encoded at this process: a durable one, or one
+// that this process hosts with interceptors. Only a method of a durable type that is marked //shard:read and
+// not intercepted runs on the caller's goroutine here, if its entity is active and its state is
+// completely in the log. The arguments and results of other methods of durable types are part of
+// their commits: see attempt.
 func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	k := p.kind
 	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.reads.has(method) || !k.host.settings.inline {
@@ -506,28 +507,4 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) er
 		return p.fail(c.Ref, c.Method, outcome, cause)
 	}
 	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
-}
-
-// toldContext is the context of a call that delivers a tell from a shard's log.
-type toldContext struct {
-	context.Context
-	id durablehost.ID
-}
-
-// newCommand gives a call its command. A key that its reference names wins over the id that a call of
-// a turn would have otherwise: it may be the key of another turn's call, too.
-func newCommand(p invoker, c *outCall) *sentCommand {
-	if t, ok := c.Context.(*toldContext); ok {
-		return &sentCommand{id: t.id}
-	}
-	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
-		return &sentCommand{id: durablehost.ID{Key: odd.Options.CommandID}}
-	}
-	if d := durableOf(turnOf(c.Context)); d != nil {
-		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
-			return &sentCommand{id: id}
-		}
-	}
-	id := p.kind.driver.commands.Begin()
-	return &sentCommand{id: id, number: id.Number}
 }

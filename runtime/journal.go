@@ -88,8 +88,9 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
 
-// takeEvents takes the events of a turn. It fails if applying them does not give the new
-// state, after. For a method marked //shard:read after is not computed.
+// takeEvents takes the events of a turn. It fails if the state has changed without an event and,
+// with invariant.Enabled, if applying the events does not give the new state, after. For a method
+// marked //shard:read after is not used.
 func takeEvents(h *codegen.Host, value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	if h.Events == nil || value == nil {
 		return nil, nil

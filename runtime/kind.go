@@ -79,13 +79,13 @@ func (k *kind) adopt(old, t *placement.Table) {
 		return
 	}
 	if part.Shards() != k.shards {
-		return // why reports this when a call runs out of time
+		return // invoker.giveUp reports this when a call runs out of time
 	}
 	k.driver.data.Follow(old, t, k.desc.Name)
 }
 
 // Found sets the home of a singleton: in its route, and in its shard at this process unless hosts is
-// set. This process then still has a part of the instance, and knows better where the shard is.
+// set. With hosts this process still has a part of the instance, and knows better where the shard is.
 func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.host != nil && !hosts {
 		k.host.shards[0].Place(node, epoch, 0)
@@ -97,7 +97,8 @@ func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) 
 // are appended together, so few shards allow more commits a second than many.
 const durableShards = 64
 
-// checkKind returns why a kind's description cannot be used.
+// checkKind sets the default number of shards of a kind's description, and returns why the
+// description cannot be used.
 func checkKind(k *codegen.Kind) error {
 	if k.Shards == 0 {
 		k.Shards = placement.DefaultShards

@@ -191,8 +191,8 @@ func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }
 
-// carry has the direct lane carry the frames of a session with its peer, which
-// may be younger.
+// carry has the direct lane carry the frames of a session with its peer. The session
+// may be younger than the lane.
 func (l *lane) carry(p *peers.Session) {
 	if p.DirectLane() == peers.DirectLane(l.conn) || l.conn.HasEnded() {
 		return
@@ -445,7 +445,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	return true, true
 }
 
-// callFar is tellFar for a call that no turn waits for and that is not a command. It leaves other calls,
+// callFar is tellFar for an ask that no turn waits for and that is not a command. It leaves other asks,
 // and those whose deadline has passed, to Deliver.
 func (l *lane) callFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
 	if e.ID == 0 || e.Hop != 0 || len(e.Chain) > 0 || len(e.Command) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// meters are those that measure a process. It is safe for concurrent use.
+// meters are the meters of a process. It is safe for concurrent use.
 type meters struct {
 	all atomic.Pointer[[]*measure.Meter] // nil: none
 	mu  sync.Mutex                       // held by those that change it

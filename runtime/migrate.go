@@ -10,7 +10,7 @@ import (
 // migrator is an entity whose state has versions, by version= of its directive.
 type migrator interface{ MigrateState(from int) error }
 
-// form is the version of the states that this program writes, as the store has it: absent is 1.
+// form is the version of the states that this program writes, as the store has it: 0 stands for 1.
 func form(h *codegen.Host) uint32 {
 	if h.StateVersion <= 1 {
 		return 0

@@ -1,16 +1,12 @@
 package shard
 
-import (
-	"time"
-
-	"github.com/shardgen/shardgen/runtime/codegen"
-)
+import "github.com/shardgen/shardgen/runtime/codegen"
 
 // The names that user code and generated code share with package codegen.
 type (
 	// A Caller makes calls: a [*Node] or a [*Conn].
 	Caller = codegen.Caller
-	// A CallOption configures one reference; see [Timeout].
+	// A CallOption configures one reference; see [Timeout] and [CommandID].
 	CallOption = codegen.CallOption
 	// An Activation is the reason that OnActivate gets for the activation of its entity.
 	Activation = codegen.Activation
@@ -25,14 +21,8 @@ const (
 	Moved       = codegen.Moved       // its state came from another node
 	Recovered   = codegen.Recovered   // it is of a durable type, and its state comes from the store
 
-	Idle      = codegen.Idle      // it was not called for IdleAfter, or it called Passivate
+	Idle      = codegen.Idle      // it was not called for IdleAfter, it made room (MaxActive), or it called Passivate
 	Moving    = codegen.Moving    // its shard moves to another node
 	Stopping  = codegen.Stopping  // its node stops without giving its shard away
 	Forgotten = codegen.Forgotten // it called Forget, or its supervisor stopped it
 )
-
-// Timeout bounds each call of a reference. The default is Config.CallTimeout, for calls
-// whose context has no deadline.
-func Timeout(d time.Duration) CallOption {
-	return func(o *codegen.CallOptions) { o.Timeout = d }
-}

@@ -59,7 +59,7 @@ type nodeState int
 
 const (
 	stateNew     nodeState = iota
-	stateOpening           // connects; New again if that fails
+	stateOpening           // connects; stateNew again if that fails
 	stateStarted
 	stateEnding
 )
@@ -381,7 +381,7 @@ func (n *Node) stopEntities(ctx context.Context) {
 	for _, h := range n.hosted() {
 		for i := range h.shards {
 			if d := h.shards[i].durable; d != nil {
-				d.parted.confirm(ctx)
+				d.lastCommits.confirm(ctx)
 			}
 		}
 	}
@@ -475,17 +475,18 @@ func (n *Node) stop(err error) {
 
 // Health returns the node's health. It does no I/O and takes well under a millisecond.
 // Its reason about the store is the answer to a question that an earlier call began; a call
-// begins another one after 5s.
+// begins another one after 5s, or after 1s while the store does not answer.
 func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
 
 // Counters returns how many calls, tells, frames and shards of this node did not
-// take the direct way, by reason: "buffered", "forwarded", "retried",
+// take the usual path, by reason: "buffered", "forwarded", "retried",
 // "refused", "expired", "tell lost", "shards moved" and so on. They count from
 // New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 
-// tickClock advances the coarse clock, and every second starts a round of the
-// passivators without waiting for them.
+// tickClock advances the coarse clock. Every second it also has the control loop's pulse
+// measured, ends the timing of turns for which no operator asks any more, and starts a round
+// of the passivators without waiting for them.
 func (n *Node) tickClock() {
 	ticker := time.NewTicker(clockTick)
 	defer ticker.Stop()

@@ -27,33 +27,14 @@ func (c *outCall) sent() *calling.Command {
 	return &c.Command.sent
 }
 
-// CommandID makes all calls of a reference to an entity of a durable type one command: the
-// first call runs, and the others get its answer, also from other processes and after
-// restarts. A request that has an id, of a payment for example, is thus carried out once
-// although it was sent again. A call with the same key and another method or other arguments
-// fails. The option has no effect on tells and on types that are not durable.
-//
-// That holds for calls that a turn of an entity makes, too: the key names the call instead of its place
-// in the turn, so the call is one command with those of other turns. Tells do not use the key.
-//
-// The entity keeps its last 128 keys for 24 hours, even while it is passivated and after
-// [Forget], as far as they fit with their answers in 64 KiB, and together with the entity's
-// state in 512 KiB. In addition the shard keeps each key for 10 minutes after the last call with
-// it, unless it needs the room for newer commands: it has room for 16,384 ids and keys, of which
-// a key takes two, with 16 MiB of answers. A key that is no longer kept counts as new, and its call runs. A method marked
-// //shard:read, and one that changed nothing, is run each time.
-func CommandID(key string) CallOption {
-	return func(o *codegen.CallOptions) { o.CommandID = key }
-}
-
 // sentCommand is the command of a call to a durable type. It is the same for each
 // attempt.
 type sentCommand struct {
 	id     durablehost.ID
-	number uint64 // of this process's commands; 0 means it is part of another's command
+	number uint64 // among the commands of this process; 0 means that the id has a key, or comes from a turn or a log
 	sent   calling.Command
 	tried  bool
-	doubt  string // why it is not known; "" if nobody said
+	doubt  string // why it is not known whether the last attempt is committed; "" if nobody said
 }
 
 // why is the cause of a call that has to end: the last try's doubt, if there is one.
@@ -66,7 +47,7 @@ func (c *outCall) why(ended, cause error) error {
 
 // next returns the command as this attempt sends it.
 func (s *sentCommand) next(from *durablehost.Source) durablehost.ID {
-	if s.number != 0 && s.tried { // at first it has what came with its number
+	if s.number != 0 && s.tried { // the first attempt has the finished numbers of Source.Begin
 		from.Update(&s.id)
 	}
 	s.tried = true
@@ -91,4 +72,28 @@ func (s *sentCommand) end(from *durablehost.Source, err error) error {
 		failed.Err = fmt.Errorf("%w (an earlier attempt may have run: ask the entity before calling again)", failed.Err)
 	}
 	return err
+}
+
+// toldContext is the context of a call that delivers a tell from a shard's log.
+type toldContext struct {
+	context.Context
+	id durablehost.ID
+}
+
+// newCommand gives a call its command. A key that its reference names wins over the id that a call of
+// a turn would have otherwise: it may be the key of another turn's call, too.
+func newCommand(p invoker, c *outCall) *sentCommand {
+	if t, ok := c.Context.(*toldContext); ok {
+		return &sentCommand{id: t.id}
+	}
+	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
+		return &sentCommand{id: durablehost.ID{Key: odd.Options.CommandID}}
+	}
+	if d := durableOf(turnOf(c.Context)); d != nil {
+		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
+			return &sentCommand{id: id}
+		}
+	}
+	id := p.kind.driver.commands.Begin()
+	return &sentCommand{id: id, number: id.Number}
 }

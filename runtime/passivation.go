@@ -79,7 +79,7 @@ func (p *passivator) run() {
 
 // passivateIdle passivates entities that were not called for the type's idle time. If
 // that is long, it looks at a part of the shards each second, so that each is looked at
-// sixteen times in that time.
+// at least sixteen times in that time.
 func (p *passivator) passivateIdle() {
 	h := p.host
 	ticks := uint32(h.settings.idle / clockTick)

@@ -77,7 +77,7 @@ func (v *peersEnv) Oversize(p *peers.Session, o *call.Oversize) {
 	drv, e := v.driver, &o.Envelope
 	switch e.Type {
 	case wire.TypeCall:
-		if !e.Node.IsZero() && e.Node.Address != drv.self.Address {
+		if v.forwarded(e) {
 			v.refuseForwarded(p, o)
 			return
 		}
@@ -87,6 +87,9 @@ func (v *peersEnv) Oversize(p *peers.Session, o *call.Oversize) {
 		}
 		drv.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
 	case wire.TypeTell:
+		if !v.forwarded(e) {
+			drv.lost.note(o.NotExecuted)
+		}
 		if n, tell := drv.counters.addSeldom(tellLost); tell {
 			drv.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
 				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
@@ -95,6 +98,11 @@ func (v *peersEnv) Oversize(p *peers.Session, o *call.Oversize) {
 		id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
 		drv.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.Peer().Address.String()+": "+o.Error())
 	}
+}
+
+// forwarded reports whether this process has forwarded the call or tell of another one.
+func (v *peersEnv) forwarded(e *wire.Envelope) bool {
+	return !e.Node.IsZero() && e.Node.Address != v.driver.self.Address
 }
 
 // refuseForwarded answers the sender of a call that this node has forwarded. It does not

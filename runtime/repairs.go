@@ -59,7 +59,7 @@ func (p repairs) errorsOf(kind, id string) (list []operator.Failure) {
 	return list
 }
 
-// hostOf returns the host of a type that has shards, and state if that is asked for.
+// hostOf returns the host of a type that has shards. With state the type must have a state, too.
 func (p repairs) hostOf(kind string, state bool) (*host, error) {
 	k := (*p.node.driver.kinds.Load())[kind]
 	switch {
@@ -127,8 +127,8 @@ const (
 	takeApart = 2 * time.Millisecond
 )
 
-// take begins a turn of an entity, or describes the one that is under way each time it looks. It reports
-// whether the shard is open here.
+// take begins a turn of an entity. If one is under way each time it looks, it describes that one. It
+// reports whether the shard is open here.
 func (p repairs) take(s *hostedShard, at *operator.Entity) (e *region.Entity, open bool) {
 	drv := p.node.driver
 	for try := 1; ; try++ {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -19,7 +18,7 @@ type answer struct {
 	code    wire.Code
 	text    string
 	payload *[]byte      // of CodeOK: the results, in a buffer of answerPool; of CodeMethodError: declared errors
-	after   *durableTurn // the answer waits until its log has everything that it saw; nil means no wait
+	after   *durableTurn // the answer waits until the log has everything that this turn saw; nil means no wait
 }
 
 // envelope returns the answer to the call with that number.
@@ -86,7 +85,7 @@ func notActivated(s *hostedShard, e *region.Entity, c *inCall, err error) answer
 }
 
 // runMethod runs the method of an encoded call on its entity, which it activates if it is volatile
-// and not active. R is nil if nobody can see the turn.
+// and not active. r is nil if nobody can see the turn.
 func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
 	if e.Value == nil {
 		if err := s.activate(&r.turn, e); err != nil {
@@ -166,10 +165,3 @@ func invoke(ctx context.Context, s *hostedShard, e *region.Entity, name string, 
 }
 
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }
-
-// unacknowledged is why a call of a client does not run that leaves too many answers unacknowledged.
-func unacknowledged(p *peers.Session) string {
-	held, limit := p.Core.Account.Held()
-	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.MaxBuffered and Config.AnswerBytes of the members)",
-		held, p.Peer().Name, limit)
-}

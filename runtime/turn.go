@@ -27,7 +27,7 @@ const maxInline = 16
 // local call, and is never reused, because a method may keep its context. Where the method does not
 // name its context there is none: see unseenTurn.
 type turn struct {
-	parent context.Context // a local caller's, or the encodedTurn or remoteTurn that this is part of
+	parent context.Context // a local caller's, or the encodedTurn, remoteTurn or durableTurn that this is part of
 	entity *region.Entity
 	method string        // that is called; "" means it has no call
 	depth  int32         // number of turns on this goroutine that wait for this one
@@ -199,7 +199,7 @@ func (r *encodedTurn) Err() error { return r.context().Err() }
 // Value returns nil, because a caller's values are not encoded.
 func (r *encodedTurn) Value(any) any { return nil }
 
-// seen returns the context for the method of e. R is nil if nobody can see the turn.
+// seen returns the context for the method of e. r is nil if nobody can see the turn.
 func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	if r == nil {
 		return unseenTurn{e}

@@ -17,9 +17,14 @@ type lostTells struct {
 }
 
 // lose counts a lost tell.
-func (l *lostTells) lose(led *counters, o Outcome) {
-	led.add(tellLost)
-	if o == NotExecuted {
+func (l *lostTells) lose(all *counters, o Outcome) {
+	all.add(tellLost)
+	l.note(o == NotExecuted)
+}
+
+// note is lose for a tell that other counters have already.
+func (l *lostTells) note(notExecuted bool) {
+	if notExecuted {
 		l.unsent.Add(1)
 	} else {
 		l.unsure.Add(1)
@@ -27,17 +32,13 @@ func (l *lostTells) lose(led *counters, o Outcome) {
 }
 
 // count counts the tells among the unacknowledged envelopes of a closed session.
-func (l *lostTells) count(led *counters, left []call.Unacknowledged) {
+func (l *lostTells) count(all *counters, left []call.Unacknowledged) {
 	for i := range left {
 		if left[i].Envelope.Type != wire.TypeTell {
 			continue
 		}
-		led.add(tellLost)
-		if left[i].NotExecuted {
-			l.unsent.Add(1)
-		} else {
-			l.unsure.Add(1)
-		}
+		all.add(tellLost)
+		l.note(left[i].NotExecuted)
 	}
 }
 

@@ -1,16 +1,11 @@
 package shard
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// Reasons why calls without a home wait. Their texts are made when a call has failed.
 
 // reach records since when each channel has had no connection to the broker. It is safe
 // for concurrent use.
@@ -46,18 +41,3 @@ func (r *reach) away(now time.Time, channels ...transport.Channel) (longest time
 	}
 	return longest
 }
-
-// silence describes for how long a peer has sent nothing on the session, for error texts.
-// It is "" if that time is short, or if nothing ever came.
-func silence(p *peers.Session, now time.Time) string {
-	if d := p.Silence(now); d >= silenceTold {
-		return fmt.Sprintf(", which has been silent for %v", d.Round(100*time.Millisecond))
-	}
-	return ""
-}
-
-// silenceTold is the shortest silence of a home that error texts mention.
-const silenceTold = time.Second
-
-// errPassed is the error of a call whose deadline was over before it could be sent.
-var errPassed = errors.New("its deadline had passed before it was sent")

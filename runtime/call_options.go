@@ -1,0 +1,32 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// Timeout bounds each call of a reference. The default is Config.CallTimeout, for calls
+// whose context has no deadline.
+func Timeout(d time.Duration) CallOption {
+	return func(o *codegen.CallOptions) { o.Timeout = d }
+}
+
+// CommandID makes all calls of a reference to an entity of a durable type one command: the
+// first call runs, and the others get its answer, also from other processes and after
+// restarts. A request that has an id, of a payment for example, is thus carried out once
+// although it was sent again. A call with the same key and another method or other arguments
+// fails. The option has no effect on tells and on types that are not durable.
+//
+// That holds for calls that a turn of an entity makes, too: the key names the call instead of its place
+// in the turn, so the call is one command with those of other turns. Tells do not use the key.
+//
+// The entity keeps its last 128 keys for 24 hours, even while it is passivated and after
+// [Forget], as far as they fit with their answers in 64 KiB, and together with the entity's
+// state in 512 KiB. In addition the shard keeps each key for 10 minutes after the last call with
+// it, unless it needs the room for newer commands: it has room for 16,384 ids and keys, of which
+// a key takes two, with 16 MiB of answers. A key that is no longer kept counts as new, and its call runs. A method marked
+// //shard:read, and one that changed nothing, is run each time.
+func CommandID(key string) CallOption {
+	return func(o *codegen.CallOptions) { o.CommandID = key }
+}
