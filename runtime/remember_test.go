@@ -260,6 +260,22 @@ func TestRememberTooMany(t *testing.T) {
 	require.Equal(t, 1000-kind, lives(c.nodes["a"]))
 }
 
+// TestRememberedAtOnce: without ConstantRate the number and the pause of its activations say nothing:
+// all entities are activated at once.
+func TestRememberedAtOnce(t *testing.T) {
+	server := storememory.New()
+	c := emptyCluster(t)
+	c.storeAt(server.Client())
+	c.opts = rememberAccounts(shard.RememberOptions{})
+	enliven(t, fixture.NewAccountClient(c.start("a")), 10)
+	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+	c = emptyCluster(t)
+	c.storeAt(server.Client())
+	c.opts = rememberAccounts(shard.RememberOptions{Entities: 1, Every: time.Hour})
+	c.start("b")
+	c.awaitLives(10, "b")
+}
+
 // TestConstantRate: two entities in 40ms and no more.
 func TestConstantRate(t *testing.T) {
 	server := storememory.New()

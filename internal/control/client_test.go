@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type fakeClientEnv struct {
 	peers      []transport.Address
 	waiting    int                 // calls for the singleton S
 	gone       []transport.Address // with which the dealings have ended
+	warned     []string            // the texts of the log with all attributes
 }
 
 func (v *fakeClientEnv) Now() time.Time               { return v.now }
@@ -38,7 +40,12 @@ func (v *fakeClientEnv) PeerBack(transport.Address)   {}
 func (v *fakeClientEnv) PeerGone(a transport.Address) { v.gone = append(v.gone, a) }
 func (v *fakeClientEnv) Waiting(string) int           { return v.waiting }
 func (v *fakeClientEnv) SetWhy(string, string)        {}
-func (v *fakeClientEnv) Log(Level, string, ...any)    {}
+
+func (v *fakeClientEnv) Log(l Level, text string, args ...any) {
+	if l >= Warn {
+		v.warned = append(v.warned, fmt.Sprint(text, " ", fmt.Sprintln(args...)))
+	}
+}
 
 func (v *fakeClientEnv) Count(e Counter) (uint64, bool) {
 	v.counted = append(v.counted, e)
@@ -223,6 +230,33 @@ func TestClientSearchesInANewCluster(t *testing.T) {
 		c.Ask("S")
 		welcome("b")
 		require.Len(t, env.sent, waiting)
+	}
+}
+
+// TestClientTellsOfANewCluster: a client that follows a cluster founded anew says so once, with both
+// founders, because what entities kept in memory is gone. It says nothing of its first cluster, nor of
+// another member of the same one.
+func TestClientTellsOfANewCluster(t *testing.T) {
+	c, env := newTestClient()
+	for _, w := range []struct {
+		gateway transport.Address
+		founder string
+		tells   bool
+	}{{self, "a", false}, {other, "a", false}, {self, "b", true}, {other, "b", false}} {
+		c.search(env.now)
+		c.Tick()
+		env.warned = nil
+		c.gatewayMessage(transport.Peer{Address: w.gateway}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+			Founder: &wire.GatewayNode{Name: w.founder, Incarnation: 1}, Hello: c.life.hello,
+		}})
+		if !w.tells {
+			require.Empty(t, env.warned)
+			continue
+		}
+		require.Len(t, env.warned, 1)
+		require.Contains(t, env.warned[0], "what entities kept in memory is gone")
+		anew, before := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "a", Incarnation: 1}
+		require.Contains(t, env.warned[0], fmt.Sprint("founder ", anew, " before ", before))
 	}
 }
 

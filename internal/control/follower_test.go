@@ -68,3 +68,19 @@ func TestHomesAreAskedOfTheCoordinator(t *testing.T) {
 	m.members.view.Store(nil)
 	require.Zero(t, m.follower.coordinator(), "before any member is known")
 }
+
+// TestShardsAreDescribed: a member that is asked for its shards answers the one who asks, with those of
+// the type or with all of them, also without a coordinator. It answers if it has none, because an
+// operator's question waits for every member.
+func TestShardsAreDescribed(t *testing.T) {
+	k := coordinator.InspectedShard{ShardID: placement.ShardID{Kind: "K", Shard: 1}, State: coordinator.Active, Entities: 7, Active: 5, Waiting: 2}
+	l := coordinator.InspectedShard{ShardID: placement.ShardID{Kind: "L", Shard: 2}, State: coordinator.Prepared}
+	asker := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
+	for kind, want := range map[string][]coordinator.InspectedShard{"K": {k}, "": {k, l}, "M": nil} {
+		m, env, _ := newTestMember(t)
+		env.hosted = []coordinator.InspectedShard{k, l}
+		m.follower.message(asker, coordinator.Inspect{ID: 19, Kind: kind})
+		require.Equal(t, []transport.Peer{asker}, env.sentTo, kind)
+		require.Equal(t, []coordinator.Message{coordinator.Inspected{ID: 19, Shards: want}}, env.placements(t), kind)
+	}
+}

@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type fakeEnv struct {
 	exiting bool
 	holds   bool
 	sent    [][]byte
+	sentTo  []transport.Peer
 	counted []Counter
 	logged  []string // the levels and the texts
 	lines   []string // at Info and above: the texts with all attributes
@@ -47,6 +49,7 @@ type fakeEnv struct {
 	stored  uint32              // the last term that the store has
 	reads   int                 // of stored
 	steps   int                 // of the coordinator, which asks each time whether the lease is valid
+	hosted  []coordinator.InspectedShard
 
 	published int // changes that the user was told of
 }
@@ -91,6 +94,10 @@ func (v *fakeEnv) Inventory() ([]coordinator.KindInfo, []coordinator.HeldShard) 
 func (v *fakeEnv) SetTable(*placement.Table)                                    {}
 func (v *fakeEnv) Remembered() []string                                         { return nil }
 func (v *fakeEnv) Waiting(string) int                                           { return v.waiting }
+
+func (v *fakeEnv) InspectShards(kind string) []coordinator.InspectedShard {
+	return slices.DeleteFunc(slices.Clone(v.hosted), func(s coordinator.InspectedShard) bool { return kind != "" && s.Kind != kind })
+}
 
 func (v *fakeEnv) LeaseValid() bool {
 	v.steps++
@@ -137,11 +144,11 @@ func (l fakeLink) Anycast(uint64, []byte) error {
 	return l.env.fails
 }
 
-func (l fakeLink) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload []byte) error {
+func (l fakeLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {
 	if l.env.fails != nil {
 		return l.env.fails
 	}
-	l.env.sent = append(l.env.sent, payload)
+	l.env.sent, l.env.sentTo = append(l.env.sent, payload), append(l.env.sentTo, to)
 	return nil
 }
 

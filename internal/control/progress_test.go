@@ -110,6 +110,30 @@ func TestAllReportsAreSentAgain(t *testing.T) {
 	}
 }
 
+// TestHomesAreAskedForUntilNobodyWaits: a table that shows no home of a type does not end the question
+// for one while calls wait for it. One after which none waits does.
+func TestHomesAreAskedForUntilNobodyWaits(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	b, term := transport.Address{Name: "b", Incarnation: 1}, placement.Term{Number: 1, Incarnation: 1}
+	machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: b, Status: membership.Up}}}
+	m.follower.core.Step(env.now, b, coordinator.TableStatus{Version: placement.Version{Term: term}})
+	ask := []coordinator.Message{coordinator.Ask{Kind: "K"}}
+	env.waiting = 1
+	m.reports.ask("K")
+	require.Equal(t, ask, env.placements(t))
+	for range 2 {
+		m.reports.tableChanged(nil)
+		env.now = env.now.Add(ResendEvery)
+		m.reports.resend(env.now)
+		require.Equal(t, ask, env.placements(t), "calls wait")
+	}
+	env.waiting = 0
+	m.reports.tableChanged(nil)
+	require.Zero(t, m.reports.wakeAt(), "nothing is to be sent")
+	m.reports.resend(env.now.Add(time.Hour))
+	require.Empty(t, env.placements(t), "no call waits")
+}
+
 // TestNewCoordinatorIsToldAtOnce: what a member has to report goes to a new coordinator at once,
 // since it may be lost with the former one, and is not sent more often for what the same
 // coordinator says.

@@ -33,6 +33,7 @@ type stage struct {
 	after   func(time.Duration, func())
 	parted  map[transport.Address]bool
 	route   *routing.Route // the only one; nil means there is none
+	dropped *Left          // what Renew leaves; nil means that the session was replaced before
 }
 
 func newStage() *stage {
@@ -78,6 +79,12 @@ func (s *stage) Close(transport.Address, int, bool) ([]Left, bool) {
 	s.closed = true
 	return []Left{{Session: s.peer, Unacknowledged: s.left}}, true
 }
+
+func (s *stage) Table() *placement.Table { return nil }
+func (s *stage) Renewed(left *Left, lost int) {
+	s.say("renewed %s, lost %d", left.Session.Peer().Name, lost)
+}
+func (s *stage) Renew(Session) (Session, *Left) { return &session{stage: s}, s.dropped }
 
 type sleeper struct{}
 
@@ -164,6 +171,37 @@ func TestAnswersOfARemovedProcess(t *testing.T) {
 		s.calls.Sent(id, &c.session, 1)
 		s.PeerGone(address("b"), c.lane, false)
 		require.Equal(t, c.fails, !s.calls.Waits(id), c.name)
+	}
+}
+
+// TestCallsOnADroppedSession: a member that has dropped its side of a session may have run the calls that
+// were sent on it, and answers them no more: they fail, and say why. Those on other sessions go on, also
+// one to the same member on another lane. So do all if another goroutine has replaced the session, for it
+// has seen to them.
+func TestCallsOnADroppedSession(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		s := newStage()
+		send := func(on *session) (*pending.Call, uint64) {
+			c, id := s.calls.Open(0, 0)
+			s.calls.Sent(id, on, 1)
+			return c, id
+		}
+		c, id := send(s.peer)
+		_, lane := send(&session{stage: s})
+		_, other := send(&session{stage: s, name: "c"})
+		if !replaced {
+			s.dropped = &Left{Session: s.peer}
+		}
+		require.NotNil(t, s.Replace(s.peer))
+		require.Equal(t, replaced, s.calls.Waits(id))
+		require.True(t, s.calls.Waits(lane))
+		require.True(t, s.calls.Waits(other))
+		if replaced {
+			require.Empty(t, s.did)
+			continue
+		}
+		require.Equal(t, pending.Result{Code: pending.Lost, Lost: address("b"), Text: WhyDropped}, *c.Result())
+		require.Contains(t, s.did, "renewed b, lost 1")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,5 +200,27 @@ func TestFollowedOfEarlierPrograms(t *testing.T) {
 	}
 	if back, at, err := LoadFollowed(ctx, s, "Account", "billing"); err != nil || at != revision || !reflect.DeepEqual(back, got) {
 		t.Errorf("got %+v at %d, %v, want %+v at %d", back, at, err, got, revision)
+	}
+}
+
+// TestFollowedSaysItsFormat: what is stored about a follower says its format, whatever it was loaded
+// with. So a program that reads only earlier ones refuses it, as this one refuses a later one: it would
+// lose what it does not know when it writes.
+func TestFollowedSaysItsFormat(t *testing.T) {
+	s, ctx := memory.New().Client(), t.Context()
+	const key = "followers/Account/billing"
+	revision, err := SaveFollowed(ctx, s, "Account", "billing", Followed{Places: []durable.Place{{Chunk: 3, Number: 7}}}, store.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Get(ctx, key)
+	if want := `{"format":1,"places":[{"Chunk":3,"Number":7}]}`; err != nil || string(r.Value) != want {
+		t.Errorf("stored %s, %v, want %s", r.Value, err, want)
+	}
+	if _, err = s.Put(ctx, key, []byte(`{"format":2,"places":[]}`), revision); err != nil {
+		t.Fatal(err)
+	}
+	if f, _, err := LoadFollowed(ctx, s, "Account", "billing"); err == nil || !strings.Contains(err.Error(), "run the newer program") {
+		t.Errorf("read %+v of a later format, %v", f, err)
 	}
 }

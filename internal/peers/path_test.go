@@ -112,6 +112,23 @@ func TestDirectFrameThatFails(t *testing.T) {
 	require.False(t, left[0].Unacknowledged[0].NotExecuted)
 }
 
+// TestDirectLanesAreForTraffic: a session asks for a direct lane when it sends envelopes, if the process
+// may have direct lanes at all. Acknowledgements are no reason to ask: each side asks for its own traffic.
+func TestDirectLanesAreForTraffic(t *testing.T) {
+	for _, c := range []struct {
+		direct bool
+		token  uint64 // 0: of an acknowledgement
+		asks   bool
+	}{{true, 1, true}, {true, 0, false}, {false, 1, false}, {false, 0, false}} {
+		s, p, _ := newSet()
+		s.cfg.Direct = c.direct
+		to := s.Session(member("b"), 0)
+		require.NoError(t, (*sessionEnv)(to).Send(c.token, []byte("frame")))
+		require.Equal(t, 1, p.sent(), "the broker has it meanwhile")
+		require.Equal(t, c.asks, len(p.asked()) > 0, "%+v", c)
+	}
+}
+
 // TestDirectFramesAreCounted: frames with envelopes count as direct if they went that way, and
 // acknowledgements do not.
 func TestDirectFramesAreCounted(t *testing.T) {

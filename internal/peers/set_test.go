@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -246,4 +248,18 @@ func TestDepartedPeers(t *testing.T) {
 	require.Nil(t, s.Session(member("c"), 0))
 	s.Forgive(c)
 	require.NotNil(t, s.Session(member("c"), 0))
+}
+
+// TestDepartedPeersAreBounded: a process names the latest departed peers, and no more of them than travel
+// with a shard, however many it has outlived: those that have left in order and those that were removed.
+func TestDepartedPeersAreBounded(t *testing.T) {
+	s, _, _ := newSet()
+	var left []transport.Address
+	for i := range 3 * shardhost.MaxDeparted {
+		a := member(fmt.Sprint("m", i)).Address
+		_, ok := s.Remove(a, []int{-1, 1}[i%2], i%2 > 0)
+		require.True(t, ok)
+		left = append(left, a)
+		require.Equal(t, left[max(0, len(left)-shardhost.MaxDeparted):], s.Departed(1))
+	}
 }

@@ -104,6 +104,44 @@ func TestSlotsStay(t *testing.T) {
 	}
 }
 
+// TestSlotsStayForAWhile: slots do not go at the first sweep that finds few of them in use, but when
+// shrinkAfter of them in a row have. Calls that come in bursts would make them again each time.
+func TestSlotsStayForAWhile(t *testing.T) {
+	const slots = 4 * keptSlots
+	table := newTable()
+	has := func() int { return len(*table.slots.Load()) }
+	burst := func(sweeps int) {
+		var ids []uint64
+		for i := range slots {
+			_, id := table.Open(0, uint64(i))
+			ids = append(ids, id)
+		}
+		for range sweeps {
+			table.Sweep(1)
+		}
+		for i, id := range ids {
+			c := table.At(id)
+			require.True(t, table.Complete(id, Result{}))
+			<-c.Caller.(waiter)
+			table.Coalescer.Resumed()
+			table.Free(c, uint64(i))
+		}
+	}
+	burst(0)
+	for range 3 {
+		for range shrinkAfter - 1 {
+			table.Sweep(1)
+			require.Equal(t, slots, has())
+		}
+		burst(1) // its sweep finds many in use
+	}
+	for range shrinkAfter {
+		require.Equal(t, slots, has())
+		table.Sweep(1)
+	}
+	require.Equal(t, keptSlots, has())
+}
+
 // TestPlacesStayForCallsThatComeBack: what was about to go is used again.
 func TestPlacesStayForCallsThatComeBack(t *testing.T) {
 	const burst = 4 * keptSlots

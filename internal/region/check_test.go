@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/transport"
 )
 
 // TestCheckSeesWhatIsBroken breaks one invariant of an open shard at a time.
@@ -39,6 +41,12 @@ func TestCheckSeesWhatIsBroken(t *testing.T) {
 		"a turn that is not counted":      {"invariant 2:", func(s *Shard) { s.state, s.running = Draining, 1 }},
 		"forwarding, and it went nowhere": {"invariant 5:", func(s *Shard) { s.state = Forwarding }},
 		"closed, and it went somewhere":   {"invariant 5:", func(s *Shard) { forward(s); s.state = Closed }},
+		"a call waits whose epoch is reached": {"invariant 4:", func(s *Shard) {
+			if _, v := s.Deliver(&Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: s.epoch + 1}, 0, time.Unix(1000, 0)); v != Queued {
+				t.Fatalf("the call is ahead of the table: %v", v)
+			}
+			s.epoch++
+		}},
 		"open since never":                {"invariant 6:", func(s *Shard) { s.since = 0 }},
 		"open since later":                {"invariant 6:", func(s *Shard) { s.since = s.epoch + 1 }},
 		"forwarding since never":          {"invariant 6:", func(s *Shard) { forward(s); s.since = 0 }},

@@ -1,0 +1,70 @@
+package singlehost
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An outsider is a process that is no member and calls one singleton. The member a serves it.
+type outsider struct {
+	caller
+	asked []singleton.Envelope
+}
+
+var serving = transport.Address{Name: "a", Incarnation: 1}
+
+func (o *outsider) Member() transport.Address { return serving }
+
+func (o *outsider) Send(to transport.Peer, m singleton.Message) {
+	o.asked = append(o.asked, singleton.Envelope{To: to.Address, Message: m})
+}
+
+// TestOutsiderAsksForSingletonsOnly: a process that is no member asks the member that serves it for a
+// singleton that calls wait for, and has no search for a type that is none: shards have homes instead.
+func TestOutsiderAsksForSingletonsOnly(t *testing.T) {
+	o := &outsider{}
+	g := NewSeekers(o)
+	if g.Want("Account") {
+		t.Error("a type that is no singleton is looked for as one")
+	}
+	if len(o.asked) > 0 {
+		t.Errorf("asked %+v about it", o.asked)
+	}
+	if !g.Want("Leader") {
+		t.Fatal("the singleton is not looked for")
+	}
+	want := []singleton.Envelope{{To: serving, Message: singleton.Message{Name: namePrefix + "Leader", Type: singleton.Identify, ID: 1}}}
+	if !slices.Equal(o.asked, want) {
+		t.Errorf("asked %+v, want %+v", o.asked, want)
+	}
+}
+
+// TestOutsiderGoesWhereTheInstanceRuns: the answer about a singleton that is looked for brings the calls
+// to the instance. One about a type that nobody here looks for, or about a singleton of the cluster's
+// own, whose name may be the same, is for nobody here.
+func TestOutsiderGoesWhereTheInstanceRuns(t *testing.T) {
+	o, at := &outsider{}, transport.Address{Name: "b", Incarnation: 1}
+	g := NewSeekers(o)
+	if !g.Want("Leader") {
+		t.Fatal("the singleton is not looked for")
+	}
+	for _, tt := range []struct {
+		name  string
+		heard bool
+	}{
+		{"Leader", false}, // of the cluster's own
+		{namePrefix + "Other", false},
+		{namePrefix + "Leader", true},
+	} {
+		heard := g.Message(serving, singleton.Message{Name: tt.name, Type: singleton.Identity, ID: 1, Instance: at, Epoch: 3})
+		if heard != tt.heard {
+			t.Errorf("an answer about %q was heard: %v, want %v", tt.name, heard, tt.heard)
+		}
+		if found := slices.Equal(o.found, []transport.Address{at}); found != tt.heard {
+			t.Errorf("after an answer about %q the calls go to %v", tt.name, o.found)
+		}
+	}
+}
