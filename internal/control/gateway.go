@@ -111,7 +111,6 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 		return
 	}
 	client.seen, client.digest, client.hello = now, h.GetMembers(), h.GetSeq()
-	g.wake(now)
 	for _, kind := range h.GetAsks() {
 		g.ask(from, kind, now)
 	}
@@ -319,8 +318,7 @@ func (g *gateway) tick(now time.Time) {
 
 // refuse tells a client why it is not served.
 func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
-	of := g.named.of(to.Name, now)
-	g.wake(now)
+	of := g.clientsOf(to.Name, now)
 	if n, tell := g.m.env.CountOf(OverQuota, to.Name); tell {
 		g.m.env.Log(Warn, "client refused: too many of its name", "from", to.Address.String(), "why", why, "count", n)
 	}

@@ -83,8 +83,7 @@ func (c clientsByName) of(name string, now time.Time) *namedClients {
 // admit returns the client that says hello, which may be a new one, or nil if its hello is
 // above the bounds.
 func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
-	of, client := g.named.of(from.Name, now), g.clients[from.Address]
-	g.wake(now) // so that all of it expires
+	of, client := g.clientsOf(from.Name, now), g.clients[from.Address]
 	if client == nil {
 		if of.clients >= maxNamed {
 			g.refuse(from, fmt.Sprintf("it serves %d processes called %s and no more (give processes names of their own, or close connections)", maxNamed, from.Name), now)
@@ -115,7 +114,7 @@ type askedKind struct {
 
 // ask notes that a client waits for a home of the type, and asks the coordinator for one.
 func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
-	of := g.named.of(from.Name, now)
+	of := g.clientsOf(from.Name, now)
 	asked, known := g.asked[kind]
 	switch {
 	case known:
@@ -133,12 +132,13 @@ func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
 	}
 	g.asked[kind] = asked
 	g.m.reports.ask(kind)
-	g.wake(now)
 }
 
-// wake makes the next tick, in which clients and types expire, due within gatewayStatusEvery.
-func (g *gateway) wake(now time.Time) {
+// clientsOf returns the clients of a name. It makes a tick due within gatewayStatusEvery, in which
+// clients, names and types expire.
+func (g *gateway) clientsOf(name string, now time.Time) *namedClients {
 	if g.at.IsZero() {
 		g.at = now.Add(gatewayStatusEvery)
 	}
+	return g.named.of(name, now)
 }

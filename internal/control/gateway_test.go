@@ -2,12 +2,14 @@ package control
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/identity"
@@ -66,6 +68,21 @@ func TestInventedClientsAreBounded(t *testing.T) {
 // named is a client of a name, of which many are invented.
 func named(name string, i int) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: identity.Mark(identity.Client, uint64(i))}, Client: true}
+}
+
+// TestInventedNamesAreForgotten: also those of clients that ask for a type that cannot be.
+func TestInventedNamesAreForgotten(t *testing.T) {
+	m, env, _ := newTestMember(t)
+	for i := range 1000 {
+		m.gateway.placement(named(fmt.Sprint("evil-", i), i), coordinator.Ask{Kind: strings.Repeat("k", bounded.Most+1)})
+	}
+	require.Len(t, m.gateway.named, 1000)
+	for range 2 + int(2*gatewayForget/gatewayStatusEvery) {
+		require.False(t, m.gateway.wakeAt().IsZero() && len(m.gateway.named) > 0, "nothing would forget them")
+		env.now = env.now.Add(gatewayStatusEvery)
+		m.gateway.tick(env.now)
+	}
+	require.Empty(t, m.gateway.named)
 }
 
 // TestClientsOfOneNameAreBounded: invented incarnations of one name leave room for other names, and
