@@ -56,12 +56,12 @@ var controlReasons = [...]reason{
 	control.OverQuota: clientOverQuota,
 }
 
-// Count counts an event.
+// Count raises a counter by one.
 func (v *controlEnv) Count(e control.Counter) (n uint64, tell bool) {
 	return v.driver.counters.addSeldom(controlReasons[e])
 }
 
-// CountOf counts an event that a process of that name has caused.
+// CountOf raises a counter by one, for an event that a process of that name has caused.
 func (v *controlEnv) CountOf(e control.Counter, name string) (n uint64, tell bool) {
 	return v.driver.addSeldomOf(controlReasons[e], name)
 }
@@ -87,7 +87,8 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 	return v.node.inspectShards(kind)
 }
 
-// HoldsShards reports whether any shard is held here or is moving here or away.
+// HoldsShards reports whether any shard is held here or is moving here or away, whether calls
+// wait here, or whether a sender's Flush is still to come.
 func (v *controlEnv) HoldsShards() bool { return v.driver.data.Needs() }
 
 // Remembered returns the hosted types whose entities are remembered, in order.
@@ -117,8 +118,8 @@ func (v *controlEnv) WaitingKinds() (kinds []string) {
 // SetTable takes a newer table.
 func (v *controlEnv) SetTable(t *placement.Table) { v.driver.setTable(t) }
 
-// SetExiting sets whether the shards of this node refuse all calls, because it has
-// nothing left to give away.
+// SetExiting sets whether this node takes no shard any more, because it has nothing left to
+// give away.
 func (v *controlEnv) SetExiting(on bool) { v.driver.exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
@@ -126,10 +127,12 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 	v.driver.data.PeerGone(a, dataplane.AllLanes, false)
 }
 
-// PeerLeft closes the sessions with a process that left in order.
+// PeerLeft closes the sessions with a process that left in order, or with a home that is no
+// member, when dataplane.ByeGrace has passed.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.data.PeerLeft(a) }
 
-// Homes returns the processes to which routes lead and with which sessions are open.
+// Homes returns the other processes that routes lead to, but for those that have left or were
+// removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.data.Homes() }
 
 // RenewLease sets the time until which turns may run.
@@ -221,7 +224,7 @@ func (v *controlEnv) Downed(reason string) {
 	v.node.fail(fmt.Errorf("%w: %s (start the process anew)", ErrDowned, reason))
 }
 
-// LeaveByOrder makes the node leave, on an operator's command.
+// LeaveByOrder makes the node leave, on an operator's request.
 func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 
 // Operate carries out an operator's request. It does not block the control loop, because decoders

@@ -61,7 +61,7 @@ type driver struct {
 	watch     runtoken.Watchdog
 
 	leaving atomic.Bool // this node gives its shards away, to leave the cluster
-	exiting atomic.Bool // this node has nothing left to give away: it accepts no more calls
+	exiting atomic.Bool // this node has nothing left to give away: it takes no shard any more
 
 	pending  pending.Table
 	held     atomic.Int64   // calls held in routes

@@ -87,13 +87,13 @@ func (s *hostedShard) mayRunAt(now int64) bool {
 	return s.driver().lease.ValidAt(now) && (s.host.instance == nil || s.host.instance.LeaseValid())
 }
 
-// activate is wake for an entity that may have to be remembered.
+// activate is activateNow for an entity that may have to be remembered.
 func (s *hostedShard) activate(t *turn, e *region.Entity) error {
 	if s.remembered == nil {
-		return s.wake(t, e)
+		return s.activateNow(t, e)
 	}
 	t.yieldLane()
-	return s.remembered.Activate(t, e.ID, func() error { return s.wake(t, e) })
+	return s.remembered.Activate(t, e.ID, func() error { return s.activateNow(t, e) })
 }
 
 // Direct records whether calls of this process go directly to the shard, according to
@@ -417,8 +417,8 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	s.driver().counters.add(entityPassivated)
 }
 
-// wake activates an entity at the start of a turn.
-func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
+// activateNow activates an entity at the start of a turn.
+func (s *hostedShard) activateNow(ctx context.Context, e *region.Entity) (err error) {
 	h := s.host
 	defer func() {
 		if r := recover(); r != nil {

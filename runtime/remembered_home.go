@@ -42,5 +42,5 @@ func (v *rememberedHome) Activate(e *region.Entity, ended func(error)) {
 		t.end()
 		v.shard().endTurnOf(e, t.after(), failed)
 	}()
-	err = v.shard().wake(t, e)
+	err = v.shard().activateNow(t, e)
 }

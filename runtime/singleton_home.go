@@ -62,7 +62,7 @@ func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {
 	if v.durable != nil {
 		return v.durable.activateInstance(t, e)
 	}
-	return v.shard().wake(t, e)
+	return v.shard().activateNow(t, e)
 }
 
 // Lost notes that an instance is about to lose its value.

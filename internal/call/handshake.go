@@ -45,7 +45,7 @@ func newHandshake(cfg Config, peer transport.Peer) handshake {
 // the client must be answered now.
 func (s *handshake) question(hello uint64) bool {
 	switch {
-	case hello < s.hello || hello == 0: // of a session that the client has dropped
+	case hello < s.hello || hello == 0: // no number, or that of a session that the client has dropped
 	case s.hello > 0 && hello > s.hello:
 		s.dropped = true // all frames so far belong to the client's former session
 	default:
@@ -55,14 +55,14 @@ func (s *handshake) question(hello uint64) bool {
 	return false
 }
 
-// answer takes a member's frame whose number is not that of this client's session, or not yet. It
-// reports whether the frame belongs to the session, and whether the client must ask for the number.
+// answer takes a member's frame whose number is not, or not yet, known as that of this client's
+// session. It reports whether the frame belongs to the session, and whether the client must ask for the number.
 func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {
 	switch {
 	case h.Session == 0: // foreign
 		return false, false
 	case s.number == 0 && h.Hello != s.hello:
-		return false, true // the member's session may be of one that this client had before
+		return false, true // the frame may belong to an earlier session of this client
 	case s.number == 0:
 		s.number, s.begun = h.Session, true
 	case h.Session > s.number:

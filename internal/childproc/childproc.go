@@ -1,4 +1,4 @@
-// Package childproc starts processes that never outlive the one that started them.
+// Package childproc starts processes that, on Linux, never outlive the one that started them.
 package childproc
 
 import (
@@ -6,16 +6,16 @@ import (
 	"runtime"
 )
 
-// A Place is where a process is started, if not in the network of this one: Do
-// runs f on a thread of the place.
+// A Place is another network in which a process can be started. Do runs f on a thread of the
+// place.
 type Place interface {
 	Do(f func() error) error
 }
 
-// Start starts cmd at a place; nil is the network of this process. On Linux the process gets SIGKILL when
-// this one has ended, however that ended. Call release when the process has ended:
-// until then Start keeps a thread, for the kernel takes the end of that thread for
-// the end of this process.
+// Start starts cmd at a place. With a nil place it runs in this process's network. On Linux
+// the process gets SIGKILL when this one has ended, however that ended. Call release when the
+// process has ended: until then Start keeps a thread, because the kernel takes the end of that
+// thread for the end of this process.
 func Start(cmd *exec.Cmd, place Place) (release func(), err error) {
 	dieWithParent(cmd)
 	started, released := make(chan error, 1), make(chan struct{})

@@ -9,16 +9,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A follower drives the core that follows the table, and brings the coordinator's orders to
+// A tableFollower drives the core that follows the table, and brings the coordinator's orders to
 // the shards of this process.
-type follower struct {
+type tableFollower struct {
 	m      *Member
 	core   *coordinator.Follower
 	table  *placement.Table // the latest; nil before the first
 	wakeAt time.Time
 }
 
-func (f *follower) tick(now time.Time) {
+func (f *tableFollower) tick(now time.Time) {
 	if due(f.wakeAt, now) {
 		f.step(transport.Address{}, nil)
 	}
@@ -26,7 +26,7 @@ func (f *follower) tick(now time.Time) {
 
 // message brings a message of the coordinator's protocol to the coordinator, if it is here,
 // or obeys it.
-func (f *follower) message(from transport.Peer, msg coordinator.Message) {
+func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
 	case coordinator.Inspect:
@@ -51,9 +51,9 @@ func (f *follower) message(from transport.Peer, msg coordinator.Message) {
 
 // heeds reports whether a process may be the coordinator of this one. A coordinator is a
 // member. A process that joins hears the coordinators of all clusters of its name. One may be
-// the cluster that it was cut off from, whose epochs cannot be compared with those of the
-// cluster that will let it in.
-func (f *follower) heeds(from transport.Peer) bool {
+// that of the cluster that it was cut off from, whose epochs cannot be compared with those of
+// the cluster that will let it in.
+func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {
 		return false
@@ -64,7 +64,7 @@ func (f *follower) heeds(from transport.Peer) bool {
 
 // step gives the core one input and carries out its effects. It reports whether the message is
 // to be obeyed.
-func (f *follower) step(from transport.Address, msg coordinator.Message) bool {
+func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bool {
 	m := f.m
 	before := f.core.Coordinator()
 	out := f.core.Step(m.env.Now(), from, msg)
@@ -91,20 +91,21 @@ func (f *follower) step(from transport.Address, msg coordinator.Message) bool {
 }
 
 // register has the process register anew.
-func (f *follower) register() {
+func (f *tableFollower) register() {
 	f.core.Changed()
 	f.step(transport.Address{}, nil)
 }
 
-// progressed registers anew while a new coordinator still goes by registrations.
-func (f *follower) progressed() {
+// progressed registers anew until the first table of a new coordinator has come: until then it
+// relies on registrations.
+func (f *tableFollower) progressed() {
 	if f.core.Unsettled() {
 		f.register()
 	}
 }
 
 // coordinator returns the member to ask about homes; zero for none.
-func (f *follower) coordinator() transport.Address {
+func (f *tableFollower) coordinator() transport.Address {
 	if a := f.core.Coordinator(); !a.IsZero() {
 		if v := f.m.View(); v != nil {
 			if m, ok := v.Member(a); ok && m.Status < membership.Exiting {
@@ -116,15 +117,15 @@ func (f *follower) coordinator() transport.Address {
 }
 
 // pause is the pause of rebalancing as this process knows it.
-func (f *follower) pause() coordinator.Pause {
+func (f *tableFollower) pause() coordinator.Pause {
 	if core := f.m.seat.core; core != nil && core.Pause().Seq > f.core.Pause().Seq {
 		return core.Pause()
 	}
 	return f.core.Pause()
 }
 
-// order obeys an order of the coordinator.
-func (f *follower) order(msg coordinator.Message) {
+// order carries out an order of the coordinator, or takes its answer or its notice.
+func (f *tableFollower) order(msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
 	case coordinator.NoHome:
@@ -147,7 +148,7 @@ func (f *follower) order(msg coordinator.Message) {
 
 // obey brings an order to its shard, and the shard's answer to the coordinator. It reports
 // false when this process has no such shard.
-func (f *follower) obey(id placement.ShardID, msg coordinator.Message) bool {
+func (f *tableFollower) obey(id placement.ShardID, msg coordinator.Message) bool {
 	s := f.m.env.Shard(id)
 	if s == nil {
 		return false

@@ -27,7 +27,7 @@ type Member struct {
 
 	members   members
 	seat      seat
-	follower  follower
+	follower  tableFollower
 	reports   reports
 	inquiries inquiries
 	gateway   gateway

@@ -181,8 +181,8 @@ func (s *seat) step(in coordinator.Input) {
 }
 
 // lookForOwing quarantines members that owe the coordinator an answer for too long. Only
-// time in which this process itself could hear counts: its turn lease runs, and the member
-// is reachable.
+// time in which this process itself could hear counts: its turn lease is valid, and the
+// member is reachable.
 func (s *seat) lookForOwing() {
 	var owing []transport.Address
 	if s.core != nil && s.m.env.LeaseValid() {

@@ -22,8 +22,8 @@ func (s *sender) seal(topic wire.ControlTopic, body []byte) []byte {
 	return wire.SealControl(s.cluster, s.self, topic, body)
 }
 
-// send seals a message for one process, or for every member if to is zero. err is that of
-// encoding it.
+// send seals and sends a message to one process, or to every member if to is zero. If err, the
+// error of encoding it, is not nil, it only logs that.
 func (s *sender) send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	if err != nil {
 		s.env.Log(Error, "control message not sent", "to", to.String(), "err", err)

@@ -1,8 +1,8 @@
-// Package dataplane is the part of a process's data plane that handles everything but calls
-// that reach their shard's home and are answered: refusals, cancellations, the steps of a
-// move, placements, sessions that are begun again, and processes that have departed. It decides
-// which calls are sent again, to which route they go, which fail with an unknown outcome, and
-// in which order calls and barriers learn of a lost process.
+// Package dataplane is the part of a process's data plane that handles answers, refusals,
+// cancellations, the steps of a move, placements, sessions that are begun again, and processes
+// that have departed. Calls that a shard takes do not pass through it. It decides which calls
+// are sent again, to which route they go, which fail with an unknown outcome, and in which
+// order calls and barriers learn that a process has departed.
 //
 // A Plane has no goroutine, no clock and no I/O, and no state of its own. Sessions, routes,
 // hosted shards and pending calls belong to its Env, which is package shard in a real process

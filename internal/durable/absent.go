@@ -11,7 +11,8 @@ type absent struct {
 }
 
 const (
-	absentWords  = 32 << 10 / 8 // one in a hundred of 26,000 entities is read for nothing
+	// With records of 26,000 entities, one in a hundred other entities is read for nothing.
+	absentWords  = 32 << 10 / 8
 	absentHashes = 7
 )
 

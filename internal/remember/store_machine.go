@@ -17,8 +17,8 @@ import (
 // hash, so that a change writes an eighth of them.
 const Buckets = 8
 
-// storeRetry is how long a record that could not be written or read rests, unless
-// somebody waits for it.
+// storeRetry is how long a record that could not be written or found rests. An Add to the
+// record ends its rest. A shard that could not be read always rests for the full time.
 const storeRetry = time.Second
 
 // A StoreMachine remembers the entities of one type's shards at one node in a store. Its
@@ -28,8 +28,8 @@ const storeRetry = time.Second
 //
 // Invariants:
 //  1. No record of a shard is written before the shard was read.
-//  2. Of each record one write, or the read after a conflict, is under way.
-//  3. A call that waits for an idle record waits for a shard that is being read.
+//  2. Of each record at most one write or find is under way.
+//  3. An Add that waits for an idle record waits until its shard has been read.
 type StoreMachine struct {
 	kind   Kind
 	now    time.Time
@@ -149,7 +149,7 @@ func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 	default:
 		invariant.Failf("remember: input of a store machine %T", in)
 	}
-	b.again()
+	b.sendDue()
 	return b.out
 }
 
@@ -193,12 +193,12 @@ func (b *StoreMachine) close(id placement.ShardID) {
 	}
 	delete(b.shards, id)
 	for i := range p.buckets {
-		b.fail(&p.buckets[i], nil) // their turns have left with the shard
+		b.answerAll(&p.buckets[i], nil) // the shard is not here any more: nothing depends on these answers
 	}
 }
 
-// fail answers all requests that wait for a bucket.
-func (b *StoreMachine) fail(k *bucket, err error) {
+// answerAll answers all Adds that wait for a record, with an error or nil.
+func (b *StoreMachine) answerAll(k *bucket, err error) {
 	for _, w := range slices.Concat(k.flight, k.waits) {
 		b.done(w, err)
 	}
@@ -255,8 +255,8 @@ func (b *StoreMachine) remove(in Remove) {
 	}
 }
 
-// loaded adds the ids that the store has of a shard. Ids that came along with the shard
-// take precedence.
+// loaded adds the ids that the store has of a shard. If ids came along with the shard, those
+// of the store are ignored.
 func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	var stored []string
 	err := in.Err
@@ -271,7 +271,7 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	if err != nil {
 		p.retryAt = b.now.Add(storeRetry)
 		for i := range p.buckets {
-			b.fail(&p.buckets[i], err)
+			b.answerAll(&p.buckets[i], err)
 		}
 		return
 	}
@@ -295,7 +295,7 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 		k := &p.buckets[i]
 		k.dirty = k.revision != store.None || len(p.bucket(i)) > 0
 		if !k.dirty {
-			b.fail(k, nil) // they were forgotten meanwhile
+			b.answerAll(k, nil) // the ids that these Adds wait for were forgotten meanwhile
 		}
 	}
 }
@@ -342,11 +342,11 @@ func (b *StoreMachine) found(p *shardSet, in Found) {
 func (b *StoreMachine) gaveUp(k *bucket, err error) {
 	k.busy, k.dirty = false, true
 	k.retryAt = b.now.Add(storeRetry)
-	b.fail(k, err)
+	b.answerAll(k, err)
 }
 
-// again repeats the reads and writes that are due.
-func (b *StoreMachine) again() {
+// sendDue begins or repeats the reads and writes that are due.
+func (b *StoreMachine) sendDue() {
 	sooner := func(t time.Time) {
 		if b.out.WakeAt.IsZero() || t.Before(b.out.WakeAt) {
 			b.out.WakeAt = t

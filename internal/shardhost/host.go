@@ -14,11 +14,12 @@ import (
 type Session interface {
 	Peer() transport.Peer
 	// Append adds an envelope behind those before it and returns its sequence number. The
-	// error is call.ErrTooLarge, or says that the peer has departed.
+	// error is call.ErrTooLarge, for a call or a tell also call.ErrFull, or says that the
+	// peer has departed.
 	Append(e *wire.Envelope) (seq uint64, err error)
 	// AppendAll adds envelopes with nothing between them. It ends at the first error.
 	AppendAll(parts []*wire.Envelope) error
-	// Flush publishes appended envelopes.
+	// Flush publishes appended envelopes. It has nothing to do with the Flush of a move.
 	Flush()
 }
 
@@ -39,8 +40,8 @@ type Clock interface {
 	After(d time.Duration, f func())
 }
 
-// Sessions are a process's ways to others on the shard's lane. All of its methods but
-// Learn may be called with Mu held.
+// Sessions are a process's ways to others on the shard's lane. All methods but Learn may be
+// called with Mu held.
 type Sessions interface {
 	// Session leads to a process. It reports false when that process was removed.
 	Session(to transport.Peer) (Session, bool)
@@ -54,7 +55,7 @@ type Sessions interface {
 	Learn(home transport.Address, epoch placement.Epoch)
 }
 
-// Turns run the entities. Unless they say otherwise its methods are called without a lock.
+// Turns run the entities. Unless a method says otherwise, it is called without a lock.
 type Turns interface {
 	// Run runs a turn that has already begun for an encoded call, which the host answers.
 	Run(e *region.Entity, c *Call)
@@ -65,24 +66,26 @@ type Turns interface {
 	Lead(e *region.Entity)
 	// Release ends the turns that hold entities back after a failure, for the shard moves.
 	Release()
-	// Drained has HandOff called soon, and not from here.
+	// Drained arranges that HandOff is called soon, on another goroutine.
 	Drained()
 	// StopEntities runs the stop hooks of entities whose turns Core.Stop began, in order:
 	// each after MayStop has allowed it, and none after MayStop has refused one. Then it
 	// calls done, with an error if the state of the shard must not leave.
 	StopEntities(entities []*region.Entity, done func(error))
-	// Changed is called with Mu held at the end of each Do;
-	// opened: it runs here under a new epoch.
+	// Changed is called with Mu held at the end of each Do; opened says that the shard runs
+	// here under a new epoch.
 	Changed(opened bool)
 
 	// Answer brings an answer to the call's sender, if it is no tell.
 	Answer(c *Call, e *wire.Envelope)
-	// Forwarded notes that a call was appended to a session, behind the shard. Mu is held.
+	// Forwarded notes that a call was appended to a session, to follow the shard to its next
+	// home. Mu is held.
 	Forwarded(c *Call, to Session, seq uint64)
 	// LoseTell notes that a tell was taken and will not run. Mu may be held.
 	LoseTell(c *Call)
-	// Canceler returns the function that cancels the turn of a call; nil if there is none. Mu is
-	// held, for the call is the turn's only until that ends; the result is called without.
+	// Canceler returns the function that cancels the turn of a call; nil if there is none. It
+	// is called with Mu held, because the call may be reused once its turn has ended. The
+	// function is called without Mu.
 	Canceler(c *Call) func()
 	// Why explains the verdict on a call to its caller.
 	Why(c *Call, v region.Verdict) string

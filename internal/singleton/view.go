@@ -13,7 +13,7 @@ func (View) input() {}
 
 func (View) proxyInput() {}
 
-// A Member has the properties of a member that the manager needs.
+// A Member has the properties of a member that managers and proxies need.
 type Member struct {
 	Address  transport.Address
 	Status   Status

@@ -35,7 +35,7 @@ const (
 	codeTooManyBatchesOld = 10211
 )
 
-// An apiError is JetStream's word for a failure.
+// An apiError is JetStream's answer to a request that it refused.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -85,7 +85,7 @@ func (e *apiError) cause(stream string) error {
 	return mended(store.ErrUncertain, e, "see the log of nats-server; if the disk is full, make room and restart it")
 }
 
-// unapplied is cause for requests that change nothing.
+// unapplied is cause for requests that changed nothing when they are refused.
 func (e *apiError) unapplied(stream string) error {
 	if err := e.cause(stream); errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -114,8 +114,8 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// readError is the error of a read.
-func readError(err error, stream string) error {
+// repeatableError is the error of a read, or of a request that may be made again.
+func repeatableError(err error, stream string) error {
 	var refused *apiError
 	if errors.As(err, &refused) {
 		return refused.unapplied(stream)

@@ -115,8 +115,8 @@ func placeOf(name string, s store.Shard, partitions int) place {
 	prefix := fmt.Sprintf("%s.t.%s", name, token)
 	shard := strconv.Itoa(s.Number)
 	return place{
-		logs:     streamName(name, token, kindLog, p),
-		records:  streamName(name, token, kindRecords, p),
+		logs:     streamName(name, token, partLog, p),
+		records:  streamName(name, token, partRecords, p),
 		log:      fmt.Sprintf("%s.log.%d.%s", prefix, p, shard),
 		head:     fmt.Sprintf("%s.rec.%d.head.%s", prefix, p, shard),
 		entities: fmt.Sprintf("%s.rec.%d.of.%s.", prefix, p, shard),
@@ -130,16 +130,16 @@ func (p place) headOf(number int) string {
 }
 
 const (
-	kindLog     = "log"
-	kindRecords = "rec"
+	partLog     = "log"
+	partRecords = "rec"
 )
 
-func streamName(name, token, kind string, partition int) string {
-	return fmt.Sprintf("%s_%s_%s_%d", name, token, kind, partition)
+func streamName(name, token, part string, partition int) string {
+	return fmt.Sprintf("%s_%s_%s_%d", name, token, part, partition)
 }
 
-func streamSubjects(name, token, kind string, partition int) string {
-	return fmt.Sprintf("%s.t.%s.%s.%d.>", name, token, kind, partition)
+func streamSubjects(name, token, part string, partition int) string {
+	return fmt.Sprintf("%s.t.%s.%s.%d.>", name, token, part, partition)
 }
 
 // keysStream is the stream of small records and leases.

@@ -111,7 +111,7 @@ func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*s
 	case refused != nil && refused.Code == 503 && refused.ErrCode == codeNotEnabled:
 		return nil, c.why(ctx, stream)
 	case err != nil:
-		return nil, readError(err, stream)
+		return nil, repeatableError(err, stream)
 	}
 	m := &stored{subject: answer.Message.Subject, seq: answer.Message.Seq, data: answer.Message.Data}
 	if len(answer.Message.Header) > 0 {
@@ -141,7 +141,7 @@ func (c *reader) info(ctx context.Context, stream string) (info streamInfo, foun
 		return info, false, nil
 	}
 	if err != nil {
-		return info, false, readError(err, stream)
+		return info, false, repeatableError(err, stream)
 	}
 	return info, true, checkStream(info.Config)
 }

@@ -100,7 +100,7 @@ func isDenied(r *request, err error) bool {
 // created reports whether all these types have their streams.
 func (c rightsCheck) created(ctx context.Context, types []string) bool {
 	for _, kind := range types {
-		_, there, err := c.info(ctx, streamName(c.cfg.Name, typeToken(kind), kindLog, 0))
+		_, there, err := c.info(ctx, streamName(c.cfg.Name, typeToken(kind), partLog, 0))
 		if err != nil || !there {
 			return false
 		}

@@ -119,7 +119,7 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 		Seq uint64 `json:"seq"`
 	}{uint64(below)}, &purged)
 	if err != nil {
-		err = readError(err, at.logs) // a hint: it may be given again
+		err = repeatableError(err, at.logs) // a hint: it may be given again
 	}
 	return fail(opTrim, sh.String(), err)
 }

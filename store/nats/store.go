@@ -96,7 +96,7 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 	}
 	// The first partition's log says that the type is there: without it nobody begins to use
 	// the others.
-	first := streamName(s.streams.cfg.Name, typeToken(name), kindLog, 0)
+	first := streamName(s.streams.cfg.Name, typeToken(name), partLog, 0)
 	streams := slices.DeleteFunc(types[i].streams, func(stream string) bool { return stream == first })
 	for _, stream := range append([]string{first}, streams...) {
 		var done struct{}
@@ -106,7 +106,7 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 			continue // deleted by an earlier attempt
 		}
 		if err != nil {
-			return fmt.Errorf("store: delete type %s: %w", name, readError(err, stream))
+			return fmt.Errorf("store: delete type %s: %w", name, repeatableError(err, stream))
 		}
 	}
 	s.streams.forget(name)
@@ -129,7 +129,7 @@ func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error
 		Filter string `json:"filter"`
 	}{leaseSubject(s.streams.cfg.Name, prefix) + ">"}, &done)
 	if err != nil {
-		err = readError(err, stream)
+		err = repeatableError(err, stream)
 	}
 	return done.Purged, fail(op, prefix, err)
 }

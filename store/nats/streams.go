@@ -24,13 +24,15 @@ const (
 	format         = 1
 )
 
-// layout is how the streams of a type lie.
+// layout says into how many partitions a type is divided, and whether its streams are
+// replicated.
 type layout struct {
 	partitions int
 	replicated bool // a write goes by way of several servers
 }
 
-// checkStream refuses a stream whose settings lose state.
+// checkStream refuses a stream that is not of this store, or of a newer format, or whose
+// settings lose state or do not allow direct reads.
 func checkStream(c jetstream.StreamConfig) error {
 	written, _ := strconv.Atoi(c.Metadata[metaFormat])
 	problem := ""
@@ -74,8 +76,8 @@ func (s *streams) stream(name, subject string, meta map[string]string) jetstream
 		Name: name, Subjects: []string{subject}, Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas,
 		Discard: jetstream.DiscardNew, MaxMsgsPerSubject: -1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1,
 		AllowDirect: true, DenyDelete: true, Metadata: all,
-		// Sequences of a stream that was deleted do not come again: an old head would
-		// fit by chance. Below 2^53, which every JSON reader keeps.
+		// Sequences of a stream that was deleted do not come again, because otherwise an old
+		// head could fit by chance. They are below 2^53, which every JSON reader keeps.
 		FirstSeq: uint64(time.Now().Unix()) << 20,
 	}
 }
@@ -87,7 +89,8 @@ func (s *streams) recordStream(name, subject string, meta map[string]string) jet
 	return c
 }
 
-// create makes a stream, or finds that another has; it waits until there is one.
+// create makes a stream, or finds that another process has made it; it tries again while the
+// servers answer that they are unavailable.
 func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var info streamInfo
@@ -135,7 +138,7 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.creating.Lock()
 	defer s.creating.Unlock()
 	token := typeToken(name)
-	last := streamName(s.cfg.Name, token, kindLog, 0)
+	last := streamName(s.cfg.Name, token, partLog, 0)
 	info, there, err := s.info(ctx, last)
 	if err == nil && !there {
 		if err = s.createType(ctx, name, token); err == nil {
@@ -152,8 +155,8 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 		return layout{}, err
 	}
 	for p := range l.partitions {
-		for _, kind := range []string{kindLog, kindRecords} {
-			stream := streamName(s.cfg.Name, token, kind, p)
+		for _, part := range []string{partLog, partRecords} {
+			stream := streamName(s.cfg.Name, token, part, p)
 			if _, there, err := s.info(ctx, stream); err != nil {
 				return layout{}, err
 			} else if !there {
@@ -169,17 +172,17 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 
 // createType creates the streams of a type that has none, or an empty part of them.
 func (s *streams) createType(ctx context.Context, name, token string) error {
-	last := streamName(s.cfg.Name, token, kindLog, 0)
+	last := streamName(s.cfg.Name, token, partLog, 0)
 	if s.cfg.NoCreate {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, missing(last))
 	}
 	meta := map[string]string{metaType: strconv.QuoteToASCII(name), metaPartitions: strconv.Itoa(s.cfg.Partitions)}
 	for p := s.cfg.Partitions - 1; p >= 0; p-- {
-		records := streamName(s.cfg.Name, token, kindRecords, p)
-		logs := streamName(s.cfg.Name, token, kindLog, p)
+		records := streamName(s.cfg.Name, token, partRecords, p)
+		logs := streamName(s.cfg.Name, token, partLog, p)
 		for _, c := range []jetstream.StreamConfig{
-			s.recordStream(records, streamSubjects(s.cfg.Name, token, kindRecords, p), meta),
-			s.stream(logs, streamSubjects(s.cfg.Name, token, kindLog, p), meta),
+			s.recordStream(records, streamSubjects(s.cfg.Name, token, partRecords, p), meta),
+			s.stream(logs, streamSubjects(s.cfg.Name, token, partLog, p), meta),
 		} {
 			info, there, err := s.info(ctx, c.Name)
 			if err != nil {
@@ -260,7 +263,7 @@ func (s *streams) types(ctx context.Context) ([]Type, error) {
 	for {
 		var page listed
 		if err := s.inquire(ctx, "STREAM.LIST", request, &page); err != nil {
-			return nil, readError(err, s.cfg.Name+"_*")
+			return nil, repeatableError(err, s.cfg.Name+"_*")
 		}
 		for _, info := range page.Streams {
 			name, err := strconv.Unquote(info.Config.Metadata[metaType])

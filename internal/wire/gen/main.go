@@ -44,7 +44,7 @@ func run(dir string, check bool) error {
 		if len(changes) == 0 {
 			return nil
 		}
-		return fmt.Errorf("check: %s: %v not as the .proto files say (run go generate ./internal/wire)", dir, changes)
+		return fmt.Errorf("check: %s: %v not as the .proto files say (run go generate ./internal/wire/...)", dir, changes)
 	}
 	return apply(dir, changes, want)
 }
