@@ -221,7 +221,7 @@ func (c *Conn) receive() {
 func (c *Conn) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 
 // suspect reports that nobody listens at the address.
-func (c *Conn) suspect(a transport.Address, _ string) { c.loop.Post(func() { c.control.Suspect(a) }) }
+func (c *Conn) suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
 
 func (c *Conn) knows(transport.Address) bool                           { return false }
 func (c *Conn) turnAway(transport.Peer, string)                        {}

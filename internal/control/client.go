@@ -43,7 +43,6 @@ type Client struct {
 	digest  uint64                          // of members
 	members map[transport.Address]bool      // as the gateway sees them
 	absent  map[transport.Address]time.Time // when each peer that is no member was first missed
-	silent  map[transport.Address]uint64    // the latest hello before it was known that nobody listens at an absent peer
 	parted  map[transport.Address]bool      // peers whose dealings were ended, in this life
 }
 
@@ -51,7 +50,7 @@ type Client struct {
 func NewClient(cfg ClientConfig, env ClientEnv) *Client {
 	c := &Client{
 		env: env, cfg: cfg, follower: coordinator.NewFollower(false),
-		asks: map[string]bool{}, absent: map[transport.Address]time.Time{}, silent: map[transport.Address]uint64{},
+		asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
 		parted: map[transport.Address]bool{},
 	}
 	c.seekers = cfg.Seekers(seeking{c})
@@ -244,7 +243,7 @@ func (c *Client) meet(w *wire.GatewayWelcome) {
 			c.env.PeerBack(a)
 		}
 	}
-	c.partWithAbsent(w.GetHello())
+	c.partWithAbsent()
 }
 
 func addressesOf(nodes []*wire.GatewayNode) map[transport.Address]bool {
@@ -262,27 +261,24 @@ func (c *Client) part(a transport.Address) {
 	c.seekers.Lost(a)
 }
 
-// partWithAbsent ends the dealings with peers that are no members and do not say goodbye any
-// more: they would have by now, or nobody listened at their addresses before this process
-// said the hello that was answered.
-func (c *Client) partWithAbsent(answered uint64) {
+// partWithAbsent ends the dealings with peers that have been no members for so long that
+// they would have said goodbye by now. That nobody listens at a peer's address does not end them:
+// a process that leaves stops listening before it says goodbye.
+func (c *Client) partWithAbsent() {
 	now := c.env.Now()
 	for _, a := range c.env.Peers() {
 		since, absent := c.absent[a]
-		asked, silent := c.silent[a]
 		switch {
 		case c.members[a]:
 			if absent {
 				delete(c.absent, a)
-				delete(c.silent, a)
 				c.env.PeerBack(a)
 			}
 		case !absent:
 			c.absent[a] = now
 			c.env.PeerAbsent(a)
-		case now.Sub(since) >= byeAllowed, silent && answered > asked:
+		case now.Sub(since) >= byeAllowed:
 			delete(c.absent, a)
-			delete(c.silent, a)
 			c.part(a)
 		}
 	}
@@ -314,14 +310,8 @@ func (c *Client) Ask(kind string) {
 }
 
 // Suspect notes that nobody listens at the address of a peer. If that is the end of a life
-// of the cluster, the gateway does not answer either: a hello finds out. A peer that is no
-// member has ended, and what it said before has arrived when the hello is answered.
-func (c *Client) Suspect(a transport.Address) {
-	if _, absent := c.absent[a]; absent {
-		if _, known := c.silent[a]; !known {
-			c.silent[a] = c.life.hello
-		}
-	}
+// of the cluster, the gateway does not answer either: a hello finds out.
+func (c *Client) Suspect() {
 	if now := c.env.Now(); !c.gateway.IsZero() && now.Sub(c.life.helloAt) >= AskDelay {
 		c.helloAt = now
 	}

@@ -264,20 +264,20 @@ func TestClientTellsOfANewCluster(t *testing.T) {
 // once, but not to nobody, and not again at once.
 func TestSuspiciousClientAsksItsGateway(t *testing.T) {
 	c, env := newTestClient()
-	c.Suspect(other)
+	c.Suspect()
 	c.Tick()
 	before := c.WakeAt()
-	c.Suspect(other)
+	c.Suspect()
 	require.Equal(t, before, c.WakeAt(), "no member serves it")
 	c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
 		Founder: &wire.GatewayNode{Name: "a", Incarnation: self.Incarnation}, Hello: c.life.hello,
 	}})
 	before = c.WakeAt()
 	env.now = env.now.Add(AskDelay - 1)
-	c.Suspect(other)
+	c.Suspect()
 	require.Equal(t, before, c.WakeAt(), "it has just said hello")
 	env.now = env.now.Add(1)
-	c.Suspect(other)
+	c.Suspect()
 	require.Equal(t, env.now, c.WakeAt())
 }
 
@@ -295,51 +295,34 @@ func TestClientKeepsTheMembers(t *testing.T) {
 	}
 }
 
-// TestClientPartsWithTheSilent: the dealings with a peer that is no member end when nobody listens
-// there and a member that was asked since does not have it either. A member keeps them, and so
-// does a peer that may be about to say goodbye.
-func TestClientPartsWithTheSilent(t *testing.T) {
+// TestClientWaitsForAGoodbye: the dealings with a peer that is no member any more end after
+// byeAllowed, and not sooner where nobody listens at its address: a process that leaves stops
+// listening first, and says goodbye when all that it has heard is answered. A member keeps them.
+func TestClientWaitsForAGoodbye(t *testing.T) {
 	c, env := newTestClient()
 	env.peers = []transport.Address{other}
-	welcome := func(answered uint64, members ...transport.Address) {
-		m := &wire.GatewayWelcome{Founder: &wire.GatewayNode{Name: "a", Incarnation: 2}, Hello: answered, Digest: uint64(len(members))}
+	welcome := func(members ...transport.Address) {
+		env.now = c.WakeAt()
+		c.Tick()
+		m := &wire.GatewayWelcome{Founder: &wire.GatewayNode{Name: "a", Incarnation: 2}, Hello: c.life.hello, Digest: uint64(len(members))}
 		for _, a := range members {
 			m.Members = append(m.Members, &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation})
 		}
 		c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: m})
 	}
-	hello := func() uint64 {
-		env.now = c.WakeAt()
-		c.Tick()
-		return c.life.hello
+	for range 2 {
+		env.gone = nil
+		welcome(self, other)
+		for range 5 {
+			c.Suspect()
+			welcome(self, other)
+		}
+		require.Empty(t, env.gone, "it is a member")
+		welcome(self)
+		for since := env.now; env.now.Sub(since) < byeAllowed; welcome(self) {
+			require.Empty(t, env.gone, "it may say goodbye after %v", env.now.Sub(since))
+			c.Suspect()
+		}
+		require.Equal(t, []transport.Address{other}, env.gone)
 	}
-	welcome(hello(), self, other)
-	c.Suspect(other)
-	welcome(hello(), self, other)
-	require.Empty(t, env.gone, "it is a member")
-	welcome(hello(), self)
-	welcome(hello(), self)
-	require.Empty(t, env.gone, "it may say goodbye")
-	before := c.life.hello
-	c.Suspect(other)
-	c.Suspect(other)
-	welcome(before, self)
-	require.Empty(t, env.gone, "the answer to what was said before")
-	since := hello()
-	c.Suspect(other) // a frame that was sent again
-	welcome(since, self)
-	require.Equal(t, []transport.Address{other}, env.gone)
-	require.Less(t, env.now.Sub(time.Unix(1_000_000, 0)), byeAllowed+time.Second, "time alone would have done it")
-
-	// A peer that is back among the members is absent anew afterwards.
-	welcome(hello(), self, other)
-	env.gone = nil
-	welcome(hello(), self)
-	welcome(hello(), self)
-	require.Empty(t, env.gone, "nothing is known of its next absence")
-	c.Suspect(other)
-	welcome(c.life.hello, self, other)
-	welcome(hello(), self)
-	welcome(hello(), self)
-	require.Empty(t, env.gone, "it may say goodbye again")
 }

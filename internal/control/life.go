@@ -55,7 +55,6 @@ func (c *Client) beginAnew(before transport.Address, members map[transport.Addre
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil
 	clear(c.absent)
-	clear(c.silent)
 	clear(c.parted)
 	c.seekers.BeginAnew()
 	c.env.BeginAnew(members)

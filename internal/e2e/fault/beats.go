@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,6 +103,14 @@ func (b *beats) home() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.node
+}
+
+// String describes the caller's latest answer and first errors.
+func (b *beats) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return fmt.Sprintf("%s: answered by %s %v ago, %d calls failed: %s",
+		b.sender, b.node, time.Since(b.since).Round(time.Millisecond), b.failed, strings.Join(b.errs, "; "))
 }
 
 // begin begins the figures of a strike.

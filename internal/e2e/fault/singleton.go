@@ -208,6 +208,9 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 		return r, err
 	}
 	if err := until(limit, "all are answered by "+next.Name(), at(next)); err != nil {
+		for _, b := range callers {
+			err = fmt.Errorf("%w\n    %s", err, b)
+		}
 		return r, err
 	}
 	select {

@@ -68,13 +68,18 @@ func (v *clientEnv) PeerGone(a transport.Address) {
 	v.process.data.PeerGone(a, dataplane.AllLanes, false)
 }
 
-// PeerBack notes that a process is in the list of members again.
-func (v *clientEnv) PeerBack(a transport.Address) { delete(v.process.gone, a) }
+// PeerAbsent notes that a process is not in the list of members.
+func (v *clientEnv) PeerAbsent(a transport.Address) { (*dataEnv)(v.process).MarkLeft(a) }
 
-func (v *clientEnv) PeerAbsent(transport.Address) {}
-func (v *clientEnv) Heard(time.Time)              {}
-func (v *clientEnv) Served(map[string]uint32)     {}
-func (v *clientEnv) SetWhy(string, string)        {}
+// PeerBack notes that a process is in the list of members again.
+func (v *clientEnv) PeerBack(a transport.Address) {
+	delete(v.process.gone, a)
+	delete(v.process.left, a)
+}
+
+func (v *clientEnv) Heard(time.Time)          {}
+func (v *clientEnv) Served(map[string]uint32) {}
+func (v *clientEnv) SetWhy(string, string)    {}
 
 // Refused fails: all are of one version.
 func (v *clientEnv) Refused(why error) { v.process.w.fail("%s: %v", v.process.name, why) }

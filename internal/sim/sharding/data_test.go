@@ -106,7 +106,18 @@ func (v *dataEnv) Knows(a transport.Address) bool {
 }
 
 // MarkLeft notes that a process has left in order, and may still say goodbye.
-func (v *dataEnv) MarkLeft(a transport.Address) { v.left[a] = true }
+func (v *dataEnv) MarkLeft(a transport.Address) {
+	v.left[a] = true
+	(*process)(v).partIfStranger(a)
+}
+
+// partIfStranger closes the link to a member that has left, if nothing ever came to it that way
+// and it does not listen any more: see peers.Env.
+func (p *process) partIfStranger(a transport.Address) {
+	if l := p.links[a]; p.left[a] && l != nil && l.Unreached() {
+		p.data.PeerGone(a, 0, false)
+	}
+}
 
 // Parted reports whether a process has left, or was removed.
 func (v *dataEnv) Parted(a transport.Address) bool { return v.left[a] || v.gone[a] }

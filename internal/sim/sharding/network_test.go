@@ -90,10 +90,11 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 				if from.connected && from.life == mine && !w.blocked(to, from) {
 					l.Bounced(token)
 					l.later()
+					from.partIfStranger(to.self.Address)
 					if from.host {
 						from.control.do(func() { from.control.Bounced(to.self.Address, "") })
 					} else {
-						from.client.do(func() { from.client.Suspect(to.self.Address) })
+						from.client.do(from.client.Suspect)
 					}
 				}
 			}
