@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A jsonEmitter prints calls in JSON.
+// A jsonEmitter prints the functions that convert arguments and results from and to JSON.
 type jsonEmitter struct{ *emitter }
 
 // json emits the functions that convert messages from and to JSON, and the call of a client

@@ -8,7 +8,7 @@ import (
 // maxBatch ends a batch, in bytes: past it NATS gains nothing from larger messages.
 const maxBatch = 64 << 10
 
-// A writer gathers envelopes into messages. A goroutine that finds it idle publishes at
+// A writer gathers envelopes into batches. A goroutine that finds it idle publishes at
 // once, or wakes the pump to do it; meanwhile others only append. It is safe for
 // concurrent use.
 type writer struct {
@@ -19,7 +19,7 @@ type writer struct {
 	mu      sync.Mutex
 	room    sync.Cond // signalled when gathered was taken
 	writing bool
-	// gathered is the next message, spare the last one's memory.
+	// gathered is the next batch, spare the last one's memory.
 	gathered, spare []byte
 	written         uint64 // envelopes, with those gathered
 }

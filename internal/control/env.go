@@ -88,7 +88,8 @@ type Shards interface {
 	Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
-	// HoldsShards reports whether any shard is still here, or on its way here or away.
+	// HoldsShards reports whether any shard is here or on its way here or away, whether calls wait
+	// here, or whether a sender's Flush is still to come.
 	HoldsShards() bool
 	// Remembered returns the hosted types whose entities are remembered, in order.
 	Remembered() []string
@@ -98,7 +99,8 @@ type Shards interface {
 	WaitingKinds() []string
 	// SetTable takes a newer table.
 	SetTable(t *placement.Table)
-	// SetExiting has the shards take nothing any more, or again.
+	// SetExiting sets whether the process takes no shard any more, because it has nothing left to give
+	// away.
 	SetExiting(on bool)
 }
 
@@ -112,7 +114,7 @@ type Shard interface {
 // Peers are the process's dealings with others.
 type Peers interface {
 	// PeerGone ends the dealings with a process that was downed. PeerLeft does so with one that
-	// left in order and may still say goodbye.
+	// left in order, or with a home that is no member, when it has had time to say goodbye.
 	PeerGone(a transport.Address)
 	PeerLeft(a transport.Address)
 	// Homes returns the processes that routes lead to, but for those of PeerGone and
@@ -193,7 +195,7 @@ type Setup struct {
 	Hosts bool
 	// Singletons returns the singletons of the process.
 	Singletons func(p singlehost.Process) (*singlehost.Set, error)
-	// Callable returns the singleton of that name as the process calls it; nil if it cannot
+	// Callable returns the singleton of that kind as the process calls it; nil if it cannot
 	// call one.
 	Callable func(kind string) singlehost.Callable
 }

@@ -22,13 +22,13 @@ const (
 	MoveCommitted                         // Shard is open at Peer
 	MoveCancelling                        // Node gave up; Peer is asked to forget
 	MoveResumed                           // Shard stays at Node under a new Epoch
-	MovePromoted                          // Node is gone; Peer is the home of Shard under a new Epoch
+	MovePromoted                          // Node is gone, or has passed Shard on; Peer is its home under a new Epoch
 	ClaimLost                             // Node claimed a shard whose home is Peer under a higher Epoch
 	RebalanceRefused                      // shards should move and may not (Reason)
 	StrategyRefused                       // the strategy asked for an impossible home or move
 	KindRefused                           // Node registered a kind that does not match
 	KindTuned                             // Node registered a kind with other settings, which count now
-	Pinned                                // homes were requested for Count shards of a kind
+	Pinned                                // the pins of Count shards of a kind were set or taken away
 	Refused                               // a message of Node was refused
 	Superseded                            // a higher term exists; this coordinator has stopped
 	RebalancePaused                       // an operator paused rebalancing (Reason)

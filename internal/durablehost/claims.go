@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Claims are those of all shards of one process. The zero value is ready.
+// Claims puts the claims of all shards of one process in order, and bounds those under way. The zero value is ready.
 //
 // After a restart of everything a process claims all its shards at once, and the store answers one
 // claim after another, for it reads each shard's head and log from disk. So few claims are under
@@ -20,14 +20,14 @@ type Claims struct {
 
 // Bounds of the claims under way.
 const (
-	maxClaims     = 8 // of shards for which calls wait, and others
-	maxIdleClaims = 4 // begun while no calls wait
+	maxClaims     = 8 // at most, under way
+	maxIdleClaims = 4 // no claim for which no call waits begins beyond this many under way
 	// slowClaim is how long a claim counts as under way. One that takes longer waits for a part
 	// of the store that does not answer, and must not delay claims that need another part.
 	slowClaim = 250 * time.Millisecond
 )
 
-// A tenureClaim is the claim of a tenure among those of its process. It is guarded by the mutex there.
+// A tenureClaim is the claim of a tenure among those of its process. It is guarded by Claims.mu.
 type tenureClaim struct {
 	state  claimState
 	wanted bool   // calls wait for it
@@ -57,7 +57,7 @@ func (c *Claims) ask(t *Tenure, send func()) {
 	c.nextLocked()
 }
 
-// want says that a call waits for a tenure, or a move.
+// want says that a call or a move waits for a tenure.
 func (c *Claims) want(t *Tenure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

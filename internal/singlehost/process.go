@@ -14,7 +14,7 @@ import (
 // but for Post, which any goroutine may call.
 type Process interface {
 	Finder
-	// LogSeldom is Log, but for most of the lines that are alike in text and subject.
+	// LogSeldom is Log, but drops most of the lines that are alike in text and subject.
 	LogSeldom(l loglevel.Level, text, subject string, args ...any)
 	// Post has f called on the control loop.
 	Post(f func())
@@ -35,7 +35,7 @@ type Finder interface {
 	Now() time.Time
 	Log(l loglevel.Level, text string, args ...any)
 	Send(to transport.Peer, m singleton.Message)
-	// Callable returns the singleton of that name as this process calls it; nil if it cannot
+	// Callable returns the singleton of that kind as this process calls it; nil if it cannot
 	// call one.
 	Callable(kind string) Callable
 	// SetWhy notes the reason why no instance of the singleton is known; "" for none.

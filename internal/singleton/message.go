@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Message is sent between two managers of one singleton, or between a proxy and a
-// manager. The control channel may lose, repeat and reorder it.
+// A Message is sent between two managers of one singleton, between a proxy and a manager, or
+// between a client and the member that guides it. The control channel may lose, repeat and reorder it.
 type Message struct {
 	Name string // of the singleton
 	Type MessageType

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An interface with a closed set of implementations, its cases, is a message with
+// An interface with a closed set of implementations, its cases, is a protobuf message with
 // one field for each case, of which at most one is set: protobuf's oneof. A nil
-// interface is the empty message. Pointers to nothing are refused, for they could
+// interface is the empty protobuf message. Nil pointers are refused, for they could
 // not be told from pointers to zero values.
 //
 // A case that the reader does not know was added by a newer program. Arguments,

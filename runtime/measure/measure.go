@@ -1,5 +1,5 @@
 // Package measure describes the load of a node: how much of everything there is, which
-// Node.Load returns, and durations and sizes as they happen, of which a Node.Measure tells. Module
+// Node.Load returns, and durations and sizes as they happen, of which a [Meter] is told, from Node.Measure on. Module
 // shardotel makes OpenTelemetry's metrics of both.
 package measure
 
@@ -68,8 +68,8 @@ type Meter struct {
 // An Append is one append to the log of a durable shard.
 type Append struct {
 	Kind    string
-	Commits int           // turns whose changes it had; 0 means it was the claim of a shard's new home
+	Commits int           // entries that it had, most of them commits of turns; 0 means it was the claim of a shard's new home
 	Bytes   int           // that the store was given
-	Took    time.Duration // until the store had confirmed it, or had not
+	Took    time.Duration // until the store confirmed it or the append failed
 	Err     error         // why the store has not confirmed it; nil means it has
 }

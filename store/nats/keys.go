@@ -18,7 +18,7 @@ type keys struct {
 
 var _ store.Store = (*keys)(nil)
 
-// Get implements [store.Store]. It asks the leader.
+// Get implements [store.Store]. It asks the stream's leader.
 func (k *keys) Get(ctx context.Context, key string) (store.Record, error) {
 	const op = "get"
 	if err := store.CheckKey(key); err != nil {
@@ -61,7 +61,7 @@ func (k *keys) putOverDeleted(ctx context.Context, key string, value []byte) (ui
 	switch {
 	case err != nil:
 		return 0, err
-	case m == nil || !m.deleted(): // nil: a leader that lags, or it ended just now
+	case m == nil || !m.deleted(): // nil: a stream's leader that lags, or it ended just now
 		return 0, store.ErrConflict
 	}
 	return k.publishIdle(ctx, k.stream, message(subject, value, headerLast, number(m.seq)))

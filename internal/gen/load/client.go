@@ -36,7 +36,7 @@ func ownerOf(p *packages.Package) string {
 // clientUnits are the units of the clients of a package's entities that are in packages of their own.
 type clientUnits struct {
 	of      *unit
-	claimed map[string]string // packages of clients, by the owner's path; of all packages
+	claimed map[string]string // the owner's path, by the path of the client's package; shared by all units
 	units   map[string]*unit  // by path
 }
 

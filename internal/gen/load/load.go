@@ -35,7 +35,7 @@ func Load(ctx context.Context, o Options) (*Result, error) {
 	}
 	result := &Result{}
 	r := &report{fset: l.config.Fset}
-	claimed := make(map[string]string) // packages of clients, by the owner's path
+	claimed := make(map[string]string) // owners' paths, by the path of the client's package
 	var bare []*unit
 	for _, p := range found {
 		excluded := excludedIn(p)

@@ -3,6 +3,6 @@ package gossip
 // A MemberView is a member and whether it can be reached.
 type MemberView struct {
 	Member
-	Reachable bool     // there is no evidence against it
+	Reachable bool     // no evidence stands against it
 	Evidence  Evidence // the strongest against an unreachable member
 }
