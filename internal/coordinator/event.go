@@ -40,7 +40,7 @@ var eventNames = [...]string{
 	Waiting: "waiting", Recovered: "recovered", Allocated: "allocated", HomeLost: "home lost",
 	MoveStarted: "move started", MoveRestored: "move restored", MoveCommitted: "move committed",
 	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
-	ClaimLost: "claim lost", RebalanceRefused: "rebalance refused", StrategyRefused: "strategy refused",
+	ClaimLost: "claim lost", RebalanceRefused: "rebalancing refused", StrategyRefused: "strategy refused",
 	KindRefused: "kind refused", KindTuned: "kind tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
 	RebalancePaused: "rebalancing paused", RebalanceResumed: "rebalancing resumed", RebalanceAsked: "rebalancing asked for",
 }
