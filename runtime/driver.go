@@ -475,3 +475,11 @@ func (drv *driver) answerHere(e *wire.Envelope) {
 		drv.counters.add(answerUnclaimed)
 	}
 }
+
+// complete answers a call of this process whose turn has run here.
+func (drv *driver) complete(id uint64, a answer) {
+	text, payload := a.parts(drv)
+	if !drv.pending.Complete(id, pending.Result{Payload: payload, Code: a.code, Text: text}) {
+		drv.counters.add(answerUnclaimed)
+	}
+}

@@ -8,9 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
 )
@@ -97,12 +95,17 @@ func (d *durableShard) leave() {
 	}
 }
 
-// activate makes sure that the entity has a value of that tenure.
+// ready returns the active entity of e if a turn of that tenure may begin with its value, or nil.
+func (d *durableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *durableEntity {
+	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
+		return a
+	}
+	return nil
+}
+
+// activate activates an entity that is not ready, under that tenure.
 func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
-	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
-		return a, nil
-	}
 	s.host.lost(e)
 	e.Clear()
 	t.yieldLane()
@@ -141,11 +144,12 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 
 // begin records the state of an entity before its OnActivate, which may change it.
 func (d *durableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
-	d.entity(e).state, err = d.encode(value, unknown)
+	d.entity(e).state, err = d.encode(value, unknown, 0)
 	return err
 }
 
-func (d *durableShard) encode(value any, unknown []byte) (state []byte, err error) {
+// encode encodes a state that is likely to have that many bytes.
+func (d *durableShard) encode(value any, unknown []byte, size int) (state []byte, err error) {
 	h := &d.hosted.host.desc
 	if h.AppendState == nil {
 		return unknown, nil
@@ -155,7 +159,7 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 			state, err = nil, panicError("encoding the state", r)
 		}
 	}()
-	if state, err = h.AppendState([]byte{}, value); err != nil {
+	if state, err = h.AppendState(make([]byte, 0, size), value); err != nil {
 		return nil, err
 	}
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
@@ -207,21 +211,19 @@ func (d *durableShard) lost(e *region.Entity) {
 // runHere runs the turn of a local caller, which has begun, on the caller's goroutine. The
 // answer comes as for any other call, when all changes that the turn saw are in the log. exits
 // is called if the method ends the goroutine.
-func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope, exits func()) {
-	s, drv := d.hosted, d.hosted.driver()
-	in := newInCall(drv, drv.self, call, s.lane, time.Now())
-	in.here = &calledHere{c.Context, c.Command.next(&drv.commands)}
+func (d *durableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
+	s := d.hosted
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		s.endTurnOf(e, in.after(), s.host.panicFailure(e.ID, c.Method, "runtime.Goexit"))
+		s.endTurnOf(e, h.after(), s.host.panicFailure(e.ID, string(h.Method), "runtime.Goexit"))
 		exits()
 	}()
-	a := in.execute(s, e)
+	a := h.execute(s, e)
 	returned = true
-	in.finish(s, e, a, peers.Pumps{})
+	h.end(e, a)
 }
 
 // mayRead reports whether a turn that changes nothing may run on an active entity and be
@@ -239,7 +241,7 @@ func (d *durableShard) checkRead(e *region.Entity, method string) error {
 	if a == nil || e.Value == nil { // the shard was lost meanwhile
 		return nil
 	}
-	state, err := d.encode(e.Value, e.State())
+	state, err := d.encode(e.Value, e.State(), len(a.state))
 	if err == nil {
 		_, err = takeEvents(&d.hosted.host.desc, e.Value, a.state, state, true, e.ID)
 	}
@@ -295,7 +297,7 @@ func (d *durableShard) activateInstance(t *turn, e *region.Entity) error {
 		return err
 	}
 	h := &d.hosted.host.desc
-	state, err := d.encode(e.Value, e.State())
+	state, err := d.encode(e.Value, e.State(), len(a.state))
 	if err != nil {
 		return err
 	}
@@ -335,7 +337,7 @@ func (d *durableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) str
 
 // differs reports whether the state differs from the one that was committed last.
 func (d *durableShard) differs(e *region.Entity, a *durableEntity) bool {
-	state, err := d.encode(e.Value, e.State())
+	state, err := d.encode(e.Value, e.State(), len(a.state))
 	return err != nil || !bytes.Equal(state, a.state)
 }
 

@@ -27,6 +27,7 @@ type durableTurn struct {
 	ticket  durable.Ticket  // the answer waits for it
 	seen    durable.Ticket  // calls that the turn makes wait for it
 	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
+	swift   bool            // it has waited for nothing and run no hook, so that nobody else has it
 
 	mu    sync.Mutex
 	wakes bool // OnActivate runs
@@ -63,7 +64,7 @@ func (r *durableTurn) answer(drv *driver, c *inCall, a answer) {
 	do := func(err error) {
 		defer drv.answering.Add(-1)
 		if err != nil {
-			a = answer{code: wire.CodeInDoubt, text: err.Error()}
+			a = inDoubt(err)
 		}
 		c.answer(drv, a, peers.Pumps{})
 	}
@@ -73,6 +74,9 @@ func (r *durableTurn) answer(drv *driver, c *inCall, a answer) {
 		r.tenure.Then(r.ticket, do)
 	}
 }
+
+// inDoubt is the answer to a call whose changes may or may not be in the log.
+func inDoubt(err error) answer { return answer{code: wire.CodeInDoubt, text: err.Error()} }
 
 // before waits until everything that the turn saw is in the log, because something is
 // about to leave the turn.
@@ -116,6 +120,7 @@ func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method
 	s, t := r.turn.shard(), &r.turn
 	d := s.durable
 	tenure := d.Current()
+	swift := tenure != nil
 	if tenure == nil {
 		t.yieldLane()
 		ctx, cancel := d.patience(t)
@@ -129,7 +134,7 @@ func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method
 		}
 	}
 	r.tenure = tenure
-	r.read = s.host.desc.Reads[string(c.Method)]
+	r.read = s.host.reads.has(r.turn.method)
 	if c.hasCommand() && !r.read {
 		if a, ok := r.admit(e, c); !ok {
 			return a
@@ -149,20 +154,27 @@ func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method
 		r.discard()
 		return answer{code: wire.CodeDropped} // the next instance takes the call
 	}
-	active, err := d.activate(t, e, tenure)
-	settled = err != nil || settled
-	if err != nil {
-		r.discard()
-		if errors.Is(err, errActivate) {
-			return notActivated(s, e, c, err)
+	active := d.ready(e, tenure)
+	if active == nil {
+		swift = false
+		var err error
+		active, err = d.activate(t, e, tenure)
+		settled = err != nil || settled
+		if err != nil {
+			r.discard()
+			if errors.Is(err, errActivate) {
+				return notActivated(s, e, c, err)
+			}
+			return notOpen(err)
 		}
-		return notOpen(err)
 	}
-	if a, ok := s.leased(t); !ok { // the store or the hook may have taken long
-		settled = true
-		r.discard()
-		r.unwoken(e, active)
-		return a
+	if !swift { // the store or the hook may have taken long
+		if a, ok := s.leased(t); !ok {
+			settled = true
+			r.discard()
+			r.unwoken(e, active)
+			return a
+		}
 	}
 	if r.command.Key != "" {
 		if v := tenure.Keyed(e.ID, r.command); v.Verdict != durable.Run {
@@ -174,8 +186,8 @@ func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method
 	}
 	r.seen = active.last
 	a := runMethod(s, &r.encodedTurn, e, c, method)
-	a = r.settle(e, active, a, r.read && !active.woken)
-	settled = true
+	a = r.settle(e, c.here, active, a, r.read && !active.woken)
+	settled, r.swift = true, swift
 	return a
 }
 
@@ -192,14 +204,15 @@ func notOpen(err error) answer {
 
 // admit checks the call's command, and reports whether the method is to run.
 func (r *durableTurn) admit(e *region.Entity, c *inCall) (a answer, run bool) {
-	var id durablehost.ID
+	var id *durablehost.ID
 	if c.here != nil {
 		id = c.here.command
 	} else {
-		var err error
-		if id, err = durablehost.ReadID(c.Command); err != nil {
+		read, err := durablehost.ReadID(c.Command)
+		if err != nil {
 			return answer{code: wire.CodeBadArgs, text: err.Error()}, false
 		}
+		id = &read
 	}
 	if id.IsZero() {
 		return a, true
@@ -207,12 +220,12 @@ func (r *durableTurn) admit(e *region.Entity, c *inCall) (a answer, run bool) {
 	if c.Sender.Client { // clients number their own commands
 		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
 	}
-	command := id.Command(c.Sender.Incarnation, e.ID, string(c.Method), c.Args)
-	v := r.tenure.Admit(command)
+	r.command = id.Command(c.Sender.Incarnation, e.ID, wire.StringOf(c.Method), c.Args)
+	v := r.tenure.Admit(r.command)
 	if v.Verdict == durable.Run {
-		r.command = command
 		return a, true
 	}
+	r.command = durable.Command{}
 	return r.decided(v), false
 }
 
@@ -247,7 +260,7 @@ func (r *durableTurn) discard() {
 }
 
 // settle commits the changes of a turn, if there are any. The answer waits for the log.
-func (r *durableTurn) settle(e *region.Entity, active *durableEntity, a answer, read bool) answer {
+func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer, read bool) answer {
 	s := r.turn.shard()
 	d := s.durable
 	a.after = r
@@ -261,7 +274,7 @@ func (r *durableTurn) settle(e *region.Entity, active *durableEntity, a answer, 
 	checked := read && s.driver().checksReads
 	if !read || checked {
 		var err error
-		if state, err = d.encode(e.Value, e.State()); err != nil {
+		if state, err = d.encode(e.Value, e.State(), len(active.state)); err != nil {
 			r.drop(e)
 			return refuseTurn(a, fmt.Sprintf("encode the state of %s/%s: %v (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err))
 		}
@@ -300,6 +313,7 @@ func (r *durableTurn) settle(e *region.Entity, active *durableEntity, a answer, 
 		r.drop(e)
 		return answer{code: wire.CodeDropped}
 	}
+	a = here.share(a, turn.Answer)
 	r.ticket, active.state, active.last, active.expires = ticket, state, ticket, turn.Expires
 	active.woken = false
 	d.tasks.release(r.tenure, ticket)

@@ -41,6 +41,7 @@ type host struct {
 type hostedMethod struct {
 	run    codegen.Method
 	unseen bool // its turns may be those of unseenTurn
+	hidden bool // it does not name its context, but its turns are no unseenTurn, since they commit
 }
 
 // eachShard calls f for the shards on one lane or, with -1, on all.

@@ -37,7 +37,8 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	}
 	h.methods = make(map[string]*hostedMethod, len(desc.Dispatch))
 	for name, run := range desc.Dispatch {
-		h.methods[name] = &hostedMethod{run, desc.NoContext[name] && !desc.Durable && len(settings.intercept) == 0}
+		unnamed := desc.NoContext[name] && len(settings.intercept) == 0
+		h.methods[name] = &hostedMethod{run: run, unseen: unnamed && !desc.Durable, hidden: unnamed && desc.Durable}
 	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
-	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -36,18 +35,11 @@ type inCall struct {
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
 	arrived  time.Time                   // at this process; of its own tells up to await.Sweep earlier, unless the type has interceptors
 
-	// here is set for a call to a durable entity whose turn runs on its caller's goroutine.
-	here *calledHere
+	// here has this call, if it is one to a durable entity whose turn runs on its caller's goroutine.
+	here *hereCall
 	// granted is set for a local caller that waits: it receives the entity whose turn the
 	// caller gets, or nil if the caller must look for the home again.
 	granted chan *region.Entity
-}
-
-// calledHere is the part of a call to a durable entity that is not encoded, because the turn runs on
-// the caller's goroutine.
-type calledHere struct {
-	ctx     context.Context // the caller's
-	command durablehost.ID
 }
 
 // newTurn returns the turn of the call, which begins.
@@ -64,14 +56,12 @@ func (c *inCall) newTurn(e *region.Entity) *encodedTurn {
 // described returns a turn of the call without a hold on its lane or runner.
 func (c *inCall) described(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).durable != nil {
-		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}}
+		d := c.here.newTurn()
+		d.deadline, d.chain = c.Deadline, c.Links
 		r = &d.encodedTurn
 		r.turn.parent = d
 		if c.here != nil {
-			d.caller = c.here.ctx
-			if up := turnOf(d.caller); up != nil {
-				r.turn.depth = up.depth + 1
-			}
+			d.caller, r.turn.depth = c.here.ctx, c.here.depth
 		}
 	} else if c.Tell {
 		r = new(encodedTurn)
@@ -108,6 +98,10 @@ var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 func (c *inCall) recycle() {
 	if c.told {
 		return // its runner keeps it, or the garbage collector has it
+	}
+	if c.here != nil {
+		c.here.recycle()
+		return
 	}
 	if c.ownsArgs {
 		codegen.Recycle(c.Args)
@@ -219,6 +213,10 @@ func (c *inCall) answer(drv *driver, a answer, by peers.Publisher) {
 }
 
 func (c *inCall) answerNow(drv *driver, a answer, by peers.Publisher) {
+	if c.Sender.Address == drv.self.Address {
+		drv.complete(c.ID, a)
+		return
+	}
 	e := a.envelope(drv, c.ID)
 	drv.answer(c, &e, by)
 }
@@ -262,7 +260,12 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 	}
 	var r *encodedTurn // nil: nobody can see the turn
 	if method == nil || !method.unseen || !leased || e.Value == nil || drv.turns.Load() != nil {
+		hidden := method != nil && method.hidden
+		if c.here != nil {
+			c.here.hidden = hidden && leased
+		}
 		r = c.newTurn(e)
+		r.hidden = hidden
 	}
 	defer r.finish()
 	if !leased {

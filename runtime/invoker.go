@@ -13,6 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -20,6 +21,9 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
+
+// maxLeft bounds the time of a call, in microseconds. It is 35 years.
+const maxLeft = 1 << 50
 
 // maxIDBytes bounds an entity id.
 const maxIDBytes = 1024
@@ -220,8 +224,8 @@ func (p invoker) tell(c *outCall) error {
 	} else if near {
 		return nil
 	}
-	r := p.route(c)
-	e := p.envelope(c, r, wire.TypeTell)
+	r := p.kind.routeOf(c.Ref.Hash)
+	e := p.envelope(c, nil, r, wire.TypeTell)
 	if err := r.send(&e); err != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
@@ -237,16 +241,14 @@ func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) erro
 	return p.fail(r, method, NotExecuted, err)
 }
 
-func (p invoker) route(c *outCall) *route { return p.kind.routeOf(c.Ref.Hash) }
-
-func (p invoker) envelope(c *outCall, r *route, t wire.Type) wire.Envelope {
+func (p invoker) envelope(c *outCall, up *turn, r *route, t wire.Type) wire.Envelope {
 	k := p.kind
 	e := wire.Envelope{
 		Type: t, Kind: k.name, Shard: r.shard,
 		Entity: wire.BytesOf(c.Ref.ID), Method: wire.BytesOf(c.Method), Payload: c.Args,
 	}
 	if t == wire.TypeCall && !k.driver.self.Client { // members take no chain from others
-		e.Chain = turnOf(c.Context).appendChain(nil)
+		e.Chain = up.appendChain(nil)
 	}
 	if o, ok := c.Context.Value(outgoingKey{}).(*outgoing); ok {
 		e.Info = o.encoded
@@ -256,12 +258,12 @@ func (p invoker) envelope(c *outCall, r *route, t wire.Type) wire.Envelope {
 
 // enterDurable begins a turn of a durable entity for a local caller, whose goroutine is to run
 // it. It returns no entity if the call has to queue, or if the home is elsewhere.
-func (p invoker) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) {
+func (p invoker) enterDurable(c *outCall, up *turn, r *route) (*hostedShard, *region.Entity) {
 	k := p.kind
 	if k.host == nil || !k.host.settings.inline {
 		return nil, nil
 	}
-	if up := turnOf(c.Context); up != nil && up.depth >= maxInline {
+	if up != nil && up.depth >= maxInline {
 		return nil, nil
 	}
 	if e := nearOf(c.Ref); e != nil && hostedOf(e).TryEnter(e) {
@@ -315,16 +317,16 @@ func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method
 // are on the stack only as long as needed.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
-	drv := p.kind.driver
+	drv, up := p.kind.driver, turnOf(ctx)
 	if p.kind.desc.Durable {
-		c.Command = newCommand(p, &c)
+		c.Command = p.newCommand(&c, up)
 	}
-	turnOf(c.Context).yieldLane()
+	up.yieldLane()
 	limit := await.New(c.Context, c.Ref.Timeout(), drv.cfg.CallTimeout, drv.tr.Load() != nil)
 	for try, again := 0, true; again; try++ {
 		var w *pending.Call
 		var id uint64
-		if w, id, err = p.attempt(&c, &limit); err != nil {
+		if w, id, err = p.attempt(&c, up, &limit); err != nil {
 			break
 		}
 		answered := await.Answer(c.Context, &drv.pending, w, id, &limit)
@@ -338,16 +340,35 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	limit.Stop()
 	if c.Command != nil {
 		err = c.Command.end(&drv.commands, err)
+		c.Command.recycle()
 	}
 	codegen.Recycle(c.Args) // a call that still waits has a copy
 	return results, err
 }
 
-// attempt sends the call once. The answer comes to w.
+// newCommand gives a call, which the turn up makes, its command; up is nil if none does. A key that its reference names wins over the id that a call of
+// a turn would have otherwise: it may be the key of another turn's call, too.
+func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
+	if t, ok := c.Context.(*toldContext); ok {
+		return newSentCommand(t.id, 0)
+	}
+	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
+		return newSentCommand(durablehost.ID{Key: odd.Options.CommandID}, 0)
+	}
+	if d := durableOf(up); d != nil {
+		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
+			return newSentCommand(id, 0)
+		}
+	}
+	id := p.kind.driver.commands.Begin()
+	return newSentCommand(id, id.Number)
+}
+
+// attempt sends the call, which the turn up makes, once; up is nil if none does. The answer comes to w.
 //
 //go:noinline
-func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
-	drv, r := p.kind.driver, p.route(c)
+func (p invoker) attempt(c *outCall, up *turn, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
+	drv, r := p.kind.driver, p.kind.routeOf(c.Ref.Hash)
 	left := limit.Micros()
 	if limit.Passed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
@@ -355,23 +376,32 @@ func (p invoker) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id
 	if w, id = drv.pending.Open(limit.Swept(drv.lease.Base()), c.Ref.Hash); w == nil {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, p.noPlace())
 	}
-	e := p.envelope(c, r, wire.TypeCall)
-	e.ID, e.Timeout = id, left
 	if c.Command != nil {
-		if s, entity := p.enterDurable(c, r); entity != nil {
-			s.durable.runHere(entity, c, &e, func() { // runtime.Goexit in the method ends the caller
+		if s, entity := p.enterDurable(c, up, r); entity != nil {
+			s.durable.runHere(entity, newHereCall(s, c, up, id, time.Duration(min(left, maxLeft))*time.Microsecond), func() { // runtime.Goexit in the method ends the caller
 				await.Abandon(&drv.pending, w, id, c.Ref.Hash)
 				_ = c.Command.end(&drv.commands, nil)
 			})
 			return w, id, nil
 		}
-		e.Command = c.Command.next(&drv.commands).Append(nil)
 	}
-	if err := r.send(&e); err != nil {
+	if err := p.sendCall(c, up, r, id, left); err != nil {
 		await.Abandon(&drv.pending, w, id, c.Ref.Hash)
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return w, id, nil
+}
+
+// sendCall sends the call to its shard's home, with that number among the pending calls.
+//
+//go:noinline
+func (p invoker) sendCall(c *outCall, up *turn, r *route, id, left uint64) error {
+	e := p.envelope(c, up, r, wire.TypeCall)
+	e.ID, e.Timeout = id, left
+	if c.Command != nil {
+		e.Command = c.Command.next(&p.kind.driver.commands).Append(nil)
+	}
+	return r.send(&e)
 }
 
 // noPlace is the reason why a call was not entered into the table of pending calls.
@@ -428,7 +458,7 @@ func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Dea
 // giveUp withdraws a call whose time is over, if that is still possible, and returns how far
 // it had come and what it waited for.
 func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (dataplane.Withdrawal, error) {
-	drv, r := p.kind.driver, p.route(c)
+	drv, r := p.kind.driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.data.Withdraw(&r.Route, w, id, c.Ref.ID)
 	switch how {
 	case dataplane.Unsent:

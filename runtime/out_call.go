@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/durablehost"
@@ -46,12 +47,12 @@ func (c *outCall) why(ended, cause error) error {
 }
 
 // next returns the command as this attempt sends it.
-func (s *sentCommand) next(from *durablehost.Source) durablehost.ID {
+func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	if s.number != 0 && s.tried { // the first attempt has the finished numbers of Source.Begin
 		from.Update(&s.id)
 	}
 	s.tried = true
-	return s.id
+	return &s.id
 }
 
 // end ends a call's command. If an earlier attempt may have run, an error no longer
@@ -80,20 +81,17 @@ type toldContext struct {
 	id durablehost.ID
 }
 
-// newCommand gives a call its command. A key that its reference names wins over the id that a call of
-// a turn would have otherwise: it may be the key of another turn's call, too.
-func newCommand(p invoker, c *outCall) *sentCommand {
-	if t, ok := c.Context.(*toldContext); ok {
-		return &sentCommand{id: t.id}
-	}
-	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
-		return &sentCommand{id: durablehost.ID{Key: odd.Options.CommandID}}
-	}
-	if d := durableOf(turnOf(c.Context)); d != nil {
-		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
-			return &sentCommand{id: id}
-		}
-	}
-	id := p.kind.driver.commands.Begin()
-	return &sentCommand{id: id, number: id.Number}
+var sentCommands = sync.Pool{New: func() any { return new(sentCommand) }}
+
+// newSentCommand returns the command with that id, in memory that recycle makes available again.
+func newSentCommand(id durablehost.ID, number uint64) *sentCommand {
+	s := sentCommands.Get().(*sentCommand)
+	s.id, s.number = id, number
+	return s
+}
+
+// recycle makes the memory available for other commands. The call has ended.
+func (s *sentCommand) recycle() {
+	*s = sentCommand{}
+	sentCommands.Put(s)
 }

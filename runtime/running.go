@@ -21,18 +21,25 @@ type answer struct {
 	after   *durableTurn // the answer waits until the log has everything that this turn saw; nil means no wait
 }
 
-// envelope returns the answer to the call with that number.
-func (a answer) envelope(drv *driver, id uint64) wire.Envelope {
-	e := wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(clipText(a.text))}
+// parts returns the answer's text and payload, as they fit into one message. Errors in this process
+// are no longer than those that come from another.
+func (a answer) parts(drv *driver) (text string, payload []byte) {
+	text = a.text[:min(len(a.text), maxErrorText)]
 	if a.payload != nil {
-		e.Payload = *a.payload
+		payload = *a.payload
 	}
 	if a.code != wire.CodeOK {
-		if room := drv.maxResult(); len(e.Text)+len(e.Payload) > room {
-			e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // keep the text, which people read
+		if room := drv.maxResult(); len(text)+len(payload) > room {
+			text, payload = text[:min(len(text), room)], nil // keep the text, which people read
 		}
 	}
-	return e
+	return text, payload
+}
+
+// envelope returns the answer to the call with that number.
+func (a answer) envelope(drv *driver, id uint64) wire.Envelope {
+	text, payload := a.parts(drv)
+	return wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(text), Payload: payload}
 }
 
 // err is the answer as an interceptor sees it. own is the error of the method.

@@ -61,9 +61,10 @@ func (t *turn) after() uint32 { return t.flags.Load() }
 
 // encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
 type encodedTurn struct {
-	turn turn
-	run  runtoken.Hold  // its hold on its lane or runner; zero means it has none
-	from *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
+	turn   turn
+	run    runtoken.Hold  // its hold on its lane or runner; zero means it has none
+	from   *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
+	hidden bool           // its method does not name its context, and gets an unseenTurn
 	// unusual has parts that only some calls have; nil means none.
 	unusual *unusualCall
 	ctx     atomic.Pointer[endable] // made when somebody asks
@@ -201,7 +202,7 @@ func (r *encodedTurn) Value(any) any { return nil }
 
 // seen returns the context for the method of e. r is nil if nobody can see the turn.
 func (r *encodedTurn) seen(e *region.Entity) context.Context {
-	if r == nil {
+	if r == nil || r.hidden {
 		return unseenTurn{e}
 	}
 	return &r.turn

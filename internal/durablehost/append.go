@@ -84,13 +84,15 @@ const fewAppends = 3
 // late reports whether a tenure's append is to wait for the turns that can run now. The tenure
 // then appends soon.
 func (a *Appends) late(t *Tenure) bool {
+	if t.queued.Load() {
+		return true // run takes its lock after it has taken the tenure out of the queue
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.under < fewAppends && len(a.queue) == 0 || !a.startLocked(t.shard.cfg.Host) {
 		return false
 	}
-	if !t.queued {
-		t.queued = true
+	if !t.queued.Swap(true) {
 		a.queue = append(a.queue, t)
 		if len(a.queue) == 1 || a.pace.room(a.under, len(a.queue)) > 0 {
 			a.wakeLocked()
@@ -128,9 +130,7 @@ func (a *Appends) run(ctx context.Context) {
 		case <-held.C:
 			overdue = true
 		case <-ctx.Done():
-			a.mu.Lock()
-			a.ended = true
-			a.mu.Unlock()
+			a.end()
 			a.active.Wait()
 			return
 		}
@@ -152,6 +152,17 @@ func (a *Appends) run(ctx context.Context) {
 	}
 }
 
+// end has nothing wait any more: the process has ended.
+func (a *Appends) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	for _, t := range a.queue {
+		t.queued.Store(false)
+	}
+	a.queue = nil
+}
+
 // due takes the tenures that append now out of the queue, into room, and reports whether others
 // wait. Overdue says that they have waited for long: nothing under way counts any more.
 func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
@@ -164,7 +175,7 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	n := a.pace.room(a.under, len(a.queue))
 	due = append(room[:0], a.queue[:n]...)
 	for _, t := range due {
-		t.queued = false
+		t.queued.Store(false)
 	}
 	left := copy(a.queue, a.queue[n:])
 	clear(a.queue[left:])
@@ -257,14 +268,12 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 		return
 	}
 	t.doneLocked(time.Now(), r, a)
-	var after []func()
+	var after aftermath
 	if t.core.Waiting() && t.shard.cfg.Appends.late(t) {
 		after = t.effectsLocked(t.core.Hold())
 	} else {
 		after = t.takeLocked()
 	}
 	t.mu.Unlock()
-	for _, f := range after {
-		f()
-	}
+	after.run(t)
 }

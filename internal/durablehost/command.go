@@ -201,10 +201,13 @@ func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, en
 }
 
 func hashOf(entity, method string, args []byte) uint64 {
-	var room [512]byte
-	b := binary.AppendUvarint(room[:0], uint64(len(entity)))
-	b = append(b, entity...)
-	b = binary.AppendUvarint(b, uint64(len(method)))
-	b = append(b, method...)
-	return xxhash.Sum64(append(b, args...))
+	var d xxhash.Digest
+	d.Reset()
+	var room [binary.MaxVarintLen64]byte
+	for _, text := range [...]string{entity, method} {
+		_, _ = d.Write(binary.AppendUvarint(room[:0], uint64(len(text))))
+		_, _ = d.WriteString(text)
+	}
+	_, _ = d.Write(args)
+	return d.Sum64()
 }

@@ -34,7 +34,7 @@ type Tenure struct {
 	begin     beginner         // sends appends without a goroutine; nil means the store cannot
 	next      *durable.Request // the append to be made next; nil means none
 	appending bool             // append runs
-	queued    bool             // it is in the queue of Appends; guarded by the mutex there
+	queued    atomic.Bool      // it is in the queue of Appends; changed under the mutex there
 	claim     tenureClaim      // guarded by the mutex of Claims
 	tail      int64            // bytes of its log's tail, as Appends counts them
 	over      bool
@@ -104,9 +104,7 @@ func (t *Tenure) do(f func(now time.Time)) {
 	f(time.Now())
 	after := t.takeLocked()
 	t.mu.Unlock()
-	for _, f := range after {
-		f()
-	}
+	after.run(t)
 }
 
 // look is do for a function that needs no effects.
@@ -119,13 +117,13 @@ func (t *Tenure) look(f func(now time.Time)) {
 }
 
 // takeLocked carries out the core's effects. It returns those that need the lock to be free.
-func (t *Tenure) takeLocked() (after []func()) { return t.effectsLocked(t.core.Take()) }
+func (t *Tenure) takeLocked() aftermath { return t.effectsLocked(t.core.Take()) }
 
-func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
+func (t *Tenure) effectsLocked(out durable.Effects) (after aftermath) {
 	for i := range out.Requests {
 		r := &out.Requests[i]
-		if r.Op == durable.OpAppend && t.begin != nil {
-			after = append(after, func() { t.beginAppend(r) })
+		if r.Op == durable.OpAppend && t.begin != nil && after.append == nil {
+			after.append = r
 			continue
 		}
 		t.sendLocked(*r)
@@ -139,7 +137,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 		case durable.Opened:
 			t.open.Store(true)
 			t.shard.cfg.Claims.over(t)
-			after = append(after, func() {
+			after.add(func() {
 				t.shard.opened(t)
 				close(t.opened)
 			})
@@ -149,35 +147,26 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 			t.saved, t.mark = time.Now(), t.shard.cfg.Appends.written.Load()
 		default:
 		}
-		after = append(after, func() { t.shard.cfg.Host.Event(t, e) })
+		after.add(func() { t.shard.cfg.Host.Event(t, e) })
 	}
 	if t.left != nil && t.core.State() == durable.Open && !t.core.Busy() {
 		t.core.Drop() // all is in records
 		for _, e := range t.core.Take().Events {
-			after = append(after, func() { t.shard.cfg.Host.Event(t, e) })
+			after.add(func() { t.shard.cfg.Host.Event(t, e) })
 		}
 	}
 	if t.core.State() == durable.Dropped {
-		return append(after, t.endLocked(ended)...)
+		t.endLocked(ended, &after)
+		return after
 	}
 	if out.Durable > durable.Ticket(t.reached.Load()) {
 		t.reached.Store(uint64(out.Durable))
-		if due := t.releaseLocked(); len(due) > 0 {
-			after = append(after, func() {
-				for _, w := range due {
-					w.do(nil)
-				}
-			})
-		}
+		after.logged = t.releaseLocked()
 	}
 	if t.tellDoubt {
 		t.tellDoubt = false
-		var due []wait
-		due, t.waits = askAgain(t.waits)
-		why := fmt.Errorf("shard %v: %w: %w", t.shard.cfg.Shard, errUnconfirmed, t.failed)
-		for _, w := range due {
-			after = append(after, func() { w.do(why) })
-		}
+		after.doubted, t.waits = askAgain(t.waits)
+		after.why = fmt.Errorf("shard %v: %w: %w", t.shard.cfg.Shard, errUnconfirmed, t.failed)
 	}
 	for _, tell := range out.Tells {
 		t.outbox.put(tell)
@@ -189,7 +178,8 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 
 // releaseLocked returns the waits for tickets that are in the log.
 func (t *Tenure) releaseLocked() (due []wait) {
-	kept, reached := t.waits[:0:0], durable.Ticket(t.reached.Load())
+	var kept []wait
+	reached := durable.Ticket(t.reached.Load())
 	for i, w := range t.waits {
 		switch {
 		case w.ticket > reached:
@@ -200,12 +190,14 @@ func (t *Tenure) releaseLocked() (due []wait) {
 			due = t.waits[: i+1 : i+1] // they come in order, as a rule
 		}
 	}
-	t.waits = kept
+	if t.waits = kept; kept == nil {
+		t.waits = make([]wait, 0, len(due)) // as many are likely to come until the next append
+	}
 	return due
 }
 
 // endLocked ends everything that waits.
-func (t *Tenure) endLocked(e durable.Event) (after []func()) {
+func (t *Tenure) endLocked(e durable.Event, after *aftermath) {
 	t.over = true
 	t.shard.cfg.Appends.tailOf(t)
 	t.open.Store(false)
@@ -217,13 +209,10 @@ func (t *Tenure) endLocked(e durable.Event) (after []func()) {
 	if t.left != nil {
 		close(t.left)
 	}
-	why := t.inDoubt(e)
-	for _, w := range t.waits {
-		after = append(after, func() { w.do(why) })
-	}
+	after.doubted, after.why = t.waits, t.inDoubt(e)
 	t.waits = nil
 	t.loads.end()
-	return append(after, func() { t.shard.ended(t, e) })
+	after.add(func() { t.shard.ended(t, e) })
 }
 
 // inDoubt returns the error for calls that wait when the tenure ends.
@@ -476,7 +465,7 @@ func (t *Tenure) Discard(c durable.Command) {
 // Commit ends a turn that changed something. It fails with durable.ErrTooLarge, and then
 // the entity must be loaded again, or with durable.ErrNotOpen.
 func (t *Tenure) Commit(turn durable.Turn) (ticket durable.Ticket, err error) {
-	var after []func()
+	var after aftermath
 	t.mu.Lock()
 	if t.over {
 		t.mu.Unlock()
@@ -488,9 +477,7 @@ func (t *Tenure) Commit(turn durable.Turn) (ticket durable.Ticket, err error) {
 		after = t.takeLocked()
 	}
 	t.mu.Unlock()
-	for _, f := range after {
-		f()
-	}
+	after.run(t)
 	return ticket, err
 }
 
@@ -565,9 +552,7 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 	}
 	after := t.takeLocked()
 	t.mu.Unlock()
-	for _, f := range after {
-		f()
-	}
+	after.run(t)
 	if there {
 		return l, nil
 	}
