@@ -21,37 +21,6 @@ type pendingEntry struct {
 	messages *commitMessages
 }
 
-// appendEntry appends the entry as a field of the append. A commit is encoded without the
-// oneof around it, which the library encodes by reflection.
-func appendEntry(b []byte, e *wire.DurableEntry) []byte {
-	inner := 0
-	var m proto.Message = e
-	if c := e.GetCommit(); c != nil {
-		m, inner = c, protowire.SizeTag(commitField)
-	}
-	n := proto.Size(m)
-	whole := n
-	if inner > 0 {
-		whole = inner + protowire.SizeBytes(n)
-	}
-	b = protowire.AppendTag(b, entriesField, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(whole))
-	if inner > 0 {
-		b = protowire.AppendVarint(protowire.AppendTag(b, commitField, protowire.BytesType), uint64(n))
-	}
-	b, err := proto.MarshalOptions{Deterministic: true, UseCachedSize: true}.MarshalAppend(b, m)
-	if err != nil {
-		panic(err) // as in seal
-	}
-	return b
-}
-
-// Fields of DurableAppend and DurableEntry.
-const (
-	entriesField = 6
-	commitField  = 2
-)
-
 // A batch has the entries of one append.
 type batch struct {
 	counter  uint64
