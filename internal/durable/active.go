@@ -4,9 +4,9 @@ import "github.com/shardgen/shardgen/internal/invariant"
 
 // An Active is an entity that the driver has, as [Loaded] gives it. With it [Shard.Commit] need
 // not look the entity up. It holds from Load to Passivated: no claim, checkpoint, lapse or failed
-// load replaces an active entity in the tail, and what is dropped with the shard is not committed.
-// One that is older does no harm, the entity is looked up then. The zero value is none. One of
-// another Shard must not be used.
+// load replaces an active entity in the tail, and a shard that is dropped keeps its tail. An older one
+// does no harm: the entity is looked up then. The zero value is none. One of another Shard must not
+// be used.
 type Active struct{ entity *entity }
 
 // of returns the entity of a turn, or nil if the tail does not have it. Entities leave the tail by

@@ -24,62 +24,48 @@ func (n name) compare(o name) int {
 	return order(string(n.path), string(o.path))
 }
 
-// ids are commands of one source by their names. Those without a path, which are most, are found
-// by their number alone.
+// ids are commands of one source by their names. Those without a path are most.
 type ids struct {
-	plain  map[uint64]*applied
+	plain  window
 	nested map[name]*applied
-	// numbers are those of plain, in any order. Each rise of the floor goes through them, which is
-	// faster than going through the map.
-	numbers []uint64
 }
 
-func newIDs() ids { return ids{plain: map[uint64]*applied{}, nested: map[name]*applied{}} }
-
-func (i ids) get(n name) *applied {
+// get returns a command, or nil. It holds until another is put or removed.
+func (i *ids) get(n name) *applied {
 	if n.path == "" {
-		return i.plain[n.number]
+		return i.plain.get(n.number)
 	}
 	return i.nested[n]
 }
 
-func (i *ids) put(n name, a *applied) {
+// put adds a command, and returns it as get does.
+func (i *ids) put(n name, a applied) *applied {
 	if n.path == "" {
-		i.plain[n.number] = a
-		i.numbers = append(i.numbers, n.number)
-	} else {
-		i.nested[n] = a
+		return i.plain.put(n.number, a)
 	}
+	if i.nested == nil {
+		i.nested = map[name]*applied{}
+	}
+	kept := a // not a itself, which would be allocated in any case
+	i.nested[n] = &kept
+	return &kept
 }
 
 func (i *ids) remove(n name) {
-	if n.path != "" {
+	if n.path == "" {
+		i.plain.remove(n.number)
+	} else {
 		delete(i.nested, n)
-		return
-	}
-	delete(i.plain, n.number)
-	for at, number := range slices.Backward(i.numbers) { // it is often the last
-		if number == n.number {
-			i.numbers = slices.Delete(i.numbers, at, at+1)
-			return
-		}
 	}
 }
 
 // removeIf removes those that are finished, and returns the lowest number of the others.
 func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
+	i.plain.removeIf(f, removed)
 	low = math.MaxUint64
-	left := i.numbers[:0]
-	for _, number := range i.numbers {
-		if f.has(number) {
-			removed(name{number: number}, i.plain[number])
-			delete(i.plain, number)
-		} else {
-			low = min(low, number)
-			left = append(left, number)
-		}
+	if left := i.plain.commands(); len(left) > 0 {
+		low = left[0].number
 	}
-	i.numbers = left
 	//arch:order-free each id is judged by itself
 	for n, a := range i.nested {
 		if f.has(n.number) {
@@ -92,12 +78,12 @@ func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 	return low
 }
 
-// all yields them in any order. The one that was yielded may be removed.
-func (i ids) all() iter.Seq2[name, *applied] {
+// all yields them in any order. They hold until one is put or removed.
+func (i *ids) all() iter.Seq2[name, *applied] {
 	return func(yield func(name, *applied) bool) {
-		//arch:order-free as all says
-		for number, a := range i.plain {
-			if !yield(name{number: number}, a) {
+		plain := i.plain.commands()
+		for at := range plain {
+			if !yield(name{number: plain[at].number}, &plain[at].applied) {
 				return
 			}
 		}
@@ -110,7 +96,7 @@ func (i ids) all() iter.Seq2[name, *applied] {
 	}
 }
 
-func (i ids) sorted() []name {
+func (i *ids) sorted() []name {
 	var names []name
 	//arch:order-free they are sorted
 	for n := range i.all() {
@@ -143,7 +129,7 @@ type known struct {
 //  1. No id is kept whose number its source has finished.
 //  2. count and bytes are the sums over all sources.
 //  3. No id below its source's low is kept.
-//  4. numbers of the ids of a source has the number of each id without a path, once.
+//  4. The ids of a source that have no path ascend, each once.
 type table struct {
 	sources map[Source]*known
 	recent  struct { // the source that was looked up last: often the next command is of the same
@@ -188,7 +174,7 @@ func (t *table) find(s Source) *known {
 func (t *table) source(s Source, now time.Time) *known {
 	k := t.find(s)
 	if k == nil {
-		k = &known{ids: newIDs(), heard: now}
+		k = &known{heard: now}
 		t.sources[s] = k
 		if s.keyed() {
 			t.keyed = append(t.keyed, keyed{s, k})
@@ -243,7 +229,7 @@ func (k *known) admit(c Command) Admission {
 
 // begin notes that the command runs.
 func (t *table) begin(k *known, c Command) {
-	k.ids.put(name{c.Number, c.Path}, &applied{hash: c.Hash, running: true})
+	k.ids.put(name{c.Number, c.Path}, applied{hash: c.Hash, running: true})
 	k.low = min(k.low, c.Number)
 	t.count++
 	t.bytes += len(c.Path)
@@ -257,8 +243,7 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 	a := k.ids.get(n)
 	if a == nil {
-		a = &applied{}
-		k.ids.put(n, a)
+		a = k.ids.put(n, applied{})
 		k.low = min(k.low, n.number)
 		t.count++
 		t.bytes += len(n.path)
@@ -369,9 +354,8 @@ func (t *table) check() error {
 	count, bytes := 0, 0
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
-		numbers := slices.Sorted(slices.Values(k.ids.numbers))
-		if !slices.Equal(numbers, slices.Sorted(maps.Keys(k.ids.plain))) {
-			return fmt.Errorf("invariant 4 of the table: numbers %d of %v, want those of %d ids", numbers, s, len(k.ids.plain))
+		if err := k.ids.plain.check(); err != nil {
+			return fmt.Errorf("invariant 4 of the table: %v: %w", s, err)
 		}
 		for _, n := range k.ids.sorted() {
 			count, bytes = count+1, bytes+len(n.path)+len(k.ids.get(n).answer)
