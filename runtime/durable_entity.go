@@ -13,6 +13,7 @@ import (
 type durableEntity struct {
 	region.Kept
 	tenure *durablehost.Tenure // under which it was activated
+	core   durable.Active      // of the tenure
 	state  []byte              // as last committed, or being committed
 	last   durable.Ticket      // the ticket of its last commit
 	ready  bool                // it has been activated

@@ -298,7 +298,7 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 		d.tasks.release(r.tenure, r.ticket)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry(), Form: form(&s.host.desc)}
+	turn := durable.Turn{Entity: e.ID, Active: active.core, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry(), Form: form(&s.host.desc)}
 	if r.command.Number != 0 {
 		turn.Command, turn.Answer = &r.command, keptOf(a)
 	}

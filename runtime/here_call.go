@@ -39,7 +39,8 @@ func newHereCall(s *hostedShard, c *outCall, up *turn, id uint64, left time.Dura
 	h.here, h.Driver, h.lane, h.shard = h, &h.inCall, s.lane, s
 	h.ctx, h.command = c.Context, c.Command.next(&drv.commands)
 	h.ID, h.Entity, h.Method, h.Args, h.Sender = id, c.Ref.ID, wire.BytesOf(c.Method), c.Args, drv.self
-	h.Deadline = drv.lease.Now() + int64(left)
+	h.began = drv.lease.Now()
+	h.Deadline = h.began + int64(left)
 	if up != nil {
 		h.Links, h.depth = up.appendChain(nil), up.depth+1
 		h.Chain = shardhost.Chain(h.Links)

@@ -195,7 +195,7 @@ func (c *inCall) answer(drv *driver, a answer, by peers.Publisher) {
 		return
 	}
 	own := c.Sender.Address == drv.self.Address
-	if c.ID != 0 && own && !drv.lease.MayAnswer() {
+	if c.ID != 0 && own && !drv.watch.Valid(&drv.lease) && !drv.lease.MayAnswer() {
 		drv.group.Go(func() { c.answerLeased(drv, a) })
 		return
 	}
@@ -255,8 +255,11 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 	method := s.host.methods[string(c.Method)]
 	leased, now := c.told && s.mayRunInline(), int64(0)
 	if !leased { // else it is a tell of this process and has no deadline either
-		now = drv.lease.Now()
-		c.began, leased = now, s.mayRunAt(now)
+		if c.here == nil { // else it has just been made
+			c.began = drv.lease.Now()
+		}
+		now = c.began
+		leased = s.mayRunAt(now)
 	}
 	var r *encodedTurn // nil: nobody can see the turn
 	if method == nil || !method.unseen || !leased || e.Value == nil || drv.turns.Load() != nil {
