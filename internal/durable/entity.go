@@ -12,13 +12,13 @@ import (
 // A version is an entity after one of its commits.
 type version struct {
 	number uint64 // 0: it never was
-	state  []byte
-	since  [][]byte // events that are to be applied to state
-	ended  bool
-	keys   []key // not to be changed
 	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0 means never.
 	expires int64
 	form    uint32 // the version of state, by the type's directive; 0 means the first
+	ended   bool
+	state   []byte
+	since   [][]byte // events that are to be applied to state
+	keys    []key    // not to be changed
 }
 
 // gone reports whether the entity has no state at a time.
@@ -54,19 +54,21 @@ func (v version) folds(t Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
-// An entity is one that is active, or whose last commit is not in a record.
+// An entity is one that is active, or whose last commit is not in a record. Its fields are in an order
+// in which a commit reads few lines of memory, because most of its time goes there if the shard has
+// many entities: it has 256 bytes on machines of 64 bits, and a commit begins with the first 64.
 type entity struct {
 	id     string
-	last   version // with commits that are not acknowledged yet
-	ticket Ticket  // of last
-	acked  version // written by a checkpoint
-	dirty  bool    // acked is in the log alone
-	stale  bool    // it is dirty only because its record is to be deleted, which may wait
-	saving uint64  // its version that the checkpoint under way writes; 0 means none
 	active bool    // the driver has it
 	loaded bool    // last is known: it came from the log, or its record was read
 	bare   bool    // its state is in its record only
 	hollow bool    // the checkpoint under way leaves its state out, which has expired
+	dirty  bool    // acked is in the log alone
+	stale  bool    // it is dirty only because its record is to be deleted, which may wait
+	ticket Ticket  // of last
+	saving uint64  // its version that the checkpoint under way writes; 0 means none
+	last   version // with commits that are not acknowledged yet
+	acked  version // written by a checkpoint
 	// loose are commits that were read from the log without the state or the keys that they
 	// follow, which are in the record.
 	loose []*wire.DurableCommit

@@ -108,7 +108,10 @@ func readRecord(id string, r store.Record) (version, error) {
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
 		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
-	return version{w.GetVersion(), w.GetState(), w.GetSince(), w.GetEnded(), keysOf(w.GetKeys()), w.GetExpires(), w.GetForm()}, nil
+	return version{
+		number: w.GetVersion(), expires: w.GetExpires(), form: w.GetForm(), ended: w.GetEnded(),
+		state: w.GetState(), since: w.GetSince(), keys: keysOf(w.GetKeys()),
+	}, nil
 }
 
 func (l *loads) check() error {
