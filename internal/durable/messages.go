@@ -32,8 +32,6 @@ func (m *messages) put(c *commitMessages) {
 	if c == nil || len(m.spare) == spareMessages {
 		return
 	}
-	c.entry.Reset()
-	c.commit.Reset()
-	c.command.Reset()
+	*c = commitMessages{} // Reset of each would also register its type again
 	m.spare = append(m.spare, c)
 }
