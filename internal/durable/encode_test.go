@@ -107,6 +107,20 @@ func TestAppendEntry(t *testing.T) {
 	}
 }
 
+// TestAppendHead: the fields of an append before its entries are the library's bytes, too.
+func TestAppendHead(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		a := &wire.DurableAppend{}
+		filler{random, random.Float64() * 1.3, 1}.fill(a.ProtoReflect())
+		a.Entries, a.Check = nil, 0
+		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(a)
+		if got := appendHead(nil, a); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%v: got %x, want %x, %v", a, got, want, err)
+		}
+	}
+}
+
 // TestAppendEntryOfBadSource: what could not be read again is not written.
 func TestAppendEntryOfBadSource(t *testing.T) {
 	for _, s := range []*wire.DurableSource{{Log: "\xff"}, {To: "\xff"}} {

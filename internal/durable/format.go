@@ -53,14 +53,20 @@ const appendRoom = 64
 // sealAppend is seal for an append whose entries are encoded. It returns them as a part of the
 // sealed bytes, too.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
-	sealed, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
-	if err != nil {
-		panic(err) // as in seal
-	}
+	sealed = appendHead(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	head := len(sealed)
 	sealed = append(sealed, entries...)
 	sealed = binary.LittleEndian.AppendUint32(append(sealed, checkTag), crc32.Checksum(sealed, castagnoli))
 	return sealed, sealed[head : head+len(entries) : head+len(entries)]
+}
+
+// appendHead appends the fields of the append that come before its entries, as encode.go does.
+func appendHead(b []byte, a *wire.DurableAppend) []byte {
+	b = appendUint(b, 1, uint64(a.Format))
+	b = appendFixed(b, 2, a.Epoch)
+	b = appendFixed(b, 3, a.Incarnation)
+	b = appendUint(b, 4, a.Claim)
+	return appendUint(b, 5, a.Counter)
 }
 
 // unseal decodes the output of seal. It refuses other bytes, and messages that this
