@@ -14,7 +14,7 @@ type checkpoint struct {
 	wanted bool   // another one is to begin
 	after  Ticket // another one is wanted when this is acknowledged; 0 means none
 	active bool
-	light  bool // the one under way writes the journal alone
+	scope  scope // of the one under way
 	doubt  bool // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
@@ -32,20 +32,43 @@ func (c *checkpoint) next(s *Shard) {
 		c.wanted, c.after = true, 0
 	}
 	full := s.tail.bytes >= s.limits.TailBytes || s.tail.commits >= s.limits.TailCommits
-	switch {
-	case (c.wanted || full) && s.group.position > s.head.stored.Since:
-		c.begin(s, false)
+	young := &s.tail.young
+	half := young.replaces() && (young.bytes >= max(s.limits.TailBytes/2, 1) || young.commits >= max(s.limits.TailCommits/2, 1))
+	switch moves := s.group.position > s.head.stored.Since; {
+	case c.wanted && moves, full && moves && !young.replaces():
+		c.begin(s, scopeAll)
+	case (full || half) && s.tail.boundary > s.head.stored.Since:
+		c.begin(s, scopeOlder)
 	case s.journal.isDue(s.desk.now):
-		c.begin(s, true)
+		c.begin(s, scopeEvents)
+	case half:
+		s.tail.turn(s.group.position)
 	}
 	c.wanted = false
 }
 
-// begin takes all that is acknowledged now. A light one has the journal alone.
-func (c *checkpoint) begin(s *Shard, light bool) {
-	c.wanted, c.active, c.light = false, true, light
+// A scope says what a checkpoint writes.
+type scope uint8
+
+const (
+	// scopeAll: everything that is acknowledged when it begins.
+	scopeAll scope = iota
+	// scopeOlder: what was acknowledged when the tail's generation began, unless a later commit has
+	// replaced it. So entities that change often need not be written again and again for the log to
+	// be trimmed.
+	scopeOlder
+	// scopeEvents: the journal alone.
+	scopeEvents
+)
+
+// begin takes what is acknowledged now.
+func (c *checkpoint) begin(s *Shard, what scope) {
+	c.wanted, c.active, c.scope = false, true, what
 	c.doubt = false
 	c.since, c.puts = s.group.position, nil
+	if what == scopeOlder {
+		c.since = s.tail.boundary
+	}
 	var put []store.Change
 	bytes := 0
 	add := func(change store.Change) {
@@ -58,9 +81,13 @@ func (c *checkpoint) begin(s *Shard, light bool) {
 	for _, change := range s.journal.begin(s.desk.now) {
 		add(change)
 	}
-	if !light {
+	if what != scopeEvents {
 		for _, e := range s.tail.dirty() {
-			e.saving = e.acked.number
+			if stays := what == scopeOlder && s.tail.isYoung(e); !stays {
+				e.saving = e.acked.number
+			} else if e.acked.whole() {
+				continue
+			}
 			s.absent.written(e.id)
 			add(e.change(s.desk.now, s.limits.AppendBytes))
 		}
@@ -112,11 +139,11 @@ func (c *checkpoint) put(s *Shard) {
 	}
 	c.line.close()
 	switch {
-	case c.light && c.doubt:
+	case c.scope == scopeEvents && c.doubt:
 		// A Put that comes late would undo a later Put under this head, and so the head changes.
 		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()))
 		return
-	case c.light:
+	case c.scope == scopeEvents:
 		c.active = false
 		s.journal.written(s.desk.now)
 		return
@@ -147,6 +174,14 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
+// lost says that the log has lost commits of this home, which is about to append them again. The log
+// must keep what they have replaced until then.
+func (c *checkpoint) lost(s *Shard) {
+	if c.active && c.scope == scopeOlder {
+		c.since = s.head.stored.Since
+	}
+}
+
 // headDone takes the answer to the write of the head.
 func (c *checkpoint) headDone(s *Shard, r Response) {
 	written, beyond, err := c.write.done(&s.desk, s.config, r)
@@ -159,7 +194,7 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		s.head = *written
 		c.active = false
 		s.journal.written(s.desk.now)
-		if c.light {
+		if c.scope == scopeEvents {
 			return
 		}
 		s.tail.saved(c.since, s.group.acked)

@@ -26,6 +26,10 @@ func (v version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
+// whole reports whether the log's commit of the version says all of it, so that neither older commits
+// nor a record are needed while it is there.
+func (v version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
+
 // spent reports whether nothing of a stored version is needed any more.
 func (v version) spent(now time.Time) bool {
 	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
@@ -65,6 +69,8 @@ type entity struct {
 	hollow bool    // the checkpoint under way leaves its state out, which has expired
 	dirty  bool    // acked is in the log alone
 	stale  bool    // it is dirty only because its record is to be deleted, which may wait
+	// generation is the tail's when the log got acked; 0 means that it was an earlier one.
+	generation uint8
 	ticket Ticket  // of last
 	saving uint64  // its version that the checkpoint under way writes; 0 means none
 	last   version // with commits that are not acknowledged yet
@@ -140,7 +146,7 @@ func (e *entity) outlived(acked Ticket) {
 // saved ends a checkpoint. It reports whether the entity is to be forgotten here.
 func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
-		e.dirty, e.stale = false, false
+		e.dirty, e.stale, e.generation = false, false, 0
 	}
 	e.saving, e.hollow = 0, false
 	if e.dirty || e.ticket > acked {

@@ -57,7 +57,7 @@ type Shard struct {
 func New(now time.Time, c Config) *Shard {
 	s := &Shard{
 		config: c, limits: c.Limits.withDefaults(),
-		tail:   tail{entities: map[string]*entity{}},
+		tail:   tail{entities: map[string]*entity{}, generation: 1},
 		table:  table{sources: map[Source]*known{}},
 		outbox: outbox{pairs: map[Target]*pair{}},
 		loads:  loads{asked: map[uint64]string{}, lines: map[string]*line{}},
@@ -434,6 +434,7 @@ func (s *Shard) acknowledged(p store.Position) {
 func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Position) {
 	if s.state == Claiming {
 		s.group.position = p
+		s.tail.turn(p)
 		s.state, s.tell, s.opened = Open, true, s.desk.now
 		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
 		return
@@ -447,6 +448,8 @@ func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Pos
 	s.group.position = p
 	s.out.Events = append(s.out.Events, Event{Kind: Reclaimed, Position: p})
 	if len(lost) > 0 {
+		s.tail.turn(p)
+		s.checkpoint.lost(s)
 		s.out.Events = append(s.out.Events, Event{Kind: Resent, N: len(lost)})
 	}
 }

@@ -17,11 +17,40 @@ import (
 //  2. Positions of batches do not fall.
 //  3. An entity's acknowledged version is at most its last one.
 //  4. An entity that is neither active nor dirty nor has a commit under way is not kept.
+//  5. The last acknowledged commit of an entity of the present generation, which is not 0, is behind
+//     boundary.
 type tail struct {
 	entities map[string]*entity
 	batches  []batch
 	bytes    int
 	commits  int
+
+	// Where the log ended when the present generation of commits began, and what came since. A
+	// checkpoint may leave out what later commits of this generation have replaced.
+	boundary   store.Position
+	generation uint8
+	young      young
+}
+
+// young counts the commits of the present generation.
+type young struct {
+	bytes, commits int
+	partial        int // commits that need older ones, or a record: see version.whole
+}
+
+// mostPartial is the largest part of a generation's commits, one in so many, that may be partial where
+// a checkpoint leaves out what is in the log: it writes their entities now, and again later.
+const mostPartial = 8
+
+// replaces reports whether the commits of the generation say all of their entities, but for a few.
+func (y young) replaces() bool { return y.partial <= y.commits/mostPartial }
+
+// turn begins a generation behind p, where the log ends.
+func (t *tail) turn(p store.Position) {
+	t.boundary, t.young = p, young{}
+	if t.generation++; t.generation == 0 {
+		t.generation = 1
+	}
 }
 
 // at returns the entity, which is made if it is not there.
@@ -39,6 +68,8 @@ func (t *tail) add(b batch) {
 	t.batches = append(t.batches, b)
 	t.bytes += b.bytes
 	t.commits += b.commits
+	t.young.bytes += b.bytes
+	t.young.commits += b.commits
 }
 
 // recover notes an append that was read from the log, and the commits in it.
@@ -62,6 +93,9 @@ func (t *tail) ack(b batch) {
 			e.entity = t.at(string(c.GetEntity()))
 		}
 		e.entity.ack(c)
+		if e.entity.generation = t.generation; !e.entity.acked.whole() {
+			t.young.partial++
+		}
 	}
 	b.entries = nil
 	t.add(b)
@@ -83,7 +117,7 @@ func (t *tail) missing(counter uint64) (lost []batch) {
 	return lost
 }
 
-// dirty returns the entities that a checkpoint is to write, in the order of their ids.
+// dirty returns the entities that are not in records, in the order of their ids.
 func (t *tail) dirty() (all []*entity) {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		if e := t.entities[id]; e.dirty {
@@ -92,6 +126,9 @@ func (t *tail) dirty() (all []*entity) {
 	}
 	return all
 }
+
+// isYoung reports whether the log has the acknowledged commit of an entity behind boundary.
+func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
 // saved drops the part that a checkpoint has made superfluous: the batches before since, and the
 // passivated entities, which are in their records. It returns how many batches went.
@@ -127,6 +164,8 @@ func (t *tail) check() error {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		if e := t.entities[id]; e.loaded && e.last.number < e.acked.number && !e.last.ended {
 			return fmt.Errorf("invariant 3 of the tail: %q is at version %d, acknowledged %d", id, e.last.number, e.acked.number)
+		} else if !e.dirty && t.isYoung(e) {
+			return fmt.Errorf("invariant 5 of the tail: %q is in its record, and of generation %d", id, e.generation)
 		}
 	}
 	return nil

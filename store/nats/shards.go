@@ -2,7 +2,6 @@ package natsstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -24,7 +23,10 @@ const (
 )
 
 // shards keeps the state of entities.
-type shards struct{ *streams }
+type shards struct {
+	*streams
+	trims trims
+}
 
 var _ store.Shards = (*shards)(nil)
 
@@ -96,72 +98,6 @@ func (s *shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 		return nil, fail(opRead, sh.String(), err)
 	}
 	return r.found, nil
-}
-
-// Trim implements [store.Logs]. It removes the stream's prefix that no head needs.
-//
-// The heads are read at the revision of h or later. So one that is missing was
-// written after h, and its log began after h.Since.
-func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
-	at, _, err := s.place(ctx, sh)
-	if err != nil {
-		return fail(opTrim, sh.String(), err)
-	}
-	below, err := s.lowest(ctx, at, h, at.heads)
-	if errors.Is(err, errTooMany) {
-		below, err = s.lowestOfMany(ctx, at, h)
-	}
-	if err != nil || below == store.Start {
-		return fail(opTrim, sh.String(), err)
-	}
-	var purged struct{}
-	err = s.call(ctx, "STREAM.PURGE."+at.logs, struct {
-		Seq uint64 `json:"seq"`
-	}{uint64(below)}, &purged)
-	if err != nil {
-		err = repeatableError(err, at.logs) // a hint: it may be given again
-	}
-	return fail(opTrim, sh.String(), err)
-}
-
-// lowest is the lowest Since of h and the heads under subjects.
-func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ...string) (below store.Position, err error) {
-	err = s.again(ctx, func(ctx context.Context) (bool, error) {
-		p, err := s.page(ctx, at.records, getRequest{MultiLast: subjects})
-		if err != nil {
-			return false, err
-		}
-		if p.more || p.upTo < uint64(h.Revision) {
-			return false, s.behind(h.Revision)
-		}
-		below = h.Since
-		for _, m := range p.messages {
-			below = min(below, m.head().Since)
-		}
-		return true, nil
-	})
-	return below, err
-}
-
-// headsAtOnce is how many heads one request names; the server answers 1,024.
-const headsAtOnce = 500
-
-// lowestOfMany is lowest of a stream with more heads than the server answers at once.
-func (s *shards) lowestOfMany(ctx context.Context, at place, h store.Head) (store.Position, error) {
-	for first := 0; first < store.MaxShards; first += headsAtOnce {
-		subjects := []string{at.head} // it is there, so that the answer says how far the replica is
-		for i := first; i < min(first+headsAtOnce, store.MaxShards); i++ {
-			if subject := at.headOf(i); subject != at.head {
-				subjects = append(subjects, subject)
-			}
-		}
-		below, err := s.lowest(ctx, at, h, subjects...)
-		if err != nil {
-			return store.Start, err
-		}
-		h.Since = min(h.Since, below)
-	}
-	return h.Since, nil
 }
 
 func (s *shards) behind(atLeast store.Revision) error {

@@ -42,7 +42,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 		leases:  &leases{writer: w, name: cfg.Name, stream: keysStream(cfg.Name), seen: make(map[string]sighting)},
 		streams: &streams{writer: w, cfg: cfg, layouts: make(map[string]layout)},
 	}
-	s.shards = &shards{s.streams}
+	s.shards = &shards{streams: s.streams}
 	if err := s.streams.openKeys(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("store: open: %w", err)

@@ -1,0 +1,127 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// trimPause is the least time between two trims of a stream by this process. Each has the server read
+// the heads and change the stream's first block, while all shards of the stream move their since often.
+const trimPause = time.Second
+
+// trims are those of all streams of logs. The zero value is ready, and it is safe for concurrent use.
+type trims struct {
+	mu   sync.Mutex
+	next map[string]*trim // by the stream
+}
+
+// A trim is the next one of a stream.
+type trim struct {
+	waits bool // somebody waits for its time
+	at    time.Time
+}
+
+// wait returns when the stream may be trimmed. It reports false if another caller waits already, who
+// will see the heads as they are then.
+func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
+	t.mu.Lock()
+	n := t.next[stream]
+	if n == nil {
+		n = &trim{}
+		if t.next == nil {
+			t.next = map[string]*trim{}
+		}
+		t.next[stream] = n
+	}
+	left := time.Until(n.at)
+	if n.waits {
+		t.mu.Unlock()
+		return false, nil
+	}
+	n.waits = true
+	t.mu.Unlock()
+	due := left <= 0 || pause(ctx, left)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.waits = false; !due {
+		return false, ctx.Err()
+	}
+	n.at = time.Now().Add(trimPause)
+	return true, nil
+}
+
+// Trim implements [store.Logs]. It removes the stream's prefix that no head needs, and may wait for a
+// second before.
+//
+// The heads are read at the revision of h or later. So one that is missing was
+// written after those that are read, and its log began after their Since.
+func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
+	at, _, err := s.place(ctx, sh)
+	if err != nil {
+		return fail(opTrim, sh.String(), err)
+	}
+	if now, err := s.trims.wait(ctx, at.logs); !now {
+		return fail(opTrim, sh.String(), err)
+	}
+	below, err := s.lowest(ctx, at, h, at.heads)
+	if errors.Is(err, errTooMany) {
+		below, err = s.lowestOfMany(ctx, at, h)
+	}
+	if err != nil || below == store.Start {
+		return fail(opTrim, sh.String(), err)
+	}
+	var purged struct{}
+	err = s.call(ctx, "STREAM.PURGE."+at.logs, struct {
+		Seq uint64 `json:"seq"`
+	}{uint64(below)}, &purged)
+	if err != nil {
+		err = repeatableError(err, at.logs) // a hint: it may be given again
+	}
+	return fail(opTrim, sh.String(), err)
+}
+
+// lowest is the lowest Since of the heads under subjects, of which one is h or has replaced it.
+func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ...string) (below store.Position, err error) {
+	err = s.again(ctx, func(ctx context.Context) (bool, error) {
+		p, err := s.page(ctx, at.records, getRequest{MultiLast: subjects})
+		if err != nil {
+			return false, err
+		}
+		if p.more || p.upTo < uint64(h.Revision) {
+			return false, s.behind(h.Revision)
+		}
+		below = h.Since
+		for i, m := range p.messages {
+			if since := m.head().Since; i == 0 || since < below {
+				below = since
+			}
+		}
+		return true, nil
+	})
+	return below, err
+}
+
+// headsAtOnce is how many heads one request names; the server answers 1,024.
+const headsAtOnce = 500
+
+// lowestOfMany is lowest of a stream with more heads than the server answers at once.
+func (s *shards) lowestOfMany(ctx context.Context, at place, h store.Head) (store.Position, error) {
+	for first := 0; first < store.MaxShards; first += headsAtOnce {
+		subjects := []string{at.head} // it is there, so that the answer says how far the replica is
+		for i := first; i < min(first+headsAtOnce, store.MaxShards); i++ {
+			if subject := at.headOf(i); subject != at.head {
+				subjects = append(subjects, subject)
+			}
+		}
+		below, err := s.lowest(ctx, at, h, subjects...)
+		if err != nil {
+			return store.Start, err
+		}
+		h.Since = min(h.Since, below)
+	}
+	return h.Since, nil
+}

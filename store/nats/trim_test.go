@@ -1,0 +1,43 @@
+package natsstore
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTrimsOfAStreamAreFew: a stream is trimmed at once, and then once in trimPause however many
+// shards ask; others are not held up.
+func TestTrimsOfAStreamAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all trims
+		begun := time.Now()
+		want := func(stream string, now bool, after time.Duration) {
+			t.Helper()
+			got, err := all.wait(t.Context(), stream)
+			if got != now || err != nil || time.Since(begun) != after {
+				t.Errorf("%s: %v, %v after %v: want %v after %v", stream, got, err, time.Since(begun), now, after)
+			}
+		}
+		want("a", true, 0)
+		go want("a", true, trimPause)
+		synctest.Wait()
+		want("a", false, 0)
+		want("b", true, 0)
+		time.Sleep(trimPause)
+		synctest.Wait()
+		given, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := all.wait(given, "a")
+			ended <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err == nil {
+			t.Error("no error of a trim that was given up")
+		}
+		want("a", true, 2*trimPause)
+	})
+}
