@@ -43,6 +43,10 @@ func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure
 	return Load{}.Bulk(callers, d, call)
 }
 
+// roomForCalls is how many calls of all callers are noted without that memory must be found for them
+// meanwhile, which would count as the contestant's.
+const roomForCalls = 1 << 20
+
 // Run is the function Run with this load.
 func (l Load) Run(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	var (
@@ -63,7 +67,7 @@ func (l Load) Run(callers int, d time.Duration, call func(worker, i int) error) 
 	for w := range callers {
 		begins(w, func() {
 			defer wg.Done()
-			var took []time.Duration
+			took := make([]time.Duration, 0, max(roomForCalls/callers, 64))
 			var err error
 			for i := range l.Warm {
 				if err == nil {

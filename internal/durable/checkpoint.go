@@ -15,7 +15,7 @@ type checkpoint struct {
 	after  Ticket // another one is wanted when this is acknowledged; 0 means none
 	active bool
 	scope  scope // of the one under way
-	doubt  bool // a Put of it may still be on its way, beside its repetition
+	doubt  bool  // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
 	write  headWrite

@@ -63,18 +63,18 @@ func (v version) folds(t Turn, every, limit int) bool {
 // many entities: it has 256 bytes on machines of 64 bits, and a commit begins with the first 64.
 type entity struct {
 	id     string
-	active bool    // the driver has it
-	loaded bool    // last is known: it came from the log, or its record was read
-	bare   bool    // its state is in its record only
-	hollow bool    // the checkpoint under way leaves its state out, which has expired
-	dirty  bool    // acked is in the log alone
-	stale  bool    // it is dirty only because its record is to be deleted, which may wait
+	active bool // the driver has it
+	loaded bool // last is known: it came from the log, or its record was read
+	bare   bool // its state is in its record only
+	hollow bool // the checkpoint under way leaves its state out, which has expired
+	dirty  bool // acked is in the log alone
+	stale  bool // it is dirty only because its record is to be deleted, which may wait
 	// generation is the tail's when the log got acked; 0 means that it was an earlier one.
 	generation uint8
-	ticket Ticket  // of last
-	saving uint64  // its version that the checkpoint under way writes; 0 means none
-	last   version // with commits that are not acknowledged yet
-	acked  version // written by a checkpoint
+	ticket     Ticket  // of last
+	saving     uint64  // its version that the checkpoint under way writes; 0 means none
+	last       version // with commits that are not acknowledged yet
+	acked      version // written by a checkpoint
 	// loose are commits that were read from the log without the state or the keys that they
 	// follow, which are in the record.
 	loose []*wire.DurableCommit

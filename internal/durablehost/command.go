@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -107,6 +108,9 @@ func ReadID(b []byte) (id ID, err error) {
 			id.text(field, string(text))
 		default:
 		}
+	}
+	if !utf8.ValidString(id.Log.Log) || !utf8.ValidString(id.To.Log) { // names of types, which commits hold as text
+		return ID{}, fmt.Errorf("command id: its log %q or receiver %q is not UTF-8", id.Log.Log, id.To.Log)
 	}
 	if id.Floor > id.Number {
 		return ID{}, fmt.Errorf("command id: its floor %d is above its number %d", id.Floor, id.Number)

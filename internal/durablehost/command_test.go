@@ -1,11 +1,14 @@
 package durablehost
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardgen/shardgen/internal/durable"
 )
@@ -31,6 +34,7 @@ func TestIDsTravel(t *testing.T) {
 		(ID{Number: 1, Floor: 2}).Append(nil),
 		(ID{Number: 1, Stuck: "\x01\x00"}).Append(nil), (ID{Number: 1, Stuck: "\x80"}).Append(nil),
 		(ID{Number: 1, Stuck: durable.Numbers(strings.Repeat("\x01", durable.MaxStuck+1))}).Append(nil),
+		(ID{Number: 1, Log: durable.Target{Log: "a\xff"}}).Append(nil), (ID{Number: 1, Log: durable.Target{Log: "a"}, To: durable.Target{Log: "\xff"}}).Append(nil),
 	} {
 		if _, err := ReadID(bad); err == nil {
 			t.Errorf("%x was read", bad)
@@ -53,6 +57,26 @@ func TestCommandsOfKeysDiffer(t *testing.T) {
 	}
 	if strings.ToValidUTF8(one.Source.Log, "") != one.Source.Log {
 		t.Errorf("%q", one.Source.Log)
+	}
+}
+
+// TestHashesOfCommandsStay: logs have them, so a later program must find the same.
+func TestHashesOfCommandsStay(t *testing.T) {
+	for _, c := range []struct {
+		entity, method string
+		args           []byte
+	}{
+		{"", "", nil},
+		{"bob", "Add", []byte{8, 1}},
+		{strings.Repeat("e", 200), "Add", []byte(strings.Repeat("a", 5000))},
+	} {
+		whole := binary.AppendUvarint(nil, uint64(len(c.entity)))
+		whole = append(whole, c.entity...)
+		whole = binary.AppendUvarint(whole, uint64(len(c.method)))
+		whole = append(append(whole, c.method...), c.args...)
+		if got, want := hashOf(c.entity, c.method, c.args), xxhash.Sum64(whole); got != want {
+			t.Errorf("%.9q %q: %x, want %x", c.entity, c.method, got, want)
+		}
 	}
 }
 
