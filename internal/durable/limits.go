@@ -11,8 +11,9 @@ type Limits struct {
 	// AppendBytes bounds one append, and so one commit. Default and maximum
 	// [store.MaxAppend].
 	AppendBytes int
-	// TailBytes and TailCommits bound the log before a checkpoint
-	// begins. At four times as much, calls are refused. Defaults 4 MiB and 4,000.
+	// TailBytes and TailCommits bound the log that the next home would have to read. A checkpoint
+	// begins at half of either, or at all of it where commits need the states before them. At four
+	// times as much, calls are refused. Defaults 4 MiB and 4,000.
 	TailBytes, TailCommits int
 	// Commands bounds the ids of commands that are kept, with those that run, and
 	// CommandBytes their answers. Beyond it calls are refused. Defaults 16,384 and
