@@ -66,10 +66,13 @@ func (h *hereCall) newTurn() *durableTurn {
 // share returns the answer with the results as they are in the log's answer, kept, and has their buffer
 // used again. h is nil for a call from another goroutine, whose session copies the results.
 func (h *hereCall) share(a answer, kept []byte) answer {
-	if h == nil || kept == nil || a.code != wire.CodeOK || a.payload == nil {
+	if h == nil || a.code != wire.CodeOK || a.payload == nil || len(*a.payload) > len(kept) {
 		return a
 	}
-	h.results = kept[len(kept)-len(*a.payload):]
+	h.results = []byte{}
+	if n := len(*a.payload); n > 0 {
+		h.results = kept[len(kept)-n:]
+	}
 	a.sent()
 	a.payload = &h.results
 	return a

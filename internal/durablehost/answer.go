@@ -22,14 +22,11 @@ const (
 	answerPayload = 3
 )
 
-// answerRoom bounds the bytes of an answer beside its text and payload.
-const answerRoom = 20
-
 var errAnswer = errors.New("a kept answer cannot be read (was it written by a newer program? run that version, or a later one, here too)")
 
 // Append appends the encoded answer.
 func (r Answer) Append(b []byte) []byte {
-	b = slices.Grow(b, answerRoom+len(r.Text)+len(r.Payload))
+	b = slices.Grow(b, r.size())
 	if r.Code != 0 {
 		b = protowire.AppendTag(b, answerCode, protowire.VarintType)
 		b = protowire.AppendVarint(b, uint64(r.Code))
@@ -43,6 +40,20 @@ func (r Answer) Append(b []byte) []byte {
 		b = protowire.AppendBytes(b, r.Payload)
 	}
 	return b
+}
+
+// size is how many bytes Append appends. Most answers are small, and shards keep thousands of them.
+func (r Answer) size() (n int) {
+	if r.Code != 0 {
+		n += protowire.SizeTag(answerCode) + protowire.SizeVarint(uint64(r.Code))
+	}
+	if r.Text != "" {
+		n += protowire.SizeTag(answerText) + protowire.SizeBytes(len(r.Text))
+	}
+	if len(r.Payload) > 0 {
+		n += protowire.SizeTag(answerPayload) + protowire.SizeBytes(len(r.Payload))
+	}
+	return n
 }
 
 // ReadAnswer decodes an answer. It refuses fields that it does not know, since a

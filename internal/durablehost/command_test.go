@@ -119,6 +119,9 @@ func TestNestedIDsOfATellNameItsWay(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	for _, r := range []Answer{{}, {Code: 1, Text: "no", Payload: []byte{1, 2}}, {Payload: []byte("x")}} {
+		if b := r.Append(nil); len(b) != r.size() {
+			t.Errorf("%+v has %d bytes, want %d", r, len(b), r.size())
+		}
 		got, err := ReadAnswer(r.Append(nil))
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v became %+v, %v", r, got, err)
