@@ -98,8 +98,15 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 			return codegen.Turn{}, nil
 		}
 	}
-	if p.kind.encodes {
-		return p.beginRead(ctx, up, r, method, noContext)
+	if k := p.kind; k.encodes {
+		e := p.enterRead(r, method)
+		switch {
+		case e == nil:
+			return codegen.Turn{}, nil
+		case noContext && !k.driver.checksReads && k.driver.turns.Load() == nil: // as hostedShard.begin does
+			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
+		}
+		return p.beginRead(ctx, up, e, method, noContext)
 	}
 	if e := (*region.Entity)(atomic.LoadPointer(&r.Near)); e != nil && hostedOf(e).TryEnter(e) {
 		return hostedOf(e).begin(ctx, up, e, method, noContext)
@@ -276,34 +283,39 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *route) (*hostedShard, *re
 	return s, s.enter(c.Ref)
 }
 
-// beginRead is Begin for a type whose calls are encoded at this process: a durable one, or one
+// enterRead begins a turn of a type whose calls are encoded at this process: a durable one, or one
 // that this process hosts with interceptors. Only a method of a durable type that is marked //shard:read and
 // not intercepted runs on the caller's goroutine here, if its entity is active and its state is
-// completely in the log. The arguments and results of other methods of durable types are part of
-// their commits: see attempt.
-func (p invoker) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
+// completely in the log; otherwise enterRead returns nil. The arguments and results of other methods of
+// durable types are part of their commits: see attempt.
+func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	k := p.kind
-	if k.host == nil || len(k.host.settings.intercept) > 0 || !k.host.reads.has(method) || !k.host.settings.inline {
-		return codegen.Turn{}, nil
+	if k.host == nil || !k.host.nearReads.has(method) {
+		return nil
 	}
 	e := nearOf(r)
 	if e == nil || !hostedOf(e).TryEnter(e) {
 		s := k.routeOf(r.Hash).local()
 		if s == nil {
-			return codegen.Turn{}, nil
+			return nil
 		}
 		if e = s.look(r); e == nil || !s.TryEnter(e) {
-			return codegen.Turn{}, nil
+			return nil
 		}
 		setNear(r, e)
 	}
-	s := hostedOf(e)
-	if !s.durable.mayRead(e) {
+	if s := hostedOf(e); !s.durable.mayRead(e) {
 		s.endTurn(e)
-		return codegen.Turn{}, nil
+		return nil
 	}
-	begun, err := s.begin(ctx, up, e, method, noContext && !k.driver.checksReads)
-	if t, ok := begun.Context.(*turn); ok && k.driver.checksReads {
+	return e
+}
+
+// beginRead is Begin for a turn that enterRead has begun, whose method may see it.
+func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
+	checks := p.kind.driver.checksReads
+	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
+	if t, ok := begun.Context.(*turn); ok && checks {
 		t.flags.Or(checkAfter)
 	}
 	return begun, err

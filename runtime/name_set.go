@@ -33,5 +33,10 @@ func (s nameSet) has(name string) bool {
 	if s.all != nil {
 		return s.all[name]
 	}
-	return slices.Contains(s.few, name)
+	for _, n := range s.few {
+		if n == name {
+			return true
+		}
+	}
+	return false
 }
