@@ -47,21 +47,21 @@ func (c *checkpoint) next(s *Shard) {
 	c.wanted = false
 }
 
-// A scope says what a checkpoint writes.
+// A scope is the part of the shard that a checkpoint writes.
 type scope uint8
 
 const (
-	// scopeAll: everything that is acknowledged when it begins.
+	// scopeAll: everything that is acknowledged when the checkpoint begins.
 	scopeAll scope = iota
-	// scopeOlder: what was acknowledged when the tail's generation began, unless a later commit has
-	// replaced it. So entities that change often need not be written again and again for the log to
+	// scopeOlder: the commits that were acknowledged when the tail's generation began, unless later
+	// ones have replaced them. So entities that change often need not be written again and again for the log to
 	// be trimmed.
 	scopeOlder
 	// scopeEvents: the journal alone.
 	scopeEvents
 )
 
-// begin takes what is acknowledged now.
+// begin takes the commits that are acknowledged now.
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
 	c.doubt = false
@@ -175,7 +175,7 @@ func (c *checkpoint) done(s *Shard, r Response) {
 }
 
 // lost says that the log has lost commits of this home, which is about to append them again. The log
-// must keep what they have replaced until then.
+// must keep the commits that these have replaced until then.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope == scopeOlder {
 		c.since = s.head.stored.Since

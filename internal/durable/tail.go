@@ -25,8 +25,8 @@ type tail struct {
 	bytes    int
 	commits  int
 
-	// Where the log ended when the present generation of commits began, and what came since. A
-	// checkpoint may leave out what later commits of this generation have replaced.
+	// The end of the log when the present generation of commits began, and the commits since then. A
+	// checkpoint may leave out older commits that those have replaced.
 	boundary   store.Position
 	generation uint8
 	young      young
@@ -39,7 +39,7 @@ type young struct {
 }
 
 // mostPartial is the largest part of a generation's commits, one in so many, that may be partial where
-// a checkpoint leaves out what is in the log: it writes their entities now, and again later.
+// a checkpoint leaves entities to the log: it writes their entities now, and again later.
 const mostPartial = 8
 
 // replaces reports whether the commits of the generation say all of their entities, but for a few.
