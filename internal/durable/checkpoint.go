@@ -15,6 +15,7 @@ type checkpoint struct {
 	after  Ticket // another one is wanted when this is acknowledged; 0 means none
 	active bool
 	scope  scope // of the one under way
+	keeps  bool  // entities stay in the tail, for the one under way does not move since: see lost
 	doubt  bool  // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
@@ -23,9 +24,10 @@ type checkpoint struct {
 	parts  uint32
 }
 
-// next begins a checkpoint if there is a reason and none is under way.
+// next begins a checkpoint if there is a reason and none is under way. While commits wait to be
+// appended again, their entities must stay in the tail.
 func (c *checkpoint) next(s *Shard) {
-	if c.active {
+	if c.active || s.group.repeats() {
 		return
 	}
 	if c.after > 0 && c.after <= s.group.acked {
@@ -33,9 +35,9 @@ func (c *checkpoint) next(s *Shard) {
 	}
 	full := s.tail.bytes >= s.limits.TailBytes || s.tail.commits >= s.limits.TailCommits
 	young := &s.tail.young
-	half := young.replaces() && (young.bytes >= max(s.limits.TailBytes/2, 1) || young.commits >= max(s.limits.TailCommits/2, 1))
+	half := young.partial == 0 && (young.bytes >= max(s.limits.TailBytes/2, 1) || young.commits >= max(s.limits.TailCommits/2, 1))
 	switch moves := s.group.position > s.head.stored.Since; {
-	case c.wanted && moves, full && moves && !young.replaces():
+	case c.wanted && moves, full && moves && young.partial > 0:
 		c.begin(s, scopeAll)
 	case (full || half) && s.tail.boundary > s.head.stored.Since:
 		c.begin(s, scopeOlder)
@@ -64,11 +66,8 @@ const (
 // begin takes the commits that are acknowledged now.
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
-	c.doubt = false
+	c.doubt, c.keeps = false, false
 	c.since, c.puts = s.group.position, nil
-	if what == scopeOlder {
-		c.since = s.tail.boundary
-	}
 	var put []store.Change
 	bytes := 0
 	add := func(change store.Change) {
@@ -83,11 +82,10 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	}
 	if what != scopeEvents {
 		for _, e := range s.tail.dirty() {
-			if stays := what == scopeOlder && s.tail.isYoung(e); !stays {
-				e.saving = e.acked.number
-			} else if e.acked.whole() {
+			if what == scopeOlder && s.tail.isYoung(e) {
 				continue
 			}
+			e.saving = e.acked.number
 			s.absent.written(e.id)
 			add(e.change(s.desk.now, s.limits.AppendBytes))
 		}
@@ -96,6 +94,13 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 		for _, change := range table {
 			add(change)
 		}
+	}
+	switch what {
+	case scopeOlder:
+		c.since = s.tail.boundary
+	case scopeAll:
+		s.tail.turn(c.since)
+	default:
 	}
 	if len(put) > 0 {
 		c.puts = append(c.puts, put)
@@ -174,11 +179,13 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost says that the log has lost commits of this home, which is about to append them again. The log
-// must keep the commits that these have replaced until then.
+// lost says that the log has lost commits of this home, which is about to append them again. Until
+// then the log must keep the commits that these have replaced, and the tail their entities. So the
+// checkpoint under way does not move since, unless it has sent the head already: where that and a
+// death of the home before the repetition follow the loss, the commits that were replaced are lost too.
 func (c *checkpoint) lost(s *Shard) {
-	if c.active && c.scope == scopeOlder {
-		c.since = s.head.stored.Since
+	if c.active && c.scope != scopeEvents {
+		c.since, c.keeps = s.head.stored.Since, true
 	}
 }
 
@@ -197,7 +204,12 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		if c.scope == scopeEvents {
 			return
 		}
-		s.tail.saved(c.since, s.group.acked)
+		if c.keeps {
+			s.tail.kept()
+			c.wanted = c.wanted || c.scope == scopeAll
+		} else {
+			s.tail.saved(c.since, s.group.acked)
+		}
 		s.out.Events = append(s.out.Events, Event{Kind: Checkpointed, Position: c.since})
 		s.desk.send(Request{Op: OpTrim, Head: s.head.stored})
 	}

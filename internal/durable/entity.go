@@ -86,16 +86,18 @@ func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
-// ack notes that a commit is in the log. One that came there a second time, because a
-// server had lost it, changes nothing. The first commit of a new life follows one of any version.
-func (e *entity) ack(c *wire.DurableCommit) {
+// ack notes that a commit is in the log, and reports whether it counts. One that came there a second
+// time, because a server had lost it, does not if a later one of the entity has come there. The first
+// commit of a new life follows one of any version.
+func (e *entity) ack(c *wire.DurableCommit) bool {
 	if c.GetVersion() < e.acked.number && !e.acked.gone(time.UnixMilli(c.GetAt())) {
-		return
+		return false
 	}
 	if c.GetFolded() && (e.acked.ended || c.GetVersion() != e.acked.number+1) {
-		return
+		return false
 	}
 	e.acked, e.dirty = e.acked.after(c), true
+	return true
 }
 
 // recover notes a commit that was read from the log.

@@ -171,6 +171,9 @@ func (g *group) resend(lost []batch) {
 	g.queue = append(lost, g.queue...)
 }
 
+// repeats reports whether appends wait that the log had, and has lost.
+func (g *group) repeats() bool { return len(g.queue) > 0 && g.queue[0].last <= g.acked }
+
 // uncut makes the only batch of the queue pending again, so that less is appended at once.
 // It reports false for a batch of one entry, and for one that was in the log before.
 func (g *group) uncut() bool {

@@ -17,8 +17,7 @@ import (
 //  2. Positions of batches do not fall.
 //  3. An entity's acknowledged version is at most its last one.
 //  4. An entity that is neither active nor dirty nor has a commit under way is not kept.
-//  5. The last acknowledged commit of an entity of the present generation, which is not 0, is behind
-//     boundary.
+//  5. An entity of the present generation is dirty: the log has its acknowledged commit behind boundary.
 type tail struct {
 	entities map[string]*entity
 	batches  []batch
@@ -37,13 +36,6 @@ type young struct {
 	bytes, commits int
 	partial        int // commits that need older ones, or a record: see version.whole
 }
-
-// mostPartial is the largest part of a generation's commits, one in so many, that may be partial where
-// a checkpoint leaves entities to the log: it writes their entities now, and again later.
-const mostPartial = 8
-
-// replaces reports whether the commits of the generation say all of their entities, but for a few.
-func (y young) replaces() bool { return y.partial <= y.commits/mostPartial }
 
 // turn begins a generation behind p, where the log ends.
 func (t *tail) turn(p store.Position) {
@@ -92,7 +84,9 @@ func (t *tail) ack(b batch) {
 		if e.entity == nil {
 			e.entity = t.at(string(c.GetEntity()))
 		}
-		e.entity.ack(c)
+		if !e.entity.ack(c) {
+			continue
+		}
 		if e.entity.generation = t.generation; !e.entity.acked.whole() {
 			t.young.partial++
 		}
@@ -148,6 +142,14 @@ func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	//arch:order-free each entity is judged by itself
 	maps.DeleteFunc(t.entities, func(_ string, e *entity) bool { return e.saved(acked) })
 	return gone
+}
+
+// kept ends a checkpoint that has made nothing superfluous.
+func (t *tail) kept() {
+	//arch:order-free each entity by itself
+	for _, e := range t.entities {
+		e.saving, e.hollow = 0, false
+	}
 }
 
 func (t *tail) check() error {

@@ -71,7 +71,8 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 		return nil, ref.NotEncoded(r.Method, err)
 	}
 	if !asJSON {
-		return p.Do(ctx, ref, r.Method, args)
+		results, err := p.Do(ctx, ref, r.Method, args)
+		return slices.Clone(results), err // the store's answer to the same call may have them too
 	}
 	results := ref.Ask(ctx, r.Method, args, nil)
 	if results.err != nil {

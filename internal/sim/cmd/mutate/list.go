@@ -376,7 +376,7 @@ var listed = []listedMutant{
 	{
 		number: 47, breaks: "callers of this process are answered without a lease",
 		file:   "runtime/in_call.go",
-		before: "if c.ID != 0 && own && !drv.lease.MayAnswer() {",
+		before: "if c.ID != 0 && own && !drv.watch.Valid(&drv.lease) && !drv.lease.MayAnswer() {",
 		after:  "if false {",
 		run:    "TestNoAnswerWithoutALease/to_a_caller_of_this_process",
 	},

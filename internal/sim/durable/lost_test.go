@@ -1,0 +1,221 @@
+package durable
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// own reports whether a request is an append that is no claim.
+func own(r durable.Request) bool { return r.Op == durable.OpAppend && r.Expect != store.Any }
+
+// loses has the server lose all behind a position. The home finds out, and its appends are held.
+func (s *seat) loses(kept store.Position) {
+	s.d.t.Helper()
+	s.d.lose(s.shard, kept)
+	s.d.server.judge.blind = true
+	s.held, s.hold = nil, own
+	s.apply("finder", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 999, Hash: 1}, "1")
+	s.run()
+	first := s.held[0] // meets the conflict
+	s.held = slices.Delete(s.held, 0, 1)
+	s.bring(first)
+	s.run()
+	if !s.has(durable.Resent) {
+		s.d.t.Fatalf("%s: events %+v: want that it appends again what was lost", s.home.name, s.events)
+	}
+}
+
+// release brings the requests that were held, and all others.
+func (s *seat) release() {
+	s.d.t.Helper()
+	held := s.held
+	s.held, s.hold = nil, nil
+	for _, r := range held {
+		s.bring(r)
+	}
+	s.run()
+}
+
+// TestCheckpointBeforeTheRepetition: a checkpoint that is wanted while lost commits wait to be appended
+// again forgets nothing of their entities, which are passivated: neither states nor keys.
+func TestCheckpointBeforeTheRepetition(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.key("k", "one", "1")
+	kept := d.last(0)
+	a.key("k", "two", "2")
+	a.commit("a", "1")
+	a.commit("a", "2")
+	a.core.Passivated("a")
+	a.core.Passivated("k")
+	a.run()
+	a.loses(kept)
+	a.core.Checkpoint(a.now())
+	a.run()
+	a.release()
+	a.want("a", "2", 2)
+	a.save("a", "k")
+	a.want("a", "2", 2)
+	b := d.seat(0, 2).open()
+	b.want("a", "2", 2)
+	b.pass(11 * time.Minute) // callers are forgotten
+	b.verdict("k", keyed("one"), durable.Replay, "answer to 1")
+	b.verdict("k", keyed("two"), durable.Replay, "answer to 2")
+}
+
+// TestHalfOfTheRepetition: the same where so many commits are lost that a part of them, appended again,
+// is enough for a checkpoint.
+func TestHalfOfTheRepetition(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, few).open()
+	var kept store.Position
+	for i := range 10 {
+		id := fmt.Sprint("e", i)
+		a.commit(id, fmt.Sprint(i))
+		a.core.Passivated(id)
+		if i == 3 {
+			kept = d.last(0)
+		}
+	}
+	d.lose(0, kept)
+	d.server.judge.blind = true
+	a.commit("other", "1")
+	if !a.has(durable.Resent) {
+		t.Fatalf("events %+v: want that the home appends again what was lost", a.events)
+	}
+	for i := range 10 {
+		a.want(fmt.Sprint("e", i), fmt.Sprint(i), 1)
+	}
+	a.core.Checkpoint(a.now())
+	a.run()
+	b := d.limited(0, 2, few).open()
+	for i := range 10 {
+		b.want(fmt.Sprint("e", i), fmt.Sprint(i), 1)
+	}
+}
+
+// TestCheckpointOfAllDuringALoss: a checkpoint of all that is under way when commits are lost does not
+// move since beyond the log's end, and forgets nothing.
+func TestCheckpointOfAllDuringALoss(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("x", "1")
+	kept := d.last(0)
+	a.commit("a", "1")
+	a.commit("a", "2")
+	a.core.Passivated("a")
+	a.hold = only(durable.OpPut)
+	a.core.Checkpoint(a.now())
+	a.run()
+	put := a.held[0]
+	a.loses(kept)
+	a.bring(put)
+	a.run()
+	b := d.seat(0, 2).open() // as if a had died
+	b.want("a", "2", 2)
+	b.want("x", "1", 1)
+	d.seat(0, 3).open().want("a", "2", 2)
+}
+
+// TestCheckpointAfterTheRepetition: such a checkpoint is made again when the log has all again, and its
+// home has all too.
+func TestCheckpointAfterTheRepetition(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("x", "1")
+	kept := d.last(0)
+	a.commit("a", "1")
+	a.commit("a", "2")
+	a.core.Passivated("a")
+	a.hold = only(durable.OpPut)
+	a.core.Checkpoint(a.now())
+	a.run()
+	put := a.held[0]
+	a.loses(kept)
+	a.bring(put)
+	a.run()
+	if since := d.server.head(0).Since; since != store.Start {
+		t.Errorf("since is %d before the log has all again", since)
+	}
+	a.release()
+	a.want("a", "2", 2)
+	if since := d.server.head(0).Since; since <= kept {
+		t.Errorf("since is %d: want that of another checkpoint, above %d", since, kept)
+	}
+	d.seat(0, 2).open().want("a", "2", 2)
+}
+
+// TestPositionsUsedAgain: the log goes on behind the last append that a server has kept, so older
+// commits come to positions that a generation had begun behind.
+func TestPositionsUsedAgain(t *testing.T) {
+	for after := 1; after < 6; after++ {
+		d := newDesk(t, 1)
+		d.server.judge.blind = true
+		a := d.limited(0, 1, few).open()
+		a.commit("hot", "1")
+		kept := d.last(0)
+		a.commit("cold", "1")
+		a.commit("hot", "2")
+		a.commit("hot", "3") // a generation ends
+		d.lose(0, kept)
+		for i := range after {
+			a.commit("hot", fmt.Sprint(i))
+		}
+		if !a.has(durable.Resent) {
+			t.Fatalf("events %+v: want that the home appends again what was lost", a.events)
+		}
+		d.limited(0, 2, few).open().want("cold", "1", 1)
+	}
+}
+
+// TestEndedKeysOfADay: an entity with a key has events in the log whose state is in its record, and ends.
+// When its key is a day old nothing is left of it. The next home opens the shard.
+func TestEndedKeysOfADay(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, durable.Limits{TailCommits: 64})
+	a.journal = true
+	a.claim(1)
+	a.open()
+	turn := func(key, state string, ended bool) {
+		t.Helper()
+		a.state("a")
+		d.seats++
+		c := durable.Command{Source: durable.Source{Incarnation: 1}, Number: d.seats, Hash: 1}
+		if key != "" {
+			c = keyed(key)
+		}
+		a.core.Admit(a.now(), c)
+		turn := durable.Turn{Entity: "a", Ended: ended, Command: &c, Answer: []byte("answer")}
+		if !ended {
+			turn.State, turn.Events = []byte(state), [][]byte{{2}}
+		}
+		if _, err := a.core.Commit(a.now(), turn); err != nil {
+			t.Fatal(err)
+		}
+		a.run()
+	}
+	turn("k", "\x02", false)
+	a.save() // it has a record
+	a.pass(23 * time.Hour)
+	turn("", "\x04", false) // all of it, for the state is in the record alone
+	a.journal = false
+	for i := range 32 { // a generation may end
+		a.commit(fmt.Sprint("n", i), "\x02")
+	}
+	turn("", "\x06", false) // its event alone
+	turn("", "", true)
+	a.core.Passivated("a")
+	a.pass(2 * time.Hour)
+	for range 40 {
+		a.commit("hot", "\x02")
+	}
+	b := d.limited(0, 2, few)
+	b.journal = true
+	b.claim(2)
+	b.open()
+}
