@@ -56,8 +56,8 @@ const (
 	// scopeAll: everything that is acknowledged when the checkpoint begins.
 	scopeAll scope = iota
 	// scopeOlder: the commits that were acknowledged when the tail's generation began, unless later
-	// ones have replaced them. So entities that change often need not be written again and again for the log to
-	// be trimmed.
+	// ones have replaced them. So entities that change often need not be written again and again for
+	// the log to be trimmed.
 	scopeOlder
 	// scopeEvents: the journal alone.
 	scopeEvents
