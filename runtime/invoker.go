@@ -358,8 +358,9 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// newCommand gives a call, which the turn up makes, its command; up is nil if none does. A key that its reference names wins over the id that a call of
-// a turn would have otherwise: it may be the key of another turn's call, too.
+// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key that
+// the call's reference names wins over the id that a call of a turn would have otherwise: it may be the
+// key of another turn's call, too.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	if t, ok := c.Context.(*toldContext); ok {
 		return newSentCommand(t.id, 0)
@@ -376,7 +377,7 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return newSentCommand(id, id.Number)
 }
 
-// attempt sends the call, which the turn up makes, once; up is nil if none does. The answer comes to w.
+// attempt sends the call once. up is the turn that makes it; nil means none. The answer comes to w.
 //
 //go:noinline
 func (p invoker) attempt(c *outCall, up *turn, limit *await.Deadline) (w *pending.Call, id uint64, err error) {

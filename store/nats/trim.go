@@ -25,8 +25,8 @@ type trim struct {
 	at    time.Time
 }
 
-// wait returns when the stream may be trimmed. It reports false if another caller waits already, who
-// will see the heads as they are then.
+// wait returns when the stream may be trimmed. It reports false if another caller waits already, which
+// then reads the heads of all shards. If the replica that answers lags, the next trim reads the rest.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]
