@@ -99,13 +99,14 @@ func TestHalfOfTheRepetition(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfAllDuringALoss: a checkpoint of all that is under way when commits are lost does not
-// move since beyond the log's end, and forgets nothing.
-func TestCheckpointOfAllDuringALoss(t *testing.T) {
+// lossDuringACheckpoint returns a home whose checkpoint of all was under way when the server lost the
+// commits of "a", all behind the position kept, and has ended since. The appends that repeat them are held.
+func lossDuringACheckpoint(t *testing.T) (a *seat, kept store.Position) {
+	t.Helper()
 	d := newDesk(t, 1)
-	a := d.seat(0, 1).open()
+	a = d.seat(0, 1).open()
 	a.commit("x", "1")
-	kept := d.last(0)
+	kept = d.last(0)
 	a.commit("a", "1")
 	a.commit("a", "2")
 	a.core.Passivated("a")
@@ -116,6 +117,14 @@ func TestCheckpointOfAllDuringALoss(t *testing.T) {
 	a.loses(kept)
 	a.bring(put)
 	a.run()
+	return a, kept
+}
+
+// TestCheckpointOfAllDuringALoss: a checkpoint of all that is under way when commits are lost does not
+// move since beyond the log's end, and forgets nothing.
+func TestCheckpointOfAllDuringALoss(t *testing.T) {
+	a, _ := lossDuringACheckpoint(t)
+	d := a.d
 	b := d.seat(0, 2).open() // as if a had died
 	b.want("a", "2", 2)
 	b.want("x", "1", 1)
@@ -125,20 +134,8 @@ func TestCheckpointOfAllDuringALoss(t *testing.T) {
 // TestCheckpointAfterTheRepetition: such a checkpoint is made again when the log has all again, and its
 // home has all too.
 func TestCheckpointAfterTheRepetition(t *testing.T) {
-	d := newDesk(t, 1)
-	a := d.seat(0, 1).open()
-	a.commit("x", "1")
-	kept := d.last(0)
-	a.commit("a", "1")
-	a.commit("a", "2")
-	a.core.Passivated("a")
-	a.hold = only(durable.OpPut)
-	a.core.Checkpoint(a.now())
-	a.run()
-	put := a.held[0]
-	a.loses(kept)
-	a.bring(put)
-	a.run()
+	a, kept := lossDuringACheckpoint(t)
+	d := a.d
 	if since := d.server.head(0).Since; since != store.Start {
 		t.Errorf("since is %d before the log has all again", since)
 	}
