@@ -183,7 +183,7 @@ func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	events, err := takeEvents(&d.hosted.host.desc, e.Value, a.state, state, false, e.ID)
 	var ticket durable.Ticket
 	if err == nil {
-		ticket, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
+		ticket, err = a.tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
 	}
 	switch {
 	case err != nil:
@@ -306,7 +306,7 @@ func (d *durableShard) activateInstance(t *turn, e *region.Entity) error {
 		return err
 	}
 	if !bytes.Equal(state, a.state) || len(events) > 0 {
-		if a.last, err = tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Form: form(h)}); err != nil {
+		if a.last, err = tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Form: form(h)}); err != nil {
 			return fmt.Errorf("the changes of OnActivate: %w", err)
 		}
 		a.state = state

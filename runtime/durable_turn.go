@@ -27,7 +27,7 @@ type durableTurn struct {
 	ticket  durable.Ticket  // the answer waits for it
 	seen    durable.Ticket  // calls that the turn makes wait for it
 	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
-	swift   bool            // it has waited for nothing and run no hook, so nothing else refers to it
+	swift   bool            // it has run its method, has waited for nothing and run no hook, so nothing else refers to it
 
 	mu    sync.Mutex
 	wakes bool // OnActivate runs
@@ -99,44 +99,37 @@ func (r *durableTurn) activating() (end func()) {
 	return func() { set(false) }
 }
 
-// nested is the command of a call that the turn makes; it is zero if the turn has no
-// command. Calls of OnActivate are not the command's: when the command runs again, OnActivate
-// may not.
-func (r *durableTurn) nested(kind, entity, method string) durablehost.ID {
+// nested sets id to the command of a call that the turn makes, and reports whether it has one: it has
+// none if the turn has no command. Calls of OnActivate are not the command's: when the command runs
+// again, OnActivate may not.
+func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
 	if r.command.Number == 0 {
-		return durablehost.ID{}
+		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.wakes {
-		return durablehost.ID{}
+		return false
 	}
-	id := r.turn.shard().ID
-	return durablehost.Nested(r.command, durable.Target{Log: id.Kind, Shard: id.Shard}, &r.calls, kind, entity, method)
+	at := r.turn.shard().ID
+	*id = durablehost.Nested(r.command, durable.Target{Log: at.Kind, Shard: at.Shard}, &r.calls, kind, entity, method)
+	return true
 }
 
 // runCall runs an encoded call on an entity of a durable type, and commits its changes.
 func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method) answer {
-	s, t := r.turn.shard(), &r.turn
-	d := s.durable
-	tenure := d.Current()
-	swift := tenure != nil
-	if tenure == nil {
-		t.yieldLane()
-		ctx, cancel := d.patience(t)
-		defer cancel()
-		var err error
-		if tenure, err = d.Tenure(ctx); err != nil {
-			if d.Outgrown() { // a coordinator that began anew knows no home yet
-				s.driver().ctl.ask(s.ID.Kind)
-			}
+	s := r.turn.shard()
+	r.tenure = s.durable.Current()
+	r.swift = r.tenure != nil
+	if !r.swift {
+		if err := r.open(); err != nil {
 			return notOpen(err)
 		}
 	}
-	r.tenure = tenure
 	r.read = s.host.reads.has(r.turn.method)
 	if c.hasCommand() && !r.read {
 		if a, ok := r.admit(e, c); !ok {
+			r.swift = false
 			return a
 		}
 	}
@@ -148,47 +141,65 @@ func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method
 			e.Clear()
 		}
 	}()
-	if why := d.strayed(e, tenure); why != "" {
-		settled = true
+	active, a, run := r.activate(e, c)
+	if run {
+		r.seen = active.last
+		a = r.settle(e, c.here, active, runMethod(s, &r.encodedTurn, e, c, method))
+	} else {
+		r.swift = false
+	}
+	settled = true
+	return a
+}
+
+// open waits for the shard's tenure.
+func (r *durableTurn) open() (err error) {
+	t, d := &r.turn, r.turn.shard().durable
+	t.yieldLane()
+	ctx, cancel := d.patience(t)
+	defer cancel()
+	if r.tenure, err = d.Tenure(ctx); err != nil && d.Outgrown() { // a coordinator that began anew knows no home yet
+		d.hosted.driver().ctl.ask(d.hosted.ID.Kind)
+	}
+	return err
+}
+
+// activate returns the entity, active, if the method is to run. Otherwise it returns the answer, and the
+// turn's command has ended.
+func (r *durableTurn) activate(e *region.Entity, c *inCall) (active *durableEntity, a answer, run bool) {
+	s, t := r.turn.shard(), &r.turn
+	d := s.durable
+	if why := d.strayed(e, r.tenure); why != "" {
 		s.host.died(why)
 		r.discard()
-		return answer{code: wire.CodeDropped} // the next instance takes the call
+		return nil, answer{code: wire.CodeDropped}, false // the next instance takes the call
 	}
-	active := d.ready(e, tenure)
-	if active == nil {
-		swift = false
+	if active = d.ready(e, r.tenure); active == nil {
+		r.swift = false
 		var err error
-		active, err = d.activate(t, e, tenure)
-		settled = err != nil || settled
-		if err != nil {
+		if active, err = d.activate(t, e, r.tenure); err != nil {
 			r.discard()
 			if errors.Is(err, errActivate) {
-				return notActivated(s, e, c, err)
+				return nil, notActivated(s, e, c, err), false
 			}
-			return notOpen(err)
+			return nil, notOpen(err), false
 		}
 	}
-	if !swift { // the store or the hook may have taken long
+	if !r.swift { // the store or the hook may have taken long
 		if a, ok := s.leased(t); !ok {
-			settled = true
 			r.discard()
 			r.unwoken(e, active)
-			return a
+			return nil, a, false
 		}
 	}
 	if r.command.Key != "" {
-		if v := tenure.Keyed(e.ID, r.command); v.Verdict != durable.Run {
-			settled = true
+		if v := r.tenure.Keyed(e.ID, &r.command); v.Verdict != durable.Run {
 			r.discard()
 			r.unwoken(e, active)
-			return r.decided(v)
+			return nil, r.decided(v), false
 		}
 	}
-	r.seen = active.last
-	a := runMethod(s, &r.encodedTurn, e, c, method)
-	a = r.settle(e, c.here, active, a, r.read && !active.woken)
-	settled, r.swift = true, swift
-	return a
+	return active, a, true
 }
 
 // notOpen is the answer to a call for which the shard's tenure cannot be obtained.
@@ -204,29 +215,37 @@ func notOpen(err error) answer {
 
 // admit checks the call's command, and reports whether the method is to run.
 func (r *durableTurn) admit(e *region.Entity, c *inCall) (a answer, run bool) {
-	var id *durablehost.ID
-	if c.here != nil {
-		id = c.here.command
-	} else {
-		read, err := durablehost.ReadID(c.Command)
-		if err != nil {
-			return answer{code: wire.CodeBadArgs, text: err.Error()}, false
-		}
-		id = &read
+	if err := r.identify(e, c); err != nil {
+		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
 	}
-	if id.IsZero() {
+	if r.command.Number == 0 {
 		return a, true
 	}
-	if c.Sender.Client { // clients number their own commands
-		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
-	}
-	r.command = id.Command(c.Sender.Incarnation, e.ID, wire.StringOf(c.Method), c.Args)
-	v := r.tenure.Admit(r.command)
+	v := r.tenure.Admit(&r.command)
 	if v.Verdict == durable.Run {
 		return a, true
 	}
 	r.command = durable.Command{}
 	return r.decided(v), false
+}
+
+// identify sets the turn's command, which stays zero if the call has none.
+func (r *durableTurn) identify(e *region.Entity, c *inCall) error {
+	if c.here != nil {
+		if id := c.here.command; !id.IsZero() {
+			id.Command(&r.command, c.Sender.Incarnation, e.ID, wire.StringOf(c.Method), c.Args)
+		}
+		return nil
+	}
+	id, err := durablehost.ReadID(c.Command)
+	if err != nil || id.IsZero() {
+		return err
+	}
+	if c.Sender.Client { // clients number their own commands
+		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
+	}
+	id.Command(&r.command, c.Sender.Incarnation, e.ID, wire.StringOf(c.Method), c.Args)
+	return nil
 }
 
 // decided is the answer to a command that is not run.
@@ -255,68 +274,82 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 // discard forgets the turn's command, which commits nothing.
 func (r *durableTurn) discard() {
 	if r.command.Number != 0 {
-		r.tenure.Discard(r.command)
+		r.tenure.Discard(&r.command)
 	}
 }
 
 // settle commits the changes of a turn, if there are any. The answer waits for the log.
-func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer, read bool) answer {
-	s := r.turn.shard()
-	d := s.durable
+func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
+	read, tells := r.read && !active.woken, r.tells.take()
+	d := r.turn.shard().durable
 	a.after = r
 	if a.code == wire.CodePanic {
 		r.drop(e) // the method's changes are dropped
-		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
+		r.observe(e)
 		return a
 	}
-	forget := r.turn.flags.Load()&forgetAfter != 0
-	var state []byte
-	checked := read && s.driver().checksReads
-	if !read || checked {
-		var err error
-		if state, err = d.encode(e.Value, e.State(), len(active.state)); err != nil {
-			r.drop(e)
-			return refuseTurn(a, fmt.Sprintf("encode the state of %s/%s: %v (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err))
-		}
-	}
-	tells := r.tells.take()
-	changed := !read && (!bytes.Equal(state, active.state) || len(tells) > 0)
-	if checked && !bytes.Equal(state, active.state) {
-		r.drop(e)
-		return refuseTurn(a, d.wrote(e, r.turn.method).Error())
-	}
-	events, err := takeEvents(&s.host.desc, e.Value, active.state, state, read, e.ID)
+	turn := durable.Turn{Entity: e.ID, Active: active.core, Ended: r.turn.flags.Load()&forgetAfter != 0}
+	changed, err := r.changes(&turn, e, active, read)
 	if err != nil {
 		r.drop(e)
-		return refuseTurn(a, fmt.Sprintf("%s/%s: %v", s.ID.Kind, clip(e.ID), err))
+		return refuseTurn(a, err.Error())
 	}
-	if !changed && !forget && len(events) == 0 {
+	if !changed && (read || len(tells) == 0) {
 		active.woken = false
-		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
+		r.observe(e)
 		r.discard()
 		r.sendTells(tells)
 		d.tasks.release(r.tenure, r.ticket)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, Active: active.core, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry(), Form: form(&s.host.desc)}
 	if r.command.Number != 0 {
 		turn.Command, turn.Answer = &r.command, keptOf(a)
 	}
-	ticket, err := r.tenure.Commit(turn)
-	switch {
-	case errors.Is(err, durable.ErrTooLarge):
+	turn.Tells, turn.Expires, turn.Form = loggedTells(tells), d.expiry(), form(&d.hosted.host.desc)
+	ticket, err := r.tenure.Commit(&turn)
+	if err != nil {
 		r.drop(e)
-		refusal := refuseTurn(a, err.Error())
-		refusal.code = wire.CodeCommitLarge
-		return refusal
-	case err != nil:
-		r.drop(e)
-		return answer{code: wire.CodeDropped}
+		return notCommitted(a, err)
 	}
 	a = here.share(a, turn.Answer)
-	r.ticket, active.state, active.last, active.expires = ticket, state, ticket, turn.Expires
+	r.ticket, active.state, active.last, active.expires = ticket, turn.State, ticket, turn.Expires
 	active.woken = false
 	d.tasks.release(r.tenure, ticket)
+	return a
+}
+
+// changes sets the state and the events that the turn commits, and reports whether it changed
+// something. Its errors refuse the call.
+func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
+	s := r.turn.shard()
+	checked := read && s.driver().checksReads
+	if !read || checked {
+		if turn.State, err = s.durable.encode(e.Value, e.State(), len(active.state)); err != nil {
+			return false, fmt.Errorf("encode the state of %s/%s: %w (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err)
+		}
+	}
+	same := bytes.Equal(turn.State, active.state)
+	if checked && !same {
+		return false, s.durable.wrote(e, r.turn.method)
+	}
+	if turn.Events, err = takeEvents(&s.host.desc, e.Value, active.state, turn.State, read, e.ID); err != nil {
+		return false, fmt.Errorf("%s/%s: %w", s.ID.Kind, clip(e.ID), err)
+	}
+	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil
+}
+
+// observe has the answer of a turn that commits nothing wait for the entity's last commit.
+func (r *durableTurn) observe(e *region.Entity) {
+	r.ticket = r.tenure.Observe(e.ID, r.turn.shard().mayRun())
+}
+
+// notCommitted is the answer for a turn whose changes could not be committed, and are dropped.
+func notCommitted(a answer, err error) answer {
+	if !errors.Is(err, durable.ErrTooLarge) {
+		return answer{code: wire.CodeDropped}
+	}
+	a = refuseTurn(a, err.Error())
+	a.code = wire.CodeCommitLarge
 	return a
 }
 
@@ -408,6 +441,8 @@ func (t durableTell) logged() durable.Tell {
 }
 
 // loggedTells returns the tells of a commit in the form of the log.
+//
+//go:noinline
 func loggedTells(tells []durableTell) (all []durable.Tell) {
 	for _, t := range tells {
 		all = append(all, t.logged())

@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
-	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -362,19 +361,21 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 // the call's reference names wins over the id that a call of a turn would have otherwise: it may be the
 // key of another turn's call, too.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
+	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
-		return newSentCommand(t.id, 0)
+		s.id = t.id
+		return s
 	}
 	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
-		return newSentCommand(durablehost.ID{Key: odd.Options.CommandID}, 0)
+		s.id.Key = odd.Options.CommandID
+		return s
 	}
-	if d := durableOf(up); d != nil {
-		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
-			return newSentCommand(id, 0)
-		}
+	if d := durableOf(up); d != nil && d.nested(&s.id, p.kind.desc.Name, c.Ref.ID, c.Method) {
+		return s
 	}
-	id := p.kind.driver.commands.Begin()
-	return newSentCommand(id, id.Number)
+	p.kind.driver.commands.Begin(&s.id)
+	s.number = s.id.Number
+	return s
 }
 
 // attempt sends the call once. up is the turn that makes it; nil means none. The answer comes to w.

@@ -83,12 +83,8 @@ type toldContext struct {
 
 var sentCommands = sync.Pool{New: func() any { return new(sentCommand) }}
 
-// newSentCommand returns the command with that id, in memory that recycle makes available again.
-func newSentCommand(id durablehost.ID, number uint64) *sentCommand {
-	s := sentCommands.Get().(*sentCommand)
-	s.id, s.number = id, number
-	return s
-}
+// newSentCommand returns a command without an id, in memory that recycle makes available again.
+func newSentCommand() *sentCommand { return sentCommands.Get().(*sentCommand) }
 
 // recycle makes the memory available for other commands. The call has ended.
 func (s *sentCommand) recycle() {

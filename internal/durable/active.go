@@ -12,7 +12,7 @@ type Active struct{ entity *entity }
 // of returns the entity of a turn, or nil if the tail does not have it. Entities leave the tail by
 // Passivated and by tail.saved, both only when they are not active, and are made active by Load
 // only while they are in it. So an active one is that of the tail.
-func (t *tail) of(turn Turn) *entity {
+func (t *tail) of(turn *Turn) *entity {
 	e := turn.Active.entity
 	if e == nil || !e.active {
 		return t.entities[turn.Entity]

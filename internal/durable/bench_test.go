@@ -47,10 +47,10 @@ func BenchmarkCommit(b *testing.B) {
 			for n := uint64(1); b.Loop(); n++ {
 				e := active[n*7919%uint64(entities)]
 				c := Command{Source: Source{Incarnation: 2}, Number: n, Floor: n - min(n-1, 20), Hash: n}
-				if v := s.Admit(now, c).Verdict; v != Run {
+				if v := s.Admit(now, &c).Verdict; v != Run {
 					b.Fatalf("verdict %d", v)
 				}
-				if _, err := s.Commit(now, Turn{Entity: e.Entity, Active: e.Active, State: state, Command: &c, Answer: reply}); err != nil {
+				if _, err := s.Commit(now, &Turn{Entity: e.Entity, Active: e.Active, State: state, Command: &c, Answer: reply}); err != nil {
 					b.Fatal(err)
 				}
 				if n%6 == 0 {

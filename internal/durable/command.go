@@ -55,7 +55,7 @@ func order[T uint64 | uint32 | string](a, b T) int {
 	return 0
 }
 
-func (s Source) wire() *wire.DurableSource {
+func (s *Source) wire() *wire.DurableSource {
 	return &wire.DurableSource{Incarnation: s.Incarnation, Log: s.Log, Shard: s.Shard, To: s.To.Log, ToShard: s.To.Shard}
 }
 

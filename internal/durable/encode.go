@@ -17,31 +17,33 @@ import (
 // fields in the order of their numbers, without those that are zero. A commit that was decoded may
 // have fields that are unknown here; it must not be encoded by these functions.
 
-// Fields of DurableAppend and DurableEntry.
+// Fields of DurableAppend, DurableEntry and DurableCommand.
 const (
 	entriesField = 6
 	commitField  = 2
+	sourceField  = 1
 )
 
-// appendEntry appends the entry as a field of the append.
-func appendEntry(b []byte, e *wire.DurableEntry) []byte {
+// appendEntry appends the entry as a field of the append. source is the encoded field of its
+// command's source, or nil if the caller does not have that.
+func appendEntry(b []byte, e *wire.DurableEntry, source []byte) []byte {
 	if c := e.GetCommit(); c != nil {
 		about := len(c.Entity) + len(c.State) + len(c.GetCommand().GetAnswer()) + appendRoom
 		b, whole := begin(b, entriesField, about)
 		b, inner := begin(b, commitField, about)
-		return whole.end(inner.end(appendCommit(b, c)))
+		return whole.end(inner.end(appendCommit(b, c, source)))
 	}
 	return appendMessage(b, entriesField, e)
 }
 
 // appendCommit appends the fields of the commit.
-func appendCommit(b []byte, c *wire.DurableCommit) []byte {
+func appendCommit(b []byte, c *wire.DurableCommit, source []byte) []byte {
 	b = appendBytes(b, 1, c.Entity)
 	b = appendUint(b, 2, c.Version)
 	b = appendBytes(b, 3, c.State)
 	b = appendUint(b, 4, one(c.Ended))
 	if c.Command != nil {
-		b = appendCommand(b, 5, c.Command)
+		b = appendCommand(b, 5, c.Command, source)
 	}
 	for _, t := range c.Tells { // which are rare
 		b = appendMessage(b, 6, t)
@@ -57,11 +59,12 @@ func appendCommit(b []byte, c *wire.DurableCommit) []byte {
 	return appendUint(b, 15, uint64(c.Form))
 }
 
-func appendCommand(b []byte, field byte, c *wire.DurableCommand) []byte {
+func appendCommand(b []byte, field byte, c *wire.DurableCommand, source []byte) []byte {
 	b, l := begin(b, field, len(c.Answer)+appendRoom)
-	if c.Source != nil {
-		b = appendSource(b, 1, c.Source)
+	if source == nil && c.Source != nil {
+		source = appendSource(nil, sourceField, c.Source)
 	}
+	b = append(b, source...)
 	b = appendUint(b, 2, c.Number)
 	b = appendBytes(b, 3, c.Path)
 	b = appendUint(b, 4, c.Floor)

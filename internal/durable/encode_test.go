@@ -72,8 +72,14 @@ func compare(t *testing.T, c *wire.DurableCommit) {
 	}
 	before := []byte("before")
 	want := protowire.AppendBytes(protowire.AppendTag(before, entriesField, protowire.BytesType), entry)
-	if got := appendEntry(before, e); !bytes.Equal(got, want) {
-		t.Fatalf("%v:\ngot  %x\nwant %x", c, got, want)
+	var source []byte
+	if s := c.GetCommand().GetSource(); s != nil {
+		source = appendSource(nil, sourceField, s)
+	}
+	for _, source := range [][]byte{nil, source} {
+		if got := appendEntry(before, e, source); !bytes.Equal(got, want) {
+			t.Fatalf("%v:\ngot  %x\nwant %x", c, got, want)
+		}
 	}
 }
 
@@ -130,7 +136,7 @@ func TestAppendEntryOfBadSource(t *testing.T) {
 					t.Errorf("%v is written", s)
 				}
 			}()
-			appendEntry(nil, &wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: &wire.DurableCommit{Command: &wire.DurableCommand{Source: s}}}})
+			appendEntry(nil, &wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: &wire.DurableCommit{Command: &wire.DurableCommand{Source: s}}}}, nil)
 		}()
 	}
 }
@@ -154,7 +160,8 @@ func BenchmarkAppendEntry(b *testing.B) {
 	}}}
 	b.ReportAllocs()
 	var room []byte
+	source := appendSource(nil, sourceField, e.GetCommit().Command.Source)
 	for b.Loop() {
-		room = appendEntry(room[:0], e)
+		room = appendEntry(room[:0], e, source)
 	}
 }

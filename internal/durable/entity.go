@@ -22,30 +22,32 @@ type version struct {
 }
 
 // gone reports whether the entity has no state at a time.
-func (v version) gone(now time.Time) bool {
+func (v *version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
 // whole reports whether the log's commit of the version says all of it, so that neither older commits
 // nor a record are needed while it is there.
-func (v version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
+func (v *version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
 
 // spent reports whether nothing of a stored version is needed any more.
-func (v version) spent(now time.Time) bool {
+func (v *version) spent(now time.Time) bool {
 	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
 }
 
-// after is the version after a commit that counts.
-func (v version) after(c *wire.DurableCommit) version {
-	next := version{number: c.GetVersion(), state: c.GetState(), ended: c.GetEnded(), keys: keysAfter(v.keys, c), expires: c.GetExpires(), form: c.GetForm()}
+// apply makes v the version after a commit that counts.
+func (v *version) apply(c *wire.DurableCommit) {
 	if c.GetFolded() {
-		next.state, next.since = v.state, slices.Concat(v.since, c.GetEvents())
+		v.since = slices.Concat(v.since, c.GetEvents())
+	} else {
+		v.state, v.since = c.GetState(), nil
 	}
-	return next
+	v.number, v.ended, v.expires, v.form = c.GetVersion(), c.GetEnded(), c.GetExpires(), c.GetForm()
+	v.keys = keysAfter(v.keys, c)
 }
 
 // folds reports whether a turn's events say enough, so that its state stays out of the log.
-func (v version) folds(t Turn, every, limit int) bool {
+func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
 	}
@@ -82,7 +84,7 @@ type entity struct {
 
 // commit notes a commit that is pending.
 func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
-	e.last = e.last.after(c)
+	e.last.apply(c)
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
@@ -96,7 +98,8 @@ func (e *entity) ack(c *wire.DurableCommit) bool {
 	if c.GetFolded() && (e.acked.ended || c.GetVersion() != e.acked.number+1) {
 		return false
 	}
-	e.acked, e.dirty = e.acked.after(c), true
+	e.acked.apply(c)
+	e.dirty = true
 	return true
 }
 

@@ -91,7 +91,7 @@ type stuckNumbers struct {
 }
 
 // finished returns the numbers that the command's source has finished.
-func (s *stuckNumbers) finished(c Command) finished {
+func (s *stuckNumbers) finished(c *Command) finished {
 	if c.Past <= c.Floor {
 		return finished{below: c.Floor}
 	}

@@ -37,7 +37,7 @@ func TestFinishedNumbers(t *testing.T) {
 			}
 			before := joined
 			var more bool
-			joined, more = joined.join(decoded.finished(c))
+			joined, more = joined.join(decoded.finished(&c))
 			changed := false
 			for n := range uint64(most) {
 				if got := joined.has(n); got != want[n] {

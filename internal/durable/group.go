@@ -77,7 +77,7 @@ const keptRoom = 16 << 10
 // add has e appended.
 func (g *group) add(e *wire.DurableEntry) Ticket {
 	before := len(g.encoded)
-	g.encoded = appendEntry(g.encoded, e)
+	g.encoded = appendEntry(g.encoded, e, nil)
 	return g.added(pendingEntry{DurableEntry: e, size: len(g.encoded) - before})
 }
 

@@ -86,14 +86,25 @@ func (o *outbox) pair(t Target) *pair {
 	return p
 }
 
-// number gives tells of a commit their numbers.
-func (o *outbox) number(tells []Tell) (all []*wire.DurableTell) {
+// unnumbered returns the tells of a commit with a number that no other has more bytes than.
+//
+//go:noinline
+func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	for _, t := range tells {
-		p := o.pair(t.Target)
-		all = append(all, &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: p.next, Entity: []byte(t.Entity), Body: t.Body})
-		p.next++
+		all = append(all, &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: 1 << 62, Entity: []byte(t.Entity), Body: t.Body})
 	}
 	return all
+}
+
+// number gives the tells of a commit their numbers.
+//
+//go:noinline
+func (o *outbox) number(tells []*wire.DurableTell) {
+	for _, t := range tells {
+		p := o.pair(Target{t.Log, t.Shard})
+		t.Number = p.next
+		p.next++
+	}
 }
 
 // put has the tells of a commit wait.

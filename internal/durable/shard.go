@@ -206,7 +206,7 @@ func (s *Shard) Done(now time.Time, r Response) {
 }
 
 // Admit decides on a command that came.
-func (s *Shard) Admit(now time.Time, c Command) Admission {
+func (s *Shard) Admit(now time.Time, c *Command) Admission {
 	s.desk.now = now
 	if s.state != Open {
 		return Admission{Verdict: Closed}
@@ -215,18 +215,18 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 	if f.has(c.Number) {
 		return Admission{Verdict: BelowFloor}
 	}
-	if k := s.table.find(c.Source); k != nil {
+	if k := s.table.find(&c.Source); k != nil {
 		k.heard = now
 		s.table.raise(k, f)
 		if a := k.admit(c); a.Verdict != Run {
 			return a
 		}
 	}
-	s.table.makeRoom(s.limits)
+	s.table.makeRoom(&s.limits)
 	if s.overloaded(c.Number == c.Floor || c.Number < f.below) {
 		return Admission{Verdict: Overloaded}
 	}
-	k := s.table.source(c.Source, now)
+	k := s.table.source(&c.Source, now)
 	s.table.raise(k, f)
 	s.table.begin(k, c)
 	return Admission{Verdict: Run}
@@ -235,7 +235,7 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 // Keyed decides on a command with a key, for an entity that is active. [Shard.Admit] has said
 // that it may run: the table has forgotten the command or never had it. The entity itself
 // keeps the last [KeysKept] keys for [KeyAge].
-func (s *Shard) Keyed(now time.Time, id string, c Command) Admission {
+func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	s.desk.now = now
 	e := s.tail.entities[id]
 	if s.state != Open || e == nil || !e.loaded {
@@ -254,15 +254,15 @@ func (s *Shard) Keyed(now time.Time, id string, c Command) Admission {
 // overloaded reports whether a command is to be refused. The first that its source has not
 // finished is not, and no stuck one, for the ids that are kept: some go only when it is done.
 func (s *Shard) overloaded(first bool) bool {
-	l := s.limits
+	l := &s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
 		!first && s.table.full(l) ||
 		s.outbox.count >= l.Tells || s.outbox.bytes >= l.TellBytes
 }
 
 // Discard ends a command whose turn committed nothing. Should it come again, it runs again.
-func (s *Shard) Discard(c Command) {
-	if k := s.table.find(c.Source); k != nil {
+func (s *Shard) Discard(c *Command) {
+	if k := s.table.find(&c.Source); k != nil {
 		if a := k.ids.get(name{c.Number, c.Path}); a != nil && a.running {
 			s.table.drop(k, name{c.Number, c.Path})
 		}

@@ -119,6 +119,7 @@ type known struct {
 	finished finished
 	low      uint64              // no lower number is kept
 	wire     *wire.DurableSource // the source in commits; nil until one has it
+	encoded  []byte              // wire as a field of a command
 	ids      ids
 	heard    time.Time // when a command of it came last, or its shard was opened
 }
@@ -150,34 +151,45 @@ type keyed struct {
 	known  *known
 }
 
-// named is the source in commits. It is not to be changed.
-func (k *known) named(s Source) *wire.DurableSource {
+// name sets the source in commits.
+func (k *known) name(s *Source) {
+	k.wire = s.wire()
+	k.encoded = appendSource(nil, sourceField, k.wire)
+}
+
+// describe sets the fields of a commit's command, but for the answer, and returns the encoded field
+// of its source.
+func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	if k.wire == nil {
-		k.wire = s.wire()
+		k.name(&c.Source)
 	}
-	return k.wire
+	w.Source, w.Number, w.Floor, w.Path, w.Hash = k.wire, c.Number, c.Floor, []byte(c.Path), c.Hash
+	if c.Key != "" {
+		w.Key = []byte(c.Key)
+	}
+	return k.encoded
 }
 
 // find returns what is known of a source, or nil.
-func (t *table) find(s Source) *known {
-	if t.recent.known != nil && t.recent.source == s {
+func (t *table) find(s *Source) *known {
+	if t.recent.known != nil && t.recent.source == *s {
 		return t.recent.known
 	}
-	k := t.sources[s]
+	k := t.sources[*s]
 	if k != nil {
-		t.recent.source, t.recent.known = s, k
+		t.recent.source, t.recent.known = *s, k
 	}
 	return k
 }
 
 // source is find, but adds a source of which nothing is known.
-func (t *table) source(s Source, now time.Time) *known {
+func (t *table) source(s *Source, now time.Time) *known {
 	k := t.find(s)
 	if k == nil {
 		k = &known{heard: now}
-		t.sources[s] = k
+		t.sources[*s] = k
 		if s.keyed() {
-			t.keyed = append(t.keyed, keyed{s, k})
+			t.keyed = append(t.keyed, keyed{*s, k})
 		}
 	}
 	return k
@@ -211,7 +223,7 @@ func (t *table) dropped(n name, a *applied) {
 }
 
 // admit decides on a command of the source.
-func (k *known) admit(c Command) Admission {
+func (k *known) admit(c *Command) Admission {
 	if k.finished.has(c.Number) {
 		return Admission{Verdict: BelowFloor}
 	}
@@ -228,7 +240,7 @@ func (k *known) admit(c Command) Admission {
 }
 
 // begin notes that the command runs.
-func (t *table) begin(k *known, c Command) {
+func (t *table) begin(k *known, c *Command) {
 	k.ids.put(name{c.Number, c.Path}, applied{hash: c.Hash, running: true})
 	k.low = min(k.low, c.Number)
 	t.count++
@@ -276,7 +288,7 @@ func (t *table) remove(s Source, k *known) {
 
 // makeRoom forgets the oldest keys until the table is below its limits, unless their commands
 // run. The entities of the keys have them in their records.
-func (t *table) makeRoom(l Limits) {
+func (t *table) makeRoom(l *Limits) {
 	for range len(t.keyed) {
 		if !t.full(l) {
 			return
@@ -294,7 +306,7 @@ func (t *table) makeRoom(l Limits) {
 }
 
 // full reports whether the table has as much as it may have.
-func (t *table) full(l Limits) bool {
+func (t *table) full(l *Limits) bool {
 	return t.count+len(t.sources) >= l.Commands || t.bytes >= l.CommandBytes
 }
 
@@ -311,7 +323,7 @@ func (k *known) runs() bool {
 // recover takes a part of a stored table.
 func (t *table) recover(part *wire.DurableTable, now time.Time) {
 	for _, w := range part.GetSources() {
-		k := t.source(sourceOf(w.GetSource()), now)
+		k := t.source(new(sourceOf(w.GetSource())), now)
 		t.raise(k, finished{below: w.GetFloor()})
 		if past := w.GetPast(); past > w.GetFloor() {
 			t.raise(k, finished{below: past, stuck: w.GetStuck()})
@@ -324,7 +336,7 @@ func (t *table) recover(part *wire.DurableTable, now time.Time) {
 
 // replay takes the command of a commit that was read from the log.
 func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
-	k := t.source(sourceOf(c.GetSource()), now)
+	k := t.source(new(sourceOf(c.GetSource())), now)
 	t.raise(k, finished{below: c.GetFloor()})
 	t.end(k, c, ticket)
 }

@@ -32,12 +32,12 @@ type Turn struct {
 
 // Commit ends a turn that changed something. Its tells and its answer may leave
 // with the ticket. It fails with ErrTooLarge, and then the driver must restore the entity
-// by Load and Discard the command; or with ErrNotOpen.
-func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
+// by Load and Discard the command; or with ErrNotOpen. It does not keep t.
+func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.desk.now = now
 	e := s.tail.of(t)
 	if s.state != Open || e == nil || !e.loaded {
-		return 0, fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen)
+		return 0, t.notOpen()
 	}
 	m := s.messages.get()
 	w := &m.commit
@@ -54,32 +54,27 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 		w.State = nil
 	}
 	var from *known
+	var source []byte
 	if c := t.Command; c != nil {
-		from = s.table.source(c.Source, now)
-		w.Command = &m.command
-		w.Command.Source, w.Command.Number, w.Command.Floor = from.named(c.Source), c.Number, c.Floor
-		w.Command.Path, w.Command.Hash, w.Command.Answer = []byte(c.Path), c.Hash, t.Answer
-		if c.Key != "" {
-			w.Command.Key = []byte(c.Key)
-		}
+		from = s.table.source(&c.Source, now)
+		source = from.describe(&m.command, c)
+		m.command.Answer, w.Command = t.Answer, &m.command
 	}
 	w.Keys = uint32(len(e.last.keys))
-	for _, tell := range t.Tells { // for its size
-		w.Tells = append(w.Tells, &wire.DurableTell{
-			Log: tell.Target.Log, Shard: tell.Target.Shard, Number: 1 << 62, Entity: []byte(tell.Entity), Body: tell.Body,
-		})
-	}
 	m.kind.Commit, m.entry.Kind = w, &m.kind
+	if len(t.Tells) > 0 {
+		w.Tells = unnumbered(t.Tells) // for their size
+	}
 	before := len(s.group.encoded)
-	s.group.encoded = appendEntry(s.group.encoded, &m.entry)
+	s.group.encoded = appendEntry(s.group.encoded, &m.entry, source)
 	if n := len(s.group.encoded) - before + appendRoom; n > s.group.limit {
 		s.group.encoded = s.group.encoded[:before]
 		s.messages.put(m)
-		return 0, fmt.Errorf("commit: entity %q: %w: %d bytes, want at most %d", t.Entity, ErrTooLarge, n, s.group.limit)
+		return 0, t.tooLarge(n, s.group.limit)
 	}
 	if len(t.Tells) > 0 {
-		w.Tells = s.outbox.number(t.Tells)
-		s.group.encoded = appendEntry(s.group.encoded[:before], &m.entry)
+		s.outbox.number(w.Tells)
+		s.group.encoded = appendEntry(s.group.encoded[:before], &m.entry, source)
 	}
 	s.journal.next += uint64(len(t.Events))
 	added := pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before}
@@ -88,10 +83,23 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	}
 	ticket := s.group.added(added)
 	e.commit(w, ticket)
-	s.outbox.put(w, now, ticket)
+	if len(t.Tells) > 0 {
+		s.outbox.put(w, now, ticket)
+	}
 	if w.Command != nil {
 		s.table.end(from, w.Command, ticket)
 	}
 	s.next()
 	return ticket, nil
+}
+
+// The errors of Commit are made by functions of their own, which it has no room for on its stack:
+// see invoker.Do of package shard.
+
+//go:noinline
+func (t *Turn) notOpen() error { return fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen) }
+
+//go:noinline
+func (t *Turn) tooLarge(bytes, limit int) error {
+	return fmt.Errorf("commit: entity %q: %w: %d bytes, want at most %d", t.Entity, ErrTooLarge, bytes, limit)
 }

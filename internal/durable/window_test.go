@@ -151,14 +151,14 @@ func BenchmarkTable(b *testing.B) {
 		b.Run(fmt.Sprint(there), func(b *testing.B) {
 			b.ReportAllocs()
 			t := table{sources: map[Source]*known{}}
-			k := t.source(Source{Incarnation: 1}, time.Time{})
+			k := t.source(&Source{Incarnation: 1}, time.Time{})
 			w := &wire.DurableCommand{}
 			for n := uint64(1); b.Loop(); n++ {
 				c := Command{Number: n}
-				if k.admit(c).Verdict != Run {
+				if k.admit(&c).Verdict != Run {
 					b.Fatal("it does not run")
 				}
-				t.begin(k, c)
+				t.begin(k, &c)
 				if n <= there {
 					continue
 				}

@@ -118,7 +118,7 @@ func TestAloneGoesAboveTheLog(t *testing.T) {
 		if tenure.Epoch() <= old.Epoch() {
 			t.Errorf("it claimed under %d, want above %d", tenure.Epoch(), old.Epoch())
 		}
-		ticket, err := old.Commit(durable.Turn{Entity: "singleton", State: []byte("late")})
+		ticket, err := old.Commit(&durable.Turn{Entity: "singleton", State: []byte("late")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestAloneIsTakenAndComesBack(t *testing.T) {
 		set(t, tenureOf(t, a.Shard), "singleton", "1")
 		b.Open(1)
 		set(t, tenureOf(t, b.Shard), "singleton", "2")
-		if _, err := a.Current().Commit(durable.Turn{Entity: "singleton", State: []byte("late")}); err != nil {
+		if _, err := a.Current().Commit(&durable.Turn{Entity: "singleton", State: []byte("late")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-a.lost; err == nil {
@@ -178,7 +178,7 @@ func TestAloneClaimsNothingAfterTheEnd(t *testing.T) {
 		set(t, tenureOf(t, a.Shard), "singleton", "1")
 		b.Open(1)
 		set(t, tenureOf(t, b.Shard), "singleton", "2")
-		if _, err := a.Current().Commit(durable.Turn{Entity: "singleton", State: []byte("late")}); err != nil {
+		if _, err := a.Current().Commit(&durable.Turn{Entity: "singleton", State: []byte("late")}); err != nil {
 			t.Fatal(err)
 		}
 		<-a.lost

@@ -48,7 +48,7 @@ const (
 const idBytes = 40
 
 // IsZero reports whether there is no command.
-func (id ID) IsZero() bool { return id.Number == 0 && id.Key == "" }
+func (id *ID) IsZero() bool { return id.Number == 0 && id.Key == "" }
 
 // Append appends the encoded ID.
 func (id ID) Append(b []byte) []byte {
@@ -157,25 +157,31 @@ func (id *ID) text(field protowire.Number, v string) {
 // has it but by a chance of one in 2^64, and a process's log is empty.
 const keySource = 1
 
-// Command is the command of an ID that a process with that incarnation has sent, for a
-// method of an entity with those arguments.
-func (id ID) Command(sender uint64, entity, method string, args []byte) durable.Command {
-	c := durable.Command{
-		Source: durable.Source{Incarnation: sender}, Number: id.Number, Floor: id.Floor, Path: id.Path, Past: id.Past, Stuck: id.Stuck,
-		Hash: hashOf(entity, method, args),
+// Command sets c, which is zero, to the command of an ID that a process with that incarnation has
+// sent, for a method of an entity with those arguments.
+func (id *ID) Command(c *durable.Command, sender uint64, entity, method string, args []byte) {
+	c.Hash = hashOf(entity, method, args)
+	if id.Key != "" {
+		id.keyed(c, entity)
+		return
 	}
+	c.Number, c.Floor, c.Path, c.Past, c.Stuck = id.Number, id.Floor, id.Path, id.Past, id.Stuck
 	switch {
-	case id.Key != "":
-		sum := keySum(entity, id.Key)
-		c.Source = durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}
-		c.Key = string(sum[:keySize])
-		c.Number, c.Floor, c.Path, c.Past, c.Stuck = 1, 1, "", 0, ""
 	case id.Log.Log != "":
-		c.Source = durable.Source{Log: id.Log.Log, Shard: id.Log.Shard, To: id.To}
+		c.Source.Log, c.Source.Shard, c.Source.To = id.Log.Log, id.Log.Shard, id.To
 	case id.Source != 0:
 		c.Source.Incarnation = id.Source
+	default:
+		c.Source.Incarnation = sender
 	}
-	return c
+}
+
+// keyed sets the source of a command that has a key.
+func (id *ID) keyed(c *durable.Command, entity string) {
+	sum := keySum(entity, id.Key)
+	c.Source = durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}
+	c.Key = string(sum[:keySize])
+	c.Number, c.Floor = 1, 1
 }
 
 // keySize is how many bytes of a key's sum an entity keeps.
@@ -204,14 +210,21 @@ func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, en
 	return id
 }
 
+// hashOf is the hash of a call: of the texts, each after its length, and the arguments.
 func hashOf(entity, method string, args []byte) uint64 {
-	var d xxhash.Digest
-	d.Reset()
-	var room [binary.MaxVarintLen64]byte
-	for _, text := range [...]string{entity, method} {
-		_, _ = d.Write(binary.AppendUvarint(room[:0], uint64(len(text))))
-		_, _ = d.WriteString(text)
+	var room [128]byte // enough for most calls
+	b := append(binary.AppendUvarint(room[:0], uint64(len(entity))), entity...)
+	b = append(binary.AppendUvarint(b, uint64(len(method))), method...)
+	if len(b)+len(args) <= len(room) {
+		return xxhash.Sum64(append(b, args...))
 	}
-	_, _ = d.Write(args)
+	return hashOfMany(b, args)
+}
+
+// hashOfMany is the hash of two pieces of memory, one after the other.
+func hashOfMany(head, rest []byte) uint64 {
+	d := xxhash.New()
+	_, _ = d.Write(head)
+	_, _ = d.Write(rest)
 	return d.Sum64()
 }

@@ -42,17 +42,29 @@ func TestIDsTravel(t *testing.T) {
 	}
 }
 
+// commandOf is the command of an ID.
+func commandOf(id ID, sender uint64, entity, method string, args []byte) (c durable.Command) {
+	id.Command(&c, sender, entity, method, args)
+	return c
+}
+
+// begun is the ID of a new command of a source.
+func begun(s *Source) (id ID) {
+	s.Begin(&id)
+	return id
+}
+
 // TestCommandsOfKeysDiffer: a key names one command of one entity, whoever sends it.
 func TestCommandsOfKeysDiffer(t *testing.T) {
-	one := ID{Key: "k"}.Command(7, "a\xff", "Add", []byte{1})
+	one := commandOf(ID{Key: "k"}, 7, "a\xff", "Add", []byte{1})
 	for _, other := range []durable.Command{
-		ID{Key: "k"}.Command(7, "b", "Add", []byte{1}), ID{Key: "l"}.Command(7, "a\xff", "Add", []byte{1}), ID{Key: "\xffk"}.Command(7, "a", "Add", []byte{1}),
+		commandOf(ID{Key: "k"}, 7, "b", "Add", []byte{1}), commandOf(ID{Key: "l"}, 7, "a\xff", "Add", []byte{1}), commandOf(ID{Key: "\xffk"}, 7, "a", "Add", []byte{1}),
 	} {
 		if other.Source == one.Source {
 			t.Errorf("%+v and %+v have one source", one, other)
 		}
 	}
-	if again := (ID{Key: "k"}).Command(8, "a\xff", "Add", []byte{1}); again != one {
+	if again := commandOf(ID{Key: "k"}, 8, "a\xff", "Add", []byte{1}); again != one {
 		t.Errorf("sent by another it is %+v, want %+v", again, one)
 	}
 	if strings.ToValidUTF8(one.Source.Log, "") != one.Source.Log {
@@ -69,6 +81,8 @@ func TestHashesOfCommandsStay(t *testing.T) {
 		{"", "", nil},
 		{"bob", "Add", []byte{8, 1}},
 		{strings.Repeat("e", 200), "Add", []byte(strings.Repeat("a", 5000))},
+		{"bob", "Add", make([]byte, 120)},
+		{"bob", "Add", make([]byte, 121)}, // the most that is hashed in one piece, and more
 	} {
 		whole := binary.AppendUvarint(nil, uint64(len(c.entity)))
 		whole = append(whole, c.entity...)
@@ -83,7 +97,7 @@ func TestHashesOfCommandsStay(t *testing.T) {
 // TestNestedIDsAreThoseOfTheRunBefore: a turn that runs again makes calls of the same ids.
 func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
 	for _, id := range []ID{{Number: 3, Floor: 2}, {Key: "k"}, {Number: 3, Floor: 2, Log: durable.Target{Log: "Bank", Shard: 2}}} {
-		c := id.Command(7, "a", "Transfer", nil)
+		c := commandOf(id, 7, "a", "Transfer", nil)
 		run := func() (ids []ID) {
 			var calls durable.Calls
 			for _, to := range []string{"b", "c", "b"} {
@@ -101,12 +115,12 @@ func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
 // TestNestedIDsOfATellNameItsWay: numbers of a log are counted by receiver.
 func TestNestedIDsOfATellNameItsWay(t *testing.T) {
 	from, to := durable.Target{Log: "Bank", Shard: 2}, durable.Target{Log: "Account", Shard: 1}
-	tell := ID{Number: 3, Floor: 2, Log: from}.Command(7, "a", "Add", nil)
+	tell := commandOf(ID{Number: 3, Floor: 2, Log: from}, 7, "a", "Add", nil)
 	if want := (durable.Source{Log: "Bank", Shard: 2}); tell.Source != want {
 		t.Errorf("the tell has source %+v, want %+v", tell.Source, want)
 	}
 	first := Nested(tell, to, new(durable.Calls), "Account", "b", "Add")
-	below := Nested(first.Command(7, "b", "Add", nil), durable.Target{Log: "Account", Shard: 9}, new(durable.Calls), "Account", "c", "Add")
+	below := Nested(commandOf(first, 7, "b", "Add", nil), durable.Target{Log: "Account", Shard: 9}, new(durable.Calls), "Account", "c", "Add")
 	for _, id := range []ID{first, below} {
 		if id.Log != from || id.To != to || id.Number != 3 || id.Floor != 2 || id.Path == "" {
 			t.Errorf("%+v: want the log and its receiver", id)
@@ -161,7 +175,7 @@ func TestSourceKnowsItsFloor(t *testing.T) {
 	var s Source
 	var numbers []uint64
 	for i := range 100 {
-		id := s.Begin()
+		id := begun(&s)
 		if id.Number != uint64(i)+1 || id.Floor != 1 {
 			t.Fatalf("%+v", id)
 		}
@@ -178,7 +192,7 @@ func TestSourceKnowsItsFloor(t *testing.T) {
 	if s.Update(&id); id.Floor != 101 {
 		t.Errorf("the floor is %d, want 101", id.Floor)
 	}
-	if id := s.Begin(); id != (ID{Number: 101, Floor: 101}) {
+	if id := begun(&s); id != (ID{Number: 101, Floor: 101}) {
 		t.Errorf("%+v", id)
 	}
 }
@@ -192,7 +206,7 @@ func TestSourceSetsStuckCommandsAside(t *testing.T) {
 		var running, open []uint64 // open are never ended
 		ended := map[uint64]bool{}
 		for n := uint64(1); n <= 4*maxLag; n++ {
-			id := s.Begin()
+			id := begun(&s)
 			if id.Number != n {
 				t.Fatalf("number %d, want %d", id.Number, n)
 			}
@@ -234,7 +248,7 @@ func TestSourceSetsStuckCommandsAside(t *testing.T) {
 		for _, n := range slices.Concat(open, running) {
 			s.End(n)
 		}
-		if id := s.Begin(); id != (ID{Number: 4*maxLag + 1, Floor: 4*maxLag + 1}) {
+		if id := begun(&s); id != (ID{Number: 4*maxLag + 1, Floor: 4*maxLag + 1}) {
 			t.Errorf("after all have ended: %+v", id)
 		}
 	}

@@ -69,7 +69,7 @@ func (h *homes) add(c durable.Command, entity string) (balance string, ok bool) 
 	if err != nil {
 		return "", false
 	}
-	a := tenure.Admit(c)
+	a := tenure.Admit(&c)
 	switch a.Verdict {
 	case durable.Replay:
 		return string(a.Answer), tenure.Wait(ctx, a.Ticket) == nil
@@ -82,12 +82,12 @@ func (h *homes) add(c durable.Command, entity string) (balance string, ok bool) 
 	}
 	l, err := tenure.Load(ctx, entity)
 	if err != nil {
-		tenure.Discard(c)
+		tenure.Discard(&c)
 		return "", false
 	}
 	n, _ := strconv.Atoi(string(l.State))
 	state := strconv.Itoa(n + 1)
-	ticket, err := tenure.Commit(durable.Turn{Entity: entity, State: []byte(state), Command: &c, Answer: []byte(state)})
+	ticket, err := tenure.Commit(&durable.Turn{Entity: entity, State: []byte(state), Command: &c, Answer: []byte(state)})
 	tenure.Passivated(entity)
 	if err != nil {
 		return "", false
@@ -120,9 +120,9 @@ func applyOnce(t *testing.T, seed uint64) {
 		entity := fmt.Sprintf("e%d", i%3) // two callers share one entity, but not at a time
 		wg.Go(func() {
 			for range calls {
-				id := source.Begin()
+				id := begun(&source)
 				for done := false; !done; {
-					c := id.Command(99, entity, "Add", nil)
+					c := commandOf(id, 99, entity, "Add", nil)
 					_, done = h.add(c, entity)
 					if !done {
 						time.Sleep(20 * time.Millisecond)

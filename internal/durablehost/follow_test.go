@@ -41,7 +41,7 @@ func (j *journaled) record(n int) {
 		if _, err := j.tenure.Load(ctx, "alice"); err != nil {
 			j.t.Fatal(err)
 		}
-		ticket, err := j.tenure.Commit(durable.Turn{Entity: "alice", State: []byte("s"), Events: [][]byte{bytes.Repeat([]byte("e"), 20<<10)}})
+		ticket, err := j.tenure.Commit(&durable.Turn{Entity: "alice", State: []byte("s"), Events: [][]byte{bytes.Repeat([]byte("e"), 20<<10)}})
 		if err == nil {
 			err = j.tenure.Wait(ctx, ticket)
 		}

@@ -115,7 +115,7 @@ func set(t *testing.T, tenure *Tenure, entity, state string) {
 	if _, err := tenure.Load(ctx, entity); err != nil {
 		t.Fatal(err)
 	}
-	ticket, err := tenure.Commit(durable.Turn{Entity: entity, State: []byte(state)})
+	ticket, err := tenure.Commit(&durable.Turn{Entity: entity, State: []byte(state)})
 	if err != nil {
 		t.Fatal(err)
 	}

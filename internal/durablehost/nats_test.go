@@ -43,8 +43,8 @@ func TestJetStreamIsKilled(t *testing.T) {
 					return
 				default:
 				}
-				id := source.Begin()
-				c := id.Command(99, entity, "Add", nil)
+				id := begun(&source)
+				c := commandOf(id, 99, entity, "Add", nil)
 				for !addOnce(t, shard, c, entity) {
 					<-time.After(10 * time.Millisecond)
 				}
@@ -90,7 +90,7 @@ func addOnce(t *testing.T, s *Shard, c durable.Command, entity string) bool {
 	if err != nil {
 		return false
 	}
-	switch a := tenure.Admit(c); a.Verdict {
+	switch a := tenure.Admit(&c); a.Verdict {
 	case durable.Run:
 	case durable.Replay:
 		return tenure.Wait(ctx, a.Ticket) == nil
@@ -102,10 +102,10 @@ func addOnce(t *testing.T, s *Shard, c durable.Command, entity string) bool {
 	}
 	l, err := tenure.Load(ctx, entity)
 	if err != nil {
-		tenure.Discard(c)
+		tenure.Discard(&c)
 		return false
 	}
 	n, _ := strconv.Atoi(string(l.State))
-	ticket, err := tenure.Commit(durable.Turn{Entity: entity, State: []byte(strconv.Itoa(n + 1)), Command: &c})
+	ticket, err := tenure.Commit(&durable.Turn{Entity: entity, State: []byte(strconv.Itoa(n + 1)), Command: &c})
 	return err == nil && tenure.Wait(ctx, ticket) == nil
 }

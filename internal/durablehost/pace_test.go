@@ -141,7 +141,7 @@ func TestAppendsLeaveTogether(t *testing.T) {
 		appends.pace.limit = leastUnder
 		commit := func(from, to int, state string) {
 			for _, tenure := range tenures[from:to] {
-				if _, err := tenure.Commit(durable.Turn{Entity: "a", State: []byte(state)}); err != nil {
+				if _, err := tenure.Commit(&durable.Turn{Entity: "a", State: []byte(state)}); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -182,7 +182,7 @@ func TestAppendsAreNotHeld(t *testing.T) {
 		tenures := tenuresOf(t, held, appends, shards)
 		commit := func() {
 			for _, tenure := range tenures {
-				if _, err := tenure.Commit(durable.Turn{Entity: "a", State: []byte("state")}); err != nil {
+				if _, err := tenure.Commit(&durable.Turn{Entity: "a", State: []byte("state")}); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -264,7 +264,7 @@ func TestPaceOfStores(t *testing.T) {
 						random := rand.New(rand.NewPCG(1, w))
 						for ctx.Err() == nil {
 							tenure := tenures[random.IntN(len(tenures))]
-							ticket, err := tenure.Commit(durable.Turn{Entity: "a", State: []byte("state")})
+							ticket, err := tenure.Commit(&durable.Turn{Entity: "a", State: []byte("state")})
 							if err == nil {
 								err = tenure.Wait(t.Context(), ticket)
 							}

@@ -62,7 +62,7 @@ func TestFormerHomeIsInDoubt(t *testing.T) {
 		set(t, old, "alice", "5")
 
 		client.Cut(true)
-		ticket, err := old.Commit(durable.Turn{Entity: "alice", State: []byte("6")})
+		ticket, err := old.Commit(&durable.Turn{Entity: "alice", State: []byte("6")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestNothingLeavesBeforeItsAppend(t *testing.T) {
 			return memory.Fault{Delay: 300 * time.Millisecond}
 		})
 		for _, id := range ids {
-			ticket, err := tenure.Commit(durable.Turn{Entity: id, State: []byte(id)})
+			ticket, err := tenure.Commit(&durable.Turn{Entity: id, State: []byte(id)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func TestCommitTooLargeForTheServer(t *testing.T) {
 			if _, err := tenure.Load(ctx, "alice"); err != nil {
 				t.Fatal(err)
 			}
-			ticket, err := tenure.Commit(durable.Turn{Entity: "alice", State: make([]byte, 2000)})
+			ticket, err := tenure.Commit(&durable.Turn{Entity: "alice", State: make([]byte, 2000)})
 			if try == 0 {
 				if err != nil {
 					t.Fatal(err)
@@ -320,7 +320,7 @@ func TestAppendsOfOthersMoveASince(t *testing.T) {
 			t.Fatal(err)
 		}
 		client.Cut(true)
-		ticket, err := busy.Commit(durable.Turn{Entity: "bob", State: make([]byte, size)})
+		ticket, err := busy.Commit(&durable.Turn{Entity: "bob", State: make([]byte, size)})
 		if err != nil {
 			t.Fatal(err)
 		}

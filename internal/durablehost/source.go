@@ -29,14 +29,14 @@ type Source struct {
 	coded durable.Numbers // of stuck
 }
 
-// Begin returns the ID of a new command, with the numbers that are finished at the moment.
-func (s *Source) Begin() (id ID) {
+// Begin sets id, which is zero, to that of a new command, with the numbers that are finished at
+// the moment.
+func (s *Source) Begin(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done = append(s.done, false)
 	id.Number = s.floor + uint64(len(s.done)-s.first)
-	s.update(&id)
-	return id
+	s.update(id)
 }
 
 // Update puts the numbers that are finished at the moment into an ID.

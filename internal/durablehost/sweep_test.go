@@ -46,7 +46,7 @@ func fill(t *testing.T, s *Shard, n int, ttl time.Duration) {
 		if _, err := tenure.Load(ctx, turn.Entity); err != nil {
 			t.Fatal(err)
 		}
-		ticket, err := tenure.Commit(turn)
+		ticket, err := tenure.Commit(&turn)
 		if err == nil && (i%64 == 0 || i == n-1) {
 			err = tenure.Wait(ctx, ticket)
 		}
@@ -162,8 +162,8 @@ func TestSweepOfForgotten(t *testing.T) {
 			if _, err := tenure.Load(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			c := ID{Key: "k"}.Command(7, id, "Leave", nil)
-			if _, err := tenure.Commit(durable.Turn{Entity: id, State: []byte("1"), Ended: i == 0, Command: &c}); err != nil {
+			c := commandOf(ID{Key: "k"}, 7, id, "Leave", nil)
+			if _, err := tenure.Commit(&durable.Turn{Entity: id, State: []byte("1"), Ended: i == 0, Command: &c}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -443,7 +443,7 @@ func (t *Tenure) note(r *durable.Request, a durable.Response) {
 }
 
 // Admit decides on a command that came.
-func (t *Tenure) Admit(c durable.Command) (a durable.Admission) {
+func (t *Tenure) Admit(c *durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
 	t.look(func(now time.Time) { a = t.core.Admit(now, c) })
 	return a
@@ -451,20 +451,20 @@ func (t *Tenure) Admit(c durable.Command) (a durable.Admission) {
 
 // Keyed decides on a command with a key, for an entity that was loaded: see
 // [durable.Shard.Keyed].
-func (t *Tenure) Keyed(entity string, c durable.Command) (a durable.Admission) {
+func (t *Tenure) Keyed(entity string, c *durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
 	t.do(func(now time.Time) { a = t.core.Keyed(now, entity, c) })
 	return a
 }
 
 // Discard ends a command whose turn committed nothing.
-func (t *Tenure) Discard(c durable.Command) {
+func (t *Tenure) Discard(c *durable.Command) {
 	t.look(func(time.Time) { t.core.Discard(c) })
 }
 
 // Commit ends a turn that changed something. It fails with durable.ErrTooLarge, and then
 // the entity must be loaded again, or with durable.ErrNotOpen.
-func (t *Tenure) Commit(turn durable.Turn) (ticket durable.Ticket, err error) {
+func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
 	var after aftermath
 	t.mu.Lock()
 	if t.over {

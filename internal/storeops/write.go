@@ -93,7 +93,7 @@ func (w *Writer) Write(ctx context.Context, e Entity) error {
 	case !there.Found && e.Ended:
 		return nil
 	}
-	ticket, err := t.Commit(durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended, Form: e.Form, Expires: e.Expires})
+	ticket, err := t.Commit(&durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended, Form: e.Form, Expires: e.Expires})
 	if err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
 	}

@@ -54,7 +54,7 @@ func (a *account) refuse() {
 	delete(a.t.accounts, a.id)
 	a.t.core.Passivated(a.id)
 	for _, c := range all {
-		a.t.core.Discard(c.command)
+		a.t.core.Discard(&c.command)
 		c.answer(answer{verdict: durable.Closed})
 	}
 }
@@ -146,7 +146,7 @@ func (a *account) observe(c *call, failed bool) {
 	ticket := a.t.core.Observe(a.t.home.clock.now(), a.id, leased)
 	res := result{balance: a.balance, version: a.version, failed: failed, fresh: a.fresh, at: a.began, real: r.w.clock()}
 	a.t.wait(ticket, func() { c.answer(answer{durable.Run, a.t.leaves(a.id, res)}) })
-	a.t.core.Discard(c.command)
+	a.t.core.Discard(&c.command)
 	a.end()
 }
 
@@ -164,14 +164,14 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 		padding /= 2
 	}
 	state = append(state, make([]byte, padding)...)
-	ticket, err := t.core.Commit(t.home.clock.now(), durable.Turn{
+	ticket, err := t.core.Commit(t.home.clock.now(), &durable.Turn{
 		Entity: a.id, Active: a.active, State: state, Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
 		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form,
 	})
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
 		r.counts.TooLarge++
-		t.core.Discard(c.command)
+		t.core.Discard(&c.command)
 		seen := result{balance: a.balance, version: a.version, failed: true, fresh: a.fresh}
 		t.wait(t.core.Seen(a.id), func() { c.answer(answer{durable.Run, t.leaves(a.id, seen)}) })
 		a.load()
@@ -235,7 +235,7 @@ func (a *account) transfer(c *call) {
 		}
 	}
 	giveUp := func() { // the caller asks again
-		t.core.Discard(c.command)
+		t.core.Discard(&c.command)
 		a.end()
 	}
 	var try func()

@@ -16,7 +16,7 @@ func TestOldHandle(t *testing.T) {
 	a.save() // now the tail does not have the entity any more
 	commit := func(state string) error {
 		c := durable.Command{Source: durable.Source{Incarnation: 1}, Number: 99, Hash: 1}
-		_, err := a.core.Commit(a.now(), durable.Turn{Entity: "a", Active: old, State: []byte(state), Command: &c})
+		_, err := a.core.Commit(a.now(), &durable.Turn{Entity: "a", Active: old, State: []byte(state), Command: &c})
 		return err
 	}
 	if err := commit("late"); err == nil {

@@ -248,7 +248,7 @@ func TestEndedEntity(t *testing.T) {
 	a.run()
 	a.state("a")
 	end := durable.Command{Source: durable.Source{Incarnation: 7}, Number: 1, Hash: 1}
-	if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", Ended: true, Command: &end}); err != nil {
+	if _, err := a.core.Commit(d.w.clock(), &durable.Turn{Entity: "a", Ended: true, Command: &end}); err != nil {
 		t.Fatal(err)
 	}
 	a.commit("b", "1")
@@ -280,8 +280,8 @@ func TestTableOfManyParts(t *testing.T) {
 	big := strings.Repeat("x", 100<<10)
 	for n := range uint64(10) {
 		c := number(n+1, 1)
-		a.core.Admit(d.w.clock(), c)
-		if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", State: []byte("s"), Command: &c, Answer: []byte(big)}); err != nil {
+		a.core.Admit(d.w.clock(), &c)
+		if _, err := a.core.Commit(d.w.clock(), &durable.Turn{Entity: "a", State: []byte("s"), Command: &c, Answer: []byte(big)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,7 +296,7 @@ func TestTableOfManyParts(t *testing.T) {
 	}
 	b := d.seat(0, 2).open()
 	for n := range uint64(10) {
-		if got := b.core.Admit(d.w.clock(), number(n+1, 1)); got.Verdict != durable.Replay || string(got.Answer) != big {
+		if got := b.core.Admit(d.w.clock(), new(number(n+1, 1))); got.Verdict != durable.Replay || string(got.Answer) != big {
 			t.Errorf("command %d: verdict %d and an answer of %d bytes", n+1, got.Verdict, len(got.Answer))
 		}
 	}

@@ -13,8 +13,8 @@ func (s *seat) lasting(id, state string, ttl time.Duration, events ...[]byte) {
 	s.d.seats++
 	c := durable.Command{Source: durable.Source{Incarnation: 1}, Number: s.d.seats, Hash: 1}
 	s.state(id)
-	s.core.Admit(s.now(), c)
-	_, err := s.core.Commit(s.now(), durable.Turn{
+	s.core.Admit(s.now(), &c)
+	_, err := s.core.Commit(s.now(), &durable.Turn{
 		Entity: id, State: []byte(state), Command: &c, Expires: s.now().Add(ttl).UnixMilli(), Events: events,
 	})
 	if err != nil {
@@ -88,8 +88,8 @@ func TestExpiredKeepsItsKeys(t *testing.T) {
 	a := d.seat(0, 1).open()
 	k := keyed("k1")
 	a.state("a")
-	a.core.Admit(d.w.clock(), k)
-	_, err := a.core.Commit(d.w.clock(), durable.Turn{
+	a.core.Admit(d.w.clock(), &k)
+	_, err := a.core.Commit(d.w.clock(), &durable.Turn{
 		Entity: "a", State: []byte("1"), Command: &k, Answer: []byte("one"), Expires: d.w.clock().Add(time.Hour).UnixMilli(),
 	})
 	if err != nil {

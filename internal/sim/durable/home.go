@@ -143,7 +143,7 @@ func (h *home) receive(c *call) {
 		c.answer(answer{verdict: durable.Closed})
 		return
 	}
-	a := t.core.Admit(h.clock.now(), c.command)
+	a := t.core.Admit(h.clock.now(), &c.command)
 	r.counts.verdict(a.Verdict)
 	switch a.Verdict {
 	case durable.Run:

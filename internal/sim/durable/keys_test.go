@@ -28,11 +28,11 @@ func (s *seat) key(id, key, state string) {
 func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, answer string) {
 	s.d.t.Helper()
 	s.state(id)
-	if a := s.core.Admit(s.now(), c); a.Verdict != durable.Run {
+	if a := s.core.Admit(s.now(), &c); a.Verdict != durable.Run {
 		s.d.t.Fatalf("%s: %s: the table says %d: it is to have forgotten it", s.home.name, c.Key, a.Verdict)
 	}
-	s.core.Discard(c)
-	a := s.core.Keyed(s.now(), id, c)
+	s.core.Discard(&c)
+	a := s.core.Keyed(s.now(), id, &c)
 	if a.Verdict != want || string(a.Answer) != answer {
 		s.d.t.Errorf("%s: %s: verdict %d, answer %q: want %d, %q", s.home.name, c.Key, a.Verdict, a.Answer, want, answer)
 	}
@@ -113,8 +113,8 @@ func TestKeysOutliveTheirEntity(t *testing.T) {
 	a.save("a")
 	c := keyed("k2")
 	a.state("a")
-	a.core.Admit(d.w.clock(), c)
-	if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", Ended: true, Command: &c, Answer: []byte("ended")}); err != nil {
+	a.core.Admit(d.w.clock(), &c)
+	if _, err := a.core.Commit(d.w.clock(), &durable.Turn{Entity: "a", Ended: true, Command: &c, Answer: []byte("ended")}); err != nil {
 		t.Fatal(err)
 	}
 	a.run()
@@ -153,11 +153,11 @@ func TestKeysDoNotFillTheTable(t *testing.T) {
 		t.Helper()
 		for i := range keys {
 			c := keyed(fmt.Sprint("k", i))
-			v := s.core.Admit(d.w.clock(), c)
+			v := s.core.Admit(d.w.clock(), &c)
 			if v.Verdict == durable.Run {
 				s.state(entity(i))
-				v = s.core.Keyed(d.w.clock(), entity(i), c)
-				s.core.Discard(c)
+				v = s.core.Keyed(d.w.clock(), entity(i), &c)
+				s.core.Discard(&c)
 			}
 			if v.Verdict != durable.Replay || string(v.Answer) != fmt.Sprint("answer to ", i) {
 				t.Fatalf("%s: key %d: verdict %d, answer %q: want its first answer", s.home.name, i, v.Verdict, v.Answer)
@@ -167,7 +167,7 @@ func TestKeysDoNotFillTheTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v := a.core.Admit(d.w.clock(), number(2, 1)).Verdict; v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), new(number(2, 1))).Verdict; v != durable.Run {
 		t.Errorf("a call without a key: verdict %d, want that it runs", v)
 	}
 	look(a)
@@ -183,13 +183,13 @@ func TestKeysThatRunAreKept(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 20}).open()
 	runs := keyed("runs")
-	if v := a.core.Admit(d.w.clock(), runs).Verdict; v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), &runs).Verdict; v != durable.Run {
 		t.Fatalf("verdict %d", v)
 	}
 	for i := range 100 {
 		a.apply("a", keyed(fmt.Sprint("k", i)), fmt.Sprint(i))
 	}
-	if v := a.core.Admit(d.w.clock(), runs).Verdict; v != durable.Running {
+	if v := a.core.Admit(d.w.clock(), &runs).Verdict; v != durable.Running {
 		t.Errorf("verdict %d, want that it runs already", v)
 	}
 	a.run()
@@ -213,9 +213,9 @@ func TestKeysAreBounded(t *testing.T) {
 			for i := range c.keys {
 				k := keyed(fmt.Sprint("k", i))
 				a.state("a")
-				a.core.Admit(d.w.clock(), k)
+				a.core.Admit(d.w.clock(), &k)
 				turn := durable.Turn{Entity: "a", State: bytes.Repeat([]byte{byte(i)}, c.state), Command: &k, Answer: bytes.Repeat([]byte{1}, c.answer)}
-				if _, err := a.core.Commit(d.w.clock(), turn); err != nil {
+				if _, err := a.core.Commit(d.w.clock(), &turn); err != nil {
 					t.Fatal(err)
 				}
 				a.run()
@@ -226,7 +226,7 @@ func TestKeysAreBounded(t *testing.T) {
 			b.state("a")
 			kept := 0
 			for i := range c.keys {
-				if b.core.Keyed(d.w.clock(), "a", keyed(fmt.Sprint("k", i))).Verdict == durable.Replay {
+				if b.core.Keyed(d.w.clock(), "a", new(keyed(fmt.Sprint("k", i)))).Verdict == durable.Replay {
 					kept++
 				} else if kept > 0 {
 					t.Errorf("key %d is forgotten before an older one", i)

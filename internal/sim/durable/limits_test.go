@@ -61,15 +61,15 @@ func TestCommitTooLarge(t *testing.T) {
 	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
 	a.commit("a", "1")
 	c := number(1, 1)
-	a.core.Admit(d.w.clock(), c)
-	_, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", State: make([]byte, 1000), Command: &c})
+	a.core.Admit(d.w.clock(), &c)
+	_, err := a.core.Commit(d.w.clock(), &durable.Turn{Entity: "a", State: make([]byte, 1000), Command: &c})
 	if !errors.Is(err, durable.ErrTooLarge) || !strings.Contains(err.Error(), `"a"`) {
 		t.Fatalf("got %v, want ErrTooLarge with the entity's name", err)
 	}
-	a.core.Discard(c)
+	a.core.Discard(&c)
 	a.want("a", "1", 1)
 	a.commit("a", "2")
-	if v := a.core.Admit(d.w.clock(), c).Verdict; v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), &c).Verdict; v != durable.Run {
 		t.Errorf("the command comes again: verdict %d, want that it runs", v)
 	}
 }
@@ -135,7 +135,7 @@ func TestOverloaded(t *testing.T) {
 				if c.floor {
 					command.Floor = n
 				}
-				v := a.core.Admit(d.w.clock(), command).Verdict
+				v := a.core.Admit(d.w.clock(), &command).Verdict
 				if v == durable.Overloaded {
 					break
 				} else if v != durable.Run {
@@ -145,7 +145,7 @@ func TestOverloaded(t *testing.T) {
 				if c.tell > 0 {
 					turn.Tells = []durable.Tell{{Target: durable.Target{Log: logName, Shard: 1}, Body: make([]byte, c.tell)}}
 				}
-				if _, err := a.core.Commit(d.w.clock(), turn); err != nil {
+				if _, err := a.core.Commit(d.w.clock(), &turn); err != nil {
 					t.Fatal(err)
 				}
 				if n%10 == 0 {
@@ -160,7 +160,7 @@ func TestOverloaded(t *testing.T) {
 			if n < 40 || n > 100 {
 				t.Errorf("%d commands were taken, want about 50 to 80", n-1)
 			}
-			if v := a.core.Admit(d.w.clock(), number(1000, 1000)).Verdict; v == durable.Run && c.floor {
+			if v := a.core.Admit(d.w.clock(), new(number(1000, 1000))).Verdict; v == durable.Run && c.floor {
 				t.Error("another caller's command runs")
 			}
 		})
@@ -177,7 +177,7 @@ func TestFloor(t *testing.T) {
 	for _, s := range []*seat{a, d.seat(0, 2)} {
 		s.open()
 		for n, want := range map[uint64]durable.Verdict{1: durable.Replay, 2: durable.Replay} {
-			if got := s.core.Admit(d.w.clock(), number(n, 1)).Verdict; got != want {
+			if got := s.core.Admit(d.w.clock(), new(number(n, 1))).Verdict; got != want {
 				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
 			}
 		}
@@ -191,7 +191,7 @@ func TestFloor(t *testing.T) {
 	for _, s := range []*seat{b, d.seat(0, 4)} {
 		s.open()
 		for n, want := range map[uint64]durable.Verdict{1: durable.BelowFloor, 2: durable.BelowFloor, 3: durable.Replay} {
-			if got := s.core.Admit(d.w.clock(), number(n, 1)).Verdict; got != want {
+			if got := s.core.Admit(d.w.clock(), new(number(n, 1))).Verdict; got != want {
 				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
 			}
 		}
@@ -206,7 +206,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 	limits := durable.Limits{Commands: 20}
 	a := d.limited(0, 1, limits).open()
 	a.apply("a", number(1, 1), "1") // its caller does not hear the answer
-	if v := a.core.Admit(d.w.clock(), number(2, 1)).Verdict; v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), new(number(2, 1))).Verdict; v != durable.Run {
 		t.Fatalf("verdict %d", v)
 	}
 	with := func(n, past uint64) durable.Command {
@@ -221,7 +221,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 			a.run()
 		}
 	}
-	if v := a.core.Admit(d.w.clock(), with(2, last)).Verdict; v != durable.Running {
+	if v := a.core.Admit(d.w.clock(), new(with(2, last))).Verdict; v != durable.Running {
 		t.Errorf("the stuck command comes again: verdict %d, want that it runs already", v)
 	}
 	a.run()
@@ -233,7 +233,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 			1: first, 2: second, 3: durable.BelowFloor, last / 2: durable.BelowFloor, last - 1: durable.BelowFloor, last: durable.Replay,
 		} {
 			// An old message names fewer finished commands.
-			if got := s.core.Admit(d.w.clock(), number(n, 1)).Verdict; got != want {
+			if got := s.core.Admit(d.w.clock(), new(number(n, 1))).Verdict; got != want {
 				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
 			}
 		}
@@ -241,7 +241,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 	look(a, durable.Replay, durable.Running)
 	b := d.limited(0, 2, limits).open()
 	look(b, durable.Replay, durable.Run)
-	b.core.Discard(number(2, 1))
+	b.core.Discard(new(number(2, 1)))
 	b.apply("a", with(2, last), "2")
 	b.run()
 	look(b, durable.Replay, durable.Replay)
@@ -259,7 +259,7 @@ func TestFloorInTheLog(t *testing.T) {
 	a.apply("a", number(5, 5), "5")
 	a.run()
 	b := d.seat(0, 2).open()
-	if got := b.core.Admit(d.w.clock(), number(1, 1)).Verdict; got != durable.BelowFloor {
+	if got := b.core.Admit(d.w.clock(), new(number(1, 1))).Verdict; got != durable.BelowFloor {
 		t.Errorf("a finished command: verdict %d, want that it is below the floor", got)
 	}
 }
@@ -271,19 +271,19 @@ func TestSilentCallersAreForgotten(t *testing.T) {
 	a.apply("a", number(1, 1), "1")
 	a.run()
 	other := durable.Command{Source: durable.Source{Incarnation: 8}, Number: 1, Hash: 1}
-	if v := a.core.Admit(d.w.clock(), other).Verdict; v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), &other).Verdict; v != durable.Run {
 		t.Fatalf("verdict %d, want that it runs", v)
 	}
 	third := durable.Command{Source: durable.Source{Incarnation: 7}, Number: 1, Hash: 1}
-	if v := a.core.Admit(d.w.clock(), third).Verdict; v != durable.Overloaded {
+	if v := a.core.Admit(d.w.clock(), &third).Verdict; v != durable.Overloaded {
 		t.Fatalf("verdict %d, want overloaded by two callers with a command each", v)
 	}
 	d.w.now += 11 * time.Minute
 	a.core.Tick(d.w.clock())
-	if v := a.core.Admit(d.w.clock(), third).Verdict; v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), &third).Verdict; v != durable.Run {
 		t.Errorf("verdict %d, want that it runs: a caller was silent for 11 minutes", v)
 	}
-	if v := a.core.Admit(d.w.clock(), other).Verdict; v != durable.Running {
+	if v := a.core.Admit(d.w.clock(), &other).Verdict; v != durable.Running {
 		t.Errorf("verdict %d, want that the other's command still runs", v)
 	}
 }
@@ -297,7 +297,7 @@ func TestReplayWaitsForItsCommit(t *testing.T) {
 	a.hold = only(durable.OpAppend)
 	ticket := a.apply("a", number(1, 1), "1")
 	a.run()
-	if got := a.core.Admit(d.w.clock(), number(1, 1)); got.Verdict != durable.Replay || got.Ticket != ticket || a.ready >= ticket {
+	if got := a.core.Admit(d.w.clock(), new(number(1, 1))); got.Verdict != durable.Replay || got.Ticket != ticket || a.ready >= ticket {
 		t.Errorf("%+v, ready %d: want a replay that waits for ticket %d", got, a.ready, ticket)
 	}
 	if got := a.core.Seen("a"); got != ticket {
@@ -345,9 +345,9 @@ func TestFirstUnfinishedCommandIsTaken(t *testing.T) {
 	a := d.limited(0, 1, durable.Limits{Commands: 10}).open()
 	a.state("a")
 	n := uint64(2)
-	for ; a.core.Admit(d.w.clock(), number(n, 1)).Verdict == durable.Run; n++ {
+	for ; a.core.Admit(d.w.clock(), new(number(n, 1))).Verdict == durable.Run; n++ {
 	}
-	if v := a.core.Admit(d.w.clock(), number(1, 1)).Verdict; n > 20 || v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), new(number(1, 1))).Verdict; n > 20 || v != durable.Run {
 		t.Errorf("after %d commands the first one that is not finished: verdict %d, want that it runs", n, v)
 	}
 }

@@ -186,12 +186,12 @@ func TestEndedKeysOfADay(t *testing.T) {
 		if key != "" {
 			c = keyed(key)
 		}
-		a.core.Admit(a.now(), c)
+		a.core.Admit(a.now(), &c)
 		turn := durable.Turn{Entity: "a", Ended: ended, Command: &c, Answer: []byte("answer")}
 		if !ended {
 			turn.State, turn.Events = []byte(state), [][]byte{{2}}
 		}
-		if _, err := a.core.Commit(a.now(), turn); err != nil {
+		if _, err := a.core.Commit(a.now(), &turn); err != nil {
 			t.Fatal(err)
 		}
 		a.run()

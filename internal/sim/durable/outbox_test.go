@@ -117,16 +117,16 @@ func TestNestedCallsOfTellsHaveFloorsOfTheirOwn(t *testing.T) {
 	}
 	b.apply("x", nested, "nested")
 	b.run()
-	if got := b.core.Admit(d.w.clock(), durable.Command{Source: durable.Source{Log: logName}, Number: 1, Floor: 1, Hash: 2}); got.Verdict != durable.Run {
+	if got := b.core.Admit(d.w.clock(), &durable.Command{Source: durable.Source{Log: logName}, Number: 1, Floor: 1, Hash: 2}); got.Verdict != durable.Run {
 		t.Errorf("the first tell that the same log sends here: verdict %d, want that it runs", got.Verdict)
 	}
-	if got := b.core.Admit(d.w.clock(), nested); got.Verdict != durable.Replay {
+	if got := b.core.Admit(d.w.clock(), &nested); got.Verdict != durable.Replay {
 		t.Errorf("the nested call again: verdict %d, want that it is replayed", got.Verdict)
 	}
 	d.w.now += 3 * time.Hour
 	b.core.Tick(d.w.clock())
 	b.run()
-	if got := b.core.Admit(d.w.clock(), nested); got.Verdict != durable.Run {
+	if got := b.core.Admit(d.w.clock(), &nested); got.Verdict != durable.Run {
 		t.Errorf("the nested call after hours: verdict %d, want that it was forgotten", got.Verdict)
 	}
 }

@@ -174,7 +174,7 @@ func TestTellAgainAfterAWeek(t *testing.T) {
 		if len(a.tells) == 0 {
 			t.Fatal("the tell is not sent again: it was neither acknowledged nor given up")
 		}
-		got := b.core.Admit(d.w.clock(), told(a.tells[0]))
+		got := b.core.Admit(d.w.clock(), new(told(a.tells[0])))
 		if got.Verdict != durable.Replay {
 			t.Errorf("moved %v: the tell comes again: verdict %d, want that it is replayed", moved, got.Verdict)
 		}
@@ -200,7 +200,7 @@ func TestNestedCallOfATurnThatBranches(t *testing.T) {
 		return c
 	}
 	a.state("a")
-	a.core.Admit(d.w.clock(), root)
+	a.core.Admit(d.w.clock(), &root)
 	first := b.apply("x", nested("x", 10), "first run")
 	b.run()
 	if b.ready < first {
@@ -209,7 +209,7 @@ func TestNestedCallOfATurnThatBranches(t *testing.T) {
 
 	a = d.seat(0, 2).open() // the home died; another command comes first
 	a.commit("a", "other")
-	if v := a.core.Admit(d.w.clock(), root).Verdict; v != durable.Run {
+	if v := a.core.Admit(d.w.clock(), &root).Verdict; v != durable.Run {
 		t.Fatalf("the command comes again: verdict %d, want that it runs", v)
 	}
 	for _, c := range []struct {
@@ -221,7 +221,7 @@ func TestNestedCallOfATurnThatBranches(t *testing.T) {
 		{"the same method with other arguments", nested("x", 11), durable.Mismatch},
 		{"another entity", nested("y", 10), durable.Run},
 	} {
-		if got := b.core.Admit(d.w.clock(), c.command); got.Verdict != c.want {
+		if got := b.core.Admit(d.w.clock(), &c.command); got.Verdict != c.want {
 			t.Errorf("%s: verdict %d, want %d", c.name, got.Verdict, c.want)
 		} else if c.want == durable.Replay && string(got.Answer) != "answer to first run" {
 			t.Errorf("%s: answer %q", c.name, got.Answer)

@@ -133,14 +133,14 @@ func (s *seat) state(id string) durable.Loaded {
 func (s *seat) apply(id string, c durable.Command, state string, tells ...durable.Tell) durable.Ticket {
 	s.d.t.Helper()
 	s.state(id)
-	if v := s.core.Admit(s.now(), c).Verdict; v != durable.Run {
+	if v := s.core.Admit(s.now(), &c).Verdict; v != durable.Run {
 		s.d.t.Fatalf("%s: %s: verdict %d, want that it runs", s.home.name, id, v)
 	}
 	var events [][]byte
 	if s.journal {
 		events = [][]byte{{2}}
 	}
-	ticket, err := s.core.Commit(s.now(), durable.Turn{
+	ticket, err := s.core.Commit(s.now(), &durable.Turn{
 		Events: events,
 		Entity: id, State: []byte(state), Command: &c, Answer: []byte("answer to " + state), Tells: tells,
 	})
