@@ -213,6 +213,7 @@ func (d *durableShard) lost(e *region.Entity) {
 // is called if the method ends the goroutine.
 func (d *durableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	s := d.hosted
+	h.touched = d.touch(e)
 	returned := false
 	defer func() {
 		if returned {

@@ -69,7 +69,7 @@ func (r *durableTurn) answer(drv *driver, c *inCall, a answer) {
 		c.answer(drv, a, peers.Pumps{})
 	}
 	if c.hasCommand() {
-		r.tenure.Answer(r.ticket, do) // its caller asks again
+		r.tenure.Answer(r.ticket, durablehost.WaiterFunc(do)) // its caller asks again
 	} else {
 		r.tenure.Then(r.ticket, do)
 	}

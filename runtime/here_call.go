@@ -24,7 +24,7 @@ type hereCall struct {
 	turn    durableTurn     // of a hidden call
 	held    answer          // waits for the log
 	results []byte          // of held: the part of the answer in the log
-	logged  func(error)     // sendHeld of this piece of memory
+	touched byte            // so that what durableShard.touch reads is used
 }
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
@@ -33,9 +33,6 @@ var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
 // nil if no turn makes it.
 func newHereCall(s *hostedShard, c *outCall, up *turn, id uint64, left time.Duration) *hereCall {
 	drv, h := s.driver(), hereCalls.Get().(*hereCall)
-	if h.logged == nil {
-		h.logged = h.sendHeld
-	}
 	h.here, h.Driver, h.lane, h.shard = h, &h.inCall, s.lane, s
 	h.ctx, h.command = c.Context, c.Command.next(&drv.commands)
 	h.ID, h.Entity, h.Method, h.Args, h.Sender = id, c.Ref.ID, wire.BytesOf(c.Method), c.Args, drv.self
@@ -87,14 +84,20 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 	r := a.after
 	a.after = nil
 	if h.held = a; r == nil || r.mayLeave() {
-		h.sendHeld(nil)
+		h.Logged(nil)
 	} else {
-		r.tenure.Answer(r.ticket, h.logged)
+		r.tenure.Answer(r.ticket, h)
 	}
 }
 
-// sendHeld sends the answer that was held.
-func (h *hereCall) sendHeld(err error) {
+// Touch is that of a durablehost.Waiter: it reads memory of the call, of its place among the pending
+// calls, and of its caller.
+func (h *hereCall) Touch() byte {
+	return byte(h.held.code) + byte(h.lane) + h.shard.driver().pending.Touch(h.ID)
+}
+
+// Logged sends the answer that was held.
+func (h *hereCall) Logged(err error) {
 	drv, a := h.shard.driver(), h.held
 	defer drv.answering.Add(-1)
 	if err != nil {
@@ -109,6 +112,6 @@ func (h *hereCall) recycle() {
 	if h.hidden && !h.turn.swift {
 		return
 	}
-	*h = hereCall{logged: h.logged}
+	*h = hereCall{}
 	hereCalls.Put(h)
 }

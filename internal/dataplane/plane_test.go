@@ -88,7 +88,8 @@ func (s *stage) Renew(Session) (Session, *Left) { return &session{stage: s}, s.d
 
 type sleeper struct{}
 
-func (sleeper) Wake() {}
+func (sleeper) Wake()       {}
+func (sleeper) Touch() byte { return 0 }
 
 type session struct {
 	Session

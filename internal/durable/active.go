@@ -9,6 +9,31 @@ import "github.com/shardgen/shardgen/internal/invariant"
 // be used.
 type Active struct{ entity *entity }
 
+// Touch reads the memory of the entity that a commit reads first, so that the processor need not wait for
+// it later. Its result has no meaning. The zero Active has none.
+func (a Active) Touch() byte {
+	if a.entity == nil {
+		return 0
+	}
+	return byte(a.entity.ticket) + byte(a.entity.acked.number)
+}
+
+// touchedEntries is for how many entries of an append memory is read at a time.
+const touchedEntries = 16
+
+// touch reads the memory that their acknowledgement reads first: the processor waits for all of it at
+// once, and otherwise for each entry.
+func touch(entries []pendingEntry) (sum byte) {
+	for i := range entries {
+		e := &entries[i]
+		sum += byte(e.GetCommit().GetVersion())
+		if e.entity != nil {
+			sum += byte(e.entity.acked.number)
+		}
+	}
+	return sum
+}
+
 // of returns the entity of a turn, or nil if the tail does not have it. Entities leave the tail by
 // Passivated and by tail.saved, both only when they are not active, and are made active by Load
 // only while they are in it. So an active one is that of the tail.

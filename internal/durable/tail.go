@@ -29,6 +29,8 @@ type tail struct {
 	boundary   store.Position
 	generation uint8
 	young      young
+
+	touched byte // so that what touch reads is used
 }
 
 // young counts the commits of the present generation.
@@ -76,7 +78,10 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 
 // ack notes that the batch is in the log.
 func (t *tail) ack(b batch) {
-	for _, e := range b.entries {
+	for i, e := range b.entries {
+		if i%touchedEntries == 0 {
+			t.touched += touch(b.entries[i:min(i+touchedEntries, len(b.entries))])
+		}
 		c := e.GetCommit()
 		if c == nil {
 			continue

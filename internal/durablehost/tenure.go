@@ -50,11 +50,30 @@ type Tenure struct {
 	walk      walk          // through its records, for those of expired entities
 }
 
-// A wait is a function to call when the log has all up to a ticket, or the tenure ends.
+// A Waiter waits until the log has all up to a ticket.
+type Waiter interface {
+	// Logged is called once. err is nil, or the reason why that is not known, as [Tenure.Then]
+	// and [Tenure.Answer] have it.
+	Logged(err error)
+	// Touch reads the memory that Logged reads first: see aftermath.run. Its result has no meaning.
+	// It may be called before Logged, at any time.
+	Touch() byte
+}
+
+// A WaiterFunc is a Waiter that is a function.
+type WaiterFunc func(err error)
+
+// Logged calls the function.
+func (f WaiterFunc) Logged(err error) { f(err) }
+
+// Touch does nothing.
+func (WaiterFunc) Touch() byte { return 0 }
+
+// A wait has a ticket that somebody waits for.
 type wait struct {
 	ticket durable.Ticket
 	again  bool // it is told of the store's faults, and asks again
-	do     func(error)
+	Waiter
 }
 
 // newTenure begins a claim. The shard's lock is held.
@@ -496,24 +515,24 @@ func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
 // Then calls do once the log has all up to the ticket, with nil, or when the tenure ends
 // before that, with ErrInDoubt. It may be called before Then returns. Ticket 0 is in the log
 // of a tenure that has not ended.
-func (t *Tenure) Then(ticket durable.Ticket, do func(error)) { t.then(wait{ticket: ticket, do: do}) }
+func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
+	t.then(wait{ticket, false, WaiterFunc(do)})
+}
 
 // Answer is Then for an answer whose caller asks again with the same command. Where the
-// store has failed for over a second, do is also called with the store's last fault, so that
+// store has failed for over a second, it comes with the store's last fault, so that
 // the caller knows it when its time is over. The commit is still under way then.
-func (t *Tenure) Answer(ticket durable.Ticket, do func(error)) {
-	t.then(wait{ticket: ticket, again: true, do: do})
-}
+func (t *Tenure) Answer(ticket durable.Ticket, w Waiter) { t.then(wait{ticket, true, w}) }
 
 func (t *Tenure) then(w wait) {
 	t.mu.Lock()
 	switch {
 	case t.over:
 		t.mu.Unlock()
-		w.do(t.inDoubt(durable.Event{}))
+		w.Logged(t.inDoubt(durable.Event{}))
 	case w.ticket <= durable.Ticket(t.reached.Load()):
 		t.mu.Unlock()
-		w.do(nil)
+		w.Logged(nil)
 	default:
 		t.waits = append(t.waits, w)
 		t.mu.Unlock()

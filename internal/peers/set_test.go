@@ -94,7 +94,8 @@ func newSet() (*Set, *process, *pending.Table) {
 
 type nobody struct{}
 
-func (nobody) Wake() {}
+func (nobody) Wake()       {}
+func (nobody) Touch() byte { return 0 }
 
 func member(name string) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: 7}}

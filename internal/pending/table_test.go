@@ -13,7 +13,8 @@ import (
 // A waiter is the caller in these tests: a channel.
 type waiter chan struct{}
 
-func (w waiter) Wake() { w <- struct{}{} }
+func (w waiter) Wake()     { w <- struct{}{} }
+func (waiter) Touch() byte { return 0 }
 
 func newTable() *Table {
 	t := &Table{}

@@ -2,6 +2,7 @@ package region
 
 import (
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -58,6 +59,20 @@ const TellBytes = 1 << 10
 // Kept is the first field of the struct in which a driver keeps its data about an entity. Driver is
 // a pointer to that struct. The entity refers to it by one word, where an interface would take two.
 type Kept struct{ Driver any }
+
+// Touch reads the first byte of the user's struct, so that the processor need not wait for it later.
+// Its result has no meaning. It may be called without holding the turn: then Value may change
+// meanwhile, so only its pointer word is read, never its type. And goroutines of the user's own may
+// write to the struct, under a lock of theirs. So the race detector does not get to see these reads.
+//
+//go:norace
+func (e *Entity) Touch() byte {
+	type emptyInterface struct{ kind, data unsafe.Pointer }
+	if p := (*emptyInterface)(unsafe.Pointer(&e.Value)).data; p != nil {
+		return *(*byte)(p) // a factory returns a pointer
+	}
+	return 0
+}
 
 // Keep keeps k for the driver in place of the former data; nil means none. Like Value, the data belongs
 // to the goroutine that holds the turn.

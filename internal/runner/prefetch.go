@@ -1,11 +1,5 @@
 package runner
 
-import (
-	"unsafe"
-
-	"github.com/shardgen/shardgen/internal/region"
-)
-
 // prefetchTurns is for how many turns memory is read at a time: few enough for the
 // processor's nearest cache, and enough to wait for memory all at once.
 const prefetchTurns = 16
@@ -22,21 +16,7 @@ func prefetch(turns []Turn) (sum byte) {
 		turns[i].Entity.Busy() // reads its word
 	}
 	for i := range turns {
-		sum += firstByte(turns[i].Entity)
+		sum += turns[i].Entity.Touch()
 	}
 	return sum
-}
-
-// firstByte is the first byte of the user's struct, or 0. It may be called without holding
-// the turn: then Value may change meanwhile, so only its pointer word is read, never its
-// type. And goroutines of the user's own may write to the struct, under a lock of theirs.
-// So the race detector does not get to see these reads.
-//
-//go:norace
-func firstByte(e *region.Entity) byte {
-	type emptyInterface struct{ kind, data unsafe.Pointer }
-	if p := (*emptyInterface)(unsafe.Pointer(&e.Value)).data; p != nil {
-		return *(*byte)(p) // a factory returns a pointer
-	}
-	return 0
 }

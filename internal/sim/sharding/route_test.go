@@ -60,6 +60,8 @@ func (c *ask) Wake() {
 	})
 }
 
+func (c *ask) Touch() byte { return 0 }
+
 // label names a call in the trace.
 func label(e *wire.Envelope) string {
 	what := "tell"
