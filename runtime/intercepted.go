@@ -20,15 +20,20 @@ func invokerOf(k *kind) codegen.Invoker {
 
 // Begin leaves the call to Do.
 func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
-	if err := p.cannot(ctx, r, method); err != nil {
-		return none, err
+	return none, p.Check(ctx, r, method)
+}
+
+// Check is that of the invoker, and waits until the interceptors may see the call.
+func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) error {
+	if err := p.invoker.Check(ctx, r, method); err != nil {
+		return err
 	}
 	if d := durableOf(turnOf(ctx)); d != nil {
 		if err := d.before(ctx); err != nil {
-			return none, p.fail(r, method, NotExecuted, err)
+			return p.fail(r, method, NotExecuted, err)
 		}
 	}
-	return none, nil
+	return nil
 }
 
 // Do is a call within the interceptors.

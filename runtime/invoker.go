@@ -81,10 +81,8 @@ func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, un
 // Begin starts a call. It begins the turn itself if the entity is in this process and
 // may run on the caller's goroutine.
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
-	if _, odd := r.Invoker.(*codegen.Odd); odd || ctx.Err() != nil {
-		if err := p.cannot(ctx, r, method); err != nil {
-			return codegen.Turn{}, err
-		}
+	if err := p.Check(ctx, r, method); err != nil {
+		return codegen.Turn{}, err
 	}
 	up := turnOf(ctx)
 	if up != nil {
@@ -203,7 +201,10 @@ func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, co
 
 // Check returns the reason why a call cannot be sent, or nil.
 func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error {
-	return p.cannot(ctx, r, method)
+	if _, odd := r.Invoker.(*codegen.Odd); odd || ctx.Err() != nil {
+		return p.cannot(ctx, r, method)
+	}
+	return nil
 }
 
 // Send sends a tell. It returns nil when the tell is appended to a session or waits for
@@ -329,6 +330,12 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.driver, turnOf(ctx)
+	if d := durableOf(up); d != nil {
+		if err := d.before(ctx); err != nil {
+			codegen.Recycle(args)
+			return nil, p.fail(r, method, NotExecuted, err)
+		}
+	}
 	if p.kind.desc.Durable {
 		c.Command = p.newCommand(&c, up)
 	}

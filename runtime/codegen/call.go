@@ -124,8 +124,17 @@ func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err er
 	return r.Invoker.Begin(ctx, r, method, true)
 }
 
+// Check returns why a call cannot be sent. It is Begin for a method that never runs before its call is
+// encoded: one of a durable type that is not marked //shard:read.
+func (r *Ref) Check(ctx context.Context, method string) error {
+	if r == nil {
+		return errZeroRef
+	}
+	return r.Invoker.Check(ctx, r, method)
+}
+
 // Ask sends a call and returns a decoder of its results. The arguments, in a buffer of
-// NewArgs, are the reference's own from then on. Where err, from Begin, is not nil
+// NewArgs, are the reference's own from then on. Where err, from Begin or Check, is not nil
 // nothing is sent. It, or the call's other failure, is the decoder's error: see
 // [Decoder.Results].
 func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {

@@ -64,22 +64,12 @@ type AccountRef struct {
 
 // Deposit adds amount and returns the balance.
 func (r AccountRef) Deposit(ctx context.Context, amount int64) (balance int64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Deposit")
-	if e, ok := turn.Entity.(*Account); ok {
-		defer turn.End("Deposit", &err)
-		return codegen.Result(e.Deposit(turn.Context, amount))
-	}
-	return decodeAccountDepositReply(r.ref.Ask(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), err))
+	return decodeAccountDepositReply(r.ref.Ask(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), r.ref.Check(ctx, "Deposit")))
 }
 
 // Withdraw takes amount and returns the balance.
 func (r AccountRef) Withdraw(ctx context.Context, amount int64) (balance int64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Withdraw")
-	if e, ok := turn.Entity.(*Account); ok {
-		defer turn.End("Withdraw", &err)
-		return codegen.Result(e.Withdraw(turn.Context, amount))
-	}
-	return decodeAccountWithdrawReply(r.ref.Ask(ctx, "Withdraw", codegen.AppendInt(codegen.NewArgs(), 1, amount), err))
+	return decodeAccountWithdrawReply(r.ref.Ask(ctx, "Withdraw", codegen.AppendInt(codegen.NewArgs(), 1, amount), r.ref.Check(ctx, "Withdraw")))
 }
 
 // Statement returns the balance, and how many entries led to it.

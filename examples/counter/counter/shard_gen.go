@@ -61,12 +61,7 @@ type CounterRef struct {
 
 // Add adds n and returns the new total.
 func (r CounterRef) Add(ctx context.Context, n int64) (total int64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Add")
-	if e, ok := turn.Entity.(*Counter); ok {
-		defer turn.End("Add", &err)
-		return codegen.Result(e.Add(turn.Context, n))
-	}
-	return decodeCounterAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
+	return decodeCounterAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), r.ref.Check(ctx, "Add")))
 }
 
 // Get returns the total.

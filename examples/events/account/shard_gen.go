@@ -60,14 +60,9 @@ type AccountRef struct {
 
 // Enter adds amount, unless the account has less than is to be taken.
 func (r AccountRef) Enter(ctx context.Context, amount int64, note string) (result int64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Enter")
-	if e, ok := turn.Entity.(*Account); ok {
-		defer turn.End("Enter", &err)
-		return codegen.Result(e.Enter(turn.Context, amount, note))
-	}
 	args := codegen.AppendInt(codegen.NewArgs(), 1, amount)
 	args = codegen.AppendString(args, 2, note)
-	return decodeAccountEnterReply(r.ref.Ask(ctx, "Enter", args, err))
+	return decodeAccountEnterReply(r.ref.Ask(ctx, "Enter", args, r.ref.Check(ctx, "Enter")))
 }
 
 // Events returns the events of all Account entities behind a position, each

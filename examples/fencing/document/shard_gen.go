@@ -66,12 +66,7 @@ type DocumentRef struct {
 
 // Put replaces the text.
 func (r DocumentRef) Put(ctx context.Context, text string) (err error) {
-	turn, err := r.ref.Begin(ctx, "Put")
-	if e, ok := turn.Entity.(*Document); ok {
-		defer turn.End("Put", &err)
-		return e.Put(turn.Context, text)
-	}
-	return r.ref.Run(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, text), err)
+	return r.ref.Run(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, text), r.ref.Check(ctx, "Put"))
 }
 
 // Text returns the text, which is empty before the first Put.

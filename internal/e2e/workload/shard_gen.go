@@ -362,15 +362,7 @@ type LedgerRef struct {
 
 // Add adds n. It returns the sum, and the node where it lives.
 func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Add")
-	if e, ok := turn.Entity.(*Ledger); ok {
-		defer turn.End("Add", &err)
-		if total, node, err = e.Add(turn.Context, n); err != nil {
-			return 0, "", err
-		}
-		return total, node, nil
-	}
-	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
+	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), r.ref.Check(ctx, "Add")))
 }
 
 // LedgerExtractor tells which entity and which shard an id stands for. Its zero
@@ -983,12 +975,7 @@ type StockRef struct {
 
 // Sold notes a sale.
 func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Sold")
-	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End("Sold", &err)
-		return e.Sold(turn.Context, total)
-	}
-	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
+	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), r.ref.Check(ctx, "Sold"))
 }
 
 // Report returns the stock's state.
@@ -1434,15 +1421,7 @@ type TillRef struct {
 
 // Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
 func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
-	turn, err := r.ref.Begin(ctx, "Add")
-	if e, ok := turn.Entity.(*Till); ok {
-		defer turn.End("Add", &err)
-		if total, node, err = e.Add(turn.Context, n); err != nil {
-			return 0, "", err
-		}
-		return total, node, nil
-	}
-	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
+	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), r.ref.Check(ctx, "Add")))
 }
 
 // Events returns the events of all Till entities behind a position, each once
@@ -1648,17 +1627,9 @@ type TreasurerRef struct {
 // Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
 // twice.
 func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Beat")
-	if e, ok := turn.Entity.(*Treasurer); ok {
-		defer turn.End("Beat", &err)
-		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
-			return "", false, err
-		}
-		return node, fresh, nil
-	}
 	args := codegen.AppendString(codegen.NewArgs(), 1, sender)
 	args = codegen.AppendUint(args, 2, seq)
-	return decodeTreasurerBeatReply(r.ref.Ask(ctx, "Beat", args, err))
+	return decodeTreasurerBeatReply(r.ref.Ask(ctx, "Beat", args, r.ref.Check(ctx, "Beat")))
 }
 
 // HostTreasurer lets n host the cluster's Treasurer. It must be called before n
