@@ -22,20 +22,6 @@ type durableEntity struct {
 	expires int64
 }
 
-// touch reads the memory that a turn of the entity needs, so that the processor waits for all of it at
-// once, and not for each part when the turn comes to it: of thousands of entities that are called in
-// random order hardly one is in its cache. The caller has the turn. The result has no meaning.
-func (d *durableShard) touch(e *region.Entity) byte {
-	sum := e.Touch()
-	if a := d.entity(e); a != nil {
-		sum += a.core.Touch()
-		if len(a.state) > 0 {
-			sum += a.state[0]
-		}
-	}
-	return sum
-}
-
 // expired reports whether the entity has outlived its ttl.
 func (a *durableEntity) expired() bool {
 	return a.expires != 0 && time.Now().UnixMilli() >= a.expires

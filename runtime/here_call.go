@@ -24,7 +24,7 @@ type hereCall struct {
 	turn    durableTurn     // of a hidden call
 	held    answer          // waits for the log
 	results []byte          // of held: the part of the answer in the log
-	touched byte            // so that what durableShard.touch reads is used
+	touched byte            // the result of durableShard.touch, so that its reads are not removed
 }
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}

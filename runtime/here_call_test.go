@@ -57,7 +57,7 @@ func startDurableLooker(t *testing.T, v *vaults, look func(context.Context)) (ca
 	h.Durable = true
 	v.made = func(n *shard.Node) { require.NoError(t, n.Host(h)) }
 	r := codegen.NewRef(v.start("a").ShardInvoker(h.Kind), "l", nil)
-	return func(method string) error { return callLooker(testContext(t), r, method) }
+	return func(method string) error { return r.Run(testContext(t), method, nil, nil) }
 }
 
 // TestDurableCallsKeepTheirMemory: calls that run beside each other, some of which are given up while they

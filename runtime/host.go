@@ -22,7 +22,7 @@ type host struct {
 	settings   hostSettings
 	methods    map[string]*hostedMethod
 	reads      nameSet // of desc.Reads
-	nearReads  nameSet // those that may run on their callers' goroutines
+	nearReads  bool    // reads of a durable type may run on their callers' goroutines
 	shards     []hostedShard
 	instance   *singlehost.Instance // of a singleton; else nil
 	remembered *remembering.Type    // of a type whose entities are remembered; else nil

@@ -20,9 +20,7 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
-	if settings.inline && len(settings.intercept) == 0 {
-		h.nearReads = h.reads
-	}
+	h.nearReads = desc.Durable && settings.inline && len(settings.intercept) == 0
 	limits := region.Limits{
 		Mailbox: settings.mailbox, Waiting: drv.cfg.BufferSize, Handoff: settings.handoff,
 		MailboxBytes: settings.bytes, ShardBytes: drv.cfg.ShardBytes, Budget: drv.budget,

@@ -81,8 +81,10 @@ func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, un
 // Begin starts a call. It begins the turn itself if the entity is in this process and
 // may run on the caller's goroutine.
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
-	if err := p.Check(ctx, r, method); err != nil {
-		return codegen.Turn{}, err
+	if _, odd := r.Invoker.(*codegen.Odd); odd || ctx.Err() != nil {
+		if err := p.cannot(ctx, r, method); err != nil {
+			return codegen.Turn{}, err
+		}
 	}
 	up := turnOf(ctx)
 	if up != nil {
@@ -96,7 +98,7 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 		}
 	}
 	if k := p.kind; k.encodes {
-		e := p.enterRead(r, method)
+		e := p.enterRead(r)
 		switch {
 		case e == nil:
 			return codegen.Turn{}, nil
@@ -201,10 +203,7 @@ func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, co
 
 // Check returns the reason why a call cannot be sent, or nil.
 func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error {
-	if _, odd := r.Invoker.(*codegen.Odd); odd || ctx.Err() != nil {
-		return p.cannot(ctx, r, method)
-	}
-	return nil
+	return p.cannot(ctx, r, method)
 }
 
 // Send sends a tell. It returns nil when the tell is appended to a session or waits for
@@ -283,14 +282,14 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *route) (*hostedShard, *re
 	return s, s.enter(c.Ref)
 }
 
-// enterRead begins a turn of a type whose calls are encoded at this process: a durable one, or one
-// that this process hosts with interceptors. Only a method of a durable type that is marked //shard:read and
-// not intercepted runs on the caller's goroutine here, if its entity is active and its state is
-// completely in the log; otherwise enterRead returns nil. The arguments and results of other methods of
-// durable types are part of their commits: see attempt.
-func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
+// enterRead begins a turn of a type whose calls are encoded at this process: a durable one, whose
+// method is marked //shard:read then, or one that this process hosts with interceptors. Only a method of a
+// durable type that is not intercepted runs on the caller's goroutine here, if its entity is active and
+// its state is completely in the log; otherwise enterRead returns nil. The arguments and results of
+// other methods of durable types are part of their commits: see attempt.
+func (p invoker) enterRead(r *codegen.Ref) *region.Entity {
 	k := p.kind
-	if k.host == nil || !k.host.nearReads.has(method) {
+	if k.host == nil || !k.host.nearReads {
 		return nil
 	}
 	e := nearOf(r)
@@ -330,10 +329,10 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.driver, turnOf(ctx)
-	if d := durableOf(up); d != nil {
-		if err := d.before(ctx); err != nil {
+	if _, odd := r.Invoker.(*codegen.Odd); odd || up != nil || ctx.Err() != nil {
+		if err := p.mayLeave(ctx, up, r, method); err != nil {
 			codegen.Recycle(args)
-			return nil, p.fail(r, method, NotExecuted, err)
+			return nil, err
 		}
 	}
 	if p.kind.desc.Durable {
@@ -362,6 +361,21 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	}
 	codegen.Recycle(c.Args) // a call that still waits has a copy
 	return results, err
+}
+
+// mayLeave waits until a call may leave the turn up, and returns why it cannot.
+//
+//go:noinline
+func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
+	if err := p.cannot(ctx, r, method); err != nil {
+		return err
+	}
+	if d := durableOf(up); d != nil {
+		if err := d.before(ctx); err != nil {
+			return p.fail(r, method, NotExecuted, err)
+		}
+	}
+	return nil
 }
 
 // newCommand gives a call its command. up is the turn that makes the call; nil means none. A key that

@@ -30,7 +30,7 @@ type tail struct {
 	generation uint8
 	young      young
 
-	touched byte // so that what touch reads is used
+	touched byte // the sum of touch, so that its reads are not removed
 }
 
 // young counts the commits of the present generation.

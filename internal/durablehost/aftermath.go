@@ -14,7 +14,7 @@ type aftermath struct {
 	doubted []wait           // they end with why
 	why     error
 	rest    []func()
-	touched byte // so that what Touch reads is used
+	touched byte // the sum of Touch, so that its reads are not removed
 }
 
 func (a *aftermath) add(f func()) { a.rest = append(a.rest, f) }
@@ -23,9 +23,8 @@ func (a *aftermath) add(f func()) { a.rest = append(a.rest, f) }
 // processor's nearest cache.
 const touchedWaiters = 16
 
-// run carries the effects out, without the lock. The memory of those that have waited is in no cache
-// where there are thousands. What several of them need is read first, so that the processor waits for
-// all of it at once.
+// run carries the effects out, without the lock. Where thousands have waited, their memory is in no
+// cache. It is read for several of them first, so that the processor waits for all of it at once.
 func (a *aftermath) run(t *Tenure) {
 	if a.append != nil {
 		t.beginAppend(a.append)

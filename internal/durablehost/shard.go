@@ -297,6 +297,9 @@ func (s *Shard) Current() *Tenure {
 	return nil
 }
 
+// Has reports whether t is the shard's last tenure, open or not.
+func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
+
 // Tenure returns the tenure once it is open. It fails with ErrNotHere, with ErrBroken and
 // the reason if the shard cannot be opened at the moment, and with ctx's error and the
 // store's last error.

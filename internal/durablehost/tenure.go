@@ -55,7 +55,7 @@ type Waiter interface {
 	// Logged is called once. err is nil, or the reason why that is not known, as [Tenure.Then]
 	// and [Tenure.Answer] have it.
 	Logged(err error)
-	// Touch reads the memory that Logged reads first: see aftermath.run. Its result has no meaning.
+	// Touch reads the memory that Logged reads first (see aftermath.run). Its result has no meaning.
 	// It may be called before Logged, at any time.
 	Touch() byte
 }

@@ -20,7 +20,8 @@ type Caller interface {
 type Invoker interface {
 	// Begin begins a turn of the entity on the caller's goroutine. The zero Turn
 	// without an error says that the call must be encoded. With noContext the method does
-	// not name its context.
+	// not name its context. Of a durable type, Begin is only called for methods that are
+	// marked //shard:read.
 	Begin(ctx context.Context, r *Ref, method string, noContext bool) (Turn, error)
 	// Check returns why a call cannot be sent, before anything is encoded for it.
 	Check(ctx context.Context, r *Ref, method string) error
@@ -124,18 +125,10 @@ func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err er
 	return r.Invoker.Begin(ctx, r, method, true)
 }
 
-// Check returns why a call cannot be sent. It is Begin for a method that never runs before its call is
-// encoded: one of a durable type that is not marked //shard:read.
-func (r *Ref) Check(ctx context.Context, method string) error {
-	if r == nil {
-		return errZeroRef
-	}
-	return r.Invoker.Check(ctx, r, method)
-}
-
 // Ask sends a call and returns a decoder of its results. The arguments, in a buffer of
-// NewArgs, are the reference's own from then on. Where err, from Begin or Check, is not nil
-// nothing is sent. It, or the call's other failure, is the decoder's error: see
+// NewArgs, are the reference's own from then on. Where err, from Begin, is not nil
+// nothing is sent. It is nil for a method whose turn does not begin by Begin: one of a durable type
+// that is not marked //shard:read. It, or the call's other failure, is the decoder's error: see
 // [Decoder.Results].
 func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {
 	results, err := r.do(ctx, method, args, err)
@@ -155,6 +148,9 @@ func (r *Ref) Run(ctx context.Context, method string, args []byte, err error) er
 }
 
 func (r *Ref) do(ctx context.Context, method string, args []byte, err error) ([]byte, error) {
+	if err == nil && r == nil {
+		err = errZeroRef
+	}
 	if err != nil {
 		Recycle(args)
 		return nil, err
