@@ -231,7 +231,7 @@ func (d *durableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 // once, and not for each part when the turn comes to it: of thousands of entities that are called in
 // random order hardly one is in its cache. The caller has the turn. The result has no meaning.
 func (d *durableShard) touch(e *region.Entity) byte {
-	sum := e.Touch()
+	sum := e.Touch() + e.ID[0]
 	if a := d.entity(e); a != nil {
 		sum += a.core.Touch()
 		if len(a.state) > 0 {
