@@ -126,7 +126,6 @@ func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method
 			return notOpen(err)
 		}
 	}
-	r.read = s.host.reads.has(r.turn.method)
 	if c.hasCommand() && !r.read {
 		if a, ok := r.admit(e, c); !ok {
 			r.swift = false

@@ -21,8 +21,7 @@ type host struct {
 	desc       codegen.Host
 	settings   hostSettings
 	methods    map[string]*hostedMethod
-	reads      nameSet // of desc.Reads
-	nearReads  bool    // reads of a durable type may run on their callers' goroutines
+	nearReads  bool // reads of a durable type may run on their callers' goroutines
 	shards     []hostedShard
 	instance   *singlehost.Instance // of a singleton; else nil
 	remembered *remembering.Type    // of a type whose entities are remembered; else nil
@@ -43,6 +42,7 @@ type hostedMethod struct {
 	run    codegen.Method
 	unseen bool // its turns may be those of unseenTurn
 	hidden bool // it does not name its context, but its turns are no unseenTurn, since they commit
+	read   bool // it is marked //shard:read
 }
 
 // eachShard calls f for the shards on one lane or, with -1, on all.

@@ -13,7 +13,7 @@ import (
 // newHost makes the host of a type, with its shards.
 func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
 	h := &host{
-		driver: drv, kind: k, desc: desc, settings: settings, reads: newNameSet(desc.Reads),
+		driver: drv, kind: k, desc: desc, settings: settings,
 		second: newSignal(), excess: newSignal(),
 	}
 	h.tally.refusals, h.tally.meters, h.tally.kind = &drv.refusals, &drv.meters, desc.Name
@@ -39,7 +39,7 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	h.methods = make(map[string]*hostedMethod, len(desc.Dispatch))
 	for name, run := range desc.Dispatch {
 		unnamed := desc.NoContext[name] && len(settings.intercept) == 0
-		h.methods[name] = &hostedMethod{run: run, unseen: unnamed && !desc.Durable, hidden: unnamed && desc.Durable}
+		h.methods[name] = &hostedMethod{run: run, unseen: unnamed && !desc.Durable, hidden: unnamed && desc.Durable, read: desc.Reads[name]}
 	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {

@@ -289,6 +289,9 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 	if method == nil {
 		return answer{code: wire.CodeNoMethod, text: noMethod(string(c.Method), slices.Sorted(maps.Keys(s.host.desc.Dispatch)))}
 	}
+	if s.durable != nil {
+		r.turn.parent.(*durableTurn).read = method.read
+	}
 	if len(s.host.settings.intercept) > 0 {
 		return c.within(s, r, e, method.run)
 	}
