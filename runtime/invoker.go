@@ -68,6 +68,9 @@ func (p invoker) Kept() *codegen.KeptRefs {
 	return kept
 }
 
+// fail returns the error of a call.
+//
+//go:noinline
 func (p invoker) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
 	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }
