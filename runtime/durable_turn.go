@@ -27,7 +27,7 @@ type durableTurn struct {
 	ticket  durable.Ticket  // the answer waits for it
 	seen    durable.Ticket  // calls that the turn makes wait for it
 	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
-	swift   bool            // it has run its method, has waited for nothing and run no hook, so nothing else refers to it
+	swift   bool            // it was not refused, has waited for nothing and run no hook, so nothing else refers to it
 
 	mu    sync.Mutex
 	wakes bool // OnActivate runs

@@ -57,7 +57,7 @@ func startDurableLooker(t *testing.T, v *vaults, look func(context.Context)) (ca
 	h.Durable = true
 	v.made = func(n *shard.Node) { require.NoError(t, n.Host(h)) }
 	r := codegen.NewRef(v.start("a").ShardInvoker(h.Kind), "l", nil)
-	return func(method string) error { return r.Run(testContext(t), method, nil, nil) }
+	return func(method string) error { return callLooker(testContext(t), r, method) }
 }
 
 // TestDurableCallsKeepTheirMemory: calls that run beside each other, some of which are given up while they
@@ -92,4 +92,18 @@ func TestDurableCallsKeepTheirMemory(t *testing.T) {
 		})
 	}
 	callers.Wait()
+}
+
+// TestOlderClientOfDurable: a method that the host does not know as a read is not run as one, whatever the
+// client's generated code says.
+func TestOlderClientOfDurable(t *testing.T) {
+	v := newVaults(t)
+	h := lookers(func(context.Context) {})
+	h.Durable = true // Reads is empty
+	v.made = func(n *shard.Node) { require.NoError(t, n.Host(h)) }
+	r := codegen.NewRef(v.start("a").ShardInvoker(h.Kind), "l", nil)
+	require.NoError(t, r.Run(testContext(t), "Look", nil, nil), "it activates")
+	turn, err := r.Begin(testContext(t), "Look")
+	require.NoError(t, err)
+	require.Nil(t, turn.Entity, "it would run without a commit")
 }

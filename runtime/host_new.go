@@ -20,7 +20,9 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
-	h.nearReads = desc.Durable && settings.inline && len(settings.intercept) == 0
+	if settings.inline && len(settings.intercept) == 0 {
+		h.nearReads = newNameSet(desc.Reads)
+	}
 	limits := region.Limits{
 		Mailbox: settings.mailbox, Waiting: drv.cfg.BufferSize, Handoff: settings.handoff,
 		MailboxBytes: settings.bytes, ShardBytes: drv.cfg.ShardBytes, Budget: drv.budget,

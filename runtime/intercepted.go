@@ -25,15 +25,14 @@ func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _
 
 // Check is that of the invoker, and waits until the interceptors may see the call.
 func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) error {
+	if err := p.cannot(ctx, r, method); err != nil {
+		return err
+	}
 	return p.mayLeave(ctx, turnOf(ctx), r, method)
 }
 
 // Do is a call within the interceptors.
 func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
-	if err := p.Check(ctx, r, method); err != nil {
-		codegen.Recycle(args)
-		return nil, err
-	}
 	err = p.around(ctx, r, method, args, false, func(ctx context.Context) (err error) {
 		results, err = p.invoker.Do(ctx, r, method, args)
 		return err

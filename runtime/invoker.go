@@ -91,17 +91,15 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 	}
 	up := turnOf(ctx)
 	if up != nil {
-		if d := durableOf(up); d != nil {
-			if err := d.before(ctx); err != nil {
-				return codegen.Turn{}, p.fail(r, method, NotExecuted, err)
-			}
+		if err := p.mayLeave(ctx, up, r, method); err != nil {
+			return codegen.Turn{}, err
 		}
 		if up.depth >= maxInline {
 			return codegen.Turn{}, nil
 		}
 	}
 	if k := p.kind; k.encodes {
-		e := p.enterRead(r)
+		e := p.enterRead(r, method)
 		switch {
 		case e == nil:
 			return codegen.Turn{}, nil
@@ -285,14 +283,14 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *route) (*hostedShard, *re
 	return s, s.enter(c.Ref)
 }
 
-// enterRead begins a turn of a type whose calls are encoded at this process: a durable one, whose
-// method is marked //shard:read then, or one that this process hosts with interceptors. Only a method of a
-// durable type that is not intercepted runs on the caller's goroutine here, if its entity is active and
-// its state is completely in the log; otherwise enterRead returns nil. The arguments and results of
-// other methods of durable types are part of their commits: see attempt.
-func (p invoker) enterRead(r *codegen.Ref) *region.Entity {
+// enterRead begins a turn of a type whose calls are encoded at this process: a durable one, or one
+// that this process hosts with interceptors. Only a method of a durable type that is marked //shard:read and
+// not intercepted runs on the caller's goroutine here, if its entity is active and its state is
+// completely in the log; otherwise enterRead returns nil. The arguments and results of other methods of
+// durable types are part of their commits: see attempt.
+func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	k := p.kind
-	if k.host == nil || !k.host.nearReads {
+	if k.host == nil || !k.host.nearReads.has(method) {
 		return nil
 	}
 	e := nearOf(r)
@@ -332,7 +330,7 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.driver, turnOf(ctx)
-	if _, odd := r.Invoker.(*codegen.Odd); odd || up != nil || ctx.Err() != nil {
+	if up != nil {
 		if err := p.mayLeave(ctx, up, r, method); err != nil {
 			codegen.Recycle(args)
 			return nil, err
@@ -370,9 +368,6 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
-	if err := p.cannot(ctx, r, method); err != nil {
-		return err
-	}
 	if d := durableOf(up); d != nil {
 		if err := d.before(ctx); err != nil {
 			return p.fail(r, method, NotExecuted, err)

@@ -112,8 +112,8 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 	return jen.String().Call(id), false
 }
 
-// refMethod emits an ask: on the entity itself when its turn could begin here and it need not be
-// encoded for the log, else with encoded arguments. Of a method that can only be told it emits a tell.
+// refMethod emits an ask: on the entity itself when its turn
+// could begin here, else over the wire. Of a method that can only be told it emits a tell.
 func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("r")
@@ -132,40 +132,30 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 		e.tell(n, m, n.Ref(), l, recv)
 		return
 	}
+	turn := l.pick("turn")
 	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
 	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
-		ref, method, err := jen.Id(recv).Dot("ref"), jen.Lit(m.Wire), jen.Id(l.err)
-		if n.Encodes(m) {
-			err = jen.Nil()
-		} else {
-			e.beginTurn(g, l, n, m, ref, method)
+		ref, method, begin := jen.Id(recv).Dot("ref"), jen.Lit(m.Wire), "Begin"
+		if m.NoContext() {
+			begin = "BeginNoContext"
 		}
+		g.List(jen.Id(turn), jen.Id(l.err)).Op(":=").Add(ref.Clone()).Dot(begin).Call(jen.Id(l.ctx), method.Clone())
+		entity, ok := l.pick("e"), l.pick("ok")
+		g.If(
+			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(turn).Dot("Entity").Assert(e.entityType(n)),
+			jen.Id(ok),
+		).BlockFunc(func(g *jen.Group) {
+			g.Defer().Id(turn).Dot("End").Call(method.Clone(), jen.Op("&").Id(l.err))
+			e.localTurn(g, l, m, entity, turn)
+		})
 		args := e.encodedArgs(g, l, n, m, func(err jen.Code) []jen.Code {
 			return append(l.values(), ref.Clone().Dot("NotEncoded").Call(method.Clone(), err))
 		})
 		if len(m.Results) == 0 {
-			g.Return(ref.Clone().Dot("Run").Call(jen.Id(l.ctx), method.Clone(), args, err))
+			g.Return(ref.Clone().Dot("Run").Call(jen.Id(l.ctx), method.Clone(), args, jen.Id(l.err)))
 			return
 		}
-		g.Return(jen.Id(n.DecodeReplyFunc(m)).Call(ref.Clone().Dot("Ask").Call(jen.Id(l.ctx), method.Clone(), args, err)))
-	})
-}
-
-// beginTurn emits the beginning of the entity's turn, and the rest of the call if that succeeds here.
-func (e clientEmitter) beginTurn(g *jen.Group, l *locals, n *model.Entity, m *model.Method, ref, method *jen.Statement) {
-	begin := "Begin"
-	if m.NoContext() {
-		begin = "BeginNoContext"
-	}
-	turn := l.pick("turn")
-	g.List(jen.Id(turn), jen.Id(l.err)).Op(":=").Add(ref.Clone()).Dot(begin).Call(jen.Id(l.ctx), method.Clone())
-	entity, ok := l.pick("e"), l.pick("ok")
-	g.If(
-		jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(turn).Dot("Entity").Assert(e.entityType(n)),
-		jen.Id(ok),
-	).BlockFunc(func(g *jen.Group) {
-		g.Defer().Id(turn).Dot("End").Call(method.Clone(), jen.Op("&").Id(l.err))
-		e.localTurn(g, l, m, entity, turn)
+		g.Return(jen.Id(n.DecodeReplyFunc(m)).Call(ref.Clone().Dot("Ask").Call(jen.Id(l.ctx), method.Clone(), args, jen.Id(l.err))))
 	})
 }
 

@@ -90,7 +90,7 @@ func (e *emitter) aliases() {
 // abi emits declarations that do not compile with a runtime of another ABI.
 func (e *emitter) abi() {
 	e.comment("This file and the module's shardgen are of one ABI: where the name below is unknown, run go generate.")
-	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI7)))
+	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI6)))
 }
 
 // isClient reports whether the package holds the clients of another's entities.

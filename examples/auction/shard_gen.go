@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI7
+const _ = codegen.ABI6
 
 // AuctionAPI has the methods of an [Auction]. The entity implements it, and so
 // does a reference to an entity at any node.
@@ -68,7 +68,12 @@ type AuctionRef struct {
 // Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
 // bid, which is this one or the highest so far.
 func (r AuctionRef) Offer(ctx context.Context, bidder string, amount int64) (err error) {
-	return r.ref.Run(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount), nil)
+	turn, err := r.ref.Begin(ctx, "Offer")
+	if e, ok := turn.Entity.(*Auction); ok {
+		defer turn.End("Offer", &err)
+		return e.Offer(turn.Context, bidder, amount)
+	}
+	return r.ref.Run(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount), err)
 }
 
 // Highest returns the highest bid.
@@ -296,20 +301,35 @@ type UserRef struct {
 
 // Deposit adds money.
 func (r UserRef) Deposit(ctx context.Context, amount int64) (err error) {
-	return r.ref.Run(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), nil)
+	turn, err := r.ref.BeginNoContext(ctx, "Deposit")
+	if e, ok := turn.Entity.(*User); ok {
+		defer turn.End("Deposit", &err)
+		return e.Deposit(turn.Context, amount)
+	}
+	return r.ref.Run(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), err)
 }
 
 // Bid reserves the amount, instead of what an earlier bid at the same auction reserved, and
 // offers it to the auction. It asks the auction by a read and changes it by a tell: if the turn
 // is run again after a crash and then decides otherwise, nothing is left of the first run.
 func (r UserRef) Bid(ctx context.Context, auction string, amount int64) (err error) {
-	return r.ref.Run(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount), nil)
+	turn, err := r.ref.Begin(ctx, "Bid")
+	if e, ok := turn.Entity.(*User); ok {
+		defer turn.End("Bid", &err)
+		return e.Bid(turn.Context, auction, amount)
+	}
+	return r.ref.Run(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount), err)
 }
 
 // Release frees the money of a bid that another one has exceeded. If the user has made a higher
 // bid since then, that one keeps its money.
 func (r UserRef) Release(ctx context.Context, auction string, amount int64) (err error) {
-	return r.ref.Run(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount), nil)
+	turn, err := r.ref.BeginNoContext(ctx, "Release")
+	if e, ok := turn.Entity.(*User); ok {
+		defer turn.End("Release", &err)
+		return e.Release(turn.Context, auction, amount)
+	}
+	return r.ref.Run(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount), err)
 }
 
 // Free returns the money that no bid reserves.

@@ -75,7 +75,7 @@ func TestAnotherABIDoesNotCompile(t *testing.T) {
 	dir := module(t, "example.com/abi", map[string]string{"thing.go": strings.ReplaceAll(staled, "%[1]s", "`")})
 	clean(t, options(dir))
 	now := read(t, dir, model.OutputName)
-	name := fmt.Sprint("ABI", codegen.ABI7)
+	name := fmt.Sprint("ABI", codegen.ABI6)
 	other := strings.Replace(now, name, "ABI1", 1)
 	if other == now {
 		t.Fatalf("no %s in the output", name)

@@ -20,8 +20,7 @@ type Caller interface {
 type Invoker interface {
 	// Begin begins a turn of the entity on the caller's goroutine. The zero Turn
 	// without an error says that the call must be encoded. With noContext the method does
-	// not name its context. Of a durable type, Begin is only called for methods that are
-	// marked //shard:read.
+	// not name its context.
 	Begin(ctx context.Context, r *Ref, method string, noContext bool) (Turn, error)
 	// Check returns why a call cannot be sent, before anything is encoded for it.
 	Check(ctx context.Context, r *Ref, method string) error
@@ -127,8 +126,7 @@ func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err er
 
 // Ask sends a call and returns a decoder of its results. The arguments, in a buffer of
 // NewArgs, are the reference's own from then on. Where err, from Begin, is not nil
-// nothing is sent. It is nil for a method whose turn does not begin by Begin: one of a durable type
-// that is not marked //shard:read. It, or the call's other failure, is the decoder's error: see
+// nothing is sent. It, or the call's other failure, is the decoder's error: see
 // [Decoder.Results].
 func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {
 	results, err := r.do(ctx, method, args, err)
@@ -148,9 +146,6 @@ func (r *Ref) Run(ctx context.Context, method string, args []byte, err error) er
 }
 
 func (r *Ref) do(ctx context.Context, method string, args []byte, err error) ([]byte, error) {
-	if err == nil && r == nil {
-		err = errZeroRef
-	}
 	if err != nil {
 		Recycle(args)
 		return nil, err

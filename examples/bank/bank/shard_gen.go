@@ -12,7 +12,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI7
+const _ = codegen.ABI6
 
 // AccountAPI has the methods of an [Account]. The entity implements it, and so
 // does a reference to an entity at any node.
@@ -64,12 +64,22 @@ type AccountRef struct {
 
 // Deposit adds amount and returns the balance.
 func (r AccountRef) Deposit(ctx context.Context, amount int64) (balance int64, err error) {
-	return decodeAccountDepositReply(r.ref.Ask(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), nil))
+	turn, err := r.ref.BeginNoContext(ctx, "Deposit")
+	if e, ok := turn.Entity.(*Account); ok {
+		defer turn.End("Deposit", &err)
+		return codegen.Result(e.Deposit(turn.Context, amount))
+	}
+	return decodeAccountDepositReply(r.ref.Ask(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), err))
 }
 
 // Withdraw takes amount and returns the balance.
 func (r AccountRef) Withdraw(ctx context.Context, amount int64) (balance int64, err error) {
-	return decodeAccountWithdrawReply(r.ref.Ask(ctx, "Withdraw", codegen.AppendInt(codegen.NewArgs(), 1, amount), nil))
+	turn, err := r.ref.BeginNoContext(ctx, "Withdraw")
+	if e, ok := turn.Entity.(*Account); ok {
+		defer turn.End("Withdraw", &err)
+		return codegen.Result(e.Withdraw(turn.Context, amount))
+	}
+	return decodeAccountWithdrawReply(r.ref.Ask(ctx, "Withdraw", codegen.AppendInt(codegen.NewArgs(), 1, amount), err))
 }
 
 // Statement returns the balance, and how many entries led to it.

@@ -14,7 +14,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI7
+const _ = codegen.ABI6
 
 // ClerkAPI has the methods of a [Clerk]. The entity implements it, and so does
 // a reference to an entity at any node.
@@ -362,7 +362,15 @@ type LedgerRef struct {
 
 // Add adds n. It returns the sum, and the node where it lives.
 func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
-	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), nil))
+	turn, err := r.ref.BeginNoContext(ctx, "Add")
+	if e, ok := turn.Entity.(*Ledger); ok {
+		defer turn.End("Add", &err)
+		if total, node, err = e.Add(turn.Context, n); err != nil {
+			return 0, "", err
+		}
+		return total, node, nil
+	}
+	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
 }
 
 // LedgerExtractor tells which entity and which shard an id stands for. Its zero
@@ -975,7 +983,12 @@ type StockRef struct {
 
 // Sold notes a sale.
 func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
-	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), nil)
+	turn, err := r.ref.BeginNoContext(ctx, "Sold")
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End("Sold", &err)
+		return e.Sold(turn.Context, total)
+	}
+	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
 }
 
 // Report returns the stock's state.
@@ -1421,7 +1434,15 @@ type TillRef struct {
 
 // Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
 func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
-	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), nil))
+	turn, err := r.ref.Begin(ctx, "Add")
+	if e, ok := turn.Entity.(*Till); ok {
+		defer turn.End("Add", &err)
+		if total, node, err = e.Add(turn.Context, n); err != nil {
+			return 0, "", err
+		}
+		return total, node, nil
+	}
+	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
 }
 
 // Events returns the events of all Till entities behind a position, each once
@@ -1627,9 +1648,17 @@ type TreasurerRef struct {
 // Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
 // twice.
 func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Beat")
+	if e, ok := turn.Entity.(*Treasurer); ok {
+		defer turn.End("Beat", &err)
+		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
+			return "", false, err
+		}
+		return node, fresh, nil
+	}
 	args := codegen.AppendString(codegen.NewArgs(), 1, sender)
 	args = codegen.AppendUint(args, 2, seq)
-	return decodeTreasurerBeatReply(r.ref.Ask(ctx, "Beat", args, nil))
+	return decodeTreasurerBeatReply(r.ref.Ask(ctx, "Beat", args, err))
 }
 
 // HostTreasurer lets n host the cluster's Treasurer. It must be called before n

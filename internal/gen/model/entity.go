@@ -95,10 +95,6 @@ type Hooks struct {
 // Tells reports whether m has a tell.
 func (e *Entity) Tells(m *Method) bool { return len(m.Results) == 0 || e.TellAll }
 
-// Encodes reports whether calls of the method are encoded in the entity's process too, because its
-// commit has their results.
-func (e *Entity) Encodes(m *Method) bool { return e.Durable && !m.Read }
-
 // HasTell reports whether any method has a tell.
 func (e *Entity) HasTell() bool { return slices.ContainsFunc(e.Methods, e.Tells) }
 

@@ -16,7 +16,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI7
+const _ = codegen.ABI6
 
 // CageAPI has the methods of a [Cage]. The entity implements it, and so does a
 // reference to an entity at any node.

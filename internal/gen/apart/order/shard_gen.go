@@ -11,7 +11,7 @@ import (
 
 // This file and the module's shardgen are of one ABI: where the name below is
 // unknown, run go generate.
-const _ = codegen.ABI7
+const _ = codegen.ABI6
 
 // HostOrder lets n host Order entities. It must be called before n starts. The
 // factory makes an entity without state; it is called for each activation.
