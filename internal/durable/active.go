@@ -21,22 +21,6 @@ func (a Active) Touch() byte {
 	return byte(a.entity.ticket) + byte(a.entity.acked.number)
 }
 
-// touchedEntries is for how many entries of an append memory is read at a time.
-const touchedEntries = 16
-
-// touch reads the memory that their acknowledgement reads first: the processor waits for all of it at
-// once, and otherwise for each entry.
-func touch(entries []pendingEntry) (sum byte) {
-	for i := range entries {
-		e := &entries[i]
-		sum += byte(e.GetCommit().GetVersion())
-		if e.entity != nil {
-			sum += byte(e.entity.acked.number)
-		}
-	}
-	return sum
-}
-
 // of returns the entity of a turn, or nil if the tail does not have it. Entities leave the tail by
 // Passivated and by tail.saved, both only when they are not active, and are made active by Load
 // only while they are in it. So an active one is that of the tail.

@@ -21,6 +21,22 @@ type pendingEntry struct {
 	messages *commitMessages
 }
 
+// touchedEntries is for how many entries of an append memory is read at a time.
+const touchedEntries = 16
+
+// touch reads the memory that their acknowledgement reads first: the processor waits for all of it at
+// once, and otherwise for each entry.
+func touch(entries []pendingEntry) (sum byte) {
+	for i := range entries {
+		e := &entries[i]
+		sum += byte(e.GetCommit().GetVersion())
+		if e.entity != nil {
+			sum += byte(e.entity.acked.number)
+		}
+	}
+	return sum
+}
+
 // A batch has the entries of one append.
 type batch struct {
 	counter  uint64

@@ -93,8 +93,8 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	return ticket, nil
 }
 
-// The errors of Commit are made by functions of their own, which it has no room for on its stack:
-// see invoker.Do of package shard.
+// The errors of Commit are made by functions of their own, so that it takes less of its caller's stack:
+// see docs/adr/0088.
 
 //go:noinline
 func (t *Turn) notOpen() error { return fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen) }
