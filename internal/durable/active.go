@@ -11,7 +11,7 @@ type Active struct{ entity *entity }
 
 // Touch reads the memory of the entity that a commit reads first, so that the processor need not wait for
 // it later. Its result has no meaning. The zero Active has none. Touch may run beside anything that
-// changes the Shard, so the race detector does not get to see its reads.
+// changes the Shard, so the race detector does not see its reads.
 //
 //go:norace
 func (a Active) Touch() byte {

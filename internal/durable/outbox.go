@@ -86,7 +86,8 @@ func (o *outbox) pair(t Target) *pair {
 	return p
 }
 
-// unnumbered returns the tells of a commit with a number that no other has more bytes than.
+// unnumbered returns the tells of a commit for its size, before they have their numbers. Their number
+// stands for the longest one.
 //
 //go:noinline
 func unnumbered(tells []Tell) (all []*wire.DurableTell) {
@@ -96,7 +97,7 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives the tells of a commit their numbers.
+// number sets the numbers of the tells of a commit.
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell) {

@@ -297,7 +297,7 @@ func (s *Shard) Current() *Tenure {
 	return nil
 }
 
-// Has reports whether t is the shard's last tenure, open or not.
+// Has reports whether t is the shard's present tenure, open or not.
 func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
 // Tenure returns the tenure once it is open. It fails with ErrNotHere, with ErrBroken and

@@ -61,9 +61,9 @@ const TellBytes = 1 << 10
 type Kept struct{ Driver any }
 
 // Touch reads the first byte of the user's struct, so that the processor need not wait for it later.
-// Its result has no meaning. It may be called without holding the turn: then Value may change
-// meanwhile, so only its pointer word is read, never its type. And goroutines of the user's own may
-// write to the struct, under a lock of theirs. So the race detector does not get to see these reads.
+// Its result has no meaning. Touch may be called without holding the turn. Value may change then, so
+// Touch reads only its pointer word, and never its type. The user's goroutines may also write to the
+// struct under a lock of their own. The race detector therefore does not see these reads.
 //
 //go:norace
 func (e *Entity) Touch() byte {
