@@ -1,18 +1,21 @@
 // Command onecall makes remote calls, one after another, from a client to an entity of a node
-// over a real NATS server; both are in its own process. Built with coverage counters and run
-// with GOCOVERDIR, it leaves the counts of exactly those calls there, from which internal/arch
-// learns which functions a remote call goes through.
+// over a real NATS server; both are in its own process. It makes them in rounds. Built with
+// coverage counters and run with GOCOVERDIR, it leaves the counts of each round's calls in a
+// folder of their own there, from which internal/arch learns which functions a remote call
+// goes through.
 //
 //	go build -cover -covermode=atomic -coverpkg=./... -o onecall ./internal/e2e/onecall
-//	GOCOVERDIR=counts ./onecall 5000
+//	GOCOVERDIR=counts ./onecall 20 50 # rounds, calls of a round
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/coverage"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/fixture"
@@ -22,9 +25,10 @@ import (
 )
 
 func main() {
-	calls, err := strconv.Atoi(os.Args[len(os.Args)-1])
+	var rounds, calls int
+	_, err := fmt.Sscan(strings.Join(os.Args[1:], " "), &rounds, &calls)
 	if err == nil {
-		err = run(calls)
+		err = run(rounds, calls)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "onecall:", err)
@@ -32,7 +36,7 @@ func main() {
 	}
 }
 
-func run(calls int) (err error) {
+func run(rounds, calls int) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	server, err := natsproc.Run()
@@ -59,16 +63,29 @@ func run(calls int) (err error) {
 	if err := call(); err != nil { // the first call asks for the shard's home
 		return err
 	}
-	if err := coverage.ClearCounters(); err != nil {
-		return err
-	}
-	for range calls {
-		if err := call(); err != nil {
+	for round := range rounds {
+		if err := coverage.ClearCounters(); err != nil {
+			return err
+		}
+		for range calls {
+			if err := call(); err != nil {
+				return err
+			}
+		}
+		if err := leave(filepath.Join(os.Getenv("GOCOVERDIR"), strconv.Itoa(round))); err != nil {
 			return err
 		}
 	}
-	if err := coverage.WriteCountersDir(os.Getenv("GOCOVERDIR")); err != nil {
+	return nil
+}
+
+// leave writes the counts since they were cleared, and the names of what they count.
+func leave(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	return coverage.ClearCounters() // what follows is no part of a call
+	if err := coverage.WriteCountersDir(dir); err != nil {
+		return err
+	}
+	return coverage.WriteMetaDir(dir)
 }
