@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,18 @@ import (
 var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.Shard) error{
 	"append": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
 		_, err := s.Shards().Append(ctx, at, store.Any, []byte("garbage"))
+		return err
+	},
+	"lost end of the log": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+		return loseLog(ctx, s, at, 1000)
+	},
+	"lost beginning of the log": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+		if err := loseLog(ctx, s, at, 1); err != nil {
+			return err
+		}
+		// The position is another log's of the same stream.
+		neighbor := store.Shard{Type: at.Type, Number: at.Number ^ 4}
+		_, err := s.Shards().Append(ctx, neighbor, store.Any, durable.ClaimAppend("test", 7, 1))
 		return err
 	},
 	"head": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
@@ -193,4 +206,32 @@ func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	if sums["a"] != want {
 		t.Errorf("a follower gets %d, want %d", sums["a"], want)
 	}
+}
+
+// loseLog has everything written to records, and then the head need the log from a position that is n
+// behind its end, as if the server had lost what it had acknowledged.
+func loseLog(ctx context.Context, s *natsstore.Store, at store.Shard, n store.Position) error {
+	kind, err := storeops.TypeOf(ctx, s, at.Type)
+	if err != nil {
+		return err
+	}
+	w, err := storeops.NewWriter(ctx, s, at.Type, kind)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(w.Write(ctx, storeops.Entity{Shard: at.Number, ID: "nobody", Ended: true}), w.Close(ctx))
+	if err != nil {
+		return err
+	}
+	last, err := s.Last(ctx, at)
+	if err != nil {
+		return err
+	}
+	head, err := s.Shards().Head(ctx, at)
+	if err != nil {
+		return err
+	}
+	head.Since = last + n
+	_, err = s.Shards().SetHead(ctx, at, head)
+	return err
 }

@@ -29,6 +29,7 @@ type claim struct {
 	step   step
 	full   bool
 	number uint64
+	gone   int // how often in a row the log was not there from where the head needs it
 	line   line
 	write  headWrite
 
@@ -36,6 +37,7 @@ type claim struct {
 	log      []store.Append // the entries read, until the table is there
 	chain    chain
 	own      map[uint64]store.Position // of this tenure's appends that stand, by counter
+	has      map[store.Position]bool   // of all appends that were read
 }
 
 // begin begins the claim. A full one also writes the head, and recovers the shard's state.
@@ -151,22 +153,17 @@ func (c *claim) readLog(s *Shard) Request {
 // read goes through the log up to this claim.
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
-		if c.position < s.head.stored.Since {
-			s.broken(fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, c.position, s.head.stored.Since))
-			return
-		}
-		// The present home may have trimmed the log; the head says so.
-		c.step = stepHead
-		c.line.later(&s.desk, Request{Op: OpHead})
+		c.retry(s, fmt.Sprintf("it has not all from %d, where the head needs it, to %d", s.head.stored.Since, c.position))
 		return
 	}
-	c.chain, c.own = chain{}, map[uint64]store.Position{}
+	c.chain, c.own, c.has = chain{}, map[uint64]store.Position{}, map[store.Position]bool{}
 	for _, a := range r.Appends {
 		w, err := readAppend(a.Data)
 		if err != nil {
 			s.broken(fmt.Errorf("log at %d: %w", a.Position, err))
 			return
 		}
+		c.has[a.Position] = true
 		if c.chain.add(w) && w.GetEpoch() == s.config.Epoch {
 			c.own[w.GetCounter()] = a.Position
 		}
@@ -176,9 +173,10 @@ func (c *claim) read(s *Shard, r Response) {
 		return
 	}
 	if c.chain.claim != c.number || c.chain.incarnation != s.config.Incarnation {
-		s.broken(fmt.Errorf("log: %w: it has no claim at %d", ErrCorrupt, c.position))
+		c.retry(s, fmt.Sprintf("it has no claim at %d", c.position))
 		return
 	}
+	c.gone = 0
 	if !c.full {
 		c.finish(s)
 		return
@@ -196,7 +194,28 @@ func (c *claim) read(s *Shard, r Response) {
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
-var errLost = errors.New("the store has lost a part of it (restore it from a backup)")
+// goneTries is how often in a row the log may lack what a claim needs before it counts as lost. Until
+// then a replica may lag behind, the head may have been stale, or a server may have lost the claim alone.
+const goneTries = 5
+
+// retry claims again when the log was not there from where the head needs it up to the claim. Another
+// home may have trimmed it since; the head says so. The pauses grow, for each attempt lengthens the log.
+func (c *claim) retry(s *Shard, lacks string) {
+	since := s.head.stored.Since
+	c.gone++
+	switch {
+	case c.position < since:
+		s.broken(fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, c.position, since))
+	case c.gone == goneTries:
+		s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
+	default:
+		c.step = stepHead
+		c.line.tries = c.gone - 1
+		c.line.later(&s.desk, Request{Op: OpHead})
+	}
+}
+
+var errLost = errors.New("the store has lost a part of it (restore a backup, or use shardctl store repair: from an export, or with what is left)")
 
 func (c *claim) haveTable(s *Shard, r Response) {
 	if !s.ours(r.Head) {
@@ -310,6 +329,6 @@ func (c *claim) finish(s *Shard) {
 	if c.chain.epoch == s.config.Epoch {
 		stands = c.chain.counter
 	}
-	s.claimed(c.position, stands, c.own)
-	c.own = nil
+	s.claimed(c.position, stands, c.own, c.has)
+	c.own, c.has = nil, nil
 }

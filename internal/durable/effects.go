@@ -42,6 +42,9 @@ const (
 	Reclaimed
 	// Resent: the store had lost N appends that it had acknowledged. They are appended again.
 	Resent
+	// Orphaned: the store had lost N appends that it had acknowledged to older homes. This home has
+	// their commits, and writes them to records by a checkpoint.
+	Orphaned
 	// Checkpointed: the log is not needed before Position any more.
 	Checkpointed
 	// DeadLetter: Tell was given up.
@@ -53,7 +56,7 @@ const (
 // An Event is for the driver's log, metrics and coordinator.
 type Event struct {
 	Kind     EventKind
-	N        int // Resent: how many
+	N        int // Resent, Orphaned: how many
 	Position store.Position
 	Tell     Tell
 	// Epoch of Ended: one that the store has seen, at least as high as the shard's own. The

@@ -62,21 +62,30 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 0, 0).stored.Value
 }
 
-// Readable returns the appends of a log that can be decoded. The first of a log has no commits that
-// count, because its writer knew that records have them; where that one is damaged, an empty one takes
-// its place.
+// Readable returns the appends of a log that can be decoded.
 func Readable(log []store.Append) (readable []store.Append) {
-	for i, a := range log {
-		decoded, err := readAppend(a.Data)
-		if err != nil {
-			continue
+	for _, a := range log {
+		if _, err := readAppend(a.Data); err == nil {
+			readable = append(readable, a)
 		}
-		if i > 0 && len(readable) == 0 && claimOf(decoded) == nil {
-			decoded.Counter--
-			decoded.Entries = nil
-			readable = append(readable, store.Append{Position: a.Position, Data: seal(decoded)})
-		}
-		readable = append(readable, a)
+	}
+	if len(readable) > 0 && readable[0].Position != log[0].Position {
+		return Headless(readable)
 	}
 	return readable
+}
+
+// Headless returns a log that lacks its first append, with an empty one in its place. The commits of a
+// log's first append do not count, because its writer knew that records have them.
+func Headless(log []store.Append) []store.Append {
+	if len(log) == 0 {
+		return nil
+	}
+	next, err := readAppend(log[0].Data)
+	if err != nil || claimOf(next) != nil {
+		return log
+	}
+	next.Counter--
+	next.Entries = nil
+	return append([]store.Append{{Position: log[0].Position, Data: seal(next)}}, log...)
 }

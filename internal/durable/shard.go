@@ -430,8 +430,8 @@ func (s *Shard) acknowledged(p store.Position) {
 }
 
 // claimed ends a claim at p. The home's own appends stand up to the counter stands; at has
-// their positions as far as the log was read.
-func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Position) {
+// their positions as far as the log was read, and has those of all appends.
+func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Position, has map[store.Position]bool) {
 	if s.state == Claiming {
 		s.group.position = p
 		s.tail.turn(p)
@@ -444,13 +444,20 @@ func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Pos
 		s.acknowledged(at[s.group.queue[0].counter])
 	}
 	lost := s.tail.missing(stands)
+	orphaned := s.tail.orphaned(s.head.stored.Since, p, has)
 	s.group.resend(lost)
 	s.group.position = p
 	s.out.Events = append(s.out.Events, Event{Kind: Reclaimed, Position: p})
+	if len(lost)+orphaned > 0 {
+		s.checkpoint.lost(s)
+	}
 	if len(lost) > 0 {
 		s.tail.turn(p)
-		s.checkpoint.lost(s)
 		s.out.Events = append(s.out.Events, Event{Kind: Resent, N: len(lost)})
+	}
+	if orphaned > 0 {
+		s.checkpoint.wanted = true
+		s.out.Events = append(s.out.Events, Event{Kind: Orphaned, N: orphaned})
 	}
 }
 

@@ -48,6 +48,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 		log.Debug("durable shard opened", "position", e.Position)
 	case e.Kind == durable.Resent:
 		log.Error("the store has lost what it had acknowledged; it was appended again from memory", "appends", e.N)
+	case e.Kind == durable.Orphaned:
+		log.Error("the store has lost what it had acknowledged to older homes; a checkpoint writes it from memory", "appends", e.N)
 	case e.Kind == durable.DeadLetter:
 		p.GivenUp(t.Shard(), e.Tell)
 	case e.Kind == durable.Ended && e.Err != nil:

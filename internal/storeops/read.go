@@ -38,20 +38,42 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 // shards begin with n.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
-// readTries is how often a shard is read if its log is trimmed during each read.
-const readTries = 5
+// readTries is how often a shard is read if its log is trimmed during each read, and readPause is between
+// two of them.
+const (
+	readTries = 5
+	readPause = 100 * time.Millisecond
+)
 
 // ReadShard reads one shard. Entities that have expired are left out.
 func ReadShard(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, err error) {
-	err = readShard(ctx, s, shard, func(head store.Head, log []store.Append, records []store.Record) error {
-		snap = snapOf(head, log, records)
+	err = readShard(ctx, s, shard, func(found contents) error {
+		snap = found.snap()
 		return nil
 	})
 	return snap, err
 }
 
-func snapOf(head store.Head, log []store.Append, records []store.Record) durable.Snapshot {
-	snap := durable.Snap(head, log, records)
+// contents are a shard as it is in the store.
+type contents struct {
+	head    store.Head
+	log     []store.Append // from the head's Since
+	records []store.Record
+	lost    error // why log is not all of it; nil means that it is
+}
+
+// decode decodes all of it.
+func (c *contents) decode() durable.Snapshot {
+	snap := durable.Snap(c.head, c.log, c.records)
+	if c.lost != nil {
+		snap.Problems = append(snap.Problems, durable.Problem{Place: "log", Err: c.lost})
+	}
+	return snap
+}
+
+// snap is decode without the entities that have expired.
+func (c *contents) snap() durable.Snapshot {
+	snap := c.decode()
 	now := time.Now().UnixMilli()
 	snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.Kept) bool { return k.Expires != 0 && k.Expires <= now })
 	return snap
@@ -60,8 +82,9 @@ func snapOf(head store.Head, log []store.Append, records []store.Record) durable
 // ReadAll is ReadShard, and also returns everything else in the shard. If the image has no head and err
 // is nil, the shard was never used, or has the problems that the snapshot lists.
 func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
-	err = readShard(ctx, s, shard, func(head store.Head, log []store.Append, records []store.Record) error {
-		snap = snapOf(head, log, records)
+	err = readShard(ctx, s, shard, func(found contents) error {
+		snap = found.snap()
+		head, log, records := found.head, found.log, found.records
 		damaged := make(map[string]bool)
 		for _, p := range snap.Problems {
 			damaged[durable.EntityKey(p.Entity)] = true
@@ -78,49 +101,79 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 	return snap, image, err
 }
 
-func readShard(ctx context.Context, s Store, shard store.Shard, do func(store.Head, []store.Append, []store.Record) error) error {
+// readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
+// again, for a checkpoint may have trimmed it meanwhile. If the head stays the same, the store has lost
+// the beginning, and do gets the rest.
+func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
+	var first store.Revision
 	for n := 1; ; n++ {
-		head, log, records, err := read(ctx, s, shard)
+		head, err := s.Shards().Head(ctx, shard)
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			first = head.Revision
+		}
+		found, err := collect(ctx, s, shard, head, n == readTries && head.Revision == first)
 		if err == nil {
-			err = do(head, log, records)
+			err = do(found)
 		}
 		if err == nil || n == readTries || !errors.Is(err, store.ErrGone) {
 			return err
 		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(readPause):
+		}
 	}
 }
 
-// read reads a shard's head, its log from there, and then its records.
-func read(ctx context.Context, s Store, shard store.Shard) (head store.Head, log []store.Append, records []store.Record, err error) {
-	if head, err = s.Shards().Head(ctx, shard); err != nil {
-		return head, nil, nil, err
-	}
+// collect reads a shard's log from its head on, and then its records. Of a log that lacks its beginning it
+// fails with ErrGone, or reads the rest.
+func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, rest bool) (contents, error) {
+	found := contents{head: head}
 	last, err := s.Last(ctx, shard)
 	if err != nil {
-		return head, nil, nil, err
+		return found, err
 	}
-	if last != store.Start {
-		if log, err = s.Shards().Read(ctx, shard, head.Since, last); err != nil {
-			return head, nil, nil, err
+	if last != store.Start || head.Since != store.Start {
+		found.log, err = s.Shards().Read(ctx, shard, head.Since, last)
+		if rest && errors.Is(err, store.ErrGone) {
+			found.lost = err
+			found.log, err = behind(ctx, s, shard, head.Since, last)
+		}
+		if err != nil {
+			return found, err
 		}
 	}
 	if head.Revision == store.None {
-		return head, log, nil, nil // records are written under a head
+		return found, nil // records are written under a head
 	}
 	at := make(map[string]int)
 	for after := store.None; ; {
 		page, err := s.Shards().List(ctx, shard, after)
 		if err != nil || len(page) == 0 {
-			return head, log, records, err
+			return found, err
 		}
 		for _, r := range page {
 			if i, there := at[r.Key]; there { // it was written meanwhile
-				records[i] = r
+				found.records[i] = r
 				continue
 			}
-			at[r.Key] = len(records)
-			records = append(records, r)
+			at[r.Key] = len(found.records)
+			found.records = append(found.records, r)
 		}
 		after = page[len(page)-1].Revision
 	}
+}
+
+// behind returns a log's appends behind since, which it lacks. Records have older ones.
+func behind(ctx context.Context, s Store, shard store.Shard, since, last store.Position) ([]store.Append, error) {
+	if last <= since {
+		return nil, nil
+	}
+	log, err := s.Shards().Read(ctx, shard, store.Start, last)
+	log = slices.DeleteFunc(log, func(a store.Append) bool { return a.Position < since })
+	return durable.Headless(log), err
 }

@@ -15,14 +15,15 @@ import (
 // Salvage returns the image of all that can be decoded in a shard, and what it lacks. Commits in
 // appends that cannot be decoded are lost: their entities have the state from before.
 func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lacks []durable.Problem, err error) {
-	err = readShard(ctx, s, shard, func(head store.Head, log []store.Append, records []store.Record) error {
-		lacks = durable.Snap(head, log, records).Problems
+	err = readShard(ctx, s, shard, func(found contents) error {
+		lacks = found.decode().Problems
+		head, records := found.head, found.records
 		damaged := make(map[string]bool)
 		for _, p := range lacks {
 			damaged[durable.EntityKey(p.Entity)] = p.Entity != ""
 		}
 		records = slices.DeleteFunc(records, func(r store.Record) bool { return damaged[r.Key] })
-		log = durable.Readable(log)
+		log := durable.Readable(found.log)
 		if image, err = imageOf(ctx, shard, head, log, records); err == nil {
 			return nil
 		}

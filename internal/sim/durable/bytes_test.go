@@ -129,6 +129,48 @@ func TestUnreadableBytes(t *testing.T) {
 			t.Errorf("events %+v: want that it ends with what is lost", b.events)
 		}
 	})
+	t.Run("log that lacks the append at since", func(t *testing.T) {
+		d := build(t)
+		k := d.server.shards[0]
+		k.log[0].Position = 1
+		d.server.position += 10
+		b := d.seat(0, 2)
+		b.run()
+		if len(b.events) != 1 || b.events[0].Err == nil || !strings.Contains(b.events[0].Err.Error(), "lost") {
+			t.Errorf("events %+v: want that it ends with what is lost", b.events)
+		}
+	})
+	t.Run("log whose claim was lost", func(t *testing.T) {
+		d := build(t)
+		b := d.seat(0, 2)
+		lost := false
+		b.hold = func(r durable.Request) bool {
+			if log := d.server.shards[0].log; r.Op == durable.OpRead && !lost {
+				lost = true
+				log[len(log)-1].Data = log[0].Data // at the same position
+			}
+			return false
+		}
+		b.open().want("a", "1", 1)
+	})
+	t.Run("log that a replica lacks for a while", func(t *testing.T) {
+		d := build(t)
+		k := d.server.shards[0]
+		since := k.log[0].Position
+		k.log[0].Position = 1
+		d.server.position += 10
+		b := d.seat(0, 2)
+		reads := 0
+		b.hold = func(r durable.Request) bool {
+			if r.Op == durable.OpRead {
+				if reads++; reads == 4 {
+					k.log[0].Position = since
+				}
+			}
+			return false
+		}
+		b.open().want("a", "1", 1)
+	})
 }
 
 // unreadable requires that an entity cannot be read, and that the error names it.

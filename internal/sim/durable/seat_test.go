@@ -33,6 +33,7 @@ type seat struct {
 	limits  durable.Limits
 	journal bool
 	above   bool              // it goes above the head: see durable.Config.Above
+	hasty   bool              // run ends when nothing is to be done
 	held    []durable.Request // not brought to the store yet
 	hold    func(durable.Request) bool
 
@@ -71,7 +72,8 @@ func (s *seat) claim(epoch uint64) {
 	s.ready = 0
 }
 
-// run brings all to the store but what is held, and time goes on until nothing is to be done.
+// run brings all to the store but what is held, and time goes on for four seconds if there is nothing
+// to bring.
 func (s *seat) run() {
 	s.d.t.Helper()
 	for range 200 {
@@ -90,6 +92,9 @@ func (s *seat) run() {
 			s.bring(r)
 		}
 		if len(out.Requests) == 0 {
+			if s.hasty && (s.core.State() == durable.Dropped || !s.core.Busy()) {
+				return
+			}
 			s.d.w.now += 20 * time.Millisecond
 			s.core.Tick(s.now())
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", usual(), "how many seeds TestSeeds runs")
-	first = flag.Int("first", 0, "the first of the seeds that TestSeeds runs")
+	seeds = flag.Int("seeds", usual(), "how many seeds TestSeeds and TestLosses run")
+	first = flag.Int("first", 0, "the first of these seeds")
 	seed  = flag.Int("seed", -1, "the only seed that TestSeeds runs, with its trace")
 )
 

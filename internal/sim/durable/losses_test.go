@@ -1,0 +1,184 @@
+package durable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// TestLosses runs random runs of one shard whose server loses acknowledged appends. As long as
+// the home lives that made or read them, and appends anything, none is lost. The flags are those of
+// TestSeeds.
+func TestLosses(t *testing.T) {
+	for i := range *seeds {
+		seed := uint64(*first + i)
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { runLosing(t, seed) }) {
+			return
+		}
+	}
+}
+
+// losingEntities is how many entities a losing run has.
+const losingEntities = 4
+
+// A losing is one such run.
+type losing struct {
+	t      *testing.T
+	d      *desk
+	random *rand.Rand
+	home   *seat
+	epoch  uint64
+	states map[string][]applied // of each entity, by its version less one
+	events bool                 // entities have events, and their states are folded
+	count  int
+	lost   bool // the server has lost something, and the home has not noticed
+	steps  []string
+}
+
+// An applied is an acknowledged commit.
+type applied struct {
+	state string
+	key   string // of its command; "" means none
+}
+
+func runLosing(t *testing.T, seed uint64) {
+	w := &world{random: rand.New(rand.NewPCG(seed, 1))}
+	l := &losing{
+		t: t, d: &desk{t: t, w: w, server: newServer(w, 1)},
+		random: rand.New(rand.NewPCG(seed, 2)), states: map[string][]applied{}, events: seed%2 == 1,
+	}
+	newJudge(l.d.server)
+	l.d.server.judge.blind = true
+	defer func() {
+		if t.Failed() {
+			for _, s := range l.steps {
+				t.Log(s)
+			}
+		}
+	}()
+	l.take()
+	for range 5 + l.random.IntN(60) {
+		if l.step(); t.Failed() {
+			return
+		}
+	}
+	l.take()
+}
+
+func (l *losing) note(format string, args ...any) {
+	l.steps = append(l.steps, fmt.Sprintf(format, args...))
+}
+
+func (l *losing) step() {
+	id := l.id()
+	switch n := l.random.IntN(20); {
+	case n < 10:
+		l.commit(id)
+	case n < 13:
+		l.note("passivate %s", id)
+		l.home.core.Passivated(id)
+	case n < 15:
+		l.note("checkpoint")
+		l.home.core.Checkpoint(l.home.now())
+		l.home.run()
+	case n < 16:
+		l.note("checkpoint begins")
+		l.home.hold = only(durable.OpPut)
+		l.home.core.Checkpoint(l.home.now())
+		l.home.run()
+		if l.lose() {
+			l.commit(id)
+		}
+		l.note("checkpoint ends")
+		l.home.release()
+	case n < 18:
+		if !l.lose() {
+			break
+		}
+		if l.random.IntN(3) == 0 {
+			l.take()
+		} else {
+			l.commit(id)
+		}
+	default:
+		l.take()
+	}
+}
+
+func (l *losing) id() string { return fmt.Sprint("e", l.random.IntN(losingEntities)) }
+
+func (l *losing) commit(id string) {
+	l.count++
+	c := applied{state: strconv.Itoa(l.count)}
+	l.note("commit %s = %s", id, c.state)
+	if l.random.IntN(4) == 0 {
+		c.key = "key of " + c.state
+		l.home.key(id, c.key, c.state)
+	} else {
+		l.home.commit(id, c.state)
+	}
+	l.states[id] = append(l.states[id], c)
+	l.lost = false // the append met a conflict
+}
+
+// lose has the server lose appends behind one that the head needs, if there are any.
+func (l *losing) lose() bool {
+	log, since := l.d.server.shards[0].log, l.d.server.head(0).Since
+	kept := log[l.random.IntN(len(log))].Position
+	if kept == l.d.last(0) || since != store.Start && kept < since {
+		return false
+	}
+	l.note("lose behind %d of %d, since %d", kept, l.d.last(0), since)
+	l.d.lose(0, kept)
+	l.lost = true
+	return true
+}
+
+// take has another home open the shard, and compares what it finds. What a server had lost before, and
+// no home had noticed, is lost.
+func (l *losing) take() {
+	l.epoch++
+	l.note("take over, lost %v", l.lost)
+	l.home = l.d.limited(0, l.epoch, few)
+	l.home.hasty, l.home.journal = true, l.events
+	l.home.claim(l.epoch)
+	l.home.open()
+	for i := range losingEntities {
+		id := fmt.Sprint("e", i)
+		all, got := l.states[id], l.home.state(id)
+		if l.lost && got.Version < uint64(len(all)) {
+			all = all[:got.Version]
+			l.states[id] = all
+		}
+		want := ""
+		if len(all) > 0 {
+			want = all[len(all)-1].state
+		}
+		if got.Err != nil || got.Version != uint64(len(all)) || len(got.Since) == 0 && string(got.State) != want {
+			l.t.Errorf("%s is %q, version %d, %v: want %q, version %d", id, got.State, got.Version, got.Err, want, len(all))
+		}
+		for _, c := range all {
+			if c.key != "" {
+				l.again(id, c)
+			}
+		}
+	}
+	l.lost = false
+}
+
+// again sends a command with a key again.
+func (l *losing) again(id string, c applied) {
+	command := keyed(c.key)
+	a := l.home.core.Admit(l.home.now(), &command)
+	if a.Verdict == durable.Run { // the table has forgotten it
+		l.home.core.Discard(&command)
+		a = l.home.core.Keyed(l.home.now(), id, &command)
+	}
+	if a.Verdict != durable.Replay || string(a.Answer) != "answer to "+c.state {
+		l.t.Errorf("%s: %s: verdict %d, answer %q: want that it is answered again", id, c.key, a.Verdict, a.Answer)
+	}
+}
