@@ -194,20 +194,24 @@ func (c *claim) read(s *Shard, r Response) {
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
-// goneTries is how often in a row the log may lack what a claim needs before it counts as lost. Until
-// then a replica may lag behind, the head may have been stale, or a server may have lost the claim alone.
+// goneTries is how often in a row the log may lack what a claim needs. Until then a replica may lag
+// behind, or a server may have lost the claim alone.
 const goneTries = 5
 
-// retry claims again when the log was not there from where the head needs it up to the claim. Another
-// home may have trimmed it since; the head says so. The pauses grow, for each attempt lengthens the log.
+// retry claims again when the log was not there from where the head needs it up to the claim. The pauses
+// grow, for each attempt lengthens the log. A full claim has written the head, so nobody has trimmed the
+// log since, and at last it counts as lost. Another claim has only read the head, which may be stale: most
+// likely another home has the shard.
 func (c *claim) retry(s *Shard, lacks string) {
 	since := s.head.stored.Since
 	c.gone++
 	switch {
 	case c.position < since:
 		s.broken(fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, c.position, since))
-	case c.gone == goneTries:
+	case c.gone == goneTries && c.full:
 		s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
+	case c.gone == goneTries:
+		s.outgrown(s.config.Epoch)
 	default:
 		c.step = stepHead
 		c.line.tries = c.gone - 1

@@ -444,7 +444,7 @@ func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Pos
 		s.acknowledged(at[s.group.queue[0].counter])
 	}
 	lost := s.tail.missing(stands)
-	orphaned := s.tail.orphaned(s.head.stored.Since, p, has)
+	orphaned := s.tail.orphaned(p, has)
 	s.group.resend(lost)
 	s.group.position = p
 	s.out.Events = append(s.out.Events, Event{Kind: Reclaimed, Position: p})

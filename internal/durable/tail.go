@@ -116,13 +116,13 @@ func (t *tail) missing(counter uint64) (lost []batch) {
 	return lost
 }
 
-// orphaned returns how many appends of older homes the log has lost: since since it has those at the
-// positions of has, and it ends with the claim at p. Nobody can append them again, but their commits are in
-// the tail, from where a checkpoint writes them.
-func (t *tail) orphaned(since, p store.Position, has map[store.Position]bool) (n int) {
+// orphaned returns how many appends of older homes the log has lost: it has appends at the positions of
+// has, and ends with the claim at p. Nobody can append the lost ones again, but their commits are in the
+// tail, from where a checkpoint writes them.
+func (t *tail) orphaned(p store.Position, has map[store.Position]bool) (n int) {
 	for i := range t.batches {
 		b := &t.batches[i]
-		if !b.own && b.position >= since && (b.position >= p || !has[b.position]) {
+		if !b.own && (b.position >= p || !has[b.position]) {
 			b.position = min(b.position, p) // the log goes on there
 			n++
 		}

@@ -328,6 +328,33 @@ func TestCheckpointInDoubtIsNotSettledByAStaleHead(t *testing.T) {
 	d.seat(0, 2).open().want("a", "2", 2)
 }
 
+// TestStaleHeadOfATrimmedLog: a home claims again, and reads its own head every time although another home
+// has the shard and has trimmed the log. It does not take the log for lost.
+func TestStaleHeadOfATrimmedLog(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("x", "1")
+	a.save("x")
+	stale := d.server.head(0)
+	b := d.seat(0, 2).open()
+	b.commit("x", "2")
+	b.save()
+	a.hold = only(durable.OpHead)
+	a.apply("y", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 900}, "3")
+	for range 20 {
+		a.run()
+		for _, r := range a.held {
+			a.core.Done(a.now(), durable.Response{ID: r.ID, Head: stale})
+		}
+		a.held = nil
+	}
+	last := a.events[len(a.events)-1]
+	if last.Kind != durable.Ended || last.Err != nil || last.Epoch != 1 {
+		t.Errorf("events %+v: want that it gives the shard up, without an error", a.events)
+	}
+	b.want("x", "2", 2)
+}
+
 // TestForgedAppendsDoNotCount: what stands in a log under another claim than the highest is
 // not recovered, however it came there.
 func TestForgedAppendsDoNotCount(t *testing.T) {

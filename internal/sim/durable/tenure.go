@@ -139,6 +139,8 @@ func (t *tenure) event(e durable.Event) {
 		case e.Epoch > 0:
 			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
 		}
+	case durable.Resent, durable.Orphaned:
+		r.w.fail("%s: shard %d: event %d for %d appends: the store has lost none", t.home.name, t.shard, e.Kind, e.N)
 	case durable.Opened:
 		r.w.trace("%s has %d under %d", t.home.name, t.shard, t.epoch)
 	default:
