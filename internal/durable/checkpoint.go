@@ -179,14 +179,21 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost says that the log has lost commits of this home, which is about to append them again. Until
-// then the log must keep the commits that these have replaced, and the tail their entities. So the
-// checkpoint under way does not move since, unless it has sent the head already: where that and a
-// death of the home before the repetition follow the loss, the commits that were replaced are lost too.
+// lost says that the log has lost commits that this home has, or the position behind which it went on.
+// Until lost commits are in the log again, or in records, the log must keep those that they have replaced,
+// and the tail their entities. So the checkpoint under way does not move since.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true
 	}
+}
+
+// sent returns the since of a head that may be on its way, or else [store.Start].
+func (c *checkpoint) sent() store.Position {
+	if !c.write.due {
+		return store.Start
+	}
+	return c.write.want.stored.Since
 }
 
 // headDone takes the answer to the write of the head.

@@ -29,7 +29,9 @@ type claim struct {
 	step   step
 	full   bool
 	number uint64
-	gone   int // how often in a row the log was not there from where the head needs it
+	gone   int            // how often in a row the log was not there from where the head needs it
+	base   uint64         // number before this claim
+	since  store.Position // from where the log is read
 	line   line
 	write  headWrite
 
@@ -37,12 +39,12 @@ type claim struct {
 	log      []store.Append // the entries read, until the table is there
 	chain    chain
 	own      map[uint64]store.Position // of this tenure's appends that stand, by counter
-	has      map[store.Position]bool   // of all appends that were read
+	has      map[store.Position]bool   // of the appends that were there before this claim
 }
 
 // begin begins the claim. A full one also writes the head, and recovers the shard's state.
 func (c *claim) begin(s *Shard, full bool) {
-	c.full = full
+	c.full, c.base = full, c.number
 	c.step = stepHead
 	c.line.ask(&s.desk, Request{Op: OpHead})
 }
@@ -86,6 +88,10 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	case c.full:
 		c.replace(s, h)
 	default:
+		c.since = s.head.stored.Since
+		if h.mine(s.config) { // it may be one of which the checkpoint has no answer yet
+			c.since = max(c.since, h.stored.Since)
+		}
 		c.append(s)
 	}
 }
@@ -120,6 +126,7 @@ func (c *claim) headDone(s *Shard, r Response) {
 	case written != nil:
 		s.head = *written
 		s.absent.fresh = c.write.over == store.None
+		c.since = s.head.stored.Since
 		c.append(s)
 	}
 }
@@ -140,30 +147,34 @@ func (c *claim) appended(s *Shard, r Response) {
 	case OK:
 		c.position = r.Position
 		c.step = stepRead
-		c.line.ask(&s.desk, c.readLog(s))
+		c.line.ask(&s.desk, c.readLog())
 	default:
 		c.line.again(&s.desk)
 	}
 }
 
-func (c *claim) readLog(s *Shard) Request {
-	return Request{Op: OpRead, From: s.head.stored.Since, To: c.position}
+func (c *claim) readLog() Request {
+	return Request{Op: OpRead, From: c.since, To: c.position}
 }
 
 // read goes through the log up to this claim.
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
-		c.retry(s, fmt.Sprintf("it has not all from %d, where the head needs it, to %d", s.head.stored.Since, c.position))
+		c.retry(s, fmt.Sprintf("it has not all from %d, where the head needs it, to %d", c.since, c.position))
 		return
 	}
 	c.chain, c.own, c.has = chain{}, map[uint64]store.Position{}, map[store.Position]bool{}
-	for _, a := range r.Appends {
+	for i, a := range r.Appends {
 		w, err := readAppend(a.Data)
 		if err != nil {
 			s.broken(fmt.Errorf("log at %d: %w", a.Position, err))
 			return
 		}
-		c.has[a.Position] = true
+		if i == 0 && c.full && !s.head.needs(a.Position, w) {
+			c.retry(s, fmt.Sprintf("at %d, where the head needs it, it has an append of another epoch", c.since))
+			return
+		}
+		c.has[a.Position] = claimOf(w) == nil || w.GetEpoch() != s.config.Epoch || w.GetClaim() <= c.base
 		if c.chain.add(w) && w.GetEpoch() == s.config.Epoch {
 			c.own[w.GetCounter()] = a.Position
 		}
@@ -203,11 +214,10 @@ const goneTries = 5
 // log since, and at last it counts as lost. Another claim has only read the head, which may be stale: most
 // likely another home has the shard.
 func (c *claim) retry(s *Shard, lacks string) {
-	since := s.head.stored.Since
 	c.gone++
 	switch {
-	case c.position < since:
-		s.broken(fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, c.position, since))
+	case c.position < c.since:
+		s.broken(endsBefore(c.since, c.position))
 	case c.gone == goneTries && c.full:
 		s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
 	case c.gone == goneTries:
@@ -217,6 +227,11 @@ func (c *claim) retry(s *Shard, lacks string) {
 		c.line.tries = c.gone - 1
 		c.line.later(&s.desk, Request{Op: OpHead})
 	}
+}
+
+// endsBefore is the error of a log that ends at last, before its head's since.
+func endsBefore(since, last store.Position) error {
+	return fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, last, since)
 }
 
 var errLost = errors.New("the store has lost a part of it (restore a backup, or use shardctl store repair: from an export, or with what is left)")
@@ -253,6 +268,11 @@ func (c *claim) haveTable(s *Shard, r Response) {
 		parts = append(parts, t)
 	}
 	c.recover(s, parts)
+}
+
+// misses reports whether the log lacks an append that it had at a position. It was read from since on.
+func (c *claim) misses(p store.Position) bool {
+	return p != store.Start && (p >= c.position || p >= c.since && !c.has[p])
 }
 
 // recover builds the shard's state from the table and the log.
@@ -333,6 +353,6 @@ func (c *claim) finish(s *Shard) {
 	if c.chain.epoch == s.config.Epoch {
 		stands = c.chain.counter
 	}
-	s.claimed(c.position, stands, c.own, c.has)
+	s.claimed(c, stands)
 	c.own, c.has = nil, nil
 }

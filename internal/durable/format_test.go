@@ -81,8 +81,11 @@ func samples() map[string]stored {
 		"empty":        entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}),
 		"acknowledged": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}),
 		"dead":         entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: told}}),
-		"head":         &wire.DurableHead{Format: 1, Epoch: 7, Node: "n1", Incarnation: 0x1234567890abcdef, Write: 3, Generation: 5, Parts: 2},
-		"record":       &wire.DurableRecord{Format: 1, Entity: []byte("entity \x00\xff"), Version: 300, State: []byte("state \x00\xff")},
+		"head-since": &wire.DurableHead{
+			Format: 1, Epoch: 7, Node: "n1", Incarnation: 0x1234567890abcdef, Write: 3, SinceEpoch: 6,
+		},
+		"head":   &wire.DurableHead{Format: 1, Epoch: 7, Node: "n1", Incarnation: 0x1234567890abcdef, Write: 3, Generation: 5, Parts: 2},
+		"record": &wire.DurableRecord{Format: 1, Entity: []byte("entity \x00\xff"), Version: 300, State: []byte("state \x00\xff")},
 		"table": &wire.DurableTable{
 			Format: 1, Generation: 5, Part: 1,
 			Sources: []*wire.DurableKnown{{Source: source, Floor: 4, Commands: []*wire.DurableCommand{

@@ -44,6 +44,7 @@ type batch struct {
 	data     []byte         // of the entries, one after the other; nil in a batch that another home appended
 	commits  int            // how many entries
 	own      bool           // appended by this tenure
+	bare     bool           // recovered, and has nothing that records lack: a claim, or the append at since
 	last     Ticket
 	bytes    int
 	position store.Position // once it is acknowledged

@@ -35,11 +35,21 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
+// needs reports whether an append at a position may be the one from which the head needs the log. Another
+// is there if the store has lost that one, and claims came to its place.
+func (h head) needs(p store.Position, a *wire.DurableAppend) bool {
+	epoch := h.value.GetSinceEpoch()
+	return p != h.stored.Since || epoch == 0 || a.GetEpoch() == epoch
+}
+
 // replace returns the head that is to be written over h.
 func (h head) replace(c Config, since store.Position, generation uint64, parts uint32) head {
 	v := &wire.DurableHead{
 		Format: formatNow, Epoch: c.Epoch, Node: c.Node, Incarnation: c.Incarnation,
-		Write: 1, Generation: generation, Parts: parts,
+		Write: 1, Generation: generation, Parts: parts, SinceEpoch: h.value.GetSinceEpoch(),
+	}
+	if since != h.stored.Since {
+		v.SinceEpoch = c.Epoch // since is of this tenure
 	}
 	if h.mine(c) {
 		v.Write = h.value.GetWrite() + 1

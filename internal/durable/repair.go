@@ -2,6 +2,7 @@ package durable
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
@@ -22,19 +23,31 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 }
 
 // RestoredHead returns the head of a shard whose records are restored from a copy: h was the head
-// of the copy, which had nothing in its log that its records lack. The shard cannot be opened
-// while whole is false, for records are still missing.
+// of the copy, which had nothing in its log that its records lack. If whole, since is to be the position
+// of the writer's claim. Otherwise the shard cannot be opened, for records are still missing.
 func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
 	if err != nil {
 		return store.Head{}, err
 	}
 	parts := was.value.GetParts()
+	was.value.SinceEpoch = epoch
 	if !whole {
 		parts++ // one that is not there
+		was.value.SinceEpoch = 0
 	}
 	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
 	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
+}
+
+// Unanchored returns the value of a head for a copy of its log, of which the first append may be another.
+func Unanchored(value []byte) ([]byte, error) {
+	was, err := readHead(store.Head{Revision: store.None + 1, Value: value})
+	if err != nil {
+		return nil, err
+	}
+	was.value.SinceEpoch = 0
+	return seal(was.value), nil
 }
 
 // HeadBy returns the epoch of a head, and the node that wrote it.
@@ -73,6 +86,25 @@ func Readable(log []store.Append) (readable []store.Append) {
 		return Headless(readable)
 	}
 	return readable
+}
+
+// Without returns a log that can be decoded without the commits of some entities.
+func Without(log []store.Append, entities map[string]bool) (rest []store.Append) {
+	for _, a := range log {
+		decoded, err := readAppend(a.Data)
+		if err != nil {
+			continue
+		}
+		before := len(decoded.GetEntries())
+		decoded.Entries = slices.DeleteFunc(decoded.Entries, func(e *wire.DurableEntry) bool {
+			return e.GetCommit() != nil && entities[string(e.GetCommit().GetEntity())]
+		})
+		if len(decoded.Entries) < before {
+			a.Data = seal(decoded)
+		}
+		rest = append(rest, a)
+	}
+	return rest
 }
 
 // Headless returns a log that lacks its first append, with an empty one in its place. The commits of a

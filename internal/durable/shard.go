@@ -378,9 +378,14 @@ func (s *Shard) Advance(now time.Time) {
 	if s.state != Open {
 		return
 	}
+	s.advance()
+	s.next()
+}
+
+// advance has a checkpoint follow an append, so that it moves since.
+func (s *Shard) advance() {
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
 	s.checkpoint.after = s.group.add(e)
-	s.next()
 }
 
 // next begins requests that can begin.
@@ -429,9 +434,9 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tell = true
 }
 
-// claimed ends a claim at p. The home's own appends stand up to the counter stands; at has
-// their positions as far as the log was read, and has those of all appends.
-func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Position, has map[store.Position]bool) {
+// claimed ends a claim. The home's own appends stand up to the counter stands.
+func (s *Shard) claimed(c *claim, stands uint64) {
+	p := c.position
 	if s.state == Claiming {
 		s.group.position = p
 		s.tail.turn(p)
@@ -439,25 +444,31 @@ func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Pos
 		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
 		return
 	}
+	if since := s.checkpoint.sent(); c.misses(since) {
+		s.broken(endsBefore(since, p))
+		return
+	}
+	last := c.misses(s.group.position)
 	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
 		// Not at p: a checkpoint up to p makes earlier entries superfluous.
-		s.acknowledged(at[s.group.queue[0].counter])
+		s.acknowledged(c.own[s.group.queue[0].counter])
 	}
-	lost := s.tail.missing(stands)
-	orphaned := s.tail.orphaned(p, has)
+	lost, orphaned := s.tail.missing(stands, c.since), s.tail.orphaned(c)
 	s.group.resend(lost)
 	s.group.position = p
 	s.out.Events = append(s.out.Events, Event{Kind: Reclaimed, Position: p})
-	if len(lost)+orphaned > 0 {
-		s.checkpoint.lost(s)
-	}
 	if len(lost) > 0 {
-		s.tail.turn(p)
 		s.out.Events = append(s.out.Events, Event{Kind: Resent, N: len(lost)})
 	}
 	if orphaned > 0 {
-		s.checkpoint.wanted = true
 		s.out.Events = append(s.out.Events, Event{Kind: Orphaned, N: orphaned})
+	}
+	if last || len(lost)+orphaned > 0 {
+		s.tail.turn(p)
+		s.checkpoint.lost(s)
+	}
+	if orphaned > 0 || p == c.since {
+		s.advance()
 	}
 }
 

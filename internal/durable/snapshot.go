@@ -39,16 +39,21 @@ type Problem struct {
 }
 
 // Snap decodes a shard: its head, the log from the head's since, and its records. The
-// records were read after the log.
-func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
+// records were read after the log. If lost is not nil, it says which part of the log is not there.
+func Snap(h store.Head, log []store.Append, records []store.Record, lost error) Snapshot {
 	var s Snapshot
+	if lost != nil {
+		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost})
+	}
 	if decoded, err := readHead(h); err != nil {
 		s.Problems = append(s.Problems, Problem{Place: "head", Err: err})
 	} else {
 		s.Epoch, s.Node = decoded.value.GetEpoch(), decoded.value.GetNode()
 		s.others(decoded.value, records)
 	}
+	before := len(s.Problems)
 	tail := s.tail(log)
+	gaps := lost != nil || len(s.Problems) > before
 	kept := make(map[string]Kept)
 	for _, r := range records {
 		id, ok := strings.CutPrefix(r.Key, entityKey(""))
@@ -74,8 +79,13 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 	}
 	for _, id := range slices.Sorted(maps.Keys(tail)) {
 		e := tail[id]
-		if len(e.loose) > 0 && e.base(version{}) != nil {
-			continue // its record is not there, or has a problem
+		if len(e.loose) > 0 {
+			if err := e.base(version{}); err != nil {
+				if gaps { // else it has ended meanwhile
+					s.lacksBase(id, err)
+				}
+				continue
+			}
 		}
 		switch {
 		case e.last.ended && kept[id].Version <= e.last.number:
@@ -88,6 +98,13 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		s.Entities = append(s.Entities, kept[id])
 	}
 	return s
+}
+
+// lacksBase notes that an entity's commits in the log follow a state that is not there.
+func (s *Snapshot) lacksBase(id string, err error) {
+	if !slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Entity == id }) {
+		s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("log of entity %q", id), Entity: id, Err: err})
+	}
 }
 
 // others checks the records that are none of entities: the table's parts and the journal.

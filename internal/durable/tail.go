@@ -73,7 +73,10 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 			t.at(string(c.GetEntity())).recover(c)
 		}
 	}
-	t.add(batch{counter: a.GetCounter(), commits: len(a.GetEntries()), bytes: bytes, position: p})
+	t.add(batch{
+		counter: a.GetCounter(), commits: len(a.GetEntries()), bytes: bytes, position: p,
+		bare: claimOf(a) != nil || len(a.GetEntries()) == 0,
+	})
 }
 
 // ack notes that the batch is in the log.
@@ -100,11 +103,11 @@ func (t *tail) ack(b batch) {
 	t.add(b)
 }
 
-// missing takes out the home's own appends above a counter, which the log has lost.
-func (t *tail) missing(counter uint64) (lost []batch) {
+// missing takes out the home's own appends above a counter, which the log has lost, from since on.
+func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	kept := t.batches[:0]
 	for _, b := range t.batches {
-		if !b.own || b.counter <= counter {
+		if !b.own || b.counter <= counter || b.position < since {
 			kept = append(kept, b)
 			continue
 		}
@@ -116,14 +119,16 @@ func (t *tail) missing(counter uint64) (lost []batch) {
 	return lost
 }
 
-// orphaned returns how many appends of older homes the log has lost: it has appends at the positions of
-// has, and ends with the claim at p. Nobody can append the lost ones again, but their commits are in the
-// tail, from where a checkpoint writes them.
-func (t *tail) orphaned(p store.Position, has map[store.Position]bool) (n int) {
+// orphaned returns how many appends of older homes a claim finds missing in the log. Nobody can append
+// them again, but their commits are in the tail, from where a checkpoint writes them.
+func (t *tail) orphaned(c *claim) (n int) {
 	for i := range t.batches {
 		b := &t.batches[i]
-		if !b.own && (b.position >= p || !has[b.position]) {
-			b.position = min(b.position, p) // the log goes on there
+		if b.own || !c.misses(b.position) {
+			continue
+		}
+		b.position = min(b.position, c.position) // the log goes on there
+		if !b.bare {
 			n++
 		}
 	}

@@ -32,7 +32,11 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 	}
 	back := memory.New().Client()
 	s := back.Shards()
-	copied := store.Head{Value: head.Value}
+	value, err := durable.Unanchored(head.Value)
+	if err != nil {
+		return Image{}, err
+	}
+	copied := store.Head{Value: value}
 	for i, a := range log {
 		p, err := s.Append(ctx, shard, store.Any, a.Data)
 		if err != nil {

@@ -64,11 +64,7 @@ type contents struct {
 
 // decode decodes all of it.
 func (c *contents) decode() durable.Snapshot {
-	snap := durable.Snap(c.head, c.log, c.records)
-	if c.lost != nil {
-		snap.Problems = append(snap.Problems, durable.Problem{Place: "log", Err: c.lost})
-	}
-	return snap
+	return durable.Snap(c.head, c.log, c.records, c.lost)
 }
 
 // snap is decode without the entities that have expired.
@@ -102,19 +98,19 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 }
 
 // readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
-// again, for a checkpoint may have trimmed it meanwhile. If the head stays the same, the store has lost
+// again, for a checkpoint may have trimmed it meanwhile. If the Since stays the same, the store has lost
 // the beginning, and do gets the rest.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
-	var first store.Revision
+	var first store.Position
 	for n := 1; ; n++ {
 		head, err := s.Shards().Head(ctx, shard)
 		if err != nil {
 			return err
 		}
 		if n == 1 {
-			first = head.Revision
+			first = head.Since
 		}
-		found, err := collect(ctx, s, shard, head, n == readTries && head.Revision == first)
+		found, err := collect(ctx, s, shard, head, n == readTries && head.Since == first)
 		if err == nil {
 			err = do(found)
 		}

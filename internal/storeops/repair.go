@@ -12,18 +12,22 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Salvage returns the image of all that can be decoded in a shard, and what it lacks. Commits in
-// appends that cannot be decoded are lost: their entities have the state from before.
+// Salvage returns the image of all that can be decoded in a shard, and what it lacks. Commits are lost that
+// are in appends that cannot be decoded, that the store has lost, or that follow such a commit of their
+// entity by events alone: their entities have the state from before.
 func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lacks []durable.Problem, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		lacks = found.decode().Problems
 		head, records := found.head, found.records
-		damaged := make(map[string]bool)
+		damaged, keys := make(map[string]bool), make(map[string]bool)
 		for _, p := range lacks {
-			damaged[durable.EntityKey(p.Entity)] = p.Entity != ""
+			damaged[p.Entity], keys[durable.EntityKey(p.Entity)] = p.Entity != "", p.Entity != ""
 		}
-		records = slices.DeleteFunc(records, func(r store.Record) bool { return damaged[r.Key] })
-		log := durable.Readable(found.log)
+		records = slices.DeleteFunc(records, func(r store.Record) bool {
+			alone := durable.Snap(found.head, nil, []store.Record{r}, nil)
+			return keys[r.Key] && slices.ContainsFunc(alone.Problems, func(p durable.Problem) bool { return p.Entity != "" })
+		})
+		log := durable.Without(durable.Readable(found.log), damaged)
 		if image, err = imageOf(ctx, shard, head, log, records); err == nil {
 			return nil
 		}

@@ -899,9 +899,10 @@ type DurableHead struct {
 	Epoch         uint64                 `protobuf:"fixed64,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	Incarnation   uint64                 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Write         uint64                 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`           // counts the writer's writes of the head
-	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"` // of the shard's table; 0: there is none
-	Parts         uint32                 `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`           // of the table
+	Write         uint64                 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`                              // counts the writer's writes of the head
+	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`                    // of the shard's table; 0: there is none
+	Parts         uint32                 `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`                              // of the table
+	SinceEpoch    uint64                 `protobuf:"fixed64,8,opt,name=since_epoch,json=sinceEpoch,proto3" json:"since_epoch,omitempty"` // of the append at its since; 0: any
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -982,6 +983,13 @@ func (x *DurableHead) GetGeneration() uint64 {
 func (x *DurableHead) GetParts() uint32 {
 	if x != nil {
 		return x.Parts
+	}
+	return 0
+}
+
+func (x *DurableHead) GetSinceEpoch() uint64 {
+	if x != nil {
+		return x.SinceEpoch
 	}
 	return 0
 }
@@ -1704,7 +1712,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x0eDurableNumbers\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x18\n" +
-	"\anumbers\x18\x03 \x03(\x04R\anumbers\"\xd3\x01\n" +
+	"\anumbers\x18\x03 \x03(\x04R\anumbers\"\xf4\x01\n" +
 	"\vDurableHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x06R\x05epoch\x12\x12\n" +
@@ -1714,7 +1722,9 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
-	"\x05parts\x18\a \x01(\rR\x05parts\x12\x14\n" +
+	"\x05parts\x18\a \x01(\rR\x05parts\x12\x1f\n" +
+	"\vsince_epoch\x18\b \x01(\x06R\n" +
+	"sinceEpoch\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x8e\x02\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +

@@ -53,7 +53,7 @@ func runLosing(t *testing.T, seed uint64) {
 		random: rand.New(rand.NewPCG(seed, 2)), states: map[string][]applied{}, events: seed%2 == 1,
 	}
 	newJudge(l.d.server)
-	l.d.server.judge.blind = true
+	l.d.server.judge.blind, l.d.server.sparse = true, seed%4 >= 2
 	defer func() {
 		if t.Failed() {
 			for _, s := range l.steps {
@@ -123,6 +123,10 @@ func (l *losing) commit(id string) {
 		l.home.commit(id, c.state)
 	}
 	l.states[id] = append(l.states[id], c)
+	if !l.lost && (l.home.has(durable.Resent) || l.home.has(durable.Orphaned)) {
+		l.t.Errorf("events %+v: nothing was lost", l.home.events)
+	}
+	l.home.events = nil
 	l.lost = false // the append met a conflict
 }
 
@@ -134,7 +138,9 @@ func (l *losing) lose() bool {
 		return false
 	}
 	l.note("lose behind %d of %d, since %d", kept, l.d.last(0), since)
+	next := log[slices.IndexFunc(log, func(a store.Append) bool { return a.Position == kept })+1].Position
 	l.d.lose(0, kept)
+	l.d.server.position = kept + store.Position(l.random.IntN(int(next-kept))) // other logs may have kept more
 	l.lost = true
 	return true
 }

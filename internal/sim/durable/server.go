@@ -18,6 +18,7 @@ type server struct {
 	memory   *shelf // instead of shards: the store of package memory; nil means not
 	trouble  trouble
 	downTill time.Duration
+	sparse   bool   // a blind judge's server does not use the positions next to each other
 	run      uint64 // counts its restarts, at which requests under way are lost
 }
 
@@ -125,7 +126,7 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 			return durable.Response{Outcome: durable.Conflict}, nil
 		}
 		s.position += 1 + store.Position(s.w.random.IntN(3)) // other logs have some too
-		if s.judge.blind {
+		if s.judge.blind && !s.sparse {
 			s.position = last + 1
 			if last == store.Start {
 				s.position = 1

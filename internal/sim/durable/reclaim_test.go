@@ -1,0 +1,322 @@
+package durable
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// blindDesk is a desk whose server loses appends, and uses their positions again.
+func blindDesk(t *testing.T) *desk {
+	d := newDesk(t, 1)
+	d.server.judge.blind = true
+	return d
+}
+
+// late returns the claim of a home that did not get the shard, which is still on its way.
+func (d *desk) late(epoch uint64) (bring func()) {
+	z := d.seat(0, epoch)
+	z.hold = only(durable.OpAppend)
+	z.run()
+	return func() { z.bring(z.held[0]) }
+}
+
+// wait runs a seat for a time in which a request may be outstanding.
+func (s *seat) wait(d time.Duration) {
+	for end := s.d.w.now + d; s.d.w.now < end; {
+		out := s.core.Take()
+		s.events = append(s.events, out.Events...)
+		s.ready = max(s.ready, out.Durable)
+		for _, r := range out.Requests {
+			if s.hold == nil || !s.hold(r) {
+				s.bring(r)
+			}
+		}
+		s.d.w.now += 10 * time.Millisecond
+		s.core.Tick(s.now())
+	}
+}
+
+// begun applies a command of which the append is not waited for.
+func (s *seat) begun(id, state string) durable.Ticket {
+	s.d.seats++
+	return s.apply(id, durable.Command{Source: durable.Source{Incarnation: 1}, Number: s.d.seats, Hash: 1}, state)
+}
+
+// TestClaimsInDoubtHideNothing: claims whose answers are lost come to the positions of commits that the log
+// has lost. The home writes the commits to records all the same.
+func TestClaimsInDoubtHideNothing(t *testing.T) {
+	d := blindDesk(t)
+	a := d.seat(0, 1).open()
+	a.commit("z", "1")
+	kept := d.last(0)
+	a.commit("x", "1")
+	b := d.seat(0, 2).open()
+	d.lose(0, kept)
+	n := 0
+	b.hold = func(r durable.Request) bool {
+		if r.Op != durable.OpAppend || r.Expect != store.Any || n == 2 {
+			return false
+		}
+		n++
+		b.core.Done(b.now(), durable.Response{ID: b.unanswered(r).ID, Outcome: durable.Uncertain})
+		return true
+	}
+	b.commit("y", "1")
+	if !b.has(durable.Orphaned) {
+		t.Errorf("events %+v: want Orphaned", b.events)
+	}
+	d.seat(0, 3).open().want("x", "1", 1)
+}
+
+// TestClaimAtSince: all of the log from since on is lost, and the home's claim comes to that position.
+func TestClaimAtSince(t *testing.T) {
+	d := blindDesk(t)
+	a := d.seat(0, 1).open()
+	a.hold = only(durable.OpTrim)
+	a.commit("w", "0")
+	a.commit("w", "1")
+	a.core.Checkpoint(a.now())
+	a.run()
+	since := d.server.head(0).Since
+	a.commit("x", "1")
+	b := d.seat(0, 2)
+	b.hold = only(durable.OpTrim)
+	b.open().want("x", "1", 1)
+	d.lose(0, since-1)
+	b.commit("y", "1")
+	if now := d.server.head(0).Since; now <= since {
+		t.Errorf("since is %d: want that of a checkpoint, above %d", now, since)
+	}
+	c := d.seat(0, 3).open()
+	c.want("y", "1", 1)
+	c.want("x", "1", 1)
+}
+
+// TestClaimAtSinceOfAnother: the same where records have all, and since was the claim of a former home. The
+// next one opens the shard.
+func TestClaimAtSinceOfAnother(t *testing.T) {
+	d := blindDesk(t)
+	a := d.seat(0, 1).open()
+	a.commit("w", "1")
+	a.save("w")
+	a = d.seat(0, 2).open()
+	a.hold = only(durable.OpTrim)
+	a.core.Checkpoint(a.now())
+	a.run()
+	b := d.seat(0, 3).open()
+	d.lose(0, d.server.head(0).Since-1)
+	b.commit("y", "1")
+	c := d.seat(0, 4).open()
+	c.want("y", "1", 1)
+	c.want("w", "1", 1)
+}
+
+// TestClaimsOfOlderHomesAreNoCommits: the server loses the claim that opened the shard. No commits are lost
+// with it.
+func TestClaimsOfOlderHomesAreNoCommits(t *testing.T) {
+	d := blindDesk(t)
+	a := d.seat(0, 1).open()
+	a.commit("x", "1")
+	kept := d.last(0)
+	b := d.seat(0, 2).open()
+	d.lose(0, kept)
+	b.begun("y", "1")
+	b.run()
+	if b.has(durable.Orphaned) || b.has(durable.Resent) {
+		t.Errorf("events %+v: want none of lost appends", b.events)
+	}
+}
+
+// TestClaimsComeToSince: tenures that cannot open the shard lengthen the log to the position from which
+// the head needs it. No later one takes their claims for what is lost.
+func TestClaimsComeToSince(t *testing.T) {
+	d := blindDesk(t)
+	a := d.seat(0, 1).open()
+	a.hold = only(durable.OpTrim)
+	for i := range 4 {
+		a.commit("w", fmt.Sprint(i))
+	}
+	a.core.Checkpoint(a.now())
+	a.run()
+	since := d.server.head(0).Since
+	a.commit("x", "1")
+	d.lose(0, since-3)
+	for epoch := uint64(2); epoch < 10; epoch++ {
+		b := d.seat(0, epoch)
+		b.run()
+		if len(b.events) != 1 || b.events[0].Err == nil {
+			t.Fatalf("epoch %d: events %+v: want that the shard is not opened", epoch, b.events)
+		}
+	}
+}
+
+// TestHeadOnItsWayDuringALoss: the log is lost that the head needs which a checkpoint has sent. The home gives
+// the shard up before it acknowledges anything that no later home would find.
+func TestHeadOnItsWayDuringALoss(t *testing.T) {
+	for _, sparse := range []bool{false, true} {
+		d := newDesk(t, 1)
+		a := d.seat(0, 1).open()
+		a.commit("z", "1")
+		kept := d.last(0)
+		if sparse {
+			d.server.position += 30 // other logs
+		}
+		for i := range 4 {
+			a.commit(fmt.Sprint("a", i), "1")
+		}
+		b := d.seat(0, 2).open()
+		b.hold = only(durable.OpSetHead)
+		b.core.Checkpoint(b.now())
+		b.run()
+		d.lose(0, kept)
+		d.server.judge.blind = true
+		ticket := b.begun("y", "0")
+		b.run()
+		if last := b.events[len(b.events)-1]; b.ready >= ticket || last.Kind != durable.Ended || last.Err == nil {
+			t.Errorf("acknowledged %v, events %+v: want that the home ends with an error", b.ready >= ticket, b.events)
+		}
+	}
+}
+
+// TestClaimIsLostAlone: a claim after a conflict is lost, behind which the checkpoint under way moves since.
+func TestClaimIsLostAlone(t *testing.T) {
+	d := newDesk(t, 1)
+	stray := d.late(1)
+	a := d.limited(0, 2, few).open()
+	a.commit("x", "1")
+	kept := d.last(0)
+	stray()
+	d.server.position += 30
+	a.hold = func(r durable.Request) bool { return own(r) && a.has(durable.Reclaimed) }
+	a.begun("y", "1")
+	a.run()
+	held := a.held
+	a.held, a.hold = nil, only(durable.OpPut)
+	a.core.Checkpoint(a.now())
+	a.run()
+	d.lose(0, kept)
+	d.server.judge.blind = true
+	for _, r := range held {
+		a.bring(r)
+	}
+	a.run()
+	a.release()
+	for i := range 3 {
+		a.commit("y", fmt.Sprint(i))
+	}
+	d.seat(0, 3).open().want("y", "2", 4)
+}
+
+// TestTwoLosses: the claim is lost behind which a generation has begun, before what was lost is there again.
+func TestTwoLosses(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, few).open()
+	a.commit("z", "1")
+	kept := d.last(0)
+	a.commit("x", "1")
+	d.lose(0, kept)
+	d.server.position = 100 // the stream has kept others' appends
+	a.hold = own
+	a.begun("y", "1")
+	a.run()
+	first := a.held[0] // meets the conflict
+	a.held = nil
+	a.bring(first)
+	a.run()
+	d.lose(0, kept)
+	d.server.judge.blind = true
+	a.release()
+	for i := range 6 {
+		a.commit("y", fmt.Sprint(i))
+		a.commit("v", fmt.Sprint(i))
+		if since := d.server.head(0).Since; since > d.last(0) {
+			t.Fatalf("since %d is beyond the log's end %d", since, d.last(0))
+		}
+	}
+	c := d.seat(0, 3).open()
+	c.want("x", "1", 1)
+	c.want("v", "5", 6)
+}
+
+// TestConflictWhileTheHeadIsOutstanding: the head that is written needs the log from a claim on, which the
+// home has made after a conflict. After the next conflict it does not take its older appends for lost.
+func TestConflictWhileTheHeadIsOutstanding(t *testing.T) {
+	d := newDesk(t, 1)
+	first, second := d.late(1), d.late(2)
+	a := d.seat(0, 3).open()
+	a.commit("x", "1")
+	first()
+	a.hold = func(r durable.Request) bool { return own(r) && a.has(durable.Reclaimed) }
+	ticket := a.begun("y", "1")
+	a.run()
+	held := a.held
+	var answer durable.Response
+	a.hold = func(r durable.Request) bool {
+		if r.Op == durable.OpSetHead {
+			answer = a.unanswered(r)
+		}
+		return r.Op == durable.OpSetHead
+	}
+	a.core.Checkpoint(a.now())
+	a.run()
+	second()
+	for _, r := range held {
+		a.bring(r)
+	}
+	a.wait(time.Second)
+	a.core.Done(a.now(), answer)
+	a.run()
+	if a.ready < ticket || a.has(durable.Resent) || a.has(durable.Orphaned) {
+		t.Errorf("acknowledged %v, events %+v: want that nothing is taken for lost", a.ready >= ticket, a.events)
+	}
+}
+
+// unanswered has the store do a request, and returns the answer for later.
+func (s *seat) unanswered(r durable.Request) durable.Response {
+	s.d.t.Helper()
+	a, err := s.d.server.serve(s.home, s.shard, r)
+	if err != nil {
+		s.d.t.Fatal(err)
+	}
+	a.ID = r.ID
+	return a
+}
+
+// TestTrimmedWhileTheHeadIsOutstanding: a checkpoint's head is written, its answer is not there yet, and the
+// trim of another shard of the stream removes the log below it. After a conflict the home reads the log from
+// the new since, and takes nothing for lost.
+func TestTrimmedWhileTheHeadIsOutstanding(t *testing.T) {
+	for _, earlier := range []bool{false, true} { // it has had a checkpoint before
+		d := newDesk(t, 1)
+		stray := d.late(1)
+		a := d.seat(0, 2).open()
+		a.commit("x", "1")
+		if earlier {
+			a.core.Checkpoint(a.now())
+			a.run()
+		}
+		a.commit("x", "2")
+		var answer durable.Response
+		a.hold = func(r durable.Request) bool {
+			if r.Op == durable.OpSetHead {
+				answer = a.unanswered(r)
+			}
+			return r.Op == durable.OpSetHead
+		}
+		a.core.Checkpoint(a.now())
+		a.run()
+		a.bring(durable.Request{Op: durable.OpTrim, Head: d.server.head(0)})
+		stray()
+		ticket := a.begun("y", "1")
+		a.wait(2 * time.Second)
+		a.core.Done(a.now(), answer)
+		a.run()
+		if a.ready < ticket || a.has(durable.Ended) || a.has(durable.Orphaned) || a.has(durable.Resent) {
+			t.Errorf("acknowledged %v, events %+v: want that it goes on", a.ready >= ticket, a.events)
+		}
+	}
+}

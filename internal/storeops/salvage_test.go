@@ -1,0 +1,149 @@
+package storeops
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+// A lossy store is one in memory, whose shard's log ends at last.
+type lossy struct {
+	*memory.Client
+	last store.Position
+}
+
+func (s *lossy) Last(context.Context, store.Shard) (store.Position, error) { return s.last, nil }
+
+// sealed encodes a message with its checksum, as package durable does.
+func sealed(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+	return binary.LittleEndian.AppendUint32(append(b, 15<<3|5), sum)
+}
+
+const writerEpoch = 5 << 32
+
+func appendOf(counter uint64, entries ...*wire.DurableEntry) *wire.DurableAppend {
+	return &wire.DurableAppend{Format: 1, Epoch: writerEpoch, Incarnation: 5, Claim: 1, Counter: counter, Entries: entries}
+}
+
+// commitOf is a commit of an entity's state. Without one it has an event alone.
+func commitOf(id string, version uint64, state string) *wire.DurableEntry {
+	c := &wire.DurableCommit{
+		Entity: []byte(id), Version: version, State: []byte(state), At: 1,
+		Command: &wire.DurableCommand{Source: &wire.DurableSource{Incarnation: 9}, Number: version, Hash: 1},
+	}
+	if state == "" {
+		c.State, c.Folded, c.Events, c.Event = nil, true, [][]byte{{2}}, version
+	}
+	return &wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}
+}
+
+// headless is a shard whose log lacks the append at since. Its position is another log's.
+func headless(t *testing.T, records []*wire.DurableRecord, rest ...*wire.DurableAppend) (s *lossy, shard store.Shard) {
+	t.Helper()
+	ctx := t.Context()
+	s, shard = &lossy{Client: memory.New().Client()}, store.Shard{Type: "X", Number: 1}
+	since, err := s.Shards().Append(ctx, store.Shard{Type: "X", Number: 2}, store.Any, []byte("another log's"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision, err := s.Shards().SetHead(ctx, shard, store.Head{Since: since, Value: durable.FreshHead("n", 5, writerEpoch, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		change := store.Change{ID: durable.EntityKey(string(r.GetEntity())), Value: sealed(t, r)}
+		if _, err := s.Shards().Put(ctx, shard, revision, []store.Change{change}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range rest {
+		if s.last, err = s.Shards().Append(ctx, shard, store.Any, sealed(t, a)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, shard
+}
+
+// TestSalvageOfALostLog: of a log that lacks its beginning, commits are kept that need nothing of that. An
+// entity whose later commits have events alone gets the state of its record, or none.
+func TestSalvageOfALostLog(t *testing.T) {
+	a, b := &wire.DurableRecord{Format: 1, Entity: []byte("a"), Version: 1, State: []byte("a1")}, &wire.DurableRecord{Format: 1, Entity: []byte("b"), Version: 1, State: []byte("b1")}
+	claim := &wire.DurableAppend{
+		Format: 1, Epoch: writerEpoch + 1, Incarnation: 6, Claim: 1,
+		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: "x"}}}},
+	}
+	for name, tt := range map[string]struct {
+		records []*wire.DurableRecord
+		rest    []*wire.DurableAppend
+		lacks   []string // the places
+		states  map[string]string
+	}{
+		"states": {
+			[]*wire.DurableRecord{a},
+			[]*wire.DurableAppend{appendOf(7, commitOf("a", 3, "a3")), appendOf(8, commitOf("b", 2, "b2"))},
+			[]string{"log"},
+			map[string]string{"a": "a3", "b": "b2"},
+		},
+		"events": {
+			[]*wire.DurableRecord{a, b},
+			[]*wire.DurableAppend{appendOf(7, commitOf("a", 3, "")), appendOf(8, commitOf("b", 2, "b2"))},
+			[]string{"log", `record of entity "a"`},
+			map[string]string{"a": "a1", "b": "b2"},
+		},
+		"events without a record": {
+			nil,
+			[]*wire.DurableAppend{appendOf(7, commitOf("a", 3, "")), appendOf(8, commitOf("b", 2, "b2"))},
+			[]string{"log", `log of entity "a"`},
+			map[string]string{"b": "b2"},
+		},
+		"a claim":  {[]*wire.DurableRecord{a}, []*wire.DurableAppend{claim}, []string{"log"}, map[string]string{"a": "a1"}},
+		"no entry": {[]*wire.DurableRecord{a}, nil, []string{"log"}, map[string]string{"a": "a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, shard := headless(t, tt.records, tt.rest...)
+			image, lacks, err := Salvage(t.Context(), s, shard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var places []string
+			for _, p := range lacks {
+				places = append(places, p.Place)
+			}
+			if !slices.Equal(places, tt.lacks) {
+				t.Errorf("it lacks %q, want %q", places, tt.lacks)
+			}
+			found := 0
+			for _, r := range image.Records {
+				for id, state := range tt.states {
+					if r.ID != durable.EntityKey(id) {
+						continue
+					}
+					found++
+					var record wire.DurableRecord
+					if err := proto.Unmarshal(r.Value, &record); err != nil || string(record.GetState()) != state {
+						t.Errorf("%s is %q, %v: want %q", id, record.GetState(), err, state)
+					}
+				}
+			}
+			if found != len(tt.states) {
+				t.Errorf("%d of the %d entities have records", found, len(tt.states))
+			}
+		})
+	}
+}
