@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/storeops"
@@ -110,7 +111,9 @@ func testRepairShard(t *testing.T, damage func(context.Context, *natsstore.Store
 
 	ctl("store verify", exitFailed, "shard Vault/"+number+": ", "repair")
 	client, stop = hostVaults(t, url)
-	if _, err := client.Ref("vault-7").Add(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "Vault/"+number) || !strings.Contains(err.Error(), "shardctl store repair") {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // several tenures end before the caller hears why
+	defer cancel()
+	if _, err := client.Ref("vault-7").Add(ctx, 1); err == nil || !strings.Contains(err.Error(), "Vault/"+number) || !strings.Contains(err.Error(), "shardctl store repair") {
 		t.Errorf("a call to the damaged shard: %v, want the remedy", err)
 	}
 	if got, err := client.Ref(odd).Get(t.Context()); err != nil || got != 1 {
