@@ -86,8 +86,8 @@ func (o *outbox) pair(t Target) *pair {
 	return p
 }
 
-// unnumbered returns the tells of a commit for its size, before they have their numbers. Their number
-// stands for the longest one.
+// unnumbered returns the tells of a commit whose size is to be computed. They have no numbers yet, and each
+// gets one of the greatest length.
 //
 //go:noinline
 func unnumbered(tells []Tell) (all []*wire.DurableTell) {
@@ -97,7 +97,7 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number sets the numbers of the tells of a commit.
+// number gives the tells of a commit their numbers.
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell) {

@@ -107,6 +107,40 @@ func Without(log []store.Append, entities map[string]bool) (rest []store.Append)
 	return rest
 }
 
+// Renumbered returns a log that can be decoded, whose events follow those of a shard's journal without a
+// gap, at which a follower would wait for ever. The journal is among the records.
+func Renumbered(log []store.Append, records []store.Record) ([]store.Append, error) {
+	last := uint64(0)
+	for _, r := range records {
+		if r.Key == journalKey {
+			index, err := readIndex(r)
+			if err != nil {
+				return nil, err
+			}
+			last = index.GetNumber()
+		}
+	}
+	log = slices.Clone(log)
+	var counted chain
+	for i, a := range log {
+		decoded, err := readAppend(a.Data)
+		if err != nil || !counted.add(decoded) || i == 0 {
+			continue // the commits of the first do not count
+		}
+		for _, e := range decoded.GetEntries() {
+			c := e.GetCommit()
+			n := uint64(len(c.GetEvents()))
+			if n == 0 || c.GetEvent()+n <= last+1 {
+				continue // the journal has them
+			}
+			c.Event = min(c.GetEvent(), last+1)
+			last = c.GetEvent() + n - 1
+		}
+		log[i].Data = seal(decoded)
+	}
+	return log, nil
+}
+
 // Headless returns a log that lacks its first append, with an empty one in its place. The commits of a
 // log's first append do not count, because its writer knew that records have them.
 func Headless(log []store.Append) []store.Append {

@@ -28,7 +28,14 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 			return keys[r.Key] && slices.ContainsFunc(alone.Problems, func(p durable.Problem) bool { return p.Entity != "" })
 		})
 		log := durable.Without(durable.Readable(found.log), damaged)
-		if image, err = imageOf(ctx, shard, head, log, records); err == nil {
+		try := func() error {
+			numbered, err := durable.Renumbered(log, records)
+			if err == nil {
+				image, err = imageOf(ctx, shard, head, numbered, records)
+			}
+			return err
+		}
+		if err = try(); err == nil {
 			return nil
 		}
 		// The head or the table of command ids is damaged: without them no ids of commands and no tells
@@ -39,13 +46,12 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 		}
 		head.Value = durable.FreshHead(writerName, rand.Uint64(), 1, log)
 		without("t")
-		if image, err = imageOf(ctx, shard, head, log, records); err == nil {
+		if err = try(); err == nil {
 			return nil
 		}
 		lacks = append(lacks, durable.Problem{Place: "the journal", Err: err})
 		without("j")
-		image, err = imageOf(ctx, shard, head, log, records)
-		return err
+		return try()
 	})
 	return image, lacks, err
 }

@@ -3,6 +3,7 @@ package storeops
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"slices"
 	"testing"
@@ -145,5 +146,61 @@ func TestSalvageOfALostLog(t *testing.T) {
 				t.Errorf("%d of the %d entities have records", found, len(tt.states))
 			}
 		})
+	}
+}
+
+// TestSalvageClosesGapsOfTheJournal: events that are lost with a part of the log leave no gap, behind which a
+// follower would wait for ever.
+func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
+	event := func(id string, version, number uint64) *wire.DurableEntry {
+		e := commitOf(id, version, id+" has a state")
+		e.GetCommit().Events, e.GetCommit().Event = [][]byte{[]byte(id)}, number
+		return e
+	}
+	s, shard := headless(t, nil, appendOf(7, event("a", 1, 4)), appendOf(8, commitOf("b", 9, "")), appendOf(9, event("c", 1, 6)))
+	head, err := s.Shards().Head(t.Context(), shard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := &wire.DurableJournal{Format: 1, First: 1, Last: 1, Number: 2}
+	chunk := &wire.DurableChunk{Format: 1, Chunk: 1, Events: []*wire.DurableEvent{{Number: 1, Event: []byte("one")}, {Number: 2, Event: []byte("two")}}}
+	if _, err := s.Shards().Put(t.Context(), shard, head.Revision, []store.Change{{ID: "j1", Value: sealed(t, chunk)}, {ID: durable.JournalIndex, Value: sealed(t, index)}}); err != nil {
+		t.Fatal(err)
+	}
+	image, _, err := Salvage(t.Context(), s, shard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := map[string]store.Record{}
+	for _, r := range image.Records {
+		records[r.ID] = store.Record{Key: r.ID, Value: r.Value, Revision: 1}
+	}
+	var got []string
+	for place := (durable.Place{}); ; {
+		keys, err := place.Keys(records[durable.JournalIndex])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(keys) == 0 {
+			break // it has read all
+		}
+		read := make([]store.Record, 0, len(keys))
+		for _, key := range keys {
+			read = append(read, records[key])
+		}
+		events, after, err := place.Next(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			got = append(got, fmt.Sprint(e.Place.Number, " ", string(e.Event)))
+		}
+		if after == place {
+			t.Fatalf("a follower waits behind %q", got)
+		}
+		place = after
+	}
+	if want := []string{"1 one", "2 two", "3 a", "4 c"}; !slices.Equal(got, want) {
+		t.Errorf("a follower reads %q, want %q", got, want)
 	}
 }

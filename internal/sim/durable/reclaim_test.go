@@ -72,15 +72,20 @@ func TestClaimsInDoubtHideNothing(t *testing.T) {
 	d.seat(0, 3).open().want("x", "1", 1)
 }
 
+// checkpointUntrimmed makes a checkpoint of all. The log is not trimmed, then or later.
+func (s *seat) checkpointUntrimmed() {
+	s.hold = only(durable.OpTrim)
+	s.core.Checkpoint(s.now())
+	s.run()
+}
+
 // TestClaimAtSince: all of the log from since on is lost, and the home's claim comes to that position.
 func TestClaimAtSince(t *testing.T) {
 	d := blindDesk(t)
 	a := d.seat(0, 1).open()
-	a.hold = only(durable.OpTrim)
 	a.commit("w", "0")
 	a.commit("w", "1")
-	a.core.Checkpoint(a.now())
-	a.run()
+	a.checkpointUntrimmed()
 	since := d.server.head(0).Since
 	a.commit("x", "1")
 	b := d.seat(0, 2)
@@ -104,9 +109,7 @@ func TestClaimAtSinceOfAnother(t *testing.T) {
 	a.commit("w", "1")
 	a.save("w")
 	a = d.seat(0, 2).open()
-	a.hold = only(durable.OpTrim)
-	a.core.Checkpoint(a.now())
-	a.run()
+	a.checkpointUntrimmed()
 	b := d.seat(0, 3).open()
 	d.lose(0, d.server.head(0).Since-1)
 	b.commit("y", "1")
@@ -136,12 +139,10 @@ func TestClaimsOfOlderHomesAreNoCommits(t *testing.T) {
 func TestClaimsComeToSince(t *testing.T) {
 	d := blindDesk(t)
 	a := d.seat(0, 1).open()
-	a.hold = only(durable.OpTrim)
 	for i := range 4 {
 		a.commit("w", fmt.Sprint(i))
 	}
-	a.core.Checkpoint(a.now())
-	a.run()
+	a.checkpointUntrimmed()
 	since := d.server.head(0).Since
 	a.commit("x", "1")
 	d.lose(0, since-3)
