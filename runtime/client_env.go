@@ -47,6 +47,9 @@ func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.driver.beginAnew(members)
 }
 
+// AwaitsBounce reports whether a process may yet prove not to have received a call.
+func (v *clientEnv) AwaitsBounce() bool { return v.driver.peers.AwaitsBounce() }
+
 // Callable returns the singleton of that name as this process calls it.
 func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.driver.singleton(kind) }
 

@@ -2,6 +2,7 @@ package call
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -31,6 +32,10 @@ func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 
 // neverArrived reports whether each sending of the frame bounced, if there was any.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
+
+// awaitsBounce reports whether each sending of the frame but the latest has bounced, so that
+// the frame never arrived if that one bounces too.
+func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
 
 // sendBits is the number of bits of a token that count the sendings of one frame. The
 // count begins anew after 65,535, which takes hours; bounces are ignored from then on.
@@ -215,6 +220,12 @@ func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	q.account.add(-q.held)
 	q.list, q.head, q.handled, q.sendAt, q.unacked, q.held, q.refusals = nil, 0, 0, 0, 0, 0, 0
 	return out
+}
+
+// AwaitsBounce reports whether a bounce that may be under way would show that the peer never
+// received some of the envelopes.
+func (q *frames) AwaitsBounce() bool {
+	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
 }
 
 // Find returns a copy of the envelope with that sequence, if it is still held.

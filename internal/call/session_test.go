@@ -307,6 +307,50 @@ func TestUnreached(t *testing.T) {
 	check("handled", false)
 }
 
+// TestAwaitsBounce: only the bounce of a frame's latest sending can yet show that the frame
+// never arrived, and only if all sendings before have bounced.
+func TestAwaitsBounce(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := NewSession(Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peerNamed("b"))
+	check := func(what string, want bool) {
+		t.Helper()
+		if got := p.AwaitsBounce(); got != want {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	send := func() (token uint64) {
+		now = now.Add(RetryAfter)
+		p.Tick(now)
+		_, token, _ = p.Take(now, 0)
+		return token
+	}
+	check("new", false)
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	check("appended", false)
+	first := send()
+	check("published", true)
+	p.Bounced(first, now)
+	check("bounced", false)
+	second := send()
+	check("published again", true)
+	third := send()
+	check("published again before the bounce", false)
+	p.Bounced(third, now)
+	p.Bounced(second, now)
+	check("two of three bounces count", false)
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 2}); err != nil {
+		t.Fatal(err)
+	}
+	p.Ack(&wire.FrameHeader{Handled: 1}, now)
+	check("handled", false)
+	send()
+	check("the next frame published", true)
+	p.Ack(&wire.FrameHeader{Handled: 2}, now)
+	check("the next frame handled", false)
+}
+
 // TestFrameBuffers: a frame has room for as much as the one before had, at once.
 func TestFrameBuffers(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 4 << 20, Window: 8 << 20, MaxBuffered: 8 << 20}, peerNamed("b"))

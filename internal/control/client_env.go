@@ -25,6 +25,9 @@ type ClientEnv interface {
 	// BeginAnew forgets where shards are, and ends the dealings with all processes that are
 	// not members of the new life of the cluster.
 	BeginAnew(members map[transport.Address]bool)
+	// AwaitsBounce reports whether the broker may be about to report that a call certainly did
+	// not reach the process that it was sent to.
+	AwaitsBounce() bool
 	// Callable returns the singleton of that name as the process calls it; nil if it is none.
 	Callable(kind string) singlehost.Callable
 

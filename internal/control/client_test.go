@@ -25,6 +25,7 @@ type fakeClientEnv struct {
 	counted    []Counter
 	single     singlehost.Callable // the singleton S
 	peers      []transport.Address
+	bounces    bool                // awaited by calls
 	waiting    int                 // calls for the singleton S
 	gone       []transport.Address // with which the dealings have ended
 	warned     []string            // the texts of the log with all attributes
@@ -38,6 +39,7 @@ func (v *fakeClientEnv) Peers() []transport.Address   { return v.peers }
 func (v *fakeClientEnv) PeerAbsent(transport.Address) {}
 func (v *fakeClientEnv) PeerBack(transport.Address)   {}
 func (v *fakeClientEnv) PeerGone(a transport.Address) { v.gone = append(v.gone, a) }
+func (v *fakeClientEnv) AwaitsBounce() bool           { return v.bounces }
 func (v *fakeClientEnv) Waiting(string) int           { return v.waiting }
 func (v *fakeClientEnv) SetWhy(string, string)        {}
 
@@ -257,6 +259,43 @@ func TestClientTellsOfANewCluster(t *testing.T) {
 		require.Contains(t, env.warned[0], "what entities kept in memory is gone")
 		anew, before := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "a", Incarnation: 1}
 		require.Contains(t, env.warned[0], fmt.Sprint("founder ", anew, " before ", before))
+	}
+}
+
+// TestClientAwaitsBouncesInItsLife: while calls await bounces a client does not follow a new cluster,
+// because these calls would fail although nobody has received them. It says goodbye to the member that
+// would serve it, and hello again soon. It follows as soon as no call awaits a bounce, and after
+// putOffFor in any case. Another member of the same cluster serves it at once.
+func TestClientAwaitsBouncesInItsLife(t *testing.T) {
+	for _, bounced := range []bool{false, true} {
+		c, env := newTestClient()
+		welcome := func(gateway transport.Address, founder string) {
+			c.Tick()
+			env.sentTo = nil
+			c.gatewayMessage(transport.Peer{Address: gateway}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+				Founder: &wire.GatewayNode{Name: founder, Incarnation: 1}, Hello: c.life.hello,
+			}})
+		}
+		for _, w := range []struct{ before, founder string }{{"", "a"}, {"a", "b"}, {"b", "c"}} {
+			c.search(env.now)
+			env.bounces = true
+			for began := env.now; w.before != "" && env.now.Sub(began) < putOffFor; env.now = env.now.Add(2 * AskDelay) {
+				welcome(self, w.founder)
+				require.Zero(t, c.Gateway())
+				require.Equal(t, []transport.Peer{{Address: self}}, env.sentTo)
+				require.Equal(t, env.now.Add(AskDelay), c.WakeAt())
+				if bounced {
+					env.bounces = false
+					break
+				}
+			}
+			welcome(self, w.founder)
+			require.Equal(t, self, c.Gateway().Address)
+			env.bounces = true
+			c.search(env.now)
+			welcome(other, w.founder)
+			require.Equal(t, other, c.Gateway().Address)
+		}
 	}
 }
 

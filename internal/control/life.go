@@ -22,7 +22,12 @@ type life struct {
 	hello   uint64            // the latest hello that was sent
 	since   uint64            // the first hello since the client looks for a member
 	helloAt time.Time         // when the latest hello was sent
+	later   time.Time         // when a welcome of another life was first put off; zero means that none was
 }
+
+// putOffFor is how long a client stays in a life at most because calls to it await bounces. A
+// bounce takes a round trip to the broker.
+const putOffFor = 200 * time.Millisecond
 
 // welcomed takes a member's welcome. It reports whether that member serves this
 // client.
@@ -33,12 +38,35 @@ func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	if w.GetFounder() == nil || w.GetHello() < c.life.since || w.GetHello() > c.life.hello {
 		return false
 	}
-	before := c.life.founder
-	c.gateway, c.life.founder = from, AddressOf(w.GetFounder())
-	if !before.IsZero() && before != c.life.founder {
+	before, founder := c.life.founder, AddressOf(w.GetFounder())
+	anew := !before.IsZero() && before != founder
+	if anew && c.putOff() {
+		c.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}})
+		return false
+	}
+	c.gateway, c.life.founder, c.life.later = from, founder, time.Time{}
+	if anew {
 		c.beginAnew(before, addressesOf(w.GetMembers()))
 	}
 	c.seekers.Guided()
+	return true
+}
+
+// putOff reports whether the client stays in its life for now, and says hello again soon. It
+// does while calls await bounces, because such a call would fail with an unknown outcome, and
+// after the bounce it goes to the next home.
+func (c *Client) putOff() bool {
+	now := c.env.Now()
+	if !c.env.AwaitsBounce() {
+		return false
+	}
+	if c.life.later.IsZero() {
+		c.life.later = now
+	}
+	if now.Sub(c.life.later) >= putOffFor {
+		return false
+	}
+	c.search(now.Add(AskDelay))
 	return true
 }
 

@@ -222,6 +222,12 @@ func (s *Set) All() (all []*Session) {
 	return all
 }
 
+// AwaitsBounce reports whether a bounce that may be under way would show that a peer never
+// received some envelopes.
+func (s *Set) AwaitsBounce() bool {
+	return slices.ContainsFunc(s.All(), func(p *Session) bool { return p.AwaitsBounce() })
+}
+
 // Rewind makes all sessions of a lane send unacknowledged envelopes again, because the
 // lane's connection is back.
 func (s *Set) Rewind(lane transport.Channel) {

@@ -278,6 +278,14 @@ func (s *Session) Unreached() bool {
 	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
 }
 
+// AwaitsBounce reports whether a bounce that may be under way would show that the peer never
+// received some of the envelopes.
+func (s *Session) AwaitsBounce() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Core.AwaitsBounce()
+}
+
 // Receive takes a frame's header. skip is how many of its envelopes have been handled
 // before. ok is false when the frame must be ignored or, with dropped, belongs to a session
 // that is to be made.

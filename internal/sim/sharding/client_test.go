@@ -57,6 +57,16 @@ func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	p.data.BeginAnew(members)
 }
 
+// AwaitsBounce reports whether a process may yet prove not to have received a call.
+func (v *clientEnv) AwaitsBounce() bool {
+	for _, a := range v.Peers() {
+		if v.process.links[a].AwaitsBounce() {
+			return true
+		}
+	}
+	return false
+}
+
 // Callable returns nothing: there are no singletons.
 func (v *clientEnv) Callable(string) singlehost.Callable { return nil }
 
