@@ -21,6 +21,7 @@ import (
 // without the lock of their shard. Those that are cancelled see it, and no others do.
 func TestCancelFindsTurnsThatBeganAtOnce(t *testing.T) {
 	const rounds, each, quick = 4, 6, 3
+	const enough = 2 * rounds // turns; few begin without the lock on a busy machine, and then there are more rounds
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Lanes = 16 } // a lane that has lost one turn runs the next ones alone
 	c.probe.Entered, c.probe.Left = make(chan string, 2*each), make(chan error, 2*each)
@@ -66,7 +67,7 @@ func TestCancelFindsTurnsThatBeganAtOnce(t *testing.T) {
 		})
 	}
 	far := 0
-	for range rounds {
+	for round := 0; round < rounds || far < enough && round < 5*rounds; round++ {
 		ctx, cancel := context.WithCancel(base)
 		cancelled, kept := make(chan error, each), make(chan error, each)
 		for i := range each {
@@ -104,7 +105,7 @@ func TestCancelFindsTurnsThatBeganAtOnce(t *testing.T) {
 	}
 	over.Store(true)
 	callers.Wait()
-	require.GreaterOrEqual(t, far, 2*rounds, "turns that began without the lock, of %d", rounds*len(held))
+	require.GreaterOrEqual(t, far, enough, "turns that began without the lock")
 	var sum int64
 	for i := range 4 {
 		got, err := accounts.Ref(fmt.Sprint("q", i)).Get(testContext(t))

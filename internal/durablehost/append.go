@@ -43,6 +43,8 @@ type Appends struct {
 
 	sweeps sweeps
 
+	doubts atomic.Uint64 // appends that the store did not answer, or could not take
+
 	tails atomic.Int64 // bytes of all logs' tails
 	open  atomic.Int64 // tenures that have one
 	// written has the bytes that the process has appended to all logs.

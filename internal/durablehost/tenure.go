@@ -42,12 +42,9 @@ type Tenure struct {
 	failed    error         // the store's last fault; nil after a success
 	failing   time.Time     // when the first fault since the last success was
 	tellDoubt bool          // callers that ask again are to be told of failed
-	changed   time.Time     // when something was committed last
-	moved     time.Time     // when since was moved for the sake of others
 	asked     time.Time     // when named followers were looked for last
-	saved     time.Time     // when the last checkpoint ended
-	mark      int64         // Appends.written at that time
-	walk      walk          // through its records, for those of expired entities
+	idle      idle
+	walk      walk // through its records, for those of expired entities
 }
 
 // A Waiter waits until the log has all up to a ticket.
@@ -79,7 +76,7 @@ type wait struct {
 // newTenure begins a claim. The shard's lock is held.
 func newTenure(s *Shard, epoch uint64) *Tenure {
 	now := time.Now()
-	t := &Tenure{shard: s, opened: make(chan struct{}), changed: now, moved: now, saved: now, mark: s.cfg.Appends.written.Load()}
+	t := &Tenure{shard: s, opened: make(chan struct{}), idle: newIdle(&s.cfg, now)}
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
 	t.core = durable.New(now, durable.Config{
 		Epoch: epoch, Above: s.cfg.Alone != nil, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
@@ -163,7 +160,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after aftermath) {
 		case durable.Ended:
 			ended = e
 		case durable.Checkpointed:
-			t.saved, t.mark = time.Now(), t.shard.cfg.Appends.written.Load()
+			t.idle.checkpointed(&t.shard.cfg, time.Now())
 		default:
 		}
 		after.add(func() { t.shard.cfg.Host.Event(t, e) })
@@ -288,14 +285,6 @@ func (t *Tenure) trouble() string {
 	return ": " + t.failed.Error()
 }
 
-// A shard moves its since so that the store can trim the log of others: once after it has become
-// idle, and then seldom. One that is not idle, but too slow to need a checkpoint of its own, does
-// so too.
-const (
-	idleAfter  = time.Minute
-	idlePeriod = 10 * time.Minute
-)
-
 // shortestNap is the shortest time for which the timer is set.
 const shortestNap = time.Millisecond
 
@@ -325,19 +314,9 @@ func (t *Tenure) tick() {
 		t.core.Tick(now)
 		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
 		t.followersLocked(now)
-		t.moveSinceLocked(now)
+		t.idle.look(t, now)
 		t.walk.next(t, now)
 	})
-}
-
-// moveSinceLocked moves the since of a shard that holds up the trimming of others.
-func (t *Tenure) moveSinceLocked(now time.Time) {
-	idle := now.Sub(t.changed) >= idleAfter && !t.changed.Before(t.moved)
-	late := now.Sub(t.saved) >= idlePeriod || t.shard.cfg.Appends.written.Load()-t.mark >= maxHeld
-	if (idle || late) && !t.core.Busy() {
-		t.moved = now
-		t.core.Advance(now)
-	}
 }
 
 // followersPeriod is how often a home looks how far named followers have read.
@@ -396,8 +375,12 @@ func (t *Tenure) ask(r durable.Request) {
 // doneLocked brings the core an answer of the store.
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
-	if r.Op == durable.OpAppend && a.Err == nil {
+	switch {
+	case r.Op != durable.OpAppend:
+	case a.Err == nil:
 		t.shard.cfg.Appends.written.Add(int64(len(r.Data)))
+	case (a.Outcome == durable.NotApplied || a.Outcome == durable.Uncertain) && !errors.Is(a.Err, store.ErrBusy):
+		t.shard.cfg.Appends.doubts.Add(1)
 	}
 	t.core.Done(now, a)
 	if t.shard.cfg.Alone != nil {
@@ -490,8 +473,8 @@ func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
 		t.mu.Unlock()
 		return 0, fmt.Errorf("commit: entity %q: %w", turn.Entity, durable.ErrNotOpen)
 	}
-	t.changed = time.Now()
-	ticket, err = t.core.Commit(t.changed, turn)
+	t.idle.changed = time.Now()
+	ticket, err = t.core.Commit(t.idle.changed, turn)
 	if t.core.Waiting() && !t.shard.cfg.Appends.late(t) { // else the answer to the append takes it
 		after = t.takeLocked()
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,6 +21,7 @@ type conn struct {
 	name    string // of the store
 	inbox   string // with a dot at the end
 	timeout time.Duration
+	outages atomic.Uint64 // how often the connection was lost
 
 	mu      sync.Mutex
 	last    uint64
@@ -67,7 +69,7 @@ func connect(url string, cfg Config) (*conn, error) {
 	}, cfg.ConnectOptions...)
 	options = append(options,
 		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectErrHandler(nil),
-		nats.DisconnectErrHandler(func(*nats.Conn, error) { c.fail(errLost, func(*request) bool { return true }) }),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { c.disconnected() }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.denied(err) }))
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
@@ -94,6 +96,12 @@ func connect(url string, cfg Config) (*conn, error) {
 func (c *conn) close() {
 	c.nc.Close()
 	c.fail(nats.ErrConnectionClosed, func(*request) bool { return true })
+}
+
+// disconnected ends all requests, because the connection was lost.
+func (c *conn) disconnected() {
+	c.outages.Add(1)
+	c.fail(errLost, func(*request) bool { return true })
 }
 
 // receive brings a message to its request.

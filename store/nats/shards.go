@@ -38,6 +38,10 @@ func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
 }
 
+// Outages returns how often the connection was lost. After an outage the store may have lost what it had
+// acknowledged, if its server ended and had not yet written that to its disk.
+func (s *shards) Outages() uint64 { return s.outages.Load() }
+
 // Append implements [store.Logs].
 func (s *shards) Append(ctx context.Context, sh store.Shard, expect store.Position, data []byte) (store.Position, error) {
 	seq, err := s.append(ctx, sh, expect, data)

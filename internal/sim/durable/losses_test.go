@@ -100,9 +100,12 @@ func (l *losing) step() {
 		if !l.lose() {
 			break
 		}
-		if l.random.IntN(3) == 0 {
+		switch l.random.IntN(4) {
+		case 0:
 			l.take()
-		} else {
+		case 1:
+			l.verify()
+		default:
 			l.commit(id)
 		}
 	default:
@@ -123,11 +126,24 @@ func (l *losing) commit(id string) {
 		l.home.commit(id, c.state)
 	}
 	l.states[id] = append(l.states[id], c)
+	l.appended()
+}
+
+// verify has the home look whether the store has lost anything.
+func (l *losing) verify() {
+	l.note("verify")
+	l.home.core.Verify(l.home.now())
+	l.home.run()
+	l.appended()
+}
+
+// appended notes that the home has appended something, and so has found what was lost.
+func (l *losing) appended() {
 	if !l.lost && (l.home.has(durable.Resent) || l.home.has(durable.Orphaned)) {
 		l.t.Errorf("events %+v: nothing was lost", l.home.events)
 	}
 	l.home.events = nil
-	l.lost = false // the append met a conflict
+	l.lost = false
 }
 
 // lose has the server lose appends behind one that the head needs, if there are any.
