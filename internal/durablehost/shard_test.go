@@ -3,6 +3,7 @@ package durablehost
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -421,5 +422,36 @@ func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
 	sh.Open(9 << counterBits)
 	if sh.Outgrown() {
 		t.Error("the shard still needs a later term")
+	}
+}
+
+// TestLeavingIsNoDoubt: a commit that the log has while its shard leaves is not in doubt, whichever of
+// the answers to its append and to the checkpoint comes last.
+func TestLeavingIsNoDoubt(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			client := memory.New().Client()
+			random := rand.New(rand.NewPCG(seed, 1))
+			s, _ := newShard(t, client.Shards(), 1, durable.Limits{})
+			s.Open(anEpoch + 1)
+			tenure := tenureOf(t, s)
+			set(t, tenure, "alice", "1")
+			if _, err := tenure.Load(t.Context(), "bob"); err != nil {
+				t.Fatal(err)
+			}
+			client.Fault(memory.Trouble{LongestDelay: 10 * time.Millisecond, LongestAnswer: 10 * time.Millisecond}.Faults(random))
+			go func() { _ = tenure.leave(t.Context()) }()
+			time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
+			if tenure.Ended() {
+				return
+			}
+			ticket, err := tenure.Commit(&durable.Turn{Entity: "bob", State: []byte("1")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tenure.Wait(t.Context(), ticket); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		})
 	}
 }

@@ -165,6 +165,10 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after aftermath) {
 		}
 		after.add(func() { t.shard.cfg.Host.Event(t, e) })
 	}
+	if out.Durable > durable.Ticket(t.reached.Load()) {
+		t.reached.Store(uint64(out.Durable))
+		after.logged = t.releaseLocked()
+	}
 	if t.left != nil && t.core.State() == durable.Open && !t.core.Busy() {
 		t.core.Drop() // all is in records
 		for _, e := range t.core.Take().Events {
@@ -174,10 +178,6 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after aftermath) {
 	if t.core.State() == durable.Dropped {
 		t.endLocked(ended, &after)
 		return after
-	}
-	if out.Durable > durable.Ticket(t.reached.Load()) {
-		t.reached.Store(uint64(out.Durable))
-		after.logged = t.releaseLocked()
 	}
 	if t.tellDoubt {
 		t.tellDoubt = false
