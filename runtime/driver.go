@@ -75,8 +75,8 @@ type driver struct {
 	durable  *durablehost.Process // of a node with a store; else nil
 	limits   durable.Limits       // of its durable shards; tests have other ones than the defaults
 	follows  atomic.Uint64        // loops of this process that have followed events under a name
-	// checksReads is the result of the function checksReads.
-	checksReads bool
+	// checksTurns is the result of the function checksTurns.
+	checksTurns bool
 
 	lost   lostTells
 	seldom seldom

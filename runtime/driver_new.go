@@ -15,7 +15,7 @@ import (
 // newDriver makes the driver of a process that is not connected yet.
 func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
 	drv := &driver{
-		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl, checksReads: checksReads(),
+		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl, checksTurns: checksTurns(),
 	}
 	drv.group.Init()
 	drv.budget = region.NewBudget(cfg.BufferBytes)

@@ -321,7 +321,7 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 // something. Its errors refuse the call.
 func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
 	s := r.turn.shard()
-	checked := read && s.driver().checksReads
+	checked := read && s.driver().checksTurns
 	if !read || checked {
 		if turn.State, err = s.durable.encode(e.Value, e.State(), len(active.state)); err != nil {
 			return false, fmt.Errorf("encode the state of %s/%s: %w (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err)
@@ -331,7 +331,7 @@ func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *dura
 	if checked && !same {
 		return false, s.durable.wrote(e, r.turn.method)
 	}
-	if turn.Events, err = takeEvents(&s.host.desc, e.Value, active.state, turn.State, read, e.ID); err != nil {
+	if turn.Events, err = s.durable.takeEvents(e.Value, active.state, turn.State, read, e.ID); err != nil {
 		return false, fmt.Errorf("%s/%s: %w", s.ID.Kind, clip(e.ID), err)
 	}
 	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil

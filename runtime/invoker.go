@@ -103,7 +103,7 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 		switch {
 		case e == nil:
 			return codegen.Turn{}, nil
-		case noContext && !k.driver.checksReads && k.driver.turns.Load() == nil: // as hostedShard.begin does
+		case noContext && !k.driver.checksTurns && k.driver.turns.Load() == nil: // as hostedShard.begin does
 			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
 		}
 		return p.beginRead(ctx, up, e, method, noContext)
@@ -313,7 +313,7 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 
 // beginRead is Begin for a turn that enterRead has begun, whose method may see it.
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
-	checks := p.kind.driver.checksReads
+	checks := p.kind.driver.checksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
 	if t, ok := begun.Context.(*turn); ok && checks {
 		t.flags.Or(checkAfter)

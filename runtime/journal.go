@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/durable"
-	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
@@ -39,6 +38,8 @@ func journalOf(e *codegen.Events, shards int) durable.Journal {
 }
 
 var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record the events that Apply needs)")
+
+var errOtherState = errors.New("its turn left another state than its events give (change it in Apply alone, and let Apply use only the state and the event)")
 
 // foldEvents applies events to a state. A panic of Apply is returned as an error.
 func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
@@ -89,14 +90,15 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
 
 // takeEvents takes the events of a turn. It fails if the state has changed without an event and,
-// with invariant.Enabled, if applying the events does not give the new state, after. For a method
+// if turns are checked, if applying the events does not give the new state, after. For a method
 // marked //shard:read after is not used.
-func takeEvents(h *codegen.Host, value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
+func (d *durableShard) takeEvents(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
+	h := &d.hosted.host.desc
 	if h.Events == nil || value == nil {
 		return nil, nil
 	}
 	if events, err = h.Events.Take(value); err != nil {
-		return nil, fmt.Errorf("encode an event: %w (correct the value that its encoder refuses)", err)
+		return nil, fmt.Errorf("encode an event: %w (correct the value)", err)
 	}
 	switch {
 	case read && len(events) > 0:
@@ -104,12 +106,12 @@ func takeEvents(h *codegen.Host, value any, before, after []byte, read bool, id 
 	case !read && len(events) == 0 && !bytes.Equal(before, after):
 		return nil, errNotRecorded
 	}
-	if invariant.Enabled && len(events) > 0 {
-		folded, err := foldEvents(h, id, before, events)
-		if err == nil && !bytes.Equal(folded, after) {
-			err = errNotRecorded
-		}
-		return events, err
+	if read || len(events) == 0 || !d.hosted.driver().checksTurns {
+		return events, nil
 	}
-	return events, nil
+	folded, err := foldEvents(h, id, before, events)
+	if err == nil && !bytes.Equal(folded, after) {
+		err = errOtherState
+	}
+	return events, err
 }

@@ -21,6 +21,7 @@ func startGiro(v *vaults, name string) (*shard.Node, *giro.AccountClient) {
 	cfg.Store = v.store.Client()
 	n := shard.New(cfg)
 	require.NoError(v.t, giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }))
+	require.NoError(v.t, giro.HostBasket(n, func() *giro.Basket { return &giro.Basket{} }))
 	require.NoError(v.t, n.Start(testContext(v.t)))
 	v.nodes[name] = n
 	return n, giro.NewAccountClient(n)
@@ -161,10 +162,52 @@ func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	err = c.Ref("a").Cheat(ctx, 100)
 	require.ErrorContains(t, err, "without an event")
+	require.ErrorContains(t, c.Ref("a").Skim(ctx, 100), "another state than its events give", "in tests")
 	require.Error(t, c.Ref("a").Peek(ctx), "a method marked to read has recorded an event")
 	balance, entries, err := c.Ref("a").Statement(ctx)
 	require.NoError(t, err)
 	require.Equal(t, [2]int64{7, 1}, [2]int64{balance, entries})
+}
+
+// TestEventsAreKeptAsRecorded: an event that shares memory with the state is kept as it was when it was
+// recorded. The next home and followers have it so.
+func TestEventsAreKeptAsRecorded(t *testing.T) {
+	v := newVaults(t)
+	n, _ := startGiro(v, "a")
+	ctx := testContext(t)
+	for _, item := range []string{"pear", "fig"} { // the first commit has the state, the second its events alone
+		got, err := giro.NewBasketClient(n).Ref("x").Fill(ctx, item, "!")
+		require.NoError(t, err)
+		require.Equal(t, []string{item + "!"}, got)
+	}
+	v.kill("a")
+	n, _ = startGiro(v, "b")
+	got, err := giro.NewBasketClient(n).Ref("x").Show(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{"fig!"}, got)
+	var events []giro.BasketEvent
+	for e, err := range giro.NewBasketClient(n).Events(ctx, "") {
+		require.NoError(t, err)
+		if events = append(events, e.Event); len(events) == 4 {
+			break
+		}
+	}
+	require.Equal(t, []giro.BasketEvent{giro.Filled{Items: []string{"pear"}}, giro.Marked{Mark: "!"}, giro.Filled{Items: []string{"fig"}}, giro.Marked{Mark: "!"}}, events)
+}
+
+// TestNilEventIsRefused: a turn that records one fails, and nothing of it stands.
+func TestNilEventIsRefused(t *testing.T) {
+	v := newVaults(t)
+	n, _ := startGiro(v, "a")
+	c := giro.NewBasketClient(n).Ref("x")
+	_, err := c.Fill(testContext(t), "pear", "")
+	require.NoError(t, err)
+	err = c.Nothing(testContext(t))
+	require.ErrorContains(t, err, "a nil event was recorded")
+	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	got, err := c.Show(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, []string{"pear"}, got)
 }
 
 // TestFollowerEndsWithItsContext: Events waits, and ends with ctx.

@@ -1,6 +1,9 @@
 package codegen
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // A Journal is a field of a durable entity whose methods decide and record events. The
 // events of a turn are committed together with its answer, and clients follow them. E is
@@ -8,21 +11,49 @@ import "time"
 //
 // The zero value works, also in an entity that is made by hand for a test. It belongs to
 // the goroutine that has the entity's turn.
-type Journal[E any] struct{ recorded []E }
+type Journal[E any] struct {
+	recorded []recorded[E]
+	encode   func(b []byte, event E) ([]byte, error) // set by TakeEvents; nil in an entity that was made by hand
+}
 
-// Record applies an event to the entity that has the journal, and keeps it for the commit
+// A recorded is an event and its bytes, which were encoded before Apply: what Apply keeps of the event
+// may be changed by later ones.
+type recorded[E any] struct {
+	event   E
+	encoded []byte
+	err     error
+}
+
+var errNilEvent = errors.New("a nil event was recorded")
+
+// Record applies an event to the entity that has the journal, and keeps it as it is now for the commit
 // of the turn. Apply changes the fields tagged state as the event says, and nothing else: the
 // same events must always give the same state, because the state is made again from them. It
-// must not record events. The event must not be changed afterwards. State that changes otherwise
-// refuses the turn.
+// must not record events. State that changes otherwise refuses the turn if it has no events, and in tests
+// if it has. A nil event, of an interface, refuses the turn.
 func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
-	entity.Apply(event)
-	j.recorded = append(j.recorded, event)
+	r := recorded[E]{event: event}
+	switch {
+	case any(event) == nil:
+		r.err = errNilEvent
+	case j.encode != nil:
+		r.encoded, r.err = j.encode([]byte{}, event)
+	}
+	if r.err == nil {
+		entity.Apply(event)
+	}
+	j.recorded = append(j.recorded, r)
 }
 
 // Recorded returns the events that are not committed yet, in order; in an entity that was
 // made by hand, all of them.
-func (j *Journal[E]) Recorded() []E { return j.recorded }
+func (j *Journal[E]) Recorded() []E {
+	all := make([]E, 0, len(j.recorded))
+	for _, r := range j.recorded {
+		all = append(all, r.event)
+	}
+	return all
+}
 
 // Events describe the journal of a durable type to the node that hosts it.
 type Events struct {
@@ -33,22 +64,23 @@ type Events struct {
 	Age       time.Duration
 	Count     uint64
 	Followers bool
-	// Take returns the events that were recorded, encoded, and forgets them.
+	// Take returns the events that were recorded, encoded, and forgets them. It is called for a new
+	// entity before its methods are.
 	Take func(entity any) ([][]byte, error)
 	// Apply decodes an event and applies it.
 	Apply func(entity any, event []byte) error
 }
 
-// TakeEvents encodes the events that were recorded, and forgets them.
+// TakeEvents returns the bytes of the events that were recorded, and forgets them. Later ones are encoded
+// by encode. It fails if one could not be encoded, or is nil.
 func TakeEvents[E any](j *Journal[E], encode func(b []byte, event E) ([]byte, error)) (all [][]byte, err error) {
 	recorded := j.recorded
-	j.recorded = nil
-	for _, e := range recorded {
-		b, err := encode([]byte{}, e)
-		if err != nil {
-			return nil, err
+	j.recorded, j.encode = nil, encode
+	for _, r := range recorded {
+		if r.err != nil {
+			return nil, r.err
 		}
-		all = append(all, b)
+		all = append(all, r.encoded)
 	}
 	return all, nil
 }

@@ -1,0 +1,16 @@
+package shard
+
+import (
+	"flag"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+)
+
+// checksTurns reports whether turns of durable entities are held to what their type promises: a method
+// that is marked //shard:read does not change the state, and applying a turn's events gives the state that
+// the turn leaves. That is so in tests. Programs and benchmarks do not pay for it: there a change by such
+// a method, or beside events, is answered and may be lost.
+func checksTurns() bool {
+	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
+	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
+}
