@@ -376,6 +376,13 @@ func (drv *driver) refused(code wire.Code) {
 	drv.refusals.note(code)
 }
 
+// loseTell counts a tell that was accepted and will not run, and logs some of them.
+func (drv *driver) loseTell(s *hostedShard, entity, method string) {
+	drv.counters.add(tellLost)
+	drv.seldom.warn(drv.log, "tell lost: its shard has no home for too long, or was lost", s.ID.Kind, "",
+		"kind", s.ID.Kind, "entity", clip(entity), "method", clip(method))
+}
+
 // answerCode answers a call that was accepted and then could not run.
 func (drv *driver) answerCode(c *inCall, code wire.Code, text string) {
 	drv.refused(code)

@@ -125,8 +125,10 @@ func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64
 	}
 }
 
-// LoseTell counts a tell that was accepted and will not run.
-func (v *shardEnv) LoseTell(*shardhost.Call) { v.host.driver.counters.add(tellLost) }
+// LoseTell counts and logs a tell that was accepted and will not run.
+func (v *shardEnv) LoseTell(c *shardhost.Call) {
+	v.host.driver.loseTell(v.shard(), c.Entity, wire.StringOf(c.Method))
+}
 
 // Canceler cancels the context of a call's turn.
 func (v *shardEnv) Canceler(c *shardhost.Call) func() {

@@ -2,6 +2,8 @@ package shardtest_test
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,6 +58,60 @@ func TestTellsKeepTheirOrder(t *testing.T) {
 			}
 		}
 	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(9))
+}
+
+// TestCallsWaitForASlowMove: calls and tells that come while a turn holds up the move of their shard, for
+// longer than Config.CallTimeout, wait and run in their order at the new home (ADR 0009). Where
+// region's delivery.Expire takes them, tells are lost, and younger calls overtake older ones.
+func TestCallsWaitForASlowMove(t *testing.T) {
+	probe := &fixture.Probe{}
+	host := func(n *shard.Node) error {
+		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} })
+	}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		probe.Entered, probe.Release = make(chan string, 1), make(chan struct{})
+		accounts := fixture.NewAccountClient(c.Client())
+		ann, tell := accounts.Ref("ann", shard.Timeout(time.Hour)), accounts.Tell("ann")
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			if err := ann.Hold(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		<-probe.Entered
+		to := "n1"
+		if c.Home("Account", "ann") == to {
+			to = "n2"
+		}
+		calls.Go(func() { c.Move("Account", "ann", to) })
+		c.Advance(time.Second)
+		var want []string
+		for i := range 20 {
+			line := fmt.Sprint(i)
+			want = append(want, line)
+			if i%2 == 0 {
+				if err := tell.Note(t.Context(), line); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				calls.Go(func() {
+					if err := ann.Note(t.Context(), line); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			c.Advance(time.Second)
+		}
+		probe.Release <- struct{}{}
+		calls.Wait()
+		lines, err := ann.Lines(t.Context())
+		if err != nil || !slices.Equal(lines, want) {
+			t.Errorf("got %v, %v, want %v", lines, err, want)
+		}
+		if home := c.Home("Account", "ann"); home != to {
+			t.Errorf("it lives at %s, want %s", home, to)
+		}
+	}, shardtest.Host(host), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(26))
 }
 
 // TestCallsRunOnceOverALongCut: a call whose answer is lost, of a client that was away for

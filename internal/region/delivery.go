@@ -177,8 +177,13 @@ func (s *delivery) Find(entity string, match func(*Call) bool) (c *Call, running
 	return s.barriers.find(look), false
 }
 
-// Expire removes and returns the calls that wait for the shard since before t.
+// Expire removes and returns the calls that wait for the shard since before t. Calls of a shard that is
+// about to move away wait for the end of that step, whenever they came: their senders' younger calls
+// wait behind them.
 func (s *delivery) Expire(t time.Time) []*Call {
+	if s.leaves() {
+		return nil
+	}
 	old := func(c *Call) bool { return c.at.Before(t) }
 	return s.sift(&s.waiting, old)
 }

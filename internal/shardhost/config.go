@@ -12,7 +12,7 @@ import (
 type Config struct {
 	Kind []byte // its name on the wire
 	Self transport.Address
-	// CallTimeout bounds how long calls wait for the shard to open.
+	// CallTimeout bounds how long calls wait for the shard to open, unless it is about to move away.
 	CallTimeout time.Duration
 	// HandoffTimeout bounds each step of a move that may wait for others.
 	HandoffTimeout time.Duration
