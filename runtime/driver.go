@@ -377,10 +377,10 @@ func (drv *driver) refused(code wire.Code) {
 }
 
 // loseTell counts a tell that was accepted and will not run, and logs some of them.
-func (drv *driver) loseTell(s *hostedShard, entity, method string) {
+func (drv *driver) loseTell(kind, entity, method string) {
 	drv.counters.add(tellLost)
-	drv.seldom.warn(drv.log, "tell lost: its shard has no home for too long, or was lost", s.ID.Kind, "",
-		"kind", s.ID.Kind, "entity", clip(entity), "method", clip(method))
+	drv.seldom.warn(drv.log, "tell lost: its shard has no home for too long, or was lost", kind, "",
+		"kind", kind, "entity", clip(entity), "method", clip(method))
 }
 
 // answerCode answers a call that was accepted and then could not run.

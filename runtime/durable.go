@@ -142,6 +142,11 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
+// events takes the events of turns.
+func (d *durableShard) events() eventTaker {
+	return eventTaker{&d.hosted.host.desc, d.hosted.driver().checksTurns}
+}
+
 // begin records the state of an entity before its OnActivate, which may change it.
 func (d *durableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.host.desc; h.Events != nil {
@@ -183,7 +188,7 @@ func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state [
 		failed(durable.ErrNotOpen)
 		return nil
 	}
-	events, err := d.takeEvents(e.Value, a.state, state, false, e.ID)
+	events, err := d.events().take(e.Value, a.state, state, false, e.ID)
 	var ticket durable.Ticket
 	if err == nil {
 		ticket, err = a.tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
@@ -261,7 +266,7 @@ func (d *durableShard) checkRead(e *region.Entity, method string) error {
 	}
 	state, err := d.encode(e.Value, e.State(), len(a.state))
 	if err == nil {
-		_, err = d.takeEvents(e.Value, a.state, state, true, e.ID)
+		_, err = d.events().take(e.Value, a.state, state, true, e.ID)
 	}
 	if err == nil && !bytes.Equal(state, a.state) {
 		err = d.wrote(e, method)
@@ -319,7 +324,7 @@ func (d *durableShard) activateInstance(t *turn, e *region.Entity) error {
 	if err != nil {
 		return err
 	}
-	events, err := d.takeEvents(e.Value, a.state, state, false, e.ID)
+	events, err := d.events().take(e.Value, a.state, state, false, e.ID)
 	if err != nil {
 		return err
 	}

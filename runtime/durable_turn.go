@@ -78,10 +78,14 @@ func (r *durableTurn) answer(drv *driver, c *inCall, a answer) {
 // inDoubt is the answer to a call whose changes may or may not be in the log.
 func inDoubt(err error) answer { return answer{code: wire.CodeInDoubt, text: err.Error()} }
 
-// before waits until everything that the turn saw is in the log, because something is
-// about to leave the turn.
+// logged reports whether everything that the turn saw is in the log. Nothing may leave the turn before.
+func (r *durableTurn) logged() bool {
+	return r.tenure == nil || r.tenure.Reached(r.seen) // nil: it is an interceptor's call
+}
+
+// before waits until everything that the turn saw is in the log.
 func (r *durableTurn) before(ctx context.Context) error {
-	if r.tenure == nil || r.tenure.Reached(r.seen) { // nil: it is an interceptor's call
+	if r.logged() {
 		return nil
 	}
 	r.turn.yieldLane()
@@ -331,7 +335,7 @@ func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *dura
 	if checked && !same {
 		return false, s.durable.wrote(e, r.turn.method)
 	}
-	if turn.Events, err = s.durable.takeEvents(e.Value, active.state, turn.State, read, e.ID); err != nil {
+	if turn.Events, err = s.durable.events().take(e.Value, active.state, turn.State, read, e.ID); err != nil {
 		return false, fmt.Errorf("%s/%s: %w", s.ID.Kind, clip(e.ID), err)
 	}
 	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil

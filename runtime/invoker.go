@@ -330,11 +330,8 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.driver, turnOf(ctx)
-	if up != nil {
-		if err := p.mayLeave(ctx, up, r, method); err != nil {
-			codegen.Recycle(args)
-			return nil, err
-		}
+	if d := durableOf(up); d != nil && !d.logged() {
+		return p.doLater(ctx, d, r, method, args)
 	}
 	if p.kind.desc.Durable {
 		c.Command = p.newCommand(&c, up)
@@ -364,14 +361,31 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// mayLeave waits until a call may leave the turn up, and returns why it cannot.
+// doLater is Do for a call that may not leave the turn d yet. The call's time includes the wait.
+//
+//go:noinline
+func (p invoker) doLater(ctx context.Context, d *durableTurn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+	limit, stop := p.limit(ctx, r)
+	defer stop()
+	if err := d.before(limit); err != nil {
+		codegen.Recycle(args)
+		return nil, p.fail(r, method, NotExecuted, err)
+	}
+	return p.Do(limit, r, method, args)
+}
+
+// mayLeave waits until a call may leave the turn up, within the call's time, and returns why it cannot.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
-	if d := durableOf(up); d != nil {
-		if err := d.before(ctx); err != nil {
-			return p.fail(r, method, NotExecuted, err)
-		}
+	d := durableOf(up)
+	if d == nil || d.logged() {
+		return nil
+	}
+	limit, stop := p.limit(ctx, r)
+	defer stop()
+	if err := d.before(limit); err != nil {
+		return p.fail(r, method, NotExecuted, err)
 	}
 	return nil
 }

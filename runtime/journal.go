@@ -89,11 +89,16 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
 
-// takeEvents takes the events of a turn. It fails if the state has changed without an event and,
-// if turns are checked, if applying the events does not give the new state, after. For a method
-// marked //shard:read after is not used.
-func (d *durableShard) takeEvents(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
-	h := &d.hosted.host.desc
+// An eventTaker takes the events of the turns of a durable type's entities.
+type eventTaker struct {
+	host    *codegen.Host
+	checked bool // applying a turn's events must give the state that the turn leaves
+}
+
+// take takes the events of a turn. It fails if the state has changed without an event, or not as the
+// events say if that is checked. For a method marked //shard:read after is not used.
+func (t eventTaker) take(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
+	h := t.host
 	if h.Events == nil || value == nil {
 		return nil, nil
 	}
@@ -106,7 +111,7 @@ func (d *durableShard) takeEvents(value any, before, after []byte, read bool, id
 	case !read && len(events) == 0 && !bytes.Equal(before, after):
 		return nil, errNotRecorded
 	}
-	if read || len(events) == 0 || !d.hosted.driver().checksTurns {
+	if read || len(events) == 0 || !t.checked {
 		return events, nil
 	}
 	folded, err := foldEvents(h, id, before, events)

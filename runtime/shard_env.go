@@ -127,7 +127,7 @@ func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64
 
 // LoseTell counts and logs a tell that was accepted and will not run.
 func (v *shardEnv) LoseTell(c *shardhost.Call) {
-	v.host.driver.loseTell(v.shard(), c.Entity, wire.StringOf(c.Method))
+	v.host.driver.loseTell(v.shard().ID.Kind, c.Entity, wire.StringOf(c.Method))
 }
 
 // Canceler cancels the context of a call's turn.

@@ -51,7 +51,7 @@ func (r *turnRunner) offer(s *hostedShard, e *region.Entity, c *outCall) error {
 // nil. It reports whether this goroutine still has it.
 func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args []byte, token *runtoken.Token) bool {
 	if e.Lost() {
-		s.driver().loseTell(s, e.ID, name) // the shard was lost behind an earlier tell of the turn
+		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
 		s.endTurn(e)
 		return true
 	}

@@ -1,21 +1,23 @@
 package shardtest_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// The tests of this file show bugs of this module that were mended, as a user's tests of
-// plain entities meet them. Each names the decision that mended it, and the line without
-// which it fails.
+// The tests of this file show bugs of this module that were mended, as a user's tests meet them.
+// Each names the line without which it fails, and the decision that mended it if there is one.
 
 func hostAccounts(n *shard.Node) error {
 	return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} })
@@ -205,4 +207,59 @@ func TestClientFollowsANewCluster(t *testing.T) {
 			}
 		}
 	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(24))
+}
+
+// A timedVault notes how long its Add takes.
+type timedVault struct {
+	vault.VaultAPI
+	took *atomic.Int64 // in nanoseconds
+}
+
+func (v timedVault) Add(ctx context.Context, n int64) (int64, error) {
+	began := time.Now()
+	total, err := v.VaultAPI.Add(ctx, n)
+	v.took.Store(int64(time.Since(began)))
+	return total, err
+}
+
+// TestNestedCallsKeepTheirTime: the time of a call that a durable turn makes includes the wait for the
+// commits that the turn has seen. Without the bound in invoker.doLater it takes as long as the
+// store is away.
+func TestNestedCallsKeepTheirTime(t *testing.T) {
+	const bound = 50 * time.Millisecond
+	var took atomic.Int64
+	host := func(n *shard.Node) error {
+		return vault.HostVault(n, func() *vault.Vault {
+			return &vault.Vault{Others: func(id string) vault.VaultAPI {
+				return timedVault{vault.NewVaultClient(n).Ref(id, shard.Timeout(bound)), &took}
+			}}
+		})
+	}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		a := vault.NewVaultClient(c.Client()).Ref("a", shard.Timeout(time.Hour))
+		for _, ref := range []vault.VaultRef{a, vault.NewVaultClient(c.Client()).Ref("b")} {
+			if _, err := ref.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Store().Stop()
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			if _, err := a.Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		})
+		c.Advance(20 * time.Millisecond)
+		calls.Go(func() {
+			if _, err := a.Send(t.Context(), "b", 1); err == nil {
+				t.Error("the call that the turn made has not failed")
+			}
+		})
+		c.Advance(4 * time.Second)
+		c.Store().Start(0)
+		calls.Wait()
+		if d := time.Duration(took.Load()); d < bound || d > 2*bound {
+			t.Errorf("the call took %v, and its bound is %v", d, bound)
+		}
+	}, shardtest.Host(host), shardtest.Seed(63))
 }
