@@ -7,7 +7,7 @@ import (
 )
 
 // Timeout bounds each call of a reference. The default is Config.CallTimeout, for calls
-// whose context has no deadline.
+// whose context has no deadline. The method sees it as the deadline of its context.
 func Timeout(d time.Duration) CallOption {
 	return func(o *codegen.CallOptions) { o.Timeout = d }
 }

@@ -88,6 +88,9 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 		if err := p.cannot(ctx, r, method); err != nil {
 			return codegen.Turn{}, err
 		}
+		if _, timed := ctx.(*endable); !timed && !noContext && r.Timeout() > 0 {
+			return p.beginTimed(ctx, r, method)
+		}
 	}
 	up := turnOf(ctx)
 	if up != nil {
@@ -120,6 +123,21 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 		return s.begin(ctx, up, e, method, noContext)
 	}
 	return p.waitTurn(ctx, up, s, r, method, noContext)
+}
+
+// beginTimed is Begin for a reference with a timeout, which the method sees as its deadline.
+//
+//go:noinline
+func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
+	limit := &endable{}
+	limit.Context, limit.cancel = context.WithTimeout(ctx, r.Timeout())
+	begun, err := p.Begin(limit, r, method, false)
+	if t, ok := begun.Context.(*turn); ok {
+		t.flags.Or(timedAfter)
+	} else { // it is elsewhere, or fails
+		limit.cancel()
+	}
+	return begun, err
 }
 
 // cannot is the reason why a call cannot begin: its reference is invalid, or its time

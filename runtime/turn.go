@@ -41,6 +41,7 @@ const (
 	passivateAfter
 	forgetAfter
 	checkAfter // its method is marked //shard:read, and must not have changed the state
+	timedAfter // parent is an endable with the timeout of a local caller's reference
 )
 
 // shard returns the shard of the turn's entity.
@@ -279,6 +280,9 @@ func (t *turn) appendChain(b []byte) []byte {
 // for a remote caller.
 func (t *turn) End(method string, recovered any, err error) error {
 	t.end()
+	if after := t.after(); after&timedAfter != 0 {
+		t.parent.(*endable).cancel()
+	}
 	if recovered != nil || err != nil || t.after() != turnOver {
 		return endOddly(t.entity, t.after(), method, recovered, err)
 	}

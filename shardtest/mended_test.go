@@ -263,3 +263,30 @@ func TestNestedCallsKeepTheirTime(t *testing.T) {
 		}
 	}, shardtest.Host(host), shardtest.Seed(63))
 }
+
+// TestMethodsSeeTheTimeout: a method sees the timeout of its caller's reference as its deadline, near and
+// far. Without invoker.beginTimed one that runs on its caller's goroutine waits for ever.
+func TestMethodsSeeTheTimeout(t *testing.T) {
+	const bound = 50 * time.Millisecond
+	probe := &fixture.Probe{}
+	host := func(n *shard.Node) error {
+		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} })
+	}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		probe.Entered = make(chan string, 1)
+		callers := append([]shard.Caller{c.Client()}, c.Node("n1"), c.Node("n2"), c.Node("n3"))
+		for range 2 { // the second call finds the entity by its reference
+			for _, caller := range callers {
+				began := time.Now()
+				err := fixture.NewAccountClient(caller).Ref("ann", shard.Timeout(bound)).Hold(t.Context())
+				if took := time.Since(began); err == nil || took < bound || took > 2*bound {
+					t.Errorf("%v after %v, the timeout is %v", err, took, bound)
+				}
+				<-probe.Entered
+			}
+		}
+		if _, err := fixture.NewAccountClient(c.Client()).Ref("ann").Get(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}, shardtest.Host(host), shardtest.Seed(7))
+}
