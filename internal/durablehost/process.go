@@ -54,6 +54,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 		p.GivenUp(t.Shard(), e.Tell)
 	case e.Kind == durable.Ended && e.Err != nil:
 		log.Error("durable shard cannot be opened; it is tried again", "err", e.Err)
+	case e.Kind == durable.Ended && e.Epoch == t.Epoch():
+		log.Warn("durable shard is given up, for another process has its epoch or its log lacks what this home needs; it is claimed again")
 	case e.Kind == durable.Ended && e.Epoch != 0:
 		log.Warn("durable shard is another home's", "met", epochText(e.Epoch))
 	}

@@ -30,6 +30,7 @@ func TestEventsAreLogged(t *testing.T) {
 			{durable.Event{Kind: durable.Opened}, ""},
 			{durable.Event{Kind: durable.Ended}, ""},
 			{durable.Event{Kind: durable.Ended, Epoch: anEpoch + 1}, "is another home's"},
+			{durable.Event{Kind: durable.Ended, Epoch: tenure.Epoch()}, "it is claimed again"},
 			{durable.Event{Kind: durable.Ended, Epoch: anEpoch + 1, Err: errors.New("full")}, "cannot be opened"},
 			{durable.Event{Kind: durable.Resent, N: 3}, "appended again from memory\" shard=Account/70 epoch=3.0.0 appends=3"},
 			{durable.Event{Kind: durable.Orphaned, N: 4}, "a checkpoint writes it from memory\" shard=Account/70 epoch=3.0.0 appends=4"},

@@ -244,7 +244,9 @@ func (s *Shard) Outgrown() bool {
 const staleAfter = 5 * time.Second
 
 // beyond follows the epoch that a tenure has met. One of a later term says that the coordinator
-// has fallen behind. mu is held.
+// has fallen behind. Its own says that another process has it, of a term that was given out twice, or that
+// the tenure has given up because its log lacks what it needs: the next claim, above it, shows whether
+// another home has the shard. mu is held.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -254,6 +256,16 @@ func (s *Shard) beyond(own, met uint64) {
 		s.claimLater()
 	case Term(met) > Term(own):
 		s.goAbove(Term(met))
+	case met == own:
+		s.again = time.AfterFunc(staleAfter, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.again != nil && s.placed && s.epoch == placed && !s.here && s.cfg.Host.Context().Err() == nil {
+				s.here = true
+				s.attempt++
+				s.begin()
+			}
+		})
 	default:
 		s.again = time.AfterFunc(staleAfter, func() {
 			s.mu.Lock()

@@ -425,6 +425,32 @@ func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
 	}
 }
 
+// TestEpochOfTwoIsClaimedAgain: of two processes with one epoch for a shard, the second claims above it
+// after a while. The first has lost the shard then.
+func TestEpochOfTwoIsClaimedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		first, _ := newShard(t, server.Client().Shards(), 1, durable.Limits{})
+		first.Open(anEpoch + 1)
+		former := tenureOf(t, first)
+		set(t, former, "alice", "1")
+		second, p := newShard(t, server.Client().Shards(), 2, durable.Limits{})
+		second.Open(anEpoch + 1)
+		time.Sleep(2 * staleAfter)
+		tenure := tenureOf(t, second)
+		if got := get(t, tenure, "alice"); got != "1" || tenure.Epoch() <= former.Epoch() || len(p.above) > 0 {
+			t.Errorf("alice is %q under epoch %d, after %d; terms %v are to be gone above", got, tenure.Epoch(), former.Epoch(), p.above)
+		}
+		ticket, err := former.Commit(&durable.Turn{Entity: "alice", State: []byte("2")})
+		if err == nil {
+			err = former.Wait(within(t, time.Minute), ticket)
+		}
+		if err == nil {
+			t.Error("the former home's commit is acknowledged")
+		}
+	})
+}
+
 // TestLeavingIsNoDoubt: a commit that the log has while its shard leaves is not in doubt, whichever of
 // the answers to its append and to the checkpoint comes last.
 func TestLeavingIsNoDoubt(t *testing.T) {
