@@ -49,6 +49,8 @@ const (
 	Checkpointed
 	// DeadLetter: Tell was given up.
 	DeadLetter
+	// Untrimmed: the driver could not have the store trim the log, for the reason Err.
+	Untrimmed
 	// Ended: the shard is dropped. Nothing that waits for a ticket leaves any more.
 	Ended
 )
@@ -62,6 +64,6 @@ type Event struct {
 	// Epoch of Ended: one that the store has seen, at least as high as the shard's own. The
 	// coordinator must go above it. 0: none was met.
 	Epoch uint64
-	// Err of Ended: the reason why this process cannot open the shard, at any claim. Nil with Epoch.
+	// Err of Untrimmed, and of Ended: the reason why this process cannot open the shard, at any claim. Nil with Epoch.
 	Err error
 }

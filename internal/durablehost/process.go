@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -25,6 +26,8 @@ type Process struct {
 	Log     *slog.Logger
 	Appends Appends // of all its shards
 	Claims  Claims  // likewise
+
+	untrimmed atomic.Uint64 // how often a log could not be trimmed
 }
 
 var _ Host = (*Process)(nil)
@@ -50,6 +53,10 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 		log.Error("the store has lost what it had acknowledged; it was appended again from memory", "appends", e.N)
 	case e.Kind == durable.Orphaned:
 		log.Error("the store has lost what it had acknowledged to older homes; a checkpoint writes it from memory", "appends", e.N)
+	case e.Kind == durable.Untrimmed:
+		if n := p.untrimmed.Add(1); n&(n-1) == 0 { // the first, second, fourth, eighth and so on
+			log.Warn("the store does not trim logs, which take more and more room; it is asked again", "err", e.Err, "count", n)
+		}
 	case e.Kind == durable.DeadLetter:
 		p.GivenUp(t.Shard(), e.Tell)
 	case e.Kind == durable.Ended && e.Err != nil:

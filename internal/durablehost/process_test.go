@@ -34,6 +34,9 @@ func TestEventsAreLogged(t *testing.T) {
 			{durable.Event{Kind: durable.Ended, Epoch: anEpoch + 1, Err: errors.New("full")}, "cannot be opened"},
 			{durable.Event{Kind: durable.Resent, N: 3}, "appended again from memory\" shard=Account/70 epoch=3.0.0 appends=3"},
 			{durable.Event{Kind: durable.Orphaned, N: 4}, "a checkpoint writes it from memory\" shard=Account/70 epoch=3.0.0 appends=4"},
+			{durable.Event{Kind: durable.Untrimmed, Err: errors.New("no right")}, "it is asked again"},
+			{durable.Event{Kind: durable.Untrimmed, Err: errors.New("no right")}, "err=\"no right\" count=2"},
+			{durable.Event{Kind: durable.Untrimmed, Err: errors.New("no right")}, ""},
 			{durable.Event{Kind: durable.DeadLetter}, ""},
 		} {
 			log.Reset()

@@ -369,6 +369,9 @@ func (t *Tenure) goAsk(r durable.Request) { t.shard.cfg.Host.Go(func() { t.ask(r
 // ask asks the store, and tells the core.
 func (t *Tenure) ask(r durable.Request) {
 	a := t.asker().ask(r)
+	if r.Op == durable.OpTrim && a.Err != nil && t.ctx.Err() == nil {
+		t.shard.cfg.Host.Event(t, durable.Event{Kind: durable.Untrimmed, Err: a.Err})
+	}
 	t.do(func(now time.Time) { t.doneLocked(now, &r, a) })
 }
 

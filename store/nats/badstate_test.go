@@ -200,6 +200,7 @@ func TestStreamChanged(t *testing.T) {
 	}{
 		{"forgets", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "unset max_age"},
 		{"drops", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "set discard to new"},
+		{"few", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 3 }, "set max_msgs_per_subject to -1"},
 		{"closed", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "set allow_direct"},
 		{"newer", func(c *jetstream.StreamConfig) { c.Metadata["shardgen.format"] = "2" }, "a newer program has written it"},
 		{"alien", func(c *jetstream.StreamConfig) { c.Metadata = nil }, "not of this store"},
@@ -409,4 +410,24 @@ func ExampleOpen() {
 	}
 	defer backend.Close()
 	// Output: true
+}
+
+// TestTrimOfAChangedStream: a trim fails, and says why, where the settings of the log or of the records
+// were changed.
+func TestTrimOfAChangedStream(t *testing.T) {
+	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	js := admin(t, s)
+	for _, part := range []string{"log_3", "rec_3"} {
+		c := open(t, s.URL(), natsstore.Config{Name: part}).Shards()
+		p, err := c.Append(t.Context(), shard, store.Start, []byte("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := store.Head{Since: p}
+		if h.Revision, err = c.SetHead(t.Context(), shard, h); err != nil {
+			t.Fatal(err)
+		}
+		change(t, js, part+"_Account_"+part, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld })
+		wantWords(t, part, c.Trim(t.Context(), shard, h), store.ErrUnavailable, part, "set discard to new")
+	}
 }

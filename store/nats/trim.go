@@ -3,6 +3,7 @@ package natsstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -19,10 +20,26 @@ type trims struct {
 	next map[string]*trim // by the stream
 }
 
+// checkPause is the least time between two looks of this process at a stream's settings.
+const checkPause = time.Minute
+
 // A trim is the next one of a stream.
 type trim struct {
-	waits bool // somebody waits for its time
-	at    time.Time
+	waits   bool // somebody waits for its time
+	at      time.Time
+	checked time.Time // when the settings were looked at last
+}
+
+// checks reports whether the stream's settings are to be looked at, by the caller, who has waited for it.
+func (t *trims) checks(stream string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, now := t.next[stream], time.Now()
+	due := now.Sub(n.checked) >= checkPause
+	if due {
+		n.checked = now
+	}
+	return due
 }
 
 // wait returns when the stream may be trimmed. It reports false if another caller waits already, which
@@ -55,7 +72,8 @@ func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 }
 
 // Trim implements [store.Logs]. It removes the stream's prefix that no head needs, and may wait for a
-// second before.
+// second before. Once a minute it fails instead if somebody has changed the settings of the shard's streams
+// so that they may lose what they have.
 //
 // The heads are read at the revision of h or later. So one that is missing was
 // written after those that are read, and its log began after their Since.
@@ -66,6 +84,17 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	}
 	if now, err := s.trims.wait(ctx, at.logs); !now {
 		return fail(opTrim, sh.String(), err)
+	}
+	if s.trims.checks(at.logs) {
+		for _, stream := range []string{at.logs, at.records} {
+			_, there, err := s.info(ctx, stream)
+			if err == nil && !there {
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, missing(stream))
+			}
+			if err != nil {
+				return fail(opTrim, sh.String(), err)
+			}
+		}
 	}
 	below, err := s.lowest(ctx, at, h, at.heads)
 	if errors.Is(err, errTooMany) {

@@ -41,3 +41,25 @@ func TestTrimsOfAStreamAreFew(t *testing.T) {
 		want("a", true, 2*trimPause)
 	})
 }
+
+// TestTrimLooksSeldomAtTheSettings: the settings of a stream are looked at by its first trim, and once a
+// minute.
+func TestTrimLooksSeldomAtTheSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all trims
+		look := func(stream string, want bool) {
+			t.Helper()
+			if _, err := all.wait(t.Context(), stream); err != nil {
+				t.Fatal(err)
+			}
+			if got := all.checks(stream); got != want {
+				t.Errorf("%s: looked %v, want %v", stream, got, want)
+			}
+		}
+		look("a", true)
+		look("a", false)
+		look("b", true)
+		time.Sleep(checkPause)
+		look("a", true)
+	})
+}
