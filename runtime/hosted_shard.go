@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/failures"
 	"github.com/shardgen/shardgen/internal/region"
@@ -554,3 +556,9 @@ func (s *hostedShard) passivated(e *region.Entity, state []byte, err error) {
 	defer s.endTurn(e)
 	s.settle(e, codegen.Idle, state, err)
 }
+
+// nearOf returns the entity that an earlier call of the reference has found in this process; nil if
+// there is none.
+func nearOf(r *codegen.Ref) *region.Entity { return (*region.Entity)(atomic.LoadPointer(&r.Near)) }
+
+func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, unsafe.Pointer(e)) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -75,12 +74,6 @@ func (p invoker) fail(r *codegen.Ref, method string, outcome Outcome, err error)
 	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }
 
-// nearOf returns the entity that an earlier call of the reference has found in this process; nil if
-// there is none.
-func nearOf(r *codegen.Ref) *region.Entity { return (*region.Entity)(atomic.LoadPointer(&r.Near)) }
-
-func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, unsafe.Pointer(e)) }
-
 // Begin starts a call. It begins the turn itself if the entity is in this process and
 // may run on the caller's goroutine.
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
@@ -134,9 +127,9 @@ func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) 
 	begun, err := p.Begin(limit, r, method, false)
 	if t, ok := begun.Context.(*turn); ok {
 		t.flags.Or(timedAfter)
-	} else { // it is elsewhere, or fails
-		limit.cancel()
+		return begun, err
 	}
+	limit.cancel() // it is elsewhere, or fails
 	return begun, err
 }
 
@@ -348,8 +341,10 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.driver, turnOf(ctx)
-	if d := durableOf(up); d != nil && !d.logged() {
-		return p.doLater(ctx, d, r, method, args)
+	if up != nil {
+		if d := durableOf(up); d != nil && !d.logged() {
+			return p.doLater(ctx, up, r, method, args)
+		}
 	}
 	if p.kind.desc.Durable {
 		c.Command = p.newCommand(&c, up)
@@ -379,15 +374,15 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that may not leave the turn d yet. The call's time includes the wait.
+// doLater is Do for a call that may not leave the turn up yet. The call's time includes the wait.
 //
 //go:noinline
-func (p invoker) doLater(ctx context.Context, d *durableTurn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	limit, stop := p.limit(ctx, r)
 	defer stop()
-	if err := d.before(limit); err != nil {
+	if err := p.mayLeave(limit, up, r, method); err != nil {
 		codegen.Recycle(args)
-		return nil, p.fail(r, method, NotExecuted, err)
+		return nil, err
 	}
 	return p.Do(limit, r, method, args)
 }
@@ -396,14 +391,12 @@ func (p invoker) doLater(ctx context.Context, d *durableTurn, r *codegen.Ref, me
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
-	d := durableOf(up)
-	if d == nil || d.logged() {
-		return nil
-	}
-	limit, stop := p.limit(ctx, r)
-	defer stop()
-	if err := d.before(limit); err != nil {
-		return p.fail(r, method, NotExecuted, err)
+	if d := durableOf(up); d != nil && !d.logged() {
+		limit, stop := p.limit(ctx, r)
+		defer stop()
+		if err := d.before(limit); err != nil {
+			return p.fail(r, method, NotExecuted, err)
+		}
 	}
 	return nil
 }

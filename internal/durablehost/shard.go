@@ -245,7 +245,7 @@ const staleAfter = 5 * time.Second
 
 // beyond follows the epoch that a tenure has met. One of a later term says that the coordinator
 // has fallen behind. Its own says that another process has it, of a term that was given out twice, or that
-// the tenure has given up because its log lacks what it needs: the next claim, above it, shows whether
+// the tenure has given up because its log lacks a part: the next claim, above it, shows whether
 // another home has the shard. mu is held.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {

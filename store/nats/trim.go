@@ -73,7 +73,7 @@ func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 
 // Trim implements [store.Logs]. It removes the stream's prefix that no head needs, and may wait for a
 // second before. Once a minute it fails instead if somebody has changed the settings of the shard's streams
-// so that they may lose what they have.
+// so that they may lose messages.
 //
 // The heads are read at the revision of h or later. So one that is missing was
 // written after those that are read, and its log began after their Since.
