@@ -13,6 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // A Position says how far a follower has read the events of a type. It is text without
@@ -50,17 +51,17 @@ var (
 // An EventsOption changes how events are followed.
 type EventsOption func(*eventsOptions)
 
-type eventsOptions struct{ name string }
+type eventsOptions struct{ name *string } // nil: none
 
-// FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -. Its position is
-// kept in the store, about once a second and when the loop ends; an event at which the loop
+// FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -; with any other, an
+// empty one for example, the loop fails at once. Its position is kept in the store, about once a second and when the loop ends; an event at which the loop
 // breaks does not count as read. A follower of that name whose given position is empty
 // begins at the stored one. Only one loop at a time can follow under a name. The one that
 // begins takes the name over, and the one that had it ends with [ErrFollowed] when it next looks:
 // about once a second, at the latest when the store answers again. Until then both may get the
 // same events. Types with keep=followed keep the events that a named follower has not read.
 func FollowerName(name string) EventsOption {
-	return func(o *eventsOptions) { o.name = name }
+	return func(o *eventsOptions) { o.name = &name }
 }
 
 // A follower waits followPause when there is nothing to read. Events are in the journal
@@ -139,8 +140,11 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 		o(&options)
 	}
 	f := &following{kind: k.desc.Name, from: from}
-	if options.name != "" {
-		f.name = newOwnedName(k, options.name)
+	if options.name != nil {
+		if err := transport.CheckName("follower", *options.name); err != nil {
+			return nil, fmt.Errorf("events of %s: %w (shard.FollowerName)", k.desc.Name, err)
+		}
+		f.name = newOwnedName(k, *options.name)
 	}
 	f.Follower = durablehost.Follower{Store: backend.Shards(), Type: k.desc.Name, Places: make([]durable.Place, k.shards)}
 	return f, nil
