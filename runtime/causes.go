@@ -110,6 +110,8 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeRefused:
 		return errors.New(res.Text)
+	case wire.CodeReused:
+		return fmt.Errorf("%w: %s", ErrCommandReused, res.Text)
 	case wire.CodeCommitLarge:
 		return fmt.Errorf("%w: %s", errLargeCommit, res.Text)
 	case wire.CodeUnsendable:

@@ -53,12 +53,12 @@ type Ref struct {
 // memory for them.
 type Odd struct {
 	Invoker
-	Err     error // why every call fails: a bad id
+	Err     error // why every call fails: a bad id, or a bad option
 	Options CallOptions
 }
 
 // NewRef returns a reference to the entity with that id. A bad id, or err not
-// nil, makes every call fail with it.
+// nil, makes every call fail with it, and so does a bad option.
 func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 	var hash uint64
 	if err == nil {
@@ -73,6 +73,9 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 		odd := &Odd{Invoker: by, Err: err}
 		for _, o := range opts {
 			o(&odd.Options)
+		}
+		if odd.Err == nil {
+			odd.Err = odd.Options.Err
 		}
 		by = odd
 	}
@@ -178,6 +181,8 @@ type CallOptions struct {
 	// CommandID names the command that each call of the reference is; "" means each call is one
 	// of its own. It is for durable types.
 	CommandID string
+	// Err is why every call of the reference fails: an option has a bad value. nil means they are good.
+	Err error
 }
 
 // A CallOption changes the settings of one reference.
