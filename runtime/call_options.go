@@ -31,11 +31,15 @@ func Timeout(d time.Duration) CallOption {
 // a key takes two, with 16 MiB of answers. A key that is no longer kept counts as new, and its call runs. A method marked
 // //shard:read, and one that changed nothing, is run each time.
 func CommandID(key string) CallOption {
-	return func(o *codegen.CallOptions) {
-		if o.CommandID = key; key == "" {
-			o.Err = errNoCommandID
-		}
+	return func(o *codegen.CallOptions) { o.CommandID = &key }
+}
+
+// commandKey returns the key of the reference's calls; nil means that it has none.
+func commandKey(r *codegen.Ref) *string {
+	if odd, is := r.Invoker.(*codegen.Odd); is {
+		return odd.Options.CommandID
 	}
+	return nil
 }
 
 // errNoCommandID is the error of calls whose reference has an empty key.

@@ -53,12 +53,12 @@ type Ref struct {
 // memory for them.
 type Odd struct {
 	Invoker
-	Err     error // why every call fails: a bad id, or a bad option
+	Err     error // why every call fails: a bad id
 	Options CallOptions
 }
 
 // NewRef returns a reference to the entity with that id. A bad id, or err not
-// nil, makes every call fail with it, and so does a bad option.
+// nil, makes every call fail with it.
 func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 	var hash uint64
 	if err == nil {
@@ -73,9 +73,6 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 		odd := &Odd{Invoker: by, Err: err}
 		for _, o := range opts {
 			o(&odd.Options)
-		}
-		if odd.Err == nil {
-			odd.Err = odd.Options.Err
 		}
 		by = odd
 	}
@@ -178,11 +175,9 @@ type CallOptions struct {
 	// Timeout bounds each call of the reference that has no earlier deadline.
 	// 0 means the caller's CallTimeout.
 	Timeout time.Duration
-	// CommandID names the command that each call of the reference is; "" means each call is one
-	// of its own. It is for durable types.
-	CommandID string
-	// Err is why every call of the reference fails: an option has a bad value. nil means they are good.
-	Err error
+	// CommandID names the command that each call of the reference is; nil means each call is one
+	// of its own. It is for durable types. The empty name is bad, and every call fails with it.
+	CommandID *string
 }
 
 // A CallOption changes the settings of one reference.
