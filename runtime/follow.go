@@ -23,10 +23,14 @@ type Position string
 
 // An Event is an event that an entity recorded and committed.
 type Event[E any] struct {
-	Entity  string    // the id, as on the wire
-	Version uint64    // of the entity: it grows by one with each of its commits
+	Entity string // the id, as on the wire
+	// Version is that of the entity: it grows by one with each of its commits, whose events all have it.
+	// When the entity has ended, its next life begins with 1 again: after it has expired, or some time
+	// after [Forget]. So a version that is not above the last one does not say that an event has come before.
+	Version uint64
 	At      time.Time // when the turn ended, by the clock of the entity's node
-	// Shard and Number name the event: numbers of a shard grow by one, without gaps.
+	// Shard and Number name the event: numbers of a shard grow by one, without gaps. A number
+	// that is not above the last one of its shard says that the event has come before.
 	Shard  uint32
 	Number uint64
 	Event  E
