@@ -377,8 +377,8 @@ func (c *Cluster) Move(kind, id, node string) {
 	})
 }
 
-// Advance lets d pass. In virtual time the nodes go on meanwhile, so a day takes over a minute of real time. In virtual time it then waits until nothing can happen any more before
-// more time passes.
+// Advance lets d pass. In virtual time it then waits until nothing can happen any more before
+// more time passes; the nodes go on meanwhile, so a day takes over a minute of real time.
 func (c *Cluster) Advance(d time.Duration) {
 	time.Sleep(d)
 	if c.virtual {
