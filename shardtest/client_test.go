@@ -3,9 +3,11 @@ package shardtest_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/examples/auction"
 	"github.com/shardgen/shardgen/internal/fixture/giro"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
@@ -49,4 +51,23 @@ func TestClientFollowsEvents(t *testing.T) {
 			t.Errorf("got %d, %v; want 8", got, err)
 		}
 	}, shardtest.Host(host))
+}
+
+// TestIdleClientBlamesNobody: a home that does not answer has sent nothing since the client's last call. That is
+// no silence of the home, since the client was idle meanwhile: the error says only when the last message came.
+func TestIdleClientBlamesNobody(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		users := auction.NewUserClient(c.Client())
+		if err := users.Ref("ann").Deposit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		home := c.Home("User", "ann")
+		c.Advance(20 * time.Second)
+		c.Cut("client", home)
+		err := users.Ref("ann", shard.Timeout(2*time.Second)).Deposit(t.Context(), 1)
+		want := regexp.MustCompile("no answer from " + home + `; its last message came 2\d(\.\d)?s ago`)
+		if err == nil || !want.MatchString(err.Error()) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}, shardtest.Host(auction.Host))
 }
