@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -16,7 +17,9 @@ func Timeout(d time.Duration) CallOption {
 // first call runs, and the others get its answer, also from other processes and after
 // restarts. A request that has an id, of a payment for example, is thus carried out once
 // although it was sent again. A call with the same key and another method or other arguments
-// fails. The option has no effect on tells and on types that are not durable.
+// fails with [ErrCommandReused]. With an empty key every call of the reference fails (outcome NotExecuted): the
+// request that the key was read from had none. Otherwise the option has no effect on tells and on types that
+// are not durable.
 //
 // That holds for calls that a turn of an entity makes, too: the key names the call instead of its place
 // in the turn, so the call is one command with those of other turns. Tells do not use the key.
@@ -28,5 +31,16 @@ func Timeout(d time.Duration) CallOption {
 // a key takes two, with 16 MiB of answers. A key that is no longer kept counts as new, and its call runs. A method marked
 // //shard:read, and one that changed nothing, is run each time.
 func CommandID(key string) CallOption {
-	return func(o *codegen.CallOptions) { o.CommandID = key }
+	return func(o *codegen.CallOptions) { o.CommandID = &key }
 }
+
+// commandKey returns the key of the reference's calls; nil means that it has none.
+func commandKey(r *codegen.Ref) *string {
+	if odd, is := r.Invoker.(*codegen.Odd); is {
+		return odd.Options.CommandID
+	}
+	return nil
+}
+
+// errNoCommandID is the error of calls whose reference has an empty key.
+var errNoCommandID = errors.New("its command id is empty (give shard.CommandID a key, or leave the option out)")

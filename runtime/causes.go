@@ -110,6 +110,8 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeRefused:
 		return errors.New(res.Text)
+	case wire.CodeReused:
+		return fmt.Errorf("%w: %s", ErrCommandReused, res.Text)
 	case wire.CodeCommitLarge:
 		return fmt.Errorf("%w: %s", errLargeCommit, res.Text)
 	case wire.CodeUnsendable:
@@ -142,16 +144,17 @@ func unacknowledged(p *peers.Session) string {
 		held, p.Peer().Name, limit)
 }
 
-// silence describes for how long a peer has sent nothing on the session, for error texts.
-// It is "" if that time is short, or if nothing ever came.
+// silence describes when a peer has sent something last on the session, for error texts. It does not say that
+// the peer has been silent since: nothing comes either while this process sends nothing. It is "" if that
+// time is short, or if nothing ever came.
 func silence(p *peers.Session, now time.Time) string {
 	if d := p.Silence(now); d >= silenceTold {
-		return fmt.Sprintf(", which has been silent for %v", d.Round(100*time.Millisecond))
+		return fmt.Sprintf("; its last message came %v ago", d.Round(100*time.Millisecond))
 	}
 	return ""
 }
 
-// silenceTold is the shortest silence of a home that error texts mention.
+// silenceTold is the shortest time since a home's last message that error texts mention.
 const silenceTold = time.Second
 
 // publicError maps errors of lower layers to errors of this package.

@@ -113,6 +113,9 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	defer cancel()
 	loaded, err := loadState(ctx, &s.host.desc, tenure, e.ID)
 	if err != nil {
+		if unreadableState(err) {
+			s.host.unreadable.add(e.ID)
+		}
 		return nil, err
 	}
 	if loaded.Found {

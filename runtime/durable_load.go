@@ -35,6 +35,12 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 	return loaded, nil
 }
 
+// unreadableState reports whether an error of loadState says that the entity's state is in the store and this
+// program cannot read it, and not that the store or the shard is away.
+func unreadableState(err error) bool {
+	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
+}
+
 // storedState returns the state of a durable entity that is not active, in a turn of it; nil means it has
 // none.
 func storedState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {

@@ -247,7 +247,7 @@ func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 			require.EqualValues(t, 5, got)
 		}
 		_, err := ref(n, "v", shard.CommandID("payment-1")).Add(ctx, 6)
-		require.ErrorContains(t, err, "CommandID")
+		require.ErrorIs(t, err, shard.ErrCommandReused)
 		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
 	}
 	pay(v.nodes["a"])
@@ -281,9 +281,17 @@ func TestDurableCommandID(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 5, got)
 	}
-	_, err := ref(v.nodes["a"], "v", shard.CommandID("payment-1")).Add(ctx, 6)
-	require.ErrorContains(t, err, "CommandID")
-	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	conn, err := shard.Dial(ctx, v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	for name, caller := range map[string]shard.Caller{"near": v.nodes["a"], "far": conn} {
+		r := ref(caller, "v", shard.CommandID("payment-1"))
+		_, err := r.Add(ctx, 6)
+		require.ErrorIs(t, err, shard.ErrCommandReused, name)
+		require.ErrorContains(t, err, "shard.CommandID", name)
+		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err), name)
+		require.ErrorIs(t, r.Fill(ctx, 5), shard.ErrCommandReused, "%s, another method", name)
+	}
 	v.kill("a")
 	v.start("b")
 	got, err := ref(v.nodes["b"], "v", shard.CommandID("payment-1")).Add(ctx, 5)
@@ -293,6 +301,27 @@ func TestDurableCommandID(t *testing.T) {
 	_, err = ref(v.nodes["b"], "v", shard.CommandID("payment-2")).Add(ctx, 5)
 	require.NoError(t, err)
 	total(t, v.nodes["b"], "v", 10)
+}
+
+// TestEmptyCommandID: an empty key, as of a request without the header that it is read from, fails all
+// calls of its reference, instead of making each a command of its own.
+func TestEmptyCommandID(t *testing.T) {
+	v := newVaults(t, "a")
+	ctx := testContext(t)
+	conn, err := shard.Dial(ctx, v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	for name, caller := range map[string]shard.Caller{"near": v.nodes["a"], "far": conn} {
+		r := ref(caller, "v", shard.CommandID(""))
+		_, err := r.Add(ctx, 5)
+		require.ErrorContains(t, err, "call Vault/v.Add: its command id is empty (give shard.CommandID a key", name)
+		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err), name)
+		_, err = r.Get(ctx)
+		require.ErrorContains(t, err, "command id is empty", name)
+		err = vault.NewVaultClient(caller).Tell("v", shard.CommandID("")).Fill(ctx, 5)
+		require.ErrorContains(t, err, "command id is empty", name)
+	}
+	total(t, conn, "v", 0)
 }
 
 // TestDurableEmptyAnswersAreReplayed: an answer without results that is given again leaves

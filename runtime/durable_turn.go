@@ -265,8 +265,8 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 	case durable.BelowFloor:
 		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
 	case durable.Mismatch:
-		return answer{code: wire.CodeRefused, text: fmt.Sprintf(
-			"another call of %s has its command id (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", r.turn.shard().ID.Kind)}
+		return answer{code: wire.CodeReused, text: fmt.Sprintf(
+			"%s was called with it by another method or with other arguments (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", r.turn.shard().ID.Kind)}
 	case durable.Overloaded:
 		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
 			"shard %v has too many bytes that are not in the store yet, or too many commands whose callers have not finished (retry later)", r.turn.shard().ID)}

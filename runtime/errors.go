@@ -38,6 +38,11 @@ var (
 	// ErrBadID means that an entity id is not 1 to 1024 bytes long, that the type's shard
 	// function does not accept it, or that a request to a gateway has wrong escapes in it.
 	ErrBadID = errors.New("bad entity id")
+	// ErrCommandReused means that a call has the command id of an earlier call of the entity that had another
+	// method or other arguments: its key of [CommandID] is not its own. The call did not run. A call
+	// that a turn makes fails with it, too, if the turn runs again and makes another call than
+	// before.
+	ErrCommandReused = errors.New("command id of another call")
 	// ErrMismatch means that caller and host disagree about the type, for example
 	// about its number of shards.
 	ErrMismatch = errors.New("type mismatch")

@@ -13,6 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // A Position says how far a follower has read the events of a type. It is text without
@@ -22,10 +23,14 @@ type Position string
 
 // An Event is an event that an entity recorded and committed.
 type Event[E any] struct {
-	Entity  string    // the id, as on the wire
-	Version uint64    // of the entity: it grows by one with each of its commits
+	Entity string // the id, as on the wire
+	// Version is that of the entity: it grows by one with each of its commits, whose events all have it.
+	// When the entity has ended, its next life begins with 1 again: after it has expired, or some time
+	// after [Forget]. So a version that is not above the last one does not say that an event has come before.
+	Version uint64
 	At      time.Time // when the turn ended, by the clock of the entity's node
-	// Shard and Number name the event: numbers of a shard grow by one, without gaps.
+	// Shard and Number name the event: numbers of a shard grow by one, without gaps. A number
+	// that is not above the last one of its shard says that the event has come before.
 	Shard  uint32
 	Number uint64
 	Event  E
@@ -50,17 +55,17 @@ var (
 // An EventsOption changes how events are followed.
 type EventsOption func(*eventsOptions)
 
-type eventsOptions struct{ name string }
+type eventsOptions struct{ name *string } // nil: none
 
-// FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -. Its position is
-// kept in the store, about once a second and when the loop ends; an event at which the loop
+// FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -; with any other, an
+// empty one for example, the loop fails at once. Its position is kept in the store, about once a second and when the loop ends; an event at which the loop
 // breaks does not count as read. A follower of that name whose given position is empty
 // begins at the stored one. Only one loop at a time can follow under a name. The one that
 // begins takes the name over, and the one that had it ends with [ErrFollowed] when it next looks:
 // about once a second, at the latest when the store answers again. Until then both may get the
 // same events. Types with keep=followed keep the events that a named follower has not read.
 func FollowerName(name string) EventsOption {
-	return func(o *eventsOptions) { o.name = name }
+	return func(o *eventsOptions) { o.name = &name }
 }
 
 // A follower waits followPause when there is nothing to read. Events are in the journal
@@ -139,8 +144,11 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 		o(&options)
 	}
 	f := &following{kind: k.desc.Name, from: from}
-	if options.name != "" {
-		f.name = newOwnedName(k, options.name)
+	if options.name != nil {
+		if err := transport.CheckName("follower", *options.name); err != nil {
+			return nil, fmt.Errorf("events of %s: %w (shard.FollowerName)", k.desc.Name, err)
+		}
+		f.name = newOwnedName(k, *options.name)
 	}
 	f.Follower = durablehost.Follower{Store: backend.Shards(), Type: k.desc.Name, Places: make([]durable.Place, k.shards)}
 	return f, nil

@@ -441,7 +441,7 @@ func (s *hostedShard) activateNow(ctx context.Context, e *region.Entity) (err er
 	if e.State() != nil {
 		if unknown, err = s.host.decodeState(value, e.State()); err != nil {
 			h.unreadable.add(e.ID)
-			return errUnreadable(s.ID.Kind, e.ID, err)
+			return errUnreadable(&h.desc, e.ID, err)
 		}
 	}
 	if s.durable != nil {

@@ -140,6 +140,9 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 	if why == nil && r.Timeout() < 0 {
 		why = expired("its timeout is negative (give shard.Timeout a positive duration)")
 	}
+	if key := commandKey(r); why == nil && key != nil && *key == "" {
+		why = errNoCommandID
+	}
 	if err := ctx.Err(); why == nil && err != nil {
 		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
 	}
@@ -410,8 +413,8 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 		s.id = t.id
 		return s
 	}
-	if odd, is := c.Ref.Invoker.(*codegen.Odd); is && odd.Options.CommandID != "" {
-		s.id.Key = odd.Options.CommandID
+	if key := commandKey(c.Ref); key != nil {
+		s.id.Key = *key
 		return s
 	}
 	if d := durableOf(up); d != nil && d.nested(&s.id, p.kind.desc.Name, c.Ref.ID, c.Method) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,26 @@ func TestNamedFollowerGoesOn(t *testing.T) {
 		return "", nil
 	}()
 	require.ErrorIs(t, err, shard.ErrPosition)
+}
+
+// TestBadFollowerNames: a loop under a name that is none fails at once, also under an empty one: without a name,
+// no position would be kept.
+func TestBadFollowerNames(t *testing.T) {
+	v := newVaults(t)
+	_, c := startGiro(v, "a")
+	for name, want := range map[string]string{
+		"":                      "events of Account: follower name is empty: want 1 to 64 of",
+		"a.b":                   `events of Account: follower name "a.b" holds '.': want only`,
+		"a/b":                   `events of Account: follower name "a/b" holds '/': want only`,
+		strings.Repeat("n", 65): "has 65 bytes: want at most 64",
+	} {
+		var got error
+		for _, got = range c.Events(testContext(t), "", shard.FollowerName(name)) {
+			break
+		}
+		require.ErrorContains(t, got, want)
+		require.ErrorContains(t, got, "shard.FollowerName")
+	}
 }
 
 // TestEventsWithInterceptors: a process with interceptors follows events like any other, and they are

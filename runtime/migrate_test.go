@@ -8,6 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/store"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -73,6 +74,14 @@ func testMigration(t *testing.T, s store.Backend) {
 	require.ErrorIs(t, err, shard.ErrActivation)
 	require.ErrorContains(t, err, "the state of Tab/ann has version 2 and this program knows versions up to 1: a newer program wrote it (run that program, or a later one, on this node too)")
 	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	o, err := admin.Dial(ctx, admin.Options{Cluster: v.config("").Cluster, Transport: v.config("").Transport})
+	require.NoError(t, err)
+	defer func() { _ = o.Close() }()
+	list, err := o.Unreadable(ctx, "Tab")
+	require.NoError(t, err)
+	require.Len(t, list, 1, "operators find such an entity")
+	require.Equal(t, "ann", list[0].ID)
+	require.Contains(t, list[0].Why, "a newer program wrote it")
 
 	tabs = begin("forth", 2)
 	sum, err := tabs.Ref("ann").Sum(ctx)

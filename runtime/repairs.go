@@ -196,6 +196,7 @@ func (p repairs) showStored(s *hostedShard, e *region.Entity, to *operator.Entit
 	ctx, cancel := context.WithTimeout(p.node.driver.ctx, explainTimeout)
 	defer cancel()
 	state, err := storedState(ctx, s.durable.Shard, &s.host.desc, e.ID)
+	to.State, to.Stored = state, state != nil || unreadableState(err)
 	value := s.host.desc.New()
 	if err == nil && state != nil {
 		_, err = s.host.decodeState(value, state)
@@ -204,7 +205,7 @@ func (p repairs) showStored(s *hostedShard, e *region.Entity, to *operator.Entit
 	case err != nil:
 		to.Why = err.Error()
 	case state != nil:
-		to.State, to.Stored, to.JSON = state, true, stateJSON(value)
+		to.JSON = stateJSON(value)
 	}
 }
 

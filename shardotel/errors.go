@@ -25,6 +25,7 @@ var causes = []struct {
 	{shard.ErrBadID, "bad_id"},
 	{shard.ErrNoResult, "no_result"},
 	{shard.ErrTooLarge, "too_large"},
+	{shard.ErrCommandReused, "command_reused"},
 	{shard.ErrCircular, "circular"},
 	{shard.ErrActivation, "activation"},
 	{shard.ErrMismatch, "mismatch"},

@@ -33,7 +33,8 @@ type Cluster struct {
 	store   *memorystore.Server
 	random  *rand.Rand
 	log     *testLog
-	client  *shard.Conn // belongs to the test's goroutine, as storms does
+	client  *shard.Conn         // belongs to the test's goroutine, as storms does
+	reads   *memorystore.Client // the store of client, which follows events there
 	storms  uint64
 
 	mu     sync.Mutex // guards nodes and paused
@@ -70,7 +71,7 @@ func New(t testing.TB, opts ...Option) *Cluster {
 		broker: memory.NewBroker(memory.Options{Seed: seed}), store: memorystore.New(),
 		random: rand.New(rand.NewPCG(seed, 1)), nodes: map[string]*process{}, paused: map[string]time.Time{},
 	}
-	c.log = newTestLog(t, c.begin)
+	c.log, c.reads = newTestLog(t, c.begin), c.store.Client()
 	t.Cleanup(c.end)
 	t.Logf("seed %d (%s=%d replays it)", seed, SeedVariable, seed)
 	if o.most > 0 {
@@ -96,7 +97,7 @@ func (c *Cluster) Broker() *memory.Broker { return c.broker }
 func (c *Cluster) Store() *memorystore.Server { return c.store }
 
 // Client returns a connection from outside, which it makes at the first call; its name is
-// "client". It fails the test if no member serves it.
+// "client". It follows events, too. Client fails the test if no member serves it.
 func (c *Cluster) Client() *shard.Conn {
 	c.t.Helper()
 	if c.client != nil {
@@ -104,7 +105,7 @@ func (c *Cluster) Client() *shard.Conn {
 	}
 	ctx, cancel := bounded(c.t)
 	defer cancel()
-	conn, err := shard.Dial(ctx, c.config(clientName, nil))
+	conn, err := shard.Dial(ctx, c.config(clientName, c.reads))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -126,6 +127,17 @@ func (c *Cluster) process(name string) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[name]
+}
+
+// storeOf returns the store's client of a process; nil if there was none of that name.
+func (c *Cluster) storeOf(name string) *memorystore.Client {
+	if name == clientName {
+		return c.reads
+	}
+	if p := c.process(name); p != nil {
+		return p.store
+	}
+	return nil
 }
 
 // Running returns the names of the nodes that have been started and have not ended, in order.
@@ -178,14 +190,11 @@ func (c *Cluster) start(ctx context.Context, name string) error {
 	return err
 }
 
-// config returns the config of a node, or of the client, which has no store.
+// config returns the config of a node, or of the client.
 func (c *Cluster) config(name string, s *memorystore.Client) shard.Config {
 	cfg := shard.Config{
-		Cluster: "shardtest", Name: name, Transport: c.broker.Transport(),
+		Cluster: "shardtest", Name: name, Transport: c.broker.Transport(), Store: s,
 		Logger: slog.New(c.log.handler()),
-	}
-	if s != nil {
-		cfg.Store = s
 	}
 	for _, tune := range c.options.tune {
 		tune(&cfg)
@@ -236,10 +245,9 @@ func (c *Cluster) Pause(name string, d time.Duration) {
 	if end.After(c.paused[name]) {
 		c.paused[name] = end
 	}
-	p := c.nodes[name]
 	c.mu.Unlock()
-	if p != nil {
-		p.store.Fault(func(memorystore.Op) memorystore.Fault { return memorystore.Fault{Delay: c.pauseLeft(name)} })
+	if s := c.storeOf(name); s != nil {
+		s.Fault(func(memorystore.Op) memorystore.Fault { return memorystore.Fault{Delay: c.pauseLeft(name)} })
 	}
 	time.AfterFunc(d, func() {
 		if c.pauseLeft(name) <= 0 {
@@ -259,10 +267,9 @@ func (c *Cluster) pauseLeft(name string) time.Duration {
 func (c *Cluster) resume(name string) {
 	c.mu.Lock()
 	delete(c.paused, name)
-	p := c.nodes[name]
 	c.mu.Unlock()
-	if p != nil {
-		p.store.Fault(nil)
+	if s := c.storeOf(name); s != nil {
+		s.Fault(nil)
 	}
 	c.broker.Release(memory.Path{From: name, To: memory.Any})
 	c.broker.Release(memory.Path{From: memory.Any, To: name})
@@ -279,8 +286,8 @@ func (c *Cluster) Cut(a, b string) {
 func (c *Cluster) Isolate(name string) {
 	c.broker.Cut(memory.Path{From: name, To: memory.Any})
 	c.broker.Cut(memory.Path{From: memory.Any, To: name})
-	if p := c.process(name); p != nil {
-		p.store.Cut(true)
+	if s := c.storeOf(name); s != nil {
+		s.Cut(true)
 	}
 }
 
@@ -289,8 +296,8 @@ func (c *Cluster) Partition(names ...string) {
 	inside := map[string]bool{}
 	for _, name := range names {
 		inside[name] = true
-		if p := c.process(name); p != nil {
-			p.store.Cut(true)
+		if s := c.storeOf(name); s != nil {
+			s.Cut(true)
 		}
 	}
 	for _, other := range c.processes() {
@@ -318,8 +325,8 @@ func (c *Cluster) join(name string) {
 	c.resume(name)
 	c.broker.Mend(memory.Path{From: name, To: memory.Any})
 	c.broker.Mend(memory.Path{From: memory.Any, To: name})
-	if p := c.process(name); p.running() {
-		p.store.Cut(false)
+	if name == clientName || c.process(name).running() {
+		c.storeOf(name).Cut(false)
 	}
 }
 
@@ -371,7 +378,7 @@ func (c *Cluster) Move(kind, id, node string) {
 }
 
 // Advance lets d pass. In virtual time it then waits until nothing can happen any more before
-// more time passes.
+// more time passes; the nodes go on meanwhile, so a day takes over a minute of real time.
 func (c *Cluster) Advance(d time.Duration) {
 	time.Sleep(d)
 	if c.virtual {

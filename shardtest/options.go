@@ -34,8 +34,9 @@ func Host(host func(*shard.Node) error) Option {
 	return func(o *options) { o.host = append(o.host, host) }
 }
 
-// Config adds a function that changes the config of each node, and of the client, before it
-// is used. Name, Transport and Store are set already.
+// Config adds a function that changes the config of each node, and of the client, whose name is
+// "client", before it is used. Name, Transport and Store are set already: each process has a client of the
+// cluster's store of its own, the client to follow events.
 func Config(tune func(*shard.Config)) Option {
 	return func(o *options) { o.tune = append(o.tune, tune) }
 }

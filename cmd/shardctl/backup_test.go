@@ -105,8 +105,8 @@ func testBackup(t *testing.T, empty bool) {
 	if empty {
 		url = runJetStream(t, t.TempDir()).URL()
 	} else {
-		ctl("store delete Vault", exitOK, "", "")
-		ctl("store delete Account", exitOK, "", "")
+		ctl("store delete Vault -force", exitOK, "", "")
+		ctl("store delete Account -force", exitOK, "", "")
 	}
 	ctl("store import -from "+file, exitOK, "entities of 2 types are in the store", "")
 	ctl("store import -replace -from "+file, exitOK, "entities of 2 types are in the store", "")
@@ -157,7 +157,7 @@ func TestDeleteForgetsFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	shardctl(t, map[string]string{"NATS_URL": url}, "store delete Account").check(t, "store delete Account", exitOK, "type Account is deleted", "")
+	shardctl(t, map[string]string{"NATS_URL": url}, "store delete Account -force").check(t, "store delete Account", exitOK, "type Account is deleted", "")
 	for kind, want := range map[string]int{"Account": 0, "Accounts": 1} {
 		if left, err := durablehost.FollowersOf(t.Context(), s, kind); err != nil || len(left) != want {
 			t.Errorf("%s: %d followers are left (%v), want %d", kind, len(left), err, want)

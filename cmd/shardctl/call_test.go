@@ -32,6 +32,7 @@ func guarded(t *testing.T, config shard.Config) (env func(user string) map[strin
 	n := shard.New(config)
 	t.Cleanup(func() { _ = n.Close() })
 	require.NoError(t, fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }))
+	require.NoError(t, fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{Node: "n1"} }))
 	require.NoError(t, n.Start(t.Context()))
 	return func(user string) map[string]string {
 		return map[string]string{"NATS_URL": hostile.URL(server, user), "SHARD_CLUSTER": "shop", "SHARD_OPERATOR": user}
@@ -65,6 +66,14 @@ func TestCallNeedsTheRightsOfACaller(t *testing.T) {
 	require.Equal(t, executed, c.Outcome)
 	o = shardctl(t, env("php"), `call Account Dance ann -json`)
 	o.check(t, "no such method", exitFailed, `"outcome": "not executed"`, "outcome: not executed")
+}
+
+// TestCallSingleton: a singleton is called under the id singleton, and a call without an id says so.
+func TestCallSingleton(t *testing.T) {
+	t.Parallel()
+	env, _ := guarded(t, shard.Config{Gateway: true})
+	shardctl(t, env("php"), "call Chief Next singleton").check(t, "with its id", exitOK, `{"n":1,"node":"n1"}`, "")
+	shardctl(t, env("php"), "call Chief Next").check(t, "without an id", exitUsage, "", "say which entity (a singleton has the id singleton)")
 }
 
 // TestCallMayNotPublish: a caller that may hear answers and not send the request is told so.

@@ -39,6 +39,7 @@ var (
 	argNode   = argument{"NODE", "node", false, func(o *options) *string { return &o.node }}
 	argType   = argument{"TYPE", "type", false, func(o *options) *string { return &o.kind }}
 	argID     = argument{"ID", "entity", false, func(o *options) *string { return &o.id }}
+	argCallee = argument{"ID", "entity (a singleton has the id singleton)", false, func(o *options) *string { return &o.id }}
 	argMethod = argument{"METHOD", "method", false, func(o *options) *string { return &o.method }}
 	argJSON   = argument{"JSON", "arguments", true, func(o *options) *string { return &o.arguments }}
 )

@@ -82,8 +82,8 @@ var commands = []command{
 		},
 	},
 	{
-		name: "call", args: []argument{argType, argMethod, argID, argJSON}, timeout: 10 * time.Second, alone: call,
-		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
+		name: "call", args: []argument{argType, argMethod, argCallee, argJSON}, timeout: 10 * time.Second, alone: call,
+		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. The ID of a singleton is singleton. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
 	},
 	{
 		name: "pin", args: []argument{argType, argID, argNode.orNone()}, timeout: 10 * time.Second, run: pin,

@@ -40,7 +40,7 @@ func examineJetStream(ctx context.Context, o *options, facts []admin.NodeFact) [
 		return []finding{jetStreamWrong(o, err)}
 	}
 	all := examineAccount(account)
-	list, err := js.streams(name)
+	list, err := js.streams(name + ".>")
 	if err != nil {
 		return append(all, jetStreamWrong(o, err))
 	}

@@ -94,12 +94,12 @@ type streamList struct {
 	Offline map[string]string       `json:"offline"` // why, by stream
 }
 
-// streams returns all streams with subjects of a store.
-func (j *jetStream) streams(store string) (all streamList, err error) {
+// streams returns all streams with subjects that the pattern covers.
+func (j *jetStream) streams(subjects string) (all streamList, err error) {
 	request := struct {
 		Offset  int    `json:"offset"`
 		Subject string `json:"subject"`
-	}{Subject: store + ".>"}
+	}{Subject: subjects}
 	for {
 		var page streamList
 		if err := j.ask("STREAM.LIST", request, &page); err != nil {

@@ -101,7 +101,7 @@ func TestStoreRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctl("store import -from "+file, exitOK, "2 entities of 1 types are in the store", "")
-	ctl("store delete Former", exitOK, "type Former is deleted", "")
+	ctl("store delete Former -force", exitOK, "type Former is deleted", "")
 	ctl("store repair Vault vault-3 -drop", exitOK, "state dropped", "")
 	ctl("store verify", exitOK, "2 types", "")
 

@@ -156,7 +156,7 @@ func TestStoreWritesUnderPrintedRights(t *testing.T) {
 	run("store", "store export Vault -o FILE", exitOK, "", "")
 	writes := []struct{ args, prints string }{
 		{"store repair Vault ann -drop", "Vault/ann: state dropped"},
-		{"store delete Vault", "type Vault is deleted"},
+		{"store delete Vault -force", "type Vault is deleted"},
 		{"store import -from FILE", "1 entities of 1 types"},
 		{"store clear bank -remembered -leases", "0 leases of singletons"},
 	}

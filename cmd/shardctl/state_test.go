@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,8 +157,9 @@ type safe struct {
 	PIN   string `shard:"state,secret"`
 }
 
-// safes is the durable type of safes, as generated code has it; its state is JSON in a field.
-func safes() codegen.Host {
+// safes is the durable type of safes, as generated code has it; its state is JSON in a field. While broken is
+// true, states cannot be read.
+func safes(broken *atomic.Bool) codegen.Host {
 	return codegen.Host{
 		Kind: codegen.Kind{
 			Name: "Safe", Package: "example.com/safe", Shards: 64, HashName: "xxh64", Methods: []string{"Close"}, Stateful: true, Durable: true,
@@ -176,6 +179,9 @@ func safes() codegen.Host {
 			for d.Next() {
 				codegen.ReadBytes(&d, &content)
 			}
+			if broken.Load() {
+				return false, errors.New("no fives")
+			}
 			return false, json.Unmarshal(content, entity)
 		},
 		StateFields: func(num int) (bool, codegen.Fields) { return num == 1, nil },
@@ -191,6 +197,7 @@ func TestDurablePassivated(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
+	broken := new(atomic.Bool)
 	start := func(id string) *shard.Node {
 		url := hostile.URL(server, "worker")
 		store, err := natsstore.Open(t.Context(), url, natsstore.Config{})
@@ -198,15 +205,15 @@ func TestDurablePassivated(t *testing.T) {
 		t.Cleanup(store.Close)
 		n := shard.New(shard.Config{Cluster: "shop", Name: "n1", Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store})
 		t.Cleanup(func() { _ = n.Close() })
-		require.NoError(t, n.Host(safes()))
+		require.NoError(t, n.Host(safes(broken)))
 		require.NoError(t, n.Start(t.Context()))
-		ref := codegen.NewRef(n.ShardInvoker(safes().Kind), id, nil, shard.Timeout(time.Minute))
+		ref := codegen.NewRef(n.ShardInvoker(safes(broken).Kind), id, nil, shard.Timeout(time.Minute))
 		_, err = ref.Begin(t.Context(), "Close")
 		require.NoError(t, ref.Run(t.Context(), "Close", nil, err)) // the type's shards have homes
 		return n
 	}
 	require.NoError(t, start("s1").Shutdown(t.Context()))
-	start("another")
+	node := start("another")
 
 	env := func(user string) map[string]string {
 		return map[string]string{"NATS_URL": hostile.URL(server, user), "SHARD_CLUSTER": "shop", "SHARD_OPERATOR": user}
@@ -224,4 +231,15 @@ func TestDurablePassivated(t *testing.T) {
 	shardctl(t, env("bob"), "events -grep told").check(t, "the look is logged", exitOK, "told to show a state by=ann kind=Safe entity=s1", "")
 	shardctl(t, env("bob"), "entity Safe nobody").check(t, "an entity without state", exitOK, "no state: it is passivated and has none", "")
 	shardctl(t, env("ann"), "state Safe s1 -drop").check(t, "a state in the store is not set here", exitFailed, "", "shardctl store repair replaces or drops")
+
+	broken.Store(true)
+	ref := codegen.NewRef(node.ShardInvoker(safes(broken).Kind), "s1", nil, shard.Timeout(time.Minute))
+	err = ref.Run(t.Context(), "Close", nil, nil)
+	require.ErrorIs(t, err, shard.ErrActivation)
+	require.ErrorContains(t, err, "no fives (see it with shardctl state Safe s1; while no member hosts Safe, shardctl store repair Safe s1 -from EXPORT replaces it, and -drop drops it)")
+	shardctl(t, env("bob"), "state Safe").check(t, "the list", exitOK, "Safe/s1 at n1: no fives", "")
+	shardctl(t, env("ann"), "state Safe s1").check(t, "the encoded bytes", exitOK, `{"Tot`, "")
+	shardctl(t, env("bob"), "entity Safe s1").check(t, "entity", exitOK, "it is passivated, in the store\nits state cannot be read: no fives", "")
+	broken.Store(false)
+	shardctl(t, env("bob"), "state Safe").check(t, "the list", exitOK, "no call has found", "")
 }

@@ -18,14 +18,14 @@ const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
 
   list                list the types in the store, with their shards, entities and sizes
   list TYPE           list the largest entities of a type, with their sizes
-  verify [TYPE]       read all heads, logs and records, and say what cannot be decoded
+  verify [TYPE]       read all heads, logs and records, and say what the store cannot decode
   show TYPE ID        print an entity
   export [TYPE [ID]]  write entities as JSON, one a line
   import              read what export wrote, and write it to the store
   repair TYPE ID      replace the state of an entity, or drop it
   repair TYPE -shard N
                       replace a whole shard, or drop what cannot be decoded of it
-  delete TYPE         delete a type with all its entities, for ever
+  delete TYPE -force  delete a type with all its entities, for ever
   clear CLUSTER       delete a cluster's remembered ids, leases or coordinator's terms
 
 import, repair and delete are refused while a member of the cluster hosts the type,
@@ -53,7 +53,7 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "verify", most: 1, run: storeVerify,
-		about: "Reads all heads, logs and records, of one type or of all, and prints what cannot be decoded.\nThe exit code is 1 if there is any. Nodes may run meanwhile.",
+		about: "Reads all heads, logs and records, of one type or of all, and prints what cannot be decoded.\nThe exit code is 1 if there is any. It checks the store's own format, with its checksums, and not the states in it, whose fields\nonly the program of the type knows: shardctl state TYPE lists those that calls could not read. Nodes may run meanwhile.",
 	},
 	{name: "show", least: 2, most: 2, run: storeShow, about: "Prints an entity, its version and its encoded state. Nodes may run meanwhile."},
 	{
@@ -85,7 +85,10 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "delete", least: 1, most: 1, run: storeDelete,
-		about: "Deletes a type with all its entities, permanently.",
+		about: "Deletes a type with all its entities and the positions of its named followers, permanently. It needs -force.",
+		flags: func(f *flag.FlagSet, o *storeOptions) {
+			f.BoolVar(&o.force, "force", false, "delete the type: all its entities are lost, but for those of an export")
+		},
 	},
 	{
 		name: "clear", least: 1, most: 1, argument: "CLUSTER", run: storeClear,
@@ -181,6 +184,8 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		err = errors.New("say which entity, or which -shard")
 	case c.name == "repair" && o.drop == (o.from != ""):
 		err = errors.New("give one of -from and -drop")
+	case c.name == "delete" && !o.force:
+		err = fmt.Errorf("all entities of %s would be lost: say -force to delete them", o.kind)
 	case c.name == "list" && o.most < 1:
 		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
 	case c.name == "clear" && !o.remembered && !o.leases && !o.terms:
@@ -200,7 +205,7 @@ func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) erro
 		Name: o.store, NoCreate: !c.creates, Replicas: o.replicas, Partitions: o.partitions, ConnectOptions: o.connection.options(),
 	})
 	if err != nil {
-		return err
+		return notOpened(ctx, o, err)
 	}
 	defer s.Close()
 	return c.run(ctx, s, o, w)

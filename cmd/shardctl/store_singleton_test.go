@@ -71,7 +71,7 @@ func TestStoreSingleton(t *testing.T) {
 	steward, stop = hostSteward(t, url)
 	add(steward, 1, 6)
 	stop()
-	ctl("store delete Steward", exitOK, "type Steward is deleted", "")
+	ctl("store delete Steward -force", exitOK, "type Steward is deleted", "")
 	steward, stop = hostSteward(t, url)
 	add(steward, 1, 1)
 	stop()

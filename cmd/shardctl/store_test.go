@@ -124,6 +124,7 @@ func TestStoreCommandLine(t *testing.T) {
 		{"store clear -h", exitOK, "", "usage: shardctl store clear [flags] CLUSTER"},
 		{"store clear bank", exitUsage, "", "say what: -remembered, -leases, -terms"},
 		{"store import", exitUsage, "", "say -from which file"},
+		{"store delete Vault", exitUsage, "", "all entities of Vault would be lost: say -force to delete them"},
 		{"store repair Vault a", exitUsage, "", "give one of -from and -drop"},
 		{"store repair Vault a -drop -from f", exitUsage, "", "give one of -from and -drop"},
 		{"store list -timeout 0s", exitUsage, "", "want more than 0"},
@@ -150,7 +151,7 @@ func TestStoreExportImport(t *testing.T) {
 	ctl("store list Vault", exitOK, "20 of 40 entities, which have ", "")
 	ctl("store list Vault -n 40", exitOK, `"a/b \xff"  `, "")
 	ctl("store list Safe", exitFailed, "", "type Safe is not in the store")
-	ctl("store verify", exitOK, "1 types, 64 shards, 40 entities can be read", "")
+	ctl("store verify", exitOK, "1 types, 64 shards, 40 entities can be read in the store's format (states are not decoded, which takes the program of the type)", "")
 	ctl("store verify Safe", exitFailed, "", "type Safe is not in the store shardgen, which has Vault")
 	ctl("store show Vault vault-3", exitOK, "Vault/vault-3 in shard ", "")
 	ctl("store show Vault nobody", exitFailed, "", "Vault/nobody is not in the store")
@@ -158,17 +159,18 @@ func TestStoreExportImport(t *testing.T) {
 	ctl("store export Vault nobody", exitFailed, "", "Vault/nobody is not in the store")
 	ctl("store export -o "+file, exitOK, "", "")
 	ctl("store import -from "+file, exitFailed, "", "type Vault is hosted by w1 of cluster bank: stop all nodes that host it first")
-	ctl("store delete Vault", exitFailed, "", "type Vault is hosted by w1")
+	ctl("store delete Vault -force", exitFailed, "", "type Vault is hosted by w1")
 	ctl("store repair Vault vault-3 -drop", exitFailed, "", "type Vault is hosted by w1")
 	stop()
-	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Vault,")
+	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Vault -force,")
 	ctl("store import -replace -from "+file, exitFailed, "", "or -states to write the states of entities alone")
 	ctl("store import -states -from "+file, exitFailed, "", "the entity is there already (-replace overwrites it)")
 	ctl("store import -states -replace -from "+file, exitOK, "64 shards were used: of them only states were imported", "")
 
 	other := runJetStream(t, t.TempDir()).URL()
 	to := map[string]string{"NATS_URL": other}
-	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "is not there")
+	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "there is no store shardgen at "+other+", and no other (look at -nats; -store is the Name in natsstore.Config)")
+	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "there is no store bank at "+url+": there are shardgen (give one of them with -store")
 	shardctl(t, to, "store import -from "+file).check(t, "store import", exitOK, "40 entities of 1 types are in the store", "")
 	shardctl(t, to, "store verify").check(t, "store verify", exitOK, "40 entities can be read", "")
 	client, stop = hostVaults(t, other)
@@ -178,9 +180,9 @@ func TestStoreExportImport(t *testing.T) {
 	}
 	stop()
 
-	ctl("store delete Vault", exitOK, "type Vault is deleted", "")
+	ctl("store delete Vault -force", exitOK, "type Vault is deleted", "")
 	ctl("store list", exitOK, "TYPE", "")
-	ctl("store delete Vault", exitFailed, "", "type Vault is not in the store shardgen, which has no types")
+	ctl("store delete Vault -force", exitFailed, "", "type Vault is not in the store shardgen, which has no types")
 	client, stop = hostVaults(t, url)
 	defer stop()
 	if got, err := client.Ref("vault-3").Add(t.Context(), 5); err != nil || got != 5 {

@@ -11,6 +11,7 @@ type storeOptions struct {
 	kind, id              string
 	out, from             string
 	drop, replace, states bool
+	force                 bool
 	shard                 int
 	replicas, partitions  int
 	most                  int // entities that list prints

@@ -48,7 +48,7 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		for _, p := range problems {
 			fmt.Fprintf(w, "shard %s: %s: %s\n", p.Shard, p.Place, p.Error)
 		}
-		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read\n", len(types), shards, entities)
+		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read in the store's format (states are not decoded, which takes the program of the type)\n", len(types), shards, entities)
 	}
 	if err == nil && len(problems) > 0 {
 		err = fmt.Errorf("%d heads, appends or records cannot be decoded (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))

@@ -108,6 +108,8 @@ func generate(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	o := gen.Options{
 		Options: load.Options{Patterns: flags.Args(), Tags: *tags},
 		Check:   *check,
+		// go generate sets GOFILE.
+		Absolute: os.Getenv("GOFILE") != "",
 	}
 	r := &reporter{stdout: stdout, stderr: stderr, json: *asJSON, verbose: *verbose}
 	if !*watch {

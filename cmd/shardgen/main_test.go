@@ -10,14 +10,6 @@ import (
 // TestRun calls the command as a user does. What the generator does with good and
 // bad packages is tested in internal/gen.
 func TestRun(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	const good = "package x\n\nimport \"context\"\n\n//shard:entity\ntype Thing struct{}\n\nfunc (t *Thing) Do(ctx context.Context) error { return nil }\n"
 	const bad = "package x\n\n//shard:entity\ntype Thing struct{}\n"
 	steps := []struct {
@@ -65,18 +57,7 @@ func TestRun(t *testing.T) {
 		{"help", good, []string{"-h"}, exitOK, "", "usage: shardgen"},
 		{"version", good, []string{"-version"}, exitOK, "shardgen ", ""},
 	}
-	dir := t.TempDir()
-	t.Chdir(dir)
-	t.Setenv("GOFLAGS", "-mod=mod")
-	t.Setenv("GOPROXY", "off")
-	t.Setenv("GOWORK", "off")
-	write := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("go.mod", "module example.com/x\n\ngo 1.26.0\n\nrequire github.com/shardgen/shardgen v0.0.0\n\nreplace github.com/shardgen/shardgen => "+root+"\n")
-	write("go.sum", string(sum))
+	_, write := module(t)
 	for _, s := range steps {
 		write("x.go", s.source)
 		var stdout, stderr strings.Builder
@@ -86,5 +67,68 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit %d, stdout with %q, stderr with %q",
 				s.name, code, stdout.String(), stderr.String(), s.code, s.stdout, s.stderr)
 		}
+	}
+}
+
+// module has the working directory be a new module. It returns the directory, and writes files there.
+func module(t *testing.T) (dir string, write func(name, content string)) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if dir, err = os.Getwd(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOWORK", "off")
+	write = func(name, content string) {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/x\n\ngo 1.26.0\n\nrequire github.com/shardgen/shardgen v0.0.0\n\nreplace github.com/shardgen/shardgen => "+root+"\n")
+	write("go.sum", string(sum))
+	return dir, write
+}
+
+// TestUnderGoGenerate: go generate ./... in a module's root runs the tool in the folder of each package. The
+// commands that its diagnostics name work in the root, too.
+func TestUnderGoGenerate(t *testing.T) {
+	dir, write := module(t)
+	const source = "package thing\n\nimport \"context\"\n\n//shard:entity\ntype Thing struct{}\n\nfunc (t *Thing) Do(ctx context.Context) error { return nil }\n"
+	write("thing/thing.go", source)
+	t.Setenv("GOFILE", "thing.go") // as go generate does
+	try := func(folder string, args ...string) (code int, text string) {
+		t.Chdir(filepath.Join(dir, folder))
+		var out strings.Builder
+		code = run(t.Context(), args, &out, &out)
+		return code, out.String()
+	}
+	if code, text := try("thing"); code != exitOK {
+		t.Fatal(text)
+	}
+	write("thing/thing.go", strings.ReplaceAll(source, "Do(", "Done("))
+	code, text := try("thing")
+	command := "contract -dir " + filepath.Join(dir, "thing") + " mv Thing.Do Done"
+	if code != exitWrong || !strings.HasPrefix(text, filepath.Join(dir, "thing", "shard.lock")+":") || !strings.Contains(text, "run go tool shardgen "+command) {
+		t.Fatalf("exit %d, %q; want the file and the command %q with their folder", code, text, command)
+	}
+	if code, text := try(".", strings.Fields(command)...); code != exitOK {
+		t.Fatal(text)
+	}
+	if code, text := try("thing"); code != exitOK {
+		t.Fatal(text)
 	}
 }

@@ -69,7 +69,7 @@ func Answered(code wire.Code, c *Command) (Step, Outcome) {
 		return Return, NotExecuted
 	case wire.CodeCircular, wire.CodeUnknownKind, wire.CodeNoMethod, wire.CodeForbidden, wire.CodeBadArgs, wire.CodeActivation,
 		wire.CodeExpired, wire.CodeCanceled, wire.CodeRefused, wire.CodeCommitLarge, wire.CodeUnsendable, wire.CodeIntercepted,
-		Unsent, Shed:
+		wire.CodeReused, Unsent, Shed:
 		return Return, NotExecuted
 	}
 	if code.Executed() {

@@ -37,7 +37,7 @@ func Judge(cluster string, v admin.View, all []admin.NodeShards) Health {
 			note("%v is %v", m.Address, m.Status)
 		}
 	}
-	if !v.Converged {
+	if !v.Converged && len(v.Members) > 0 { // without members there is no view, and an error says why
 		note("the members do not agree yet, so nobody is admitted or removed: %s", v.Why)
 	}
 	if !v.Pause.IsZero() {

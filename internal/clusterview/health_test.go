@@ -48,6 +48,7 @@ func TestJudge(t *testing.T) {
 		},
 		"leaving":    {view: func(v *admin.View) { v.Members[1].Status = membership.Leaving }, note: "web-2#0000000000000002 is leaving"},
 		"disagree":   {view: func(v *admin.View) { v.Converged, v.Why = false, "web-2 has not seen it" }, note: "the members do not agree yet, so nobody is admitted or removed: web-2 has not seen it"},
+		"no member":  {view: func(v *admin.View) { *v = admin.View{} }}, // the error of the question says why
 		"paused":     {view: func(v *admin.View) { v.Pause = admin.Pause{By: "ann", At: time.Unix(0, 0)} }, note: "rebalancing is paused by ann since 1970-01-01T00:00:00Z (shardctl resume ends that)"},
 		"moves":      {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{held("draining", 2)}}}, note: "shards on the move: 1"},
 		"calls wait": {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Waiting: 3}}}}, note: "Cart: calls that wait for a home, or for a shard to open: 3"},

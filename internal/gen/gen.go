@@ -26,10 +26,13 @@ type Options struct {
 	// Check writes nothing; the files that would be written are listed in
 	// Outcome.Stale.
 	Check bool
+	// Absolute has all paths be absolute. It is for runs by go generate, which begin in the folder of each
+	// package: paths that are relative to it mean nothing in the folder where go generate was called.
+	Absolute bool
 }
 
 // An Outcome describes a run. Paths are relative to Options.Dir where they lie below
-// it.
+// it, unless Options.Absolute is set.
 type Outcome struct {
 	// Diagnostics are the mistakes in the source. If there are any, nothing was
 	// written.
@@ -39,7 +42,7 @@ type Outcome struct {
 	UpToDate    int      // packages that needed no change, including those of clients
 	Packages    []string // import paths of the packages with entities, sorted
 
-	dir string // Options.Dir
+	dir string // Options.Dir; "" with Options.Absolute
 }
 
 // A change is the new content of one file, or its removal.
@@ -64,39 +67,42 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	out := &Outcome{Diagnostics: loaded.Diagnostics, dir: o.Dir}
+	if o.Absolute {
+		out.dir = ""
+	}
 	changes, err := plan(loaded, out)
 	if err != nil {
 		return nil, err
 	}
 	for i := range out.Diagnostics {
-		out.Diagnostics[i].Pos.Filename = relative(o.Dir, out.Diagnostics[i].Pos.Filename)
+		out.Diagnostics[i].Pos.Filename = relative(out.dir, out.Diagnostics[i].Pos.Filename)
 	}
 	if len(out.Diagnostics) > 0 {
 		return out, nil
 	}
 	if len(changes) == 0 && out.UpToDate == 0 {
-		return nil, errNothing(o, loaded.Excluded)
+		return nil, errNothing(o, out.dir, loaded.Excluded)
 	}
 	for _, c := range changes {
 		if o.Check {
-			out.Stale = append(out.Stale, relative(o.Dir, c.path))
+			out.Stale = append(out.Stale, relative(out.dir, c.path))
 			continue
 		}
 		if err := c.apply(); err != nil {
 			return out, err
 		}
-		out.Written = append(out.Written, relative(o.Dir, c.path))
+		out.Written = append(out.Written, relative(out.dir, c.path))
 	}
 	return out, nil
 }
 
 // errNothing reports that no entity was found, and names one that was left out by build
 // constraints, if any.
-func errNothing(o Options, excluded []load.Excluded) error {
+func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {
 		e := excluded[0]
-		e.Pos.Filename = relative(o.Dir, e.Pos.Filename)
+		e.Pos.Filename = relative(dir, e.Pos.Filename)
 		remedy = "the one at " + e.String() + ": pass -tags, or set GOOS and GOARCH"
 	}
 	return fmt.Errorf("generate %s: no //shard:entity or //shard:singleton found (%s)", patterns(o.Patterns), remedy)
@@ -109,7 +115,11 @@ func patterns(list []string) string {
 	return strings.Join(list, " ")
 }
 
+// relative is a path from a folder, if it lies below it. The empty folder leaves the path as it is.
 func relative(dir, path string) string {
+	if dir == "" {
+		return path
+	}
 	if r, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(r, "..") {
 		return r
 	}

@@ -67,10 +67,13 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 const contractCommand = "run shardgen contract "
 
 // addProblems reports the problems of a contract, with commands that can be typed in
-// the folder in which the run was started.
+// the folder in which the run was started, or anywhere in the module if paths are absolute.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	command := "run go tool shardgen contract "
 	if dir := relative(o.dir, filepath.Dir(path)); dir != "." {
+		if strings.ContainsRune(dir, ' ') {
+			dir = "'" + dir + "'"
+		}
 		command += "-dir " + dir + " "
 	}
 	for _, p := range problems {

@@ -58,6 +58,7 @@ const (
 	CodeCommitLarge Code = 19 // its changes exceed one commit of the store: nothing that it changed stands
 	CodeForbidden   Code = 20 // its sender has no right to send it; Text says what was wrong
 	CodeIntercepted Code = 21 // an interceptor of the host refused it; as of CodeMethodError, Text and Payload are its error
+	CodeReused      Code = 22 // another call has its command id; Text says more
 )
 
 // Executed reports whether the call ran when it was answered with the code.

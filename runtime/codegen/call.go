@@ -175,9 +175,9 @@ type CallOptions struct {
 	// Timeout bounds each call of the reference that has no earlier deadline.
 	// 0 means the caller's CallTimeout.
 	Timeout time.Duration
-	// CommandID names the command that each call of the reference is; "" means each call is one
-	// of its own. It is for durable types.
-	CommandID string
+	// CommandID names the command that each call of the reference is; nil means each call is one
+	// of its own. It is for durable types. The empty name is bad, and every call fails with it.
+	CommandID *string
 }
 
 // A CallOption changes the settings of one reference.

@@ -9,47 +9,43 @@ import (
 
 	"github.com/shardgen/shardgen/examples/events/account"
 	shard "github.com/shardgen/shardgen/runtime"
-	memorystore "github.com/shardgen/shardgen/store/memory"
-	"github.com/shardgen/shardgen/transport/memory"
+	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestProjection: a projection goes on behind the last event that it stored.
+// TestProjection: a projection goes on behind the last event that it stored, also if the homes of the
+// entities end.
 func TestProjection(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	n := shard.New(shard.Config{
-		Cluster: "bank", Name: "a", Transport: memory.NewBroker(memory.Options{}).Transport(), Store: memorystore.New().Client(),
-	})
-	if err := account.HostAccount(n, func() *account.Account { return &account.Account{} }); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = n.Close() }()
-	accounts := account.NewAccountClient(n)
-	table, at := map[string]int64{}, shard.Position("")
-	for range 3 {
-		for i := range 20 {
-			if _, err := accounts.Ref(fmt.Sprint(i%3)).Enter(ctx, int64(i), "salary"); err != nil {
-				t.Fatal(err)
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		accounts := account.NewAccountClient(c.Client())
+		table, at := map[string]int64{}, shard.Position("")
+		for _, node := range []string{"n1", "n2"} {
+			for i := range 20 {
+				if _, err := accounts.Ref(fmt.Sprint(i%3)).Enter(t.Context(), int64(i), "salary"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Kill(node)
+			following, stop := context.WithTimeout(t.Context(), time.Minute)
+			events := 0
+			var err error
+			at, err = account.Follow(following, accounts, at, func(e shard.Event[account.Entry]) error {
+				table[e.Entity] += e.Event.Amount
+				if events++; events == 20 {
+					stop()
+				}
+				return nil
+			})
+			if stop(); events != 20 || !errors.Is(err, context.Canceled) {
+				t.Fatalf("%d events, %v: want 20", events, err)
 			}
 		}
-		following, stop := context.WithCancel(ctx)
-		events := 0
-		var err error
-		at, err = account.Follow(following, accounts, at, func(e shard.Event[account.Entry]) error {
-			table[e.Entity] += e.Event.Amount
-			if events++; events == 20 {
-				stop()
-			}
-			return nil
-		})
-		if stop(); events != 20 || !errors.Is(err, context.Canceled) {
-			t.Fatalf("%d events, %v: want 20", events, err)
+		if sum := table["0"] + table["1"] + table["2"]; sum != 2*190 {
+			t.Errorf("the projection has %v, want a sum of %d", table, 2*190)
 		}
-	}
-	if sum := table["0"] + table["1"] + table["2"]; sum != 3*190 {
-		t.Errorf("the projection has %v, want a sum of %d", table, 3*190)
-	}
+	}, shardtest.Host(host))
+}
+
+// host hosts the accounts on a node.
+func host(n *shard.Node) error {
+	return account.HostAccount(n, func() *account.Account { return &account.Account{} })
 }

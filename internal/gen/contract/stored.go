@@ -63,7 +63,7 @@ func holds(c *Contract, k *Kind, path string) bool {
 // errStored is the error of a reset of an entry that records in a store may have.
 func errStored(path, kind string) error {
 	return fmt.Errorf("reset %s: entities of %s are durable, and records and events in a store have its number whatever programs run "+
-		"(run shardgen contract rm %s, which keeps the number; or, if no store has an entity of %s: shardctl store delete %s, then shardgen contract reset -unstored %s)",
+		"(run shardgen contract rm %s, which keeps the number; or, if no store has an entity of %s: shardctl store delete %s -force, then shardgen contract reset -unstored %s)",
 		path, kind, path, kind, kind, path)
 }
 
@@ -74,7 +74,7 @@ func Kept(c *Contract, path string) string {
 	case "":
 		return ""
 	case path:
-		return fmt.Sprintf("%s is durable: its entities stay in the store, unread (shardctl store export %s saves them, shardctl store delete %s deletes them)", path, path, path)
+		return fmt.Sprintf("%s is durable: its entities stay in the store, unread (shardctl store export %s saves them, shardctl store delete %s -force deletes them)", path, path, path)
 	default:
 		return fmt.Sprintf("%s is durable: its records in the store keep %s, and its events as long as they are kept", kind, path)
 	}

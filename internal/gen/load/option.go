@@ -114,7 +114,8 @@ func optionRemedy(m *marked, key string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-func shardsRemedy(shards int, err error) string {
+// shardsRemedy is the remedy for a number of shards that is no power of two, of which a type has at most that many.
+func shardsRemedy(shards, most int, err error) string {
 	if err != nil || shards < 1 || shards > maxShards {
 		return "leave it out for the default"
 	}
@@ -122,7 +123,7 @@ func shardsRemedy(shards int, err error) string {
 	for next < shards {
 		next *= 2
 	}
-	return "write shards=" + strconv.Itoa(next)
+	return "write shards=" + strconv.Itoa(min(next, most))
 }
 
 // checkKinds reports kinds that have the same name.
@@ -155,6 +156,10 @@ func (s *optionReader) readOptions() {
 		return
 	}
 	seen := make(map[string]bool)
+	most := maxShards
+	if slices.ContainsFunc(args, func(a ast.DirectiveArg) bool { return a.Arg == "durable" }) {
+		most = maxDurableShards
+	}
 	for _, a := range args {
 		key, value, hasValue := strings.Cut(a.Arg, "=")
 		switch {
@@ -179,7 +184,7 @@ func (s *optionReader) readOptions() {
 		case "name":
 			s.readName(a, value)
 		case "shards":
-			s.readShards(a, value)
+			s.readShards(a, value, most)
 		case "hash":
 			s.readHash(a, value)
 		case "durable":
@@ -227,10 +232,12 @@ func (s *optionReader) readName(a ast.DirectiveArg, value string) {
 	s.n.Kind = value
 }
 
-func (s *optionReader) readShards(a ast.DirectiveArg, value string) {
+// readShards reads the number of shards, of which the type has at most that many. checkDurable reports a power
+// of two that is too large for a durable type.
+func (s *optionReader) readShards(a ast.DirectiveArg, value string, most int) {
 	shards, err := strconv.Atoi(value)
 	if err != nil || shards < 1 || shards > maxShards || shards&(shards-1) != 0 {
-		s.add(a.Pos, CodeShards, shardsRemedy(shards, err), "shards=%s: not a power of two from 1 to %d", value, maxShards)
+		s.add(a.Pos, CodeShards, shardsRemedy(shards, most, err), "shards=%s: not a power of two from 1 to %d", value, most)
 		return
 	}
 	s.n.Shards = shards

@@ -1,0 +1,73 @@
+package shardtest_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/internal/fixture/giro"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+)
+
+// TestClientFollowsEvents: the client has a store, in which it follows events, and from which faults cut it off.
+func TestClientFollowsEvents(t *testing.T) {
+	host := func(n *shard.Node) error {
+		return giro.HostAccount(n, func() *giro.Account { return &giro.Account{} })
+	}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		at := shard.Position("")
+		next := func() (int64, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for e, err := range giro.NewAccountClient(c.Client()).Events(ctx, at) {
+				at = e.Position
+				return e.Event.Amount, err
+			}
+			return 0, errors.New("the loop has ended")
+		}
+		enter := func(amount int64) {
+			t.Helper()
+			if _, err := giro.NewAccountClient(c.Node("n1")).Ref("a").Enter(t.Context(), amount, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		enter(7)
+		if got, err := next(); got != 7 || err != nil {
+			t.Errorf("got %d, %v; want 7", got, err)
+		}
+		before := at
+		c.Isolate("client")
+		enter(8)
+		if got, err := next(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("cut off from the store: got %d, %v; want none", got, err)
+		}
+		at = before
+		c.Mend()
+		if got, err := next(); got != 8 || err != nil {
+			t.Errorf("got %d, %v; want 8", got, err)
+		}
+	}, shardtest.Host(host))
+}
+
+// TestIdleClientBlamesNobody: a home that does not answer has sent nothing since the client's last call. That is
+// no silence of the home, since the client was idle meanwhile: the error says only when the last message came.
+func TestIdleClientBlamesNobody(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		users := auction.NewUserClient(c.Client())
+		if err := users.Ref("ann").Deposit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		home := c.Home("User", "ann")
+		c.Advance(20 * time.Second)
+		c.Cut("client", home)
+		err := users.Ref("ann", shard.Timeout(2*time.Second)).Deposit(t.Context(), 1)
+		want := regexp.MustCompile("no answer from " + home + `; its last message came 2\d(\.\d)?s ago`)
+		if err == nil || !want.MatchString(err.Error()) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}, shardtest.Host(auction.Host))
+}
