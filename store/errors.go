@@ -21,6 +21,9 @@ var (
 	// ErrUnavailable: the store cannot be reached, and nothing was or will be
 	// written. Try again later.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrDenied: the user of the store lacks a right, which the error names; nothing was or will be
+	// written. Every such error is ErrUnavailable, too. Trying again does not help until the right is granted.
+	ErrDenied = errors.New("permission denied")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
 	// be applied yet. See the package's doc for the remedy.
 	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")

@@ -91,7 +91,7 @@ func isDenied(r *request, err error) bool {
 	}
 	select {
 	case <-r.done:
-		return errors.Is(r.err, errDenied)
+		return errors.Is(r.err, store.ErrDenied)
 	default:
 		return false // it was not answered
 	}

@@ -30,7 +30,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	c, err := connect(url, cfg)
-	if errors.Is(err, errDenied) {
+	if errors.Is(err, store.ErrDenied) {
 		return nil, fmt.Errorf("store: connect to NATS: %w: %w", store.ErrUnavailable, err)
 	}
 	if err != nil {
