@@ -67,7 +67,19 @@ func readStored(t *testing.T, b []byte) {
 	}
 	index := store.Record{Key: journalKey, Value: seal(&wire.DurableJournal{Format: 1, First: 1, Last: 2, Number: 9}), Revision: 1}
 	for _, records := range [][]store.Record{{r}, {index, r}, {index, r, r}} {
-		_, _, _ = (Place{1, 3}).Next(records)
+		_, _, _ = (Place{Chunk: 1, Number: 3, Sum: 1}).Next(records)
+		_, _, _ = (Place{}).Next(records)
+	}
+	for _, of := range []store.Record{index, r} {
+		s, err := (Place{Number: 3}).Search(of)
+		for steps := 0; err == nil; steps++ {
+			if _, more := s.Key(); !more {
+				break
+			}
+			if err = s.Read(r); steps > 64 {
+				t.Fatal("the search of a chunk does not end")
+			}
+		}
 	}
 }
 

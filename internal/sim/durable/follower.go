@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
 )
 
 // A follower reads the journal of one shard, and has each event compared with the log. It
@@ -14,6 +15,7 @@ type follower struct {
 	r     *run
 	shard int
 	place durable.Place
+	begun bool   // the place says from which event on the follower reads
 	first uint64 // 1 once the first chunk was found deleted, else 0
 }
 
@@ -30,7 +32,7 @@ func (f *follower) poll() {
 	f.read()
 	for _, h := range f.r.homes {
 		if t := h.tenures[f.shard]; t != nil {
-			t.core.Followed(f.place.Chunk)
+			t.core.Followed(f.place.Number)
 		}
 	}
 	f.r.w.after(f.r.between(50*time.Millisecond, 400*time.Millisecond), f.poll)
@@ -42,12 +44,13 @@ func (f *follower) read() {
 	if !ok {
 		return
 	}
-	keys, err := f.place.Keys(a.Records[0])
-	if err != nil {
-		w.fail("follower: %v", err)
-		return
+	if f.begun && w.chance(0.1) { // an image of the shard would have the events in other chunks
+		f.place.Chunk = uint64(w.random.IntN(int(f.place.Chunk) + 4))
 	}
+	index := a.Records[0]
+	keys, err := f.place.Keys(index)
 	if len(keys) == 0 {
+		f.fail(err)
 		return
 	}
 	if a, ok = f.get(keys...); !ok {
@@ -59,12 +62,16 @@ func (f *follower) read() {
 		return
 	}
 	if err != nil {
-		w.fail("follower: %v", err)
+		f.fail(err)
+		return
+	}
+	if after.Chunk == 0 {
+		f.search(index)
 		return
 	}
 	all := f.r.judge.shards[f.shard].events
 	for _, e := range events {
-		if f.place.Number == 0 && e.Place.Number > 1 {
+		if !f.begun && e.Place.Number > 1 {
 			f.pass(e.Place.Number)
 		}
 		if e.Place.Number != f.place.Number+1 || e.Place.Number > uint64(len(all)) {
@@ -75,7 +82,7 @@ func (f *follower) read() {
 			w.fail("invariant 7: event %d is of %s v%d, in the log of %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
 			return
 		}
-		f.place = e.Place
+		f.place, f.begun = e.Place, true
 		f.r.counts.Followed++
 	}
 	f.place = after
@@ -85,13 +92,40 @@ func (f *follower) read() {
 	}
 }
 
+// fail ends the run for an error that no stale answer of the store explains.
+func (f *follower) fail(err error) {
+	if lost := (*durable.LostError)(nil); err == nil || errors.As(err, &lost) && lost.Cause != durable.ErrOther {
+		return
+	}
+	f.r.w.fail("follower: %v", err)
+}
+
+// search finds the chunk of a place that has lost its own.
+func (f *follower) search(index store.Record) {
+	s, err := f.place.Search(index)
+	for err == nil {
+		key, more := s.Key()
+		if !more {
+			f.place = s.Place()
+			f.r.counts.Sought++
+			return
+		}
+		a, ok := f.get(key)
+		if !ok {
+			return
+		}
+		err = s.Read(a.Records[0])
+	}
+	f.fail(err)
+}
+
 // pass goes on at the oldest event that is kept. The judge has seen why those before it are gone.
 func (f *follower) pass(next uint64) {
 	if f.r.plan.journaling.Followers {
 		f.r.w.fail("invariant 7: events %d to %d were deleted before they were read", f.place.Number+1, next-1)
 	}
 	f.r.counts.Gone += int(next - 1 - f.place.Number)
-	f.place.Number = next - 1
+	f.place, f.begun = durable.Place{Chunk: 1, Number: next - 1}, true
 }
 
 func (f *follower) get(ids ...string) (durable.Response, bool) {
