@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/store"
 )
 
 // A Position says how far a follower has read the events of a type. It is text without
@@ -179,7 +179,7 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 		return ctx.Err()
 	case errors.As(err, &gone):
 		return fmt.Errorf("events of %s: %w: %w", f.kind, ErrEventsGone, err)
-	case errors.Is(err, durable.ErrCorrupt), errors.Is(err, durable.ErrNewer), errors.Is(err, store.ErrDenied):
+	case errors.Is(err, durable.ErrCorrupt), errors.Is(err, durable.ErrNewer), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("events of %s: %w", f.kind, err)
 	case errors.As(err, &lost):
 		return fmt.Errorf("events of %s: %w: %w", f.kind, ErrPosition, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -73,7 +74,7 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 // unanswered reports whether a request may succeed later, or has succeeded although the answer is lost.
 // One that the store refuses for a missing right does not, nor does a read of what cannot be decoded.
 func unanswered(err error) bool {
-	if errors.Is(err, store.ErrDenied) {
+	if errors.Is(err, fs.ErrPermission) {
 		return false
 	}
 	for _, passing := range []error{store.ErrUnavailable, store.ErrUncertain, store.ErrBusy} {

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/fixture/giro"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
@@ -28,7 +28,7 @@ func (r *refusing) refuse(on *atomic.Bool, op, key string) error {
 	if !on.Load() {
 		return nil
 	}
-	return &store.Error{Op: op, Key: key, Err: fmt.Errorf("%w: %w: no right to %s this", store.ErrUnavailable, store.ErrDenied, op)}
+	return &store.Error{Op: op, Key: key, Err: fmt.Errorf("%w: %w: no right to %s this", store.ErrUnavailable, fs.ErrPermission, op)}
 }
 
 func (r *refusing) Put(ctx context.Context, key string, value []byte, expect store.Revision) (store.Revision, error) {
@@ -53,7 +53,7 @@ type refusingShards struct {
 }
 
 func (s refusingShards) Get(ctx context.Context, sh store.Shard, ids []string, atLeast store.Revision) (store.Head, []store.Record, error) {
-	if err := s.by.refuse(&s.by.read, "get records", sh.String()); err != nil && slices.Equal(ids, []string{durable.JournalIndex}) {
+	if err := s.by.refuse(&s.by.read, "get records", sh.String()); err != nil && slices.Equal(ids, []string{"j"}) {
 		return store.Head{}, nil, err
 	}
 	return s.Shards.Get(ctx, sh, ids, atLeast)
@@ -86,12 +86,12 @@ func TestFollowerWithoutRights(t *testing.T) {
 				enter()
 				c.Advance(5 * time.Second)
 				require.True(t, f.ended.Load())
-				require.ErrorIs(t, f.err, store.ErrDenied)
+				require.ErrorIs(t, f.err, fs.ErrPermission)
 				require.ErrorContains(t, f.err, "no right to "+name)
 				again := followNamed(ctx, c.Node("n2"))
 				c.Advance(5 * time.Second)
 				require.True(t, again.ended.Load())
-				require.ErrorIs(t, again.err, store.ErrDenied)
+				require.ErrorIs(t, again.err, fs.ErrPermission)
 				require.Zero(t, again.read.Load())
 				of(own).Store(false)
 				enter()

@@ -19,11 +19,9 @@ var (
 	// store has lost them.
 	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
 	// ErrUnavailable: the store cannot be reached, and nothing was or will be
-	// written. Try again later.
+	// written. Try again later. If it is also [fs.ErrPermission], the user of the store lacks a
+	// right, which the error names, and trying again does not help until that is granted.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrDenied: the user of the store lacks a right, which the error names; nothing was or will be
-	// written. Every such error is ErrUnavailable, too. Trying again does not help until the right is granted.
-	ErrDenied = errors.New("permission denied")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
 	// be applied yet. See the package's doc for the remedy.
 	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")

@@ -71,29 +71,72 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Cause }
 
-// JournalIndex is the key of the record that says how far a journal goes.
-const JournalIndex = journalKey
+// A Getter returns the records under some keys, in their order and as they were at one moment.
+type Getter func(keys ...string) ([]store.Record, error)
 
-// indexOf reads the index of a journal, which may have no events yet.
-func indexOf(r store.Record) (*wire.DurableJournal, error) {
-	if r.Revision == store.None {
-		return &wire.DurableJournal{First: 1}, nil
+// Look returns the events after a place, a few of them at most, and the place behind them. If there are none,
+// that may be another place all the same: one that knows its chunk, or from which event on it
+// follows. Its error may be a *GoneError, a *LostError or get's.
+func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
+	index, _, err := p.read(get)
+	if err == nil {
+		err = p.beyond(index)
 	}
-	return readIndex(r)
+	switch {
+	case err != nil:
+		return nil, p, err
+	case index.GetNumber() == p.Number && p == Place{}:
+		return nil, FirstPlace, nil
+	case index.GetNumber() == p.Number:
+		return nil, p, nil
+	}
+	events, after, err = p.next(get, p.in(index).Chunk)
+	if err != nil || after.Chunk != 0 {
+		return events, after, err
+	}
+	if p, err = p.search(get, index); err != nil { // the event is in another chunk
+		return nil, p, err
+	}
+	if events, after, err = p.next(get, p.Chunk); err == nil && after.Chunk == 0 {
+		return nil, p, p.missing(index)
+	}
+	return events, after, err
 }
 
-// Keys returns the records to be read after a place, in one Get. There are none where the
-// index that was read has nothing behind it. Its error may be a *LostError.
-func (p Place) Keys(index store.Record) ([]string, error) {
-	i, err := indexOf(index)
-	if err == nil {
-		err = p.beyond(i)
+// read returns the index of the journal, which may have no events yet, and the events of chunks.
+func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, found []located, err error) {
+	keys := []string{journalKey}
+	for _, chunk := range chunks {
+		keys = append(keys, chunkKey(chunk))
 	}
-	if err != nil || i.GetNumber() == p.Number {
-		return nil, err
+	records, err := get(keys...)
+	if err != nil {
+		return nil, nil, err
 	}
-	chunk := p.in(i).Chunk
-	return []string{journalKey, chunkKey(chunk), chunkKey(chunk + 1)}, nil
+	if index = (&wire.DurableJournal{First: 1}); records[0].Revision != store.None {
+		if index, err = readIndex(records[0]); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, r := range records[1:] {
+		if r.Revision == store.None {
+			continue
+		}
+		chunk := &wire.DurableChunk{}
+		if err := unseal(r.Value, chunk); err != nil {
+			return nil, nil, fmt.Errorf("journal: %w", err)
+		}
+		for _, e := range chunk.GetEvents() {
+			found = append(found, located{e, chunk.GetChunk()})
+		}
+	}
+	return index, found, nil
+}
+
+// A located is an event, and the chunk that has it.
+type located struct {
+	*wire.DurableEvent
+	chunk uint64
 }
 
 // beyond returns an error for a place behind the last event.
@@ -110,53 +153,39 @@ func (p Place) in(i *wire.DurableJournal) Place {
 	return p
 }
 
-// Next returns the events after a place, from the records that Keys named, and the place
-// behind them. If that is without a chunk, Search finds it. Where there are no events the place may be
-// another all the same: read again. Its error may be a *GoneError or a *LostError.
-func (p Place) Next(records []store.Record) (events []Recorded, after Place, err error) {
-	index, err := indexOf(records[0])
+// next returns the events after a place that a chunk has, and the chunk after it. The place behind them is without
+// a chunk if the place belongs to another one.
+func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, err error) {
+	index, found, err := p.read(get, chunk, chunk+1)
 	if err == nil {
 		err = p.beyond(index)
 	}
-	if err != nil || index.GetNumber() == p.Number {
+	switch {
+	case err != nil || index.GetNumber() == p.Number:
 		return nil, p, err
-	}
-	var found []*wire.DurableEvent
-	var chunks []uint64 // of found
-	for _, r := range records[1:] {
-		if r.Revision == store.None {
-			continue
-		}
-		chunk := &wire.DurableChunk{}
-		if err := unseal(r.Value, chunk); err != nil {
-			return nil, p, fmt.Errorf("journal: %w", err)
-		}
-		for _, e := range chunk.GetEvents() {
-			found, chunks = append(found, e), append(chunks, chunk.GetChunk())
-		}
-	}
-	if len(found) == 0 || p == (Place{}) && found[0].GetNumber() > index.GetNumber() {
+	case len(found) == 0 || p == Place{} && found[0].GetNumber() > index.GetNumber():
 		return nil, p, p.missing(index)
+	case p == Place{}:
+		after = Place{Chunk: found[0].chunk, Number: found[0].GetNumber() - 1}
+	default:
+		if after, err = p.among(index, found); err != nil || after.Chunk == 0 {
+			return nil, after, err
+		}
 	}
-	if p == (Place{}) {
-		after = Place{Chunk: chunks[0], Number: found[0].GetNumber() - 1}
-	} else if after, err = p.among(index, found, chunks[0]); err != nil || after.Chunk == 0 {
-		return nil, after, err
-	}
-	for k, e := range found {
+	for _, e := range found {
 		n := e.GetNumber()
 		switch {
-		case n == p.Number && p.Sum != 0 && sumOf(e) != p.Sum:
+		case n == p.Number && p.Sum != 0 && sumOf(e.DurableEvent) != p.Sum:
 			return nil, p, &LostError{p, index.GetNumber(), ErrOther}
 		case n <= after.Number:
-			if chunks[k] <= index.GetLast() { // else it is written anew
-				after.Chunk = max(after.Chunk, chunks[k])
+			if e.chunk <= index.GetLast() { // else it is written anew
+				after.Chunk = max(after.Chunk, e.chunk)
 			}
 			continue
 		case n > index.GetNumber(), n != after.Number+1: // not counted yet; or something is missing
 			return events, after, p.stays(index, after)
 		}
-		after = Place{chunks[k], n, sumOf(e)}
+		after = Place{e.chunk, n, sumOf(e.DurableEvent)}
 		events = append(events, Recorded{
 			Place: after, Entity: string(e.GetEntity()), Version: e.GetVersion(), At: e.GetAt(), Event: e.GetEvent(),
 		})
@@ -164,10 +193,10 @@ func (p Place) Next(records []store.Record) (events []Recorded, after Place, err
 	return events, after, p.stays(index, after)
 }
 
-// among returns the place, without its chunk if events that were found, from that chunk on, are not those around it.
-func (p Place) among(index *wire.DurableJournal, found []*wire.DurableEvent, first uint64) (Place, error) {
+// among returns the place, without its chunk if the events that were found are not those around it.
+func (p Place) among(index *wire.DurableJournal, found []located) (Place, error) {
 	low, high := found[0].GetNumber(), found[len(found)-1].GetNumber()
-	switch oldest := first <= index.GetFirst(); {
+	switch oldest := found[0].chunk <= index.GetFirst(); {
 	case oldest && low > p.Number+1:
 		return p, &GoneError{p, low}
 	case !oldest && low > p.Number+1, !oldest && low > p.Number && p.Sum != 0, high < p.Number:
@@ -185,15 +214,6 @@ func (p Place) stays(index *wire.DurableJournal, after Place) error {
 	return p.missing(index)
 }
 
-// Missing returns the error of a place whose event is in none of the chunks.
-func (p Place) Missing(index store.Record) error {
-	i, err := indexOf(index)
-	if err != nil {
-		return err
-	}
-	return p.missing(i)
-}
-
 func (p Place) missing(index *wire.DurableJournal) error {
 	return &LostError{p, index.GetNumber(), ErrCorrupt}
 }
@@ -206,47 +226,23 @@ func sumOf(e *wire.DurableEvent) uint32 {
 	return max(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, e.GetEvent()), 1)
 }
 
-// A Search finds the chunk that has the event of a place, by halves.
-type Search struct {
-	place     Place
-	low, high uint64 // the chunk is one of these, both included
-	last      uint64 // the journal's last event
-}
-
-// Search begins one.
-func (p Place) Search(index store.Record) (Search, error) {
-	i, err := indexOf(index)
-	return Search{p, i.GetFirst(), i.GetLast(), i.GetNumber()}, err
-}
-
-// Key returns the key of the chunk to be read next; none: the place is found.
-func (s *Search) Key() (key string, more bool) {
-	return chunkKey(s.middle()), s.low < s.high
-}
-
-func (s *Search) middle() uint64 { return s.low + (s.high-s.low+1)/2 }
-
-// Read takes the chunk that Key named.
-func (s *Search) Read(r store.Record) error {
-	chunk := &wire.DurableChunk{}
-	if r.Revision != store.None {
-		if err := unseal(r.Value, chunk); err != nil {
-			return fmt.Errorf("journal: %w", err)
+// search returns the place with the chunk that has its event, which it finds by halves.
+func (p Place) search(get Getter, index *wire.DurableJournal) (Place, error) {
+	low, high := index.GetFirst(), index.GetLast() // the chunk is one of these, both included
+	for low < high {
+		middle := low + (high-low+1)/2
+		_, found, err := p.read(get, middle)
+		switch {
+		case err != nil:
+			return p, err
+		case len(found) == 0:
+			return p, p.missing(index)
+		case found[0].GetNumber() <= p.Number:
+			low = middle
+		default:
+			high = middle - 1
 		}
 	}
-	switch events := chunk.GetEvents(); {
-	case len(events) == 0:
-		return &LostError{s.place, s.last, ErrCorrupt}
-	case events[0].GetNumber() <= s.place.Number:
-		s.low = s.middle()
-	default:
-		s.high = s.middle() - 1
-	}
-	return nil
-}
-
-// Place returns the place with the chunk that was found.
-func (s *Search) Place() Place {
-	s.place.Chunk = s.low
-	return s.place
+	p.Chunk = low
+	return p, nil
 }

@@ -94,64 +94,19 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 
 // read is poll with answers that are at least as new as a revision.
 func (f *Follower) read(ctx context.Context, shard store.Shard, i int, atLeast store.Revision) ([]durable.Recorded, error) {
-	_, index, err := f.Store.Get(ctx, shard, []string{durable.JournalIndex}, atLeast)
-	if err != nil {
-		return nil, err
-	}
-	place := f.Places[i]
-	events, after, err := f.next(ctx, shard, place, index[0], atLeast)
-	if err == nil && after.Chunk == 0 { // the place is in another chunk
-		if place, err = f.search(ctx, shard, place, index[0], atLeast); err == nil {
-			events, after, err = f.next(ctx, shard, place, index[0], atLeast)
-		}
-		if err == nil && after.Chunk == 0 {
-			err = place.Missing(index[0])
-		}
-	}
+	events, after, err := f.Places[i].Look(func(keys ...string) ([]store.Record, error) {
+		_, records, err := f.Store.Get(ctx, shard, keys, atLeast)
+		return records, err
+	})
 	switch {
 	case err != nil:
 		return nil, err
-	case f.Places[i] == durable.Place{} && len(events) > 0:
-		f.Places[i] = durable.Place{Chunk: events[0].Place.Chunk, Number: events[0].Place.Number - 1}
 	case len(events) == 0:
 		f.Places[i] = after
+	case f.Places[i] == durable.Place{}:
+		f.Places[i] = durable.Place{Chunk: events[0].Place.Chunk, Number: events[0].Place.Number - 1}
 	}
 	return events, nil
-}
-
-// next reads the events behind a place.
-func (f *Follower) next(ctx context.Context, shard store.Shard, place durable.Place, index store.Record, atLeast store.Revision) ([]durable.Recorded, durable.Place, error) {
-	keys, err := place.Keys(index)
-	if err != nil {
-		return nil, place, err
-	}
-	if len(keys) == 0 {
-		if place.Chunk == 0 && place.Number == 0 {
-			place = durable.FirstPlace
-		}
-		return nil, place, nil
-	}
-	_, records, err := f.Store.Get(ctx, shard, keys, atLeast)
-	if err != nil {
-		return nil, place, err
-	}
-	return place.Next(records)
-}
-
-// search finds the chunk of a place.
-func (f *Follower) search(ctx context.Context, shard store.Shard, place durable.Place, index store.Record, atLeast store.Revision) (durable.Place, error) {
-	s, err := place.Search(index)
-	for err == nil {
-		key, more := s.Key()
-		if !more {
-			return s.Place(), nil
-		}
-		var records []store.Record
-		if _, records, err = f.Store.Get(ctx, shard, []string{key}, atLeast); err == nil {
-			err = s.Read(records[0])
-		}
-	}
-	return place, err
 }
 
 func wrap(shard store.Shard, err error) error {

@@ -40,34 +40,26 @@ func (f *follower) poll() {
 
 func (f *follower) read() {
 	w := f.r.w
-	a, ok := f.get(durable.JournalIndex)
-	if !ok {
-		return
-	}
 	if f.begun && w.chance(0.1) { // an image of the shard would have the events in other chunks
 		f.place.Chunk = uint64(w.random.IntN(int(f.place.Chunk) + 4))
 	}
-	index := a.Records[0]
-	keys, err := f.place.Keys(index)
-	if len(keys) == 0 {
-		f.fail(err)
-		return
-	}
-	if a, ok = f.get(keys...); !ok {
-		return
-	}
-	events, after, err := f.place.Next(a.Records)
-	if gone := (*durable.GoneError)(nil); errors.As(err, &gone) {
+	gets := 0
+	events, after, err := f.place.Look(func(keys ...string) ([]store.Record, error) {
+		gets++
+		return f.get(keys...)
+	})
+	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)
+	switch {
+	case errors.As(err, &gone):
 		f.pass(gone.Next)
 		return
-	}
-	if err != nil {
-		f.fail(err)
+	case errors.Is(err, errNoAnswer), errors.As(err, &lost) && lost.Cause != durable.ErrOther: // a stale answer looks so
 		return
-	}
-	if after.Chunk == 0 {
-		f.search(index)
+	case err != nil:
+		w.fail("follower: %v", err)
 		return
+	case gets > 2:
+		f.r.counts.Sought++
 	}
 	all := f.r.judge.shards[f.shard].events
 	for _, e := range events {
@@ -92,33 +84,6 @@ func (f *follower) read() {
 	}
 }
 
-// fail ends the run for an error that no stale answer of the store explains.
-func (f *follower) fail(err error) {
-	if lost := (*durable.LostError)(nil); err == nil || errors.As(err, &lost) && lost.Cause != durable.ErrOther {
-		return
-	}
-	f.r.w.fail("follower: %v", err)
-}
-
-// search finds the chunk of a place that has lost its own.
-func (f *follower) search(index store.Record) {
-	s, err := f.place.Search(index)
-	for err == nil {
-		key, more := s.Key()
-		if !more {
-			f.place = s.Place()
-			f.r.counts.Sought++
-			return
-		}
-		a, ok := f.get(key)
-		if !ok {
-			return
-		}
-		err = s.Read(a.Records[0])
-	}
-	f.fail(err)
-}
-
 // pass goes on at the oldest event that is kept. The judge has seen why those before it are gone.
 func (f *follower) pass(next uint64) {
 	if f.r.plan.journaling.Followers {
@@ -128,10 +93,13 @@ func (f *follower) pass(next uint64) {
 	f.place, f.begun = durable.Place{Chunk: 1, Number: next - 1}, true
 }
 
-func (f *follower) get(ids ...string) (durable.Response, bool) {
+// errNoAnswer: the store has not answered.
+var errNoAnswer = errors.New("no answer")
+
+func (f *follower) get(ids ...string) ([]store.Record, error) {
 	a, err := f.r.server.serve(reader, f.shard, durable.Request{Op: durable.OpGet, IDs: ids})
-	if err != nil {
-		f.r.w.fail("follower: %v", err)
+	if err == nil && (a.Outcome != durable.OK || len(a.Records) != len(ids)) {
+		err = errNoAnswer
 	}
-	return a, err == nil && a.Outcome == durable.OK && len(a.Records) == len(ids)
+	return a.Records, err
 }
