@@ -117,3 +117,37 @@ func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[st
 	}
 	return nil
 }
+
+// LostFollowers returns the errors of a type's named followers whose places in a shard do not fit its journal, by
+// their names: the shard was put back to an older state.
+func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map[string]error, error) {
+	all, err := s.List(ctx, followers(shard.Type))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	head, err := s.Shards().Head(ctx, shard)
+	if err != nil {
+		return nil, err
+	}
+	lost := make(map[string]error)
+	for _, r := range all {
+		f, err := readFollowed(r)
+		if err != nil {
+			return nil, err
+		}
+		at := shard.Number - len(f.Places)
+		if at < 0 || at >= len(f.Places) {
+			continue
+		}
+		_, _, err = f.Places[at].Look(func(keys ...string) ([]store.Record, error) {
+			_, records, err := s.Shards().Get(ctx, shard, keys, head.Revision)
+			return records, err
+		})
+		if misfit := (*durable.LostError)(nil); errors.As(err, &misfit) {
+			lost[strings.TrimPrefix(r.Key, followers(shard.Type))] = err
+		} else if gone := (*durable.GoneError)(nil); err != nil && !errors.As(err, &gone) {
+			return nil, wrap(shard, err)
+		}
+	}
+	return lost, nil
+}
