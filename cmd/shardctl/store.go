@@ -85,7 +85,10 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "delete", least: 1, most: 1, run: storeDelete,
-		about: "Deletes a type with all its entities, permanently.",
+		about: "Deletes a type with all its entities, permanently. With -follower it deletes the position of one named follower alone, which must not run.",
+		flags: func(f *flag.FlagSet, o *storeOptions) {
+			f.StringVar(&o.follower, "follower", "", "delete only the position of the follower of that `name`: it begins anew, and keep=followed keeps nothing for it")
+		},
 	},
 	{
 		name: "clear", least: 1, most: 1, argument: "CLUSTER", run: storeClear,

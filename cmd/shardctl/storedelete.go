@@ -18,6 +18,13 @@ func storeDelete(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	if err != nil {
 		return err
 	}
+	if o.follower != "" {
+		if err := durablehost.DropFollower(ctx, s, o.kind, o.follower); err != nil {
+			return fmt.Errorf("follower %s of %s: %w", o.follower, o.kind, err)
+		}
+		_, err := fmt.Fprintf(w, "the position of follower %s of %s is deleted\n", o.follower, o.kind)
+		return err
+	}
 	if err := refuseHosted(ctx, o, o.kind, t); err != nil {
 		return err
 	}

@@ -16,4 +16,5 @@ type storeOptions struct {
 	most                  int // entities that list prints
 	remembered            bool
 	leases, terms         bool
+	follower              string
 }

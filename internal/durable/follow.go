@@ -64,9 +64,9 @@ type LostError struct {
 
 func (e *LostError) Error() string {
 	if errors.Is(e.Cause, ErrCorrupt) {
-		return fmt.Sprintf("a part of the journal is missing, at event %d of %d: %v", e.Place.Number+1, e.Last, e.Cause)
+		return fmt.Sprintf("a part of the journal is missing, at event %d of %d: the store has lost it (restore the store from a backup, or the shard from an export: shardctl store repair -shard -from)", e.Place.Number+1, e.Last)
 	}
-	return fmt.Sprintf("the follower has read up to event %d, and the journal goes up to %d: %v: the store, or this shard, was restored to an older state (begin anew: without the position, or under another name; events up to %d that are the same come again)", e.Place.Number, e.Last, e.Cause, e.Place.Number)
+	return fmt.Sprintf("the follower has read up to event %d, and the journal goes up to %d: %v: the store, or this shard, was restored to an older state (begin anew: without the position, or after shardctl store delete TYPE -follower NAME, or under another name)", e.Place.Number, e.Last, e.Cause)
 }
 
 func (e *LostError) Unwrap() error { return e.Cause }

@@ -108,6 +108,15 @@ func DropFollowers(ctx context.Context, s store.Store, kind string) error {
 	return err
 }
 
+// DropFollower deletes the record of a named follower. It fails with store.ErrNotFound.
+func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
+	r, err := s.Get(ctx, followers(kind)+name)
+	if err != nil {
+		return err
+	}
+	return s.Delete(ctx, r.Key, r.Revision)
+}
+
 // RestoreFollowers writes records of named followers that are not there.
 func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
