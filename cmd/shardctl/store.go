@@ -25,11 +25,11 @@ const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
   repair TYPE ID      replace the state of an entity, or drop it
   repair TYPE -shard N
                       replace a whole shard, or drop what cannot be decoded of it
-  delete TYPE         delete a type with all its entities, for ever
+  delete TYPE         delete a type with all its entities, for ever, or the position of a follower
   clear CLUSTER       delete a cluster's remembered ids, leases or coordinator's terms
 
-import, repair and delete are refused while a member of the cluster hosts the type,
-and clear while any process of the cluster runs.
+import, repair and delete are refused while a member of the cluster hosts the type
+(not delete -follower), and clear while any process of the cluster runs.
 shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 `
 
