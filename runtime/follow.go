@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"math"
 	"strings"
 	"time"
 
@@ -17,8 +19,10 @@ import (
 )
 
 // A Position says how far a follower has read the events of a type. It is text without
-// spaces, of about ten bytes for each shard at most, and stays valid over restarts and
-// moves. The empty position is the beginning: the oldest events that are kept.
+// spaces, of about twenty bytes for each shard at most, and stays valid over restarts and
+// moves. The empty position is the beginning: the oldest events that are kept. Every other position
+// says of each shard behind which event it is, also of those without events: if
+// later ones are deleted before they are read, the follower gets [ErrEventsGone].
 type Position string
 
 // An Event is an event that an entity recorded and committed.
@@ -45,8 +49,10 @@ var (
 	// Keep them longer by keep= in the directive, or give the follower a name and write
 	// keep=followed.
 	ErrEventsGone = errors.New("events are not kept any more")
-	// ErrPosition means that a position does not belong to this type.
-	ErrPosition = errors.New("not a position of this type's events")
+	// ErrPosition means that a position does not belong to this type, or that the store, or a
+	// shard, was restored to a state before it, so that events that were read are not there any more
+	// or are others. Begin anew: without a position, or under another name.
+	ErrPosition = errors.New("the position does not fit the events of this type")
 	// ErrFollowed means that another loop has begun to follow under this name: in another
 	// process, or in this one.
 	ErrFollowed = errors.New("another follower has this name")
@@ -127,6 +133,7 @@ type following struct {
 	name  *ownedName // nil: none
 	saved time.Time  // when its position was stored last, or could not be
 	dirty bool       // the store does not have its position
+	begun bool       // the position says of each shard from which event on it is followed
 }
 
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
@@ -150,7 +157,7 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 		}
 		f.name = newOwnedName(k, *options.name)
 	}
-	f.Follower = durablehost.Follower{Store: backend.Shards(), Type: k.desc.Name, Places: make([]durable.Place, k.shards)}
+	f.Follower = durablehost.NewFollower(backend.Shards(), k.desc.Name, int(k.shards))
 	return f, nil
 }
 
@@ -174,14 +181,19 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 	asking, cancel := context.WithTimeout(ctx, followAnswer)
 	all, err := f.Poll(asking)
 	cancel()
-	gone := (*durable.GoneError)(nil)
+	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &gone):
 		return fmt.Errorf("events of %s: %w: %w", f.kind, ErrEventsGone, err)
-	case errors.Is(err, durable.ErrCorrupt), errors.Is(err, durable.ErrNewer):
+	case errors.Is(err, durable.ErrCorrupt), errors.Is(err, durable.ErrNewer), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("events of %s: %w", f.kind, err)
+	case errors.As(err, &lost):
+		return fmt.Errorf("events of %s: %w: %w", f.kind, ErrPosition, err)
+	}
+	if f.Begun() && !f.begun {
+		f.begun, f.dirty = true, true
 	}
 	any := false // an answer that is missing is asked for again
 	for shard, events := range all {
@@ -235,14 +247,19 @@ func (f *following) end(ctx context.Context) {
 	}
 }
 
-// positionFormat begins every position.
-const positionFormat = "1."
+// positionFormat begins every position. Those of the format before have no sums of events, and of shards
+// without events they do not say from which event on they follow these: such a shard is followed anew.
+const (
+	positionFormat       = "2."
+	positionFormatBefore = "1."
+)
 
 // position encodes the follower's position.
 func (f *following) position() Position {
 	b := binary.AppendUvarint(nil, uint64(len(f.Places)))
 	for _, p := range f.Places {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, p.Chunk), p.Number)
+		b = binary.AppendUvarint(b, uint64(p.Sum))
 	}
 	return Position(positionFormat + f.kind + "." + base64.RawURLEncoding.EncodeToString(b))
 }
@@ -251,6 +268,10 @@ func (f *following) position() Position {
 func (f *following) take(p Position) error {
 	bad := fmt.Errorf("events of %s: %w: %q", f.kind, ErrPosition, clip(string(p)))
 	text, ok := strings.CutPrefix(string(p), positionFormat+f.kind+".")
+	summed := ok
+	if !ok {
+		text, ok = strings.CutPrefix(string(p), positionFormatBefore+f.kind+".")
+	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if !ok || err != nil {
 		return bad
@@ -270,6 +291,11 @@ func (f *following) take(p Position) error {
 	places := make([]durable.Place, len(f.Places))
 	for i := range places {
 		places[i] = durable.Place{Chunk: next(), Number: next()}
+		if summed {
+			sum := next()
+			places[i].Sum = uint32(sum)
+			ok = ok && sum <= math.MaxUint32
+		}
 	}
 	if !ok || len(b) > 0 {
 		return bad

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -70,9 +71,18 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	return err
 }
 
-// unanswered reports whether a write may succeed later, or has succeeded although the answer is lost.
+// unanswered reports whether a request may succeed later, or has succeeded although the answer is lost.
+// One that the store refuses for a missing right does not, nor does a read of what cannot be decoded.
 func unanswered(err error) bool {
-	return !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrBadKey) && !errors.Is(err, store.ErrTooLarge)
+	if errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	for _, passing := range []error{store.ErrUnavailable, store.ErrUncertain, store.ErrBusy} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
 }
 
 // save stores the places, and reports whether the store has them. Its error says that another loop has
@@ -89,8 +99,11 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 			return false, n.fail(err)
 		}
 		found, revision, loadErr := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
-		if loadErr != nil {
-			return false, nil //nolint:nilerr // later
+		switch {
+		case loadErr != nil && unanswered(loadErr):
+			return false, nil
+		case loadErr != nil:
+			return false, n.fail(loadErr)
 		}
 		if n.lostTo(found, revision) {
 			return false, n.followed(found)
@@ -102,10 +115,14 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 	return false, nil
 }
 
-// look returns an error if another loop has the name. A loop that has nothing to store learns it so.
+// look returns an error if another loop has the name, or its record cannot be read. A loop that has nothing
+// to store learns it so.
 func (n *ownedName) look(ctx context.Context) error {
 	found, revision, err := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
-	if err == nil && n.lostTo(found, revision) {
+	switch {
+	case err != nil && !unanswered(err):
+		return n.fail(err)
+	case err == nil && n.lostTo(found, revision):
 		return n.followed(found)
 	}
 	return nil

@@ -15,11 +15,12 @@ import (
 // was written and read again, and one that is refused leaves the follower where it was.
 func FuzzPosition(f *testing.F) {
 	follower := func() *following {
-		return &following{kind: "Cart", Follower: durablehost.Follower{Places: []durable.Place{{Chunk: 1, Number: 2}, {Chunk: 1 << 60}}}}
+		return &following{kind: "Cart", Follower: durablehost.Follower{Places: []durable.Place{{Chunk: 1, Number: 2, Sum: 3}, {Chunk: 1 << 60}}}}
 	}
 	f.Add(string(follower().position()))
 	f.Add("1.Cart.")
 	f.Add("1.Cart.AgECAwQ")
+	f.Add("2.Cart.AgECAwQFBg")
 	f.Fuzz(func(t *testing.T, text string) {
 		got, before := follower(), follower().Places
 		if got.take(Position(text)) != nil {
@@ -33,6 +34,15 @@ func FuzzPosition(f *testing.F) {
 			t.Fatalf("got %v, %v, want %v", again.Places, err, got.Places)
 		}
 	})
+}
+
+// TestPositionOfTheFormatBefore: a position without sums of events is read. Where it has read nothing of a shard, it
+// begins anew there.
+func TestPositionOfTheFormatBefore(t *testing.T) {
+	f := following{kind: "Cart", Follower: durablehost.Follower{Places: make([]durable.Place, 2)}}
+	if err := f.take("1.Cart.AgECAAA"); err != nil || !slices.Equal(f.Places, []durable.Place{{Chunk: 1, Number: 2}, {}}) || f.Begun() {
+		t.Errorf("got %v, %v", f.Places, err)
+	}
 }
 
 // FuzzUnderstand gives any request to the gateway. One that it understands names a method of the

@@ -301,3 +301,35 @@ func TestFollowerReadsWhatIsOutOfDate(t *testing.T) {
 		}
 	}))
 }
+
+// TestNamedFollowerBeforeTheFirstEvent: a named follower that has begun before there was any event is told that the
+// first ones were deleted. It does not begin at the oldest that is kept, like a new one.
+func TestNamedFollowerBeforeTheFirstEvent(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		roll := giro.NewRollClient(c.Node("n1"))
+		read := func(name string) (number uint64, err error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			for e, err := range roll.Events(ctx, "", shard.FollowerName(name)) {
+				return e.Number, err
+			}
+			return 0, nil
+		}
+		_, err := read("early")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		for range 10 {
+			_, err := roll.Ref("a").Enter(t.Context(), 1, string(make([]byte, 20<<10)))
+			require.NoError(t, err)
+			c.Advance(time.Second)
+		}
+		names := 0
+		c.Until("the journal has the last three events alone", func() bool {
+			names++
+			number, err := read(fmt.Sprint("late", names))
+			return err == nil && number == 8
+		})
+		_, err = read("early")
+		require.ErrorIs(t, err, shard.ErrEventsGone)
+		require.ErrorContains(t, err, "events 1 to 7 of the journal are deleted")
+	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+}

@@ -142,7 +142,8 @@ func testBackup(t *testing.T, empty bool) {
 	}
 }
 
-// TestDeleteForgetsFollowers: a follower of a type that is deleted and hosted again begins anew.
+// TestDeleteForgetsFollowers: a follower of a type that is deleted and hosted again begins anew, and so does one whose
+// position alone is deleted, also while nodes run.
 func TestDeleteForgetsFollowers(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	_, accounts, stop := hostBoth(t, url)
@@ -154,6 +155,16 @@ func TestDeleteForgetsFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := durablehost.SaveFollowed(t.Context(), s, "Accounts", "reports", durablehost.Followed{Places: make([]durable.Place, 64)}, store.None); err != nil {
+		t.Fatal(err)
+	}
+	for args, code := range map[string]int{"other": exitFailed, "reports": exitOK} {
+		args = "store delete Account -follower " + args
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, map[int]string{exitOK: "reports of Account is deleted"}[code], map[int]string{exitFailed: "not found"}[code])
+	}
+	if _, revision, err := durablehost.LoadFollowed(t.Context(), s, "Account", "reports"); err != nil || revision != store.None {
+		t.Errorf("the position of reports is still there (%v)", err)
+	}
+	if _, err := durablehost.SaveFollowed(t.Context(), s, "Account", "reports", durablehost.Followed{Places: make([]durable.Place, 64)}, store.None); err != nil {
 		t.Fatal(err)
 	}
 	stop()

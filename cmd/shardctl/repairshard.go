@@ -35,8 +35,10 @@ func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o 
 	if err := errors.Join(writer.ReplaceShard(ctx, o.shard, image), writer.Close(ctx)); err != nil {
 		return fmt.Errorf("shard %v: %w", shard, err)
 	}
-	_, err = fmt.Fprintf(w, "shard %v: replaced, with %d records\n", shard, len(image.Records))
-	return err
+	if _, err = fmt.Fprintf(w, "shard %v: replaced, with %d records\n", shard, len(image.Records)); err != nil {
+		return err
+	}
+	return printLost(ctx, s, shard, w)
 }
 
 // dropDamage returns the image of a shard without its damaged parts, and prints those.

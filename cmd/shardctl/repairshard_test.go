@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/storeops"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
@@ -188,7 +189,12 @@ func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	}
 	stop()
 
-	ctl("store repair Account "+how+map[string]string{"-from": " " + file}[how]+" -shard "+number, exitOK, "shard "+name+": replaced", "")
+	places := make([]durable.Place, kind.Shards)
+	places[found.shard.Number-len(places)] = durable.Place{Chunk: 1, Number: 9, Sum: 1}
+	if _, err := durablehost.SaveFollowed(t.Context(), s, "Account", "ahead", durablehost.Followed{Places: places}, store.None); err != nil {
+		t.Fatal(err)
+	}
+	ctl("store repair Account "+how+map[string]string{"-from": " " + file}[how]+" -shard "+number, exitOK, "shard "+name+": follower ahead: the follower has read up to event 9", "")
 	ctl("store verify", exitOK, "1 entities can be read", "")
 	_, accounts, stop = hostBoth(t, url)
 	defer stop()

@@ -25,11 +25,12 @@ const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
   repair TYPE ID      replace the state of an entity, or drop it
   repair TYPE -shard N
                       replace a whole shard, or drop what cannot be decoded of it
-  delete TYPE -force  delete a type with all its entities, for ever
+  delete TYPE -force  delete a type with all its entities, for ever; with -follower
+                      the position of a follower
   clear CLUSTER       delete a cluster's remembered ids, leases or coordinator's terms
 
-import, repair and delete are refused while a member of the cluster hosts the type,
-and clear while any process of the cluster runs.
+import, repair and delete are refused while a member of the cluster hosts the type
+(not delete -follower), and clear while any process of the cluster runs.
 shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 `
 
@@ -85,9 +86,10 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "delete", least: 1, most: 1, run: storeDelete,
-		about: "Deletes a type with all its entities and the positions of its named followers, permanently. It needs -force.",
+		about: "Deletes a type with all its entities and the positions of its named followers, permanently. It needs -force. With -follower it deletes the position of one named follower alone, which must not run.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.BoolVar(&o.force, "force", false, "delete the type: all its entities are lost, but for those of an export")
+			f.StringVar(&o.follower, "follower", "", "delete only the position of the follower of that `name`: it begins anew, and keep=followed keeps nothing for it")
 		},
 	},
 	{

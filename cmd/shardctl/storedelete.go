@@ -11,6 +11,13 @@ import (
 )
 
 func storeDelete(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	if o.follower != "" {
+		if err := durablehost.DropFollower(ctx, s, o.kind, o.follower); err != nil {
+			return fmt.Errorf("follower %s of %s: %w", o.follower, o.kind, err)
+		}
+		_, err := fmt.Fprintf(w, "the position of follower %s of %s is deleted\n", o.follower, o.kind)
+		return err
+	}
 	if _, err := typesOf(ctx, s, o); err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/storeops"
@@ -19,7 +21,7 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	im := importer{store: s, options: o}
+	im := importer{store: s, options: o, out: w}
 	err = readLines(file, func(l line) error { return im.line(ctx, l) })
 	if err := errors.Join(err, im.close(ctx)); err != nil {
 		return fmt.Errorf("%s: %w", o.from, err)
@@ -35,6 +37,7 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 type importer struct {
 	store           *natsstore.Store
 	options         *storeOptions
+	out             io.Writer
 	writer          *storeops.Writer // of the type of the last type's line
 	kind            string
 	first, end      int // of its shards
@@ -131,5 +134,10 @@ func (i *importer) close(ctx context.Context) error {
 	}
 	err := i.writer.Close(ctx)
 	i.writer = nil
+	for _, number := range slices.Sorted(maps.Keys(i.restored)) {
+		if err == nil && i.restored[number] {
+			err = printLost(ctx, i.store, store.Shard{Type: i.kind, Number: number}, i.out)
+		}
+	}
 	return err
 }

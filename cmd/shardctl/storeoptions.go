@@ -17,4 +17,5 @@ type storeOptions struct {
 	most                  int // entities that list prints
 	remembered            bool
 	leases, terms         bool
+	follower              string
 }

@@ -8,10 +8,6 @@ var mirrors = []mirror{
 		"the loop is a goroutine with a queue there and events here; control.Member decides when it is due",
 	},
 	{
-		"internal/sim/durable.follower.read", "internal/durablehost.Follower.poll",
-		"a follower there waits between polls and stores what it has; durable.Place decides what is read next",
-	},
-	{
 		"internal/sim/durable.shelf.ask", "internal/durablehost.asker.ask",
 		"both map the requests of durable.Shard to the store one to one; there with contexts and errors of a network",
 	},
@@ -61,7 +57,7 @@ var mirrors = []mirror{
 	},
 }
 
-const maxMirrors = 14
+const maxMirrors = 13
 
 // standIns are the functions of simulators in place of which a driver has other code that calls
 // nothing in common with them, because one of the two keeps by hand what the other has from a

@@ -1,18 +1,30 @@
 package durable
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Place is how far a follower has read a shard's journal. The zero value is its
-// beginning: the oldest event that is kept.
+// A Place is how far a follower has read a shard's journal. Events are followed by their numbers.
+// The zero value is that of a follower that begins anew: it begins at the oldest event that is kept.
+// Every other place has a chunk, and events that were deleted behind it are missed.
 type Place struct {
-	Chunk  uint64 // the chunk that has event Number
-	Number uint64 // the last event that was read
+	// Chunk has event Number, as far as that is known. It is a hint: an image of the shard may
+	// have events in other chunks.
+	Chunk  uint64
+	Number uint64 // the event that was read last, or that before the first one to be read
+	// Sum is the checksum of event Number; 0: it was not read, or by a program that had none. A
+	// journal that was put back to an older state has another event of that number later.
+	Sum uint32 `json:",omitempty"`
 }
+
+// FirstPlace is before the first event of a shard.
+var FirstPlace = Place{Chunk: 1}
 
 // A Recorded is one event of a journal.
 type Recorded struct {
@@ -33,65 +45,204 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("events %d to %d of the journal are deleted and were not read (keep them longer, or let followers have a name and keep what they have not read)", e.Place.Number+1, e.Next-1)
 }
 
-// JournalIndex is the key of the record that says how far a journal goes.
-const JournalIndex = journalKey
+// Reasons of a LostError.
+var (
+	// ErrBeyond is a place behind the journal's last event.
+	ErrBeyond = errors.New("the journal ends before it")
+	// ErrOther is a place whose event is not the one that was read.
+	ErrOther = errors.New("the journal has another event of this number now")
+)
 
-// Keys returns the records to be read after a place, in one Get. There are none where the
-// index that was read has nothing beyond it.
-func (p Place) Keys(index store.Record) ([]string, error) {
-	if index.Revision == store.None {
-		return nil, nil
-	}
-	i, err := readIndex(index)
-	if err != nil || i.GetNumber() <= p.Number {
-		return nil, err
-	}
-	chunk := max(p.Chunk, i.GetFirst())
-	return []string{journalKey, chunkKey(chunk), chunkKey(chunk + 1)}, nil
+// A LostError says that a journal does not go on behind a follower's place. Its Cause is ErrBeyond or
+// ErrOther if the journal was put back to an older state, and ErrCorrupt if it lacks events. A stale
+// answer of the store may look the same, so it holds only if it lasts.
+type LostError struct {
+	Place Place
+	Last  uint64 // the journal's last event
+	Cause error
 }
 
-// Next returns the events after a place, from the records that Keys named, and the place
-// behind them. Where there are none the place may be another all the same, or the store's
-// answer was stale: read again.
-func (p Place) Next(records []store.Record) (events []Recorded, after Place, err error) {
-	if records[0].Revision == store.None {
+func (e *LostError) Error() string {
+	if errors.Is(e.Cause, ErrCorrupt) {
+		return fmt.Sprintf("a part of the journal is missing, at event %d of %d: the store has lost it (restore the store from a backup, or the shard from an export: shardctl store repair -shard -from)", e.Place.Number+1, e.Last)
+	}
+	return fmt.Sprintf("the follower has read up to event %d, and the journal goes up to %d: %v: the store, or this shard, was restored to an older state (begin anew: without the position, or after shardctl store delete TYPE -follower NAME, or under another name)", e.Place.Number, e.Last, e.Cause)
+}
+
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// A Getter returns the records under some keys, in their order and as they were at one moment.
+type Getter func(keys ...string) ([]store.Record, error)
+
+// Look returns the events after a place, a few of them at most, and the place behind them. If there are none,
+// that may be another place all the same: one that knows its chunk, or from which event on it
+// follows. Its error may be a *GoneError, a *LostError or get's.
+func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
+	index, _, err := p.read(get)
+	if err == nil {
+		err = p.beyond(index)
+	}
+	switch {
+	case err != nil:
+		return nil, p, err
+	case index.GetNumber() == p.Number && p == Place{}:
+		return nil, FirstPlace, nil
+	case index.GetNumber() == p.Number:
 		return nil, p, nil
 	}
-	index, err := readIndex(records[0])
-	if err != nil {
+	events, after, err = p.next(get, p.in(index).Chunk)
+	if err != nil || after.Chunk != 0 {
+		return events, after, err
+	}
+	if p, err = p.search(get, index); err != nil { // the event is in another chunk
 		return nil, p, err
 	}
-	begin := p
+	if events, after, err = p.next(get, p.Chunk); err == nil && after.Chunk == 0 {
+		return nil, p, p.missing(index)
+	}
+	return events, after, err
+}
+
+// read returns the index of the journal, which may have no events yet, and the events of chunks.
+func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, found []located, err error) {
+	keys := []string{journalKey}
+	for _, chunk := range chunks {
+		keys = append(keys, chunkKey(chunk))
+	}
+	records, err := get(keys...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if index = (&wire.DurableJournal{First: 1}); records[0].Revision != store.None {
+		if index, err = readIndex(records[0]); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, r := range records[1:] {
 		if r.Revision == store.None {
 			continue
 		}
 		chunk := &wire.DurableChunk{}
 		if err := unseal(r.Value, chunk); err != nil {
-			return nil, begin, fmt.Errorf("journal: %w", err)
+			return nil, nil, fmt.Errorf("journal: %w", err)
 		}
 		for _, e := range chunk.GetEvents() {
-			switch n := e.GetNumber(); {
-			case n <= p.Number:
-				if chunk.GetChunk() <= index.GetLast() { // else it is written anew
-					p.Chunk = max(p.Chunk, chunk.GetChunk())
-				}
-				continue
-			case n > index.GetNumber(): // not counted yet
-				return events, p, nil
-			case n != p.Number+1 && begin.Number == 0 && len(events) == 0: // the oldest that is kept
-			case n != p.Number+1 && len(events) > 0:
-				return events, p, nil
-			case n != p.Number+1 && chunk.GetChunk() <= index.GetFirst():
-				return nil, begin, &GoneError{begin, n}
-			case n != p.Number+1:
-				return nil, p, nil
-			}
-			p = Place{chunk.GetChunk(), e.GetNumber()}
-			events = append(events, Recorded{
-				Place: p, Entity: string(e.GetEntity()), Version: e.GetVersion(), At: e.GetAt(), Event: e.GetEvent(),
-			})
+			found = append(found, located{e, chunk.GetChunk()})
 		}
 	}
-	return events, p, nil
+	return index, found, nil
+}
+
+// A located is an event, and the chunk that has it.
+type located struct {
+	*wire.DurableEvent
+	chunk uint64
+}
+
+// beyond returns an error for a place behind the last event.
+func (p Place) beyond(i *wire.DurableJournal) error {
+	if i.GetNumber() >= p.Number {
+		return nil
+	}
+	return &LostError{p, i.GetNumber(), ErrBeyond}
+}
+
+// in returns the place with a chunk that the journal may have.
+func (p Place) in(i *wire.DurableJournal) Place {
+	p.Chunk = max(min(p.Chunk, i.GetLast()), i.GetFirst())
+	return p
+}
+
+// next returns the events after a place that a chunk has, and the chunk after it. The place behind them is without
+// a chunk if the place belongs to another one.
+func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, err error) {
+	index, found, err := p.read(get, chunk, chunk+1)
+	if err == nil {
+		err = p.beyond(index)
+	}
+	switch {
+	case err != nil || index.GetNumber() == p.Number:
+		return nil, p, err
+	case len(found) == 0 || p == Place{} && found[0].GetNumber() > index.GetNumber():
+		return nil, p, p.missing(index)
+	case p == Place{}:
+		after = Place{Chunk: found[0].chunk, Number: found[0].GetNumber() - 1}
+	default:
+		if after, err = p.among(index, found); err != nil || after.Chunk == 0 {
+			return nil, after, err
+		}
+	}
+	for _, e := range found {
+		n := e.GetNumber()
+		switch {
+		case n == p.Number && p.Sum != 0 && sumOf(e.DurableEvent) != p.Sum:
+			return nil, p, &LostError{p, index.GetNumber(), ErrOther}
+		case n <= after.Number:
+			if e.chunk <= index.GetLast() { // else it is written anew
+				after.Chunk = max(after.Chunk, e.chunk)
+			}
+			continue
+		case n > index.GetNumber(), n != after.Number+1: // not counted yet; or something is missing
+			return events, after, p.stays(index, after)
+		}
+		after = Place{e.chunk, n, sumOf(e.DurableEvent)}
+		events = append(events, Recorded{
+			Place: after, Entity: string(e.GetEntity()), Version: e.GetVersion(), At: e.GetAt(), Event: e.GetEvent(),
+		})
+	}
+	return events, after, p.stays(index, after)
+}
+
+// among returns the place, without its chunk if the events that were found are not those around it.
+func (p Place) among(index *wire.DurableJournal, found []located) (Place, error) {
+	low, high := found[0].GetNumber(), found[len(found)-1].GetNumber()
+	switch oldest := found[0].chunk <= index.GetFirst(); {
+	case oldest && low > p.Number+1:
+		return p, &GoneError{p, low}
+	case !oldest && low > p.Number+1, !oldest && low > p.Number && p.Sum != 0, high < p.Number:
+		p.Chunk = 0
+		return p, nil
+	}
+	return p.in(index), nil
+}
+
+// stays returns an error if there are events behind a place and nothing leads to them.
+func (p Place) stays(index *wire.DurableJournal, after Place) error {
+	if p == (Place{}) || after != p.in(index) {
+		return nil
+	}
+	return p.missing(index)
+}
+
+func (p Place) missing(index *wire.DurableJournal) error {
+	return &LostError{p, index.GetNumber(), ErrCorrupt}
+}
+
+// sumOf returns the checksum of an event; it is never 0.
+func sumOf(e *wire.DurableEvent) uint32 {
+	b := binary.LittleEndian.AppendUint64(nil, e.GetVersion())
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.GetAt()))
+	b = append(b, e.GetEntity()...)
+	return max(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, e.GetEvent()), 1)
+}
+
+// search returns the place with the chunk that has its event, which it finds by halves.
+func (p Place) search(get Getter, index *wire.DurableJournal) (Place, error) {
+	low, high := index.GetFirst(), index.GetLast() // the chunk is one of these, both included
+	for low < high {
+		middle := low + (high-low+1)/2
+		_, found, err := p.read(get, middle)
+		switch {
+		case err != nil:
+			return p, err
+		case len(found) == 0:
+			return p, p.missing(index)
+		case found[0].GetNumber() <= p.Number:
+			low = middle
+		default:
+			high = middle - 1
+		}
+	}
+	p.Chunk = low
+	return p, nil
 }

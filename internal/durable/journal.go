@@ -60,7 +60,7 @@ type journal struct {
 
 	ends map[uint64]chunkEnd // of chunks, as far as they are known; nil where all are kept
 	line line                // reads the oldest chunk
-	read uint64              // the oldest chunk that a named follower needs; 0 means all
+	read uint64              // the last event that all named followers have read
 
 	// The index and the last chunk after the Put that is under way, and how many of waiting
 	// it writes.
@@ -146,12 +146,18 @@ func (j *journal) expired(now time.Time) (n uint64) {
 		c := j.config
 		if !known || c.Age > 0 && now.Sub(time.UnixMilli(end.at)) < c.Age ||
 			c.Events > 0 && j.index.GetNumber()-end.number < c.Events ||
-			c.Followers && first+n >= j.read {
+			c.Followers && !j.passed(end.number) {
 			break
 		}
 	}
 	return n
 }
+
+// passed reports whether all named followers have read events behind that number. The event that one has
+// read last is kept, by which it sees that the journal is still the same. One that has read more
+// than there is belongs to a journal that was put back to an older state, or is ahead of the home's
+// knowledge for a moment: it has passed nothing.
+func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
 // look reads the oldest chunk if it is not known when that may be deleted.
 func (j *journal) look(s *Shard) {

@@ -343,9 +343,9 @@ func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 	s.outbox.arrive(t, number, now)
 }
 
-// Followed says which chunk of the journal is the oldest that a named follower needs: the
-// lowest [Place.Chunk] of all. Before it is called, [Journal.Followers] keeps all of them.
-func (s *Shard) Followed(chunk uint64) { s.journal.read = chunk }
+// Followed says which event of the journal is the last that all named followers have read: the
+// lowest [Place.Number] of all. Before it is called, [Journal.Followers] keeps all events.
+func (s *Shard) Followed(number uint64) { s.journal.read = number }
 
 // Checkpoint asks for a checkpoint: entities are passivated, the shard is to move, or the node has too
 // much in its logs' tails.

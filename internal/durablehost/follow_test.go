@@ -56,7 +56,7 @@ func (j *journaled) record(n int) {
 // read reads everything behind a place.
 func (j *journaled) read(at durable.Place) (numbers []uint64, last durable.Place, err error) {
 	j.t.Helper()
-	f := Follower{Store: j.store.Shards(), Type: account.Type, Places: make([]durable.Place, account.Number)}
+	f := NewFollower(j.store.Shards(), account.Type, account.Number)
 	f.Places[0] = at
 	f.Places = f.Places[:account.Number] // the shard's number is that of the first place
 	for {

@@ -60,28 +60,28 @@ func SaveFollowed(ctx context.Context, s store.Store, kind, name string, f Follo
 	return s.Put(ctx, followers(kind)+name, value, expect)
 }
 
-// slowest returns the oldest chunk of a shard's journal that a named follower needs. Without
-// any, all are needed.
+// slowest returns the last event of a shard's journal that all named followers have read. Without
+// any, that is none.
 func slowest(ctx context.Context, s store.Store, shard store.Shard) (uint64, error) {
 	all, err := s.List(ctx, followers(shard.Type))
 	if err != nil {
 		return 0, err
 	}
-	chunk := uint64(0)
+	number := uint64(0)
 	for i, r := range all {
 		f, err := readFollowed(r)
 		if err != nil {
 			return 0, err
 		}
-		needs := uint64(0)
+		read := uint64(0)
 		if at := shard.Number - len(f.Places); at >= 0 && at < len(f.Places) {
-			needs = f.Places[at].Chunk
+			read = f.Places[at].Number
 		}
-		if i == 0 || needs < chunk {
-			chunk = needs
+		if i == 0 || read < number {
+			number = read
 		}
 	}
-	return chunk, nil
+	return number, nil
 }
 
 // FollowersOf returns the records of a type's named followers by their names.
@@ -108,6 +108,15 @@ func DropFollowers(ctx context.Context, s store.Store, kind string) error {
 	return err
 }
 
+// DropFollower deletes the record of a named follower. It fails with store.ErrNotFound.
+func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
+	r, err := s.Get(ctx, followers(kind)+name)
+	if err != nil {
+		return err
+	}
+	return s.Delete(ctx, r.Key, r.Revision)
+}
+
 // RestoreFollowers writes records of named followers that are not there.
 func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
@@ -116,4 +125,38 @@ func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[st
 		}
 	}
 	return nil
+}
+
+// LostFollowers returns the errors of a type's named followers whose places in a shard do not fit its journal, by
+// their names: the shard was put back to an older state.
+func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map[string]error, error) {
+	all, err := s.List(ctx, followers(shard.Type))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	head, err := s.Shards().Head(ctx, shard)
+	if err != nil {
+		return nil, err
+	}
+	lost := make(map[string]error)
+	for _, r := range all {
+		f, err := readFollowed(r)
+		if err != nil {
+			return nil, err
+		}
+		at := shard.Number - len(f.Places)
+		if at < 0 || at >= len(f.Places) {
+			continue
+		}
+		_, _, err = f.Places[at].Look(func(keys ...string) ([]store.Record, error) {
+			_, records, err := s.Shards().Get(ctx, shard, keys, head.Revision)
+			return records, err
+		})
+		if misfit := (*durable.LostError)(nil); errors.As(err, &misfit) {
+			lost[strings.TrimPrefix(r.Key, followers(shard.Type))] = err
+		} else if gone := (*durable.GoneError)(nil); err != nil && !errors.As(err, &gone) {
+			return nil, wrap(shard, err)
+		}
+	}
+	return lost, nil
 }

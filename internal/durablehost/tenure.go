@@ -332,9 +332,9 @@ func (t *Tenure) followersLocked(now time.Time) {
 	c.Host.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, c.Patience)
 		defer cancel()
-		chunk, err := slowest(ctx, c.Records, c.Shard)
+		number, err := slowest(ctx, c.Records, c.Shard)
 		if err == nil { // else nothing is deleted until it is known
-			t.do(func(time.Time) { t.core.Followed(chunk) })
+			t.do(func(time.Time) { t.core.Followed(number) })
 		}
 	})
 }

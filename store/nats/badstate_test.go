@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,11 +122,13 @@ authorization { users: [
 	reader := open(t, s.URL(), as("reader")).Shards()
 	_, err = reader.Append(t.Context(), shard, store.Start, nil)
 	wantWords(t, "append", err, store.ErrUnavailable, "no right", "shardgen.t.Account.log")
+	wantWords(t, "append", err, fs.ErrPermission)
 	_, err = reader.Put(t.Context(), shard, head, []store.Change{{ID: "a"}, {ID: "b"}})
 	wantWords(t, "put", err, store.ErrUnavailable, "no right", "shardgen.t.Account.rec")
 	writer := open(t, s.URL(), as("writer")).Shards()
 	_, _, err = writer.Get(t.Context(), shard, []string{"a"}, head)
 	wantWords(t, "get", err, store.ErrUnavailable, "no right", "$JS.API.DIRECT.GET")
+	wantWords(t, "get", err, fs.ErrPermission)
 	_, err = writer.Head(t.Context(), shard)
 	wantWords(t, "head", err, store.ErrUnavailable, "no right", "$JS.API.STREAM.MSG.GET")
 	if _, err := writer.Append(t.Context(), shard, store.Start, nil); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,7 +85,7 @@ func connect(url string, cfg Config) (*conn, error) {
 		err = nc.FlushTimeout(cfg.Timeout)
 	}
 	if last := nc.LastError(); err == nil && errors.Is(last, nats.ErrPermissionViolation) {
-		err = fmt.Errorf("%w: %w%s", errDenied, last, grant(cfg.Name)) // it would never get an answer
+		err = fmt.Errorf("%w: %w%s", fs.ErrPermission, last, grant(cfg.Name)) // it would never get an answer
 	}
 	if err != nil {
 		nc.Close()
@@ -199,13 +200,10 @@ func (c *conn) denied(err error) {
 		return
 	}
 	text := err.Error()
-	c.fail(errDenied, func(r *request) bool {
+	c.fail(fs.ErrPermission, func(r *request) bool {
 		return strings.Contains(strings.ToLower(text), strings.ToLower(fmt.Sprintf("%q", r.subject)))
 	})
 }
-
-// errDenied: the server refused to pass a request on.
-var errDenied = errors.New("permission denied")
 
 // grant is the remedy for a missing right.
 func grant(name string) string {
@@ -274,8 +272,8 @@ func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 	switch {
 	case errors.Is(r.err, errUnanswered):
 		return nil, c.unanswered(lost)
-	case errors.Is(r.err, errDenied):
-		return nil, finalError{fmt.Errorf("%w: this user has no right to publish to %q%s", store.ErrUnavailable, r.subject, grant(c.name))}
+	case errors.Is(r.err, fs.ErrPermission):
+		return nil, finalError{fmt.Errorf("%w: %w: this user has no right to publish to %q%s", store.ErrUnavailable, fs.ErrPermission, r.subject, grant(c.name))}
 	case r.err != nil:
 		return nil, fmt.Errorf("%w: %w", lost, r.err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -91,7 +92,7 @@ func isDenied(r *request, err error) bool {
 	}
 	select {
 	case <-r.done:
-		return errors.Is(r.err, errDenied)
+		return errors.Is(r.err, fs.ErrPermission)
 	default:
 		return false // it was not answered
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/shardgen/shardgen/store"
@@ -30,7 +31,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	c, err := connect(url, cfg)
-	if errors.Is(err, errDenied) {
+	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("store: connect to NATS: %w: %w", store.ErrUnavailable, err)
 	}
 	if err != nil {

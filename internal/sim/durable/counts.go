@@ -6,7 +6,7 @@ import "github.com/shardgen/shardgen/internal/durable"
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
 	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
-	Followed, Folded, Deleted, Gone                                                                       int
+	Followed, Folded, Deleted, Gone, Sought                                                               int
 	Expired, Migrated, Newer, Swept                                                                       int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
 )
 
 // A follower reads the journal of one shard, and has each event compared with the log. It
@@ -14,6 +15,7 @@ type follower struct {
 	r     *run
 	shard int
 	place durable.Place
+	begun bool   // the place says from which event on the follower reads
 	first uint64 // 1 once the first chunk was found deleted, else 0
 }
 
@@ -30,7 +32,7 @@ func (f *follower) poll() {
 	f.read()
 	for _, h := range f.r.homes {
 		if t := h.tenures[f.shard]; t != nil {
-			t.core.Followed(f.place.Chunk)
+			t.core.Followed(f.place.Number)
 		}
 	}
 	f.r.w.after(f.r.between(50*time.Millisecond, 400*time.Millisecond), f.poll)
@@ -38,33 +40,30 @@ func (f *follower) poll() {
 
 func (f *follower) read() {
 	w := f.r.w
-	a, ok := f.get(durable.JournalIndex)
-	if !ok {
-		return
+	if f.begun && w.chance(0.1) { // an image of the shard would have the events in other chunks
+		f.place.Chunk = uint64(w.random.IntN(int(f.place.Chunk) + 4))
 	}
-	keys, err := f.place.Keys(a.Records[0])
-	if err != nil {
-		w.fail("follower: %v", err)
-		return
-	}
-	if len(keys) == 0 {
-		return
-	}
-	if a, ok = f.get(keys...); !ok {
-		return
-	}
-	events, after, err := f.place.Next(a.Records)
-	if gone := (*durable.GoneError)(nil); errors.As(err, &gone) {
+	gets := 0
+	events, after, err := f.place.Look(func(keys ...string) ([]store.Record, error) {
+		gets++
+		return f.get(keys...)
+	})
+	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)
+	switch {
+	case errors.As(err, &gone):
 		f.pass(gone.Next)
 		return
-	}
-	if err != nil {
+	case errors.Is(err, errNoAnswer), errors.As(err, &lost) && lost.Cause != durable.ErrOther: // a stale answer looks so
+		return
+	case err != nil:
 		w.fail("follower: %v", err)
 		return
+	case gets > 2:
+		f.r.counts.Sought++
 	}
 	all := f.r.judge.shards[f.shard].events
 	for _, e := range events {
-		if f.place.Number == 0 && e.Place.Number > 1 {
+		if !f.begun && e.Place.Number > 1 {
 			f.pass(e.Place.Number)
 		}
 		if e.Place.Number != f.place.Number+1 || e.Place.Number > uint64(len(all)) {
@@ -75,7 +74,7 @@ func (f *follower) read() {
 			w.fail("invariant 7: event %d is of %s v%d, in the log of %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
 			return
 		}
-		f.place = e.Place
+		f.place, f.begun = e.Place, true
 		f.r.counts.Followed++
 	}
 	f.place = after
@@ -91,13 +90,16 @@ func (f *follower) pass(next uint64) {
 		f.r.w.fail("invariant 7: events %d to %d were deleted before they were read", f.place.Number+1, next-1)
 	}
 	f.r.counts.Gone += int(next - 1 - f.place.Number)
-	f.place.Number = next - 1
+	f.place, f.begun = durable.Place{Chunk: 1, Number: next - 1}, true
 }
 
-func (f *follower) get(ids ...string) (durable.Response, bool) {
+// errNoAnswer: the store has not answered.
+var errNoAnswer = errors.New("no answer")
+
+func (f *follower) get(ids ...string) ([]store.Record, error) {
 	a, err := f.r.server.serve(reader, f.shard, durable.Request{Op: durable.OpGet, IDs: ids})
-	if err != nil {
-		f.r.w.fail("follower: %v", err)
+	if err == nil && (a.Outcome != durable.OK || len(a.Records) != len(ids)) {
+		err = errNoAnswer
 	}
-	return a, err == nil && a.Outcome == durable.OK && len(a.Records) == len(ids)
+	return a.Records, err
 }

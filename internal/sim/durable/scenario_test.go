@@ -441,15 +441,12 @@ func TestLatePutOfTheJournal(t *testing.T) {
 	a.bring(*late)
 	place, n := durable.Place{}, 0
 	for range 5 {
-		keys, err := place.Keys(d.server.record(0, durable.JournalIndex))
-		if err != nil || len(keys) == 0 {
-			break
-		}
-		var records []store.Record
-		for _, key := range keys {
-			records = append(records, d.server.record(0, key))
-		}
-		events, after, err := place.Next(records)
+		events, after, err := place.Look(func(keys ...string) (records []store.Record, err error) {
+			for _, key := range keys {
+				records = append(records, d.server.record(0, key))
+			}
+			return records, nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,56 @@
+package shard_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// TestEventsOfARestoredStore: a follower whose store was put back to a state before its position gets an error
+// that says so and what to do, whether the store has fewer events or others in the place of those that were read.
+// It neither waits for ever nor passes over them.
+func TestEventsOfARestoredStore(t *testing.T) {
+	t.Parallel()
+	p := newProjection()
+	_, c := startGiro(newVaults(t), "a")
+	for range 5 {
+		_, err := c.Ref("a").Enter(testContext(t), 1, "before")
+		require.NoError(t, err)
+	}
+	p.follow(t, c, 5)
+	_, c = startGiro(newVaults(t), "b") // another store
+	read := func(from shard.Position, opts ...shard.EventsOption) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for e, err := range c.Events(ctx, from, opts...) {
+			require.Error(t, err, "event %d", e.Number)
+			return err
+		}
+		return nil
+	}
+	for _, tt := range []struct {
+		more int
+		want string
+	}{
+		{3, "the journal goes up to 3: the journal ends before it"},
+		{5, "the journal goes up to 8: the journal has another event of this number now"},
+	} {
+		for range tt.more {
+			_, err := c.Ref("a").Enter(testContext(t), 1, "after")
+			require.NoError(t, err)
+		}
+		q := newProjection()
+		q.follow(t, c, tt.more) // all of them are in the journal
+		err := read(p.at, shard.FollowerName("billing"))
+		require.ErrorIs(t, err, shard.ErrPosition)
+		require.ErrorContains(t, err, "has read up to event 5")
+		require.ErrorContains(t, err, tt.want)
+		require.ErrorContains(t, err, "under another name")
+		require.ErrorIs(t, read("", shard.FollowerName("billing")), shard.ErrPosition, "its position is in the store")
+	}
+	newProjection().follow(t, c, 8, shard.FollowerName("another"))
+}
