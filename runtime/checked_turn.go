@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/internal/invariant"
 )
 
-// checksTurns reports whether turns of durable entities are held to what their type promises: a method
+// checksTurns reports whether turns of durable entities are held to the promises of their type: a method
 // that is marked //shard:read does not change the state, and applying a turn's events gives the state that
 // the turn leaves. That is so in tests. Programs and benchmarks do not pay for it: there a change by such
 // a method, or beside events, is answered and may be lost.

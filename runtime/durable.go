@@ -153,7 +153,7 @@ func (d *durableShard) events() eventTaker {
 // begin records the state of an entity before its OnActivate, which may change it.
 func (d *durableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.host.desc; h.Events != nil {
-		_, _ = h.Events.Take(value) // from now on its journal encodes what is recorded
+		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
 	}
 	d.entity(e).state, err = d.encode(value, unknown, 0)
 	return err

@@ -122,14 +122,13 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 //
 //go:noinline
 func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
-	limit := &endable{}
-	limit.Context, limit.cancel = context.WithTimeout(ctx, r.Timeout())
-	begun, err := p.Begin(limit, r, method, false)
+	limit, cancel := context.WithTimeout(ctx, r.Timeout())
+	begun, err := p.Begin(&endable{limit, cancel}, r, method, false)
 	if t, ok := begun.Context.(*turn); ok {
 		t.flags.Or(timedAfter)
 		return begun, err
 	}
-	limit.cancel() // it is elsewhere, or fails
+	cancel() // it is elsewhere, or fails
 	return begun, err
 }
 

@@ -86,7 +86,7 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 		return fail(opTrim, sh.String(), err)
 	}
 	if s.trims.checks(at.logs) {
-		for _, stream := range []string{at.logs, at.records} {
+		for _, stream := range []string{at.records, at.logs} {
 			_, there, err := s.info(ctx, stream)
 			if err == nil && !there {
 				err = fmt.Errorf("%w: %w", store.ErrUnavailable, missing(stream))
