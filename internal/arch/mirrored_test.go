@@ -8,10 +8,6 @@ var mirrors = []mirror{
 		"the loop is a goroutine with a queue there and events here; control.Member decides when it is due",
 	},
 	{
-		"internal/sim/durable.shelf.ask", "internal/durablehost.LostFollowers",
-		"the one answers requests of durable.Shard, the other reads the chunks that a follower's place names",
-	},
-	{
 		"internal/sim/durable.shelf.ask", "internal/durablehost.asker.ask",
 		"both map the requests of durable.Shard to the store one to one; there with contexts and errors of a network",
 	},
