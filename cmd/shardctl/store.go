@@ -25,8 +25,7 @@ const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
   repair TYPE ID      replace the state of an entity, or drop it
   repair TYPE -shard N
                       replace a whole shard, or drop what cannot be decoded of it
-  delete TYPE -force  delete a type with all its entities, for ever; with -follower
-                      the position of a follower
+  delete TYPE -force  delete a type for ever; -follower: one follower's position
   clear CLUSTER       delete a cluster's remembered ids, leases or coordinator's terms
 
 import, repair and delete are refused while a member of the cluster hosts the type

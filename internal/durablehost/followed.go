@@ -148,10 +148,8 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 		if at < 0 || at >= len(f.Places) {
 			continue
 		}
-		_, _, err = f.Places[at].Look(func(keys ...string) ([]store.Record, error) {
-			_, records, err := s.Shards().Get(ctx, shard, keys, head.Revision)
-			return records, err
-		})
+		reader := Follower{Store: s.Shards(), Type: shard.Type, Places: f.Places}
+		_, err = reader.read(ctx, shard, at, head.Revision)
 		if misfit := (*durable.LostError)(nil); errors.As(err, &misfit) {
 			lost[strings.TrimPrefix(r.Key, followers(shard.Type))] = err
 		} else if gone := (*durable.GoneError)(nil); err != nil && !errors.As(err, &gone) {
