@@ -136,6 +136,28 @@ func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
 	})
 }
 
+// TestCutTurnsAreSentAgain: a turn waits for the lease, or for its log, when a node that leaves ends
+// its context. The call has not run, and its time is not over, so its caller sends it again.
+func TestCutTurnsAreSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStand(t)
+		answered := make(chan answer, 1)
+		go func() {
+			c := &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
+			answered <- c.execute(st.shard, st.take("x"))
+		}()
+		d := &durableTurn{}
+		d.turn.parent, d.turn.entity = d, st.take("y")
+		require.NoError(t, d.turn.Err())
+		require.Equal(t, wire.CodeExpired, d.notOpen(context.Canceled).code, "its caller has given up")
+		synctest.Wait()
+		st.driver.turning.end()
+		require.Equal(t, wire.CodeDropped, (<-answered).code)
+		require.Equal(t, wire.CodeDropped, d.notOpen(d.turn.Err()).code)
+		require.Zero(t, st.ran)
+	})
+}
+
 // TestNoAnswerWithoutALease: what has run is answered when the node may answer again,
 // and never if it may not: others may have run the entity since.
 func TestNoAnswerWithoutALease(t *testing.T) {
