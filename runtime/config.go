@@ -64,7 +64,8 @@ type Config struct {
 	// any more, before it leaves the cluster: the time that load balancers need to notice.
 	// A node that was never Up does not wait. Default 0.
 	LeaveDelay time.Duration
-	// LeaveTimeout bounds how long Shutdown gives shards away. Default 60s, minimum 1s.
+	// LeaveTimeout bounds how long Shutdown gives shards away, before it ends the contexts
+	// of methods that still run. Default 60s, minimum 1s.
 	LeaveTimeout time.Duration
 	// BufferSize bounds the calls that wait at this process because their shards have no
 	// home. Default 100,000, minimum 1.

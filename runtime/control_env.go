@@ -138,8 +138,8 @@ func (v *controlEnv) Homes() []transport.Address { return v.driver.data.Homes() 
 // RenewLease sets the time until which turns may run.
 func (v *controlEnv) RenewLease(until time.Time) { v.driver.lease.Renew(until) }
 
-// LeaseValid reports whether turns may run at this moment.
-func (v *controlEnv) LeaseValid() bool { return v.driver.lease.Valid() }
+// LeaseValid reports whether the lease lasts at this moment.
+func (v *controlEnv) LeaseValid() bool { return v.driver.lease.Lasts() }
 
 // TakeLease asks the store for the lease that decides a split. The loop goes on meanwhile.
 func (v *controlEnv) TakeLease(r membership.LeaseRequest) {

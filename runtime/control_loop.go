@@ -138,7 +138,7 @@ func (c *controlLoop) waits(kind string, now time.Time) (why string, hosted bool
 	if v == nil || v.SelfStatus < membership.WeaklyUp {
 		return fmt.Sprintf("node %s is not up yet", self), true
 	}
-	if v.SelfStatus != membership.WeaklyUp && !c.driver.lease.Valid() {
+	if v.SelfStatus != membership.WeaklyUp && !c.driver.lease.Lasts() {
 		return noContact(self), true
 	}
 	if !hostmeta.Hosted(v, kind) {

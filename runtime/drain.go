@@ -9,7 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// settlePatience is how long a node that has left waits for acknowledgements. It is less
+// settlePatience is how long a node that has left waits for the end of its methods and for
+// acknowledgements. It is less
 // than dataplane.ByeGrace, after which the others no longer listen, and more than
 // region.BarrierTimeout, by which barriers for late calls have opened. The node does not
 // wait for a peer from which everything has bounced for absentPatience.
@@ -24,9 +25,13 @@ type drain struct{ *driver }
 // settleSessions waits until the peers have acknowledged all envelopes so far. Once the
 // link drains, no acknowledgement arrives. Envelopes that the window holds back could
 // then not be sent, and lost ones would not be sent again. It counts and logs the
-// envelopes that were not acknowledged when ctx or the time had ended.
-func (drv drain) settleSessions(ctx context.Context) {
+// envelopes that were not acknowledged when ctx or the time had ended, which is settlePatience
+// from now on, or from since if that is earlier.
+func (drv drain) settleSessions(ctx context.Context, since time.Time) {
 	begin, sessions := time.Now(), drv.peers.All()
+	if begin.Before(since) {
+		since = begin
+	}
 	last := make([]uint64, len(sessions)) // the sequence number to wait for, by session
 	for i, p := range sessions {
 		last[i] = p.Last()
@@ -40,7 +45,7 @@ func (drv drain) settleSessions(ctx context.Context) {
 		return false
 	}
 	now := begin
-	for ; now.Sub(begin) < settlePatience && ctx.Err() == nil && open(now); now = time.Now() {
+	for ; now.Sub(since) < settlePatience && ctx.Err() == nil && open(now); now = time.Now() {
 		time.Sleep(time.Millisecond) // meanwhile the lanes receive
 	}
 	for i, p := range sessions {

@@ -46,10 +46,11 @@ type driver struct {
 	lease    turnlease.Lease
 	memory   *remembering.Memory // a node's
 
-	group tasks.Group     // every goroutine of the process
-	ctx   context.Context // ends with close; turns of remote calls derive theirs from it
-	halt  context.CancelFunc
-	stop  <-chan struct{} // ctx.Done()
+	group   tasks.Group     // every goroutine of the process
+	ctx     context.Context // ends with close
+	halt    context.CancelFunc
+	turning turning         // of the turns of encoded calls
+	stop    <-chan struct{} // ctx.Done()
 
 	tr    atomic.Pointer[transport.Link]
 	lanes []*lane
@@ -326,7 +327,7 @@ func (drv *driver) countMoves(old, t *placement.Table) {
 // and at once when the node ends.
 func (drv *driver) waitLease(ctx context.Context) error {
 	for !drv.lease.Valid() {
-		if drv.lease.Phase() != turnlease.Renewed {
+		if drv.lease.Phase() >= turnlease.Ending {
 			return drv.errClosed()
 		}
 		select {

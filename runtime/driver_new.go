@@ -21,6 +21,7 @@ func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
 	drv.budget = region.NewBudget(cfg.BufferBytes)
 	drv.ctx, drv.halt = context.WithCancel(context.Background())
 	drv.stop = drv.ctx.Done()
+	drv.turning.init(drv.ctx)
 	if cfg.Store != nil {
 		drv.durable = &durablehost.Process{
 			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: drv.ctx, Log: cfg.Logger,

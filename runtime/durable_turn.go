@@ -127,7 +127,7 @@ func (r *durableTurn) runCall(e *region.Entity, c *inCall, method codegen.Method
 	r.swift = r.tenure != nil
 	if !r.swift {
 		if err := r.open(); err != nil {
-			return notOpen(err)
+			return r.notOpen(err)
 		}
 	}
 	if c.hasCommand() && !r.read {
@@ -185,7 +185,7 @@ func (r *durableTurn) activate(e *region.Entity, c *inCall) (active *durableEnti
 			if errors.Is(err, errActivate) {
 				return nil, notActivated(s, e, c, err), false
 			}
-			return nil, notOpen(err), false
+			return nil, r.notOpen(err), false
 		}
 	}
 	if !r.swift { // the store or the hook may have taken long
@@ -206,9 +206,9 @@ func (r *durableTurn) activate(e *region.Entity, c *inCall) (active *durableEnti
 }
 
 // notOpen is the answer to a call for which the shard's tenure cannot be obtained.
-func notOpen(err error) answer {
+func (r *durableTurn) notOpen(err error) answer {
 	switch {
-	case errors.Is(err, durablehost.ErrNotHere):
+	case errors.Is(err, durablehost.ErrNotHere), r.cut():
 		return answer{code: wire.CodeDropped} // its caller looks for its home
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return answer{code: wire.CodeExpired, text: err.Error()}

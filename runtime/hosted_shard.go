@@ -148,7 +148,8 @@ func (s *hostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 // a singleton, whose manager lets the node wait.
 func (s *hostedShard) Needed() bool { return s.host.instance == nil && s.Shard.Needed() }
 
-// stop runs the stop hooks of the shard's entities, each when its turn is over.
+// stop runs the stop hooks of the shard's entities, each when its turn is over. It also waits for
+// turns during which the shard was lost.
 func (s *hostedShard) stop(ctx context.Context) {
 	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {
 		select {
@@ -165,7 +166,7 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()
 	idle := s.Core.Idle(^uint32(0), s.Core.Entities())
-	if s.Core.WatchRunning() > len(idle) {
+	if s.Core.WatchRunning()+len(s.Core.Orphans()) > len(idle) {
 		end := make(chan struct{})
 		s.OnTurnEndLocked(func() { close(end) })
 		ended = end
@@ -470,8 +471,8 @@ func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
 	switch err := s.waitLease(t); {
 	case err == nil:
 		return answer{}, true
-	case errors.Is(err, errNoLease):
-		return answer{code: wire.CodeDropped}, false // the caller looks for the next instance
+	case errors.Is(err, errNoLease), t.encoded().cut():
+		return answer{code: wire.CodeDropped}, false // the caller looks for the next instance, or the next home
 	case errors.Is(err, ErrClosed):
 		return answer{code: wire.CodeStopped}, false
 	}

@@ -587,6 +587,8 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) er
 		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s", ErrOverloaded, res.Text))
 	case calling.Denied:
 		return p.fail(c.Ref, c.Method, outcome, errors.New(res.Text))
+	case wire.CodeInDoubt:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s (it may have run: ask the entity before calling again)", ErrLost, res.Text))
 	case pending.Lost:
 		if res.Text != "" {
 			return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -112,6 +113,48 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add", false)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, NotExecuted, OutcomeOf(err))
+	})
+}
+
+// TestNoTurnBeginsWhileTheNodeExits: a call waits that comes to its turn when the others may start
+// its entity. Then it is refused, so that its caller sends it there.
+func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStand(t)
+		st.driver.lease.Renew(time.Time{})
+		st.driver.lease.End(turnlease.Closing)
+		answered := make(chan answer, 1)
+		go func() {
+			c := &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
+			answered <- c.execute(st.shard, st.take("x"))
+		}()
+		time.Sleep(time.Minute)
+		require.Empty(t, answered)
+		st.driver.lease.End(turnlease.Ending)
+		require.Equal(t, wire.CodeStopped, (<-answered).code)
+		require.Zero(t, st.ran)
+	})
+}
+
+// TestCutTurnsAreSentAgain: a turn waits for the lease, or for its log, when a node that leaves ends
+// its context. The call has not run, and its time is not over, so its caller sends it again.
+func TestCutTurnsAreSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStand(t)
+		answered := make(chan answer, 1)
+		go func() {
+			c := &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
+			answered <- c.execute(st.shard, st.take("x"))
+		}()
+		d := &durableTurn{}
+		d.turn.parent, d.turn.entity = d, st.take("y")
+		require.NoError(t, d.turn.Err())
+		require.Equal(t, wire.CodeExpired, d.notOpen(context.Canceled).code, "its caller has given up")
+		synctest.Wait()
+		st.driver.turning.end()
+		require.Equal(t, wire.CodeDropped, (<-answered).code)
+		require.Equal(t, wire.CodeDropped, d.notOpen(d.turn.Err()).code)
+		require.Zero(t, st.ran)
 	})
 }
 

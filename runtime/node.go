@@ -256,10 +256,16 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 }
 
 // Shutdown leaves the cluster in order. From its call on [Node.Health] is not ready. The
-// node goes on for Config.LeaveDelay, gives its shards and their state to others, for at
-// most Config.LeaveTimeout, waits up to 2.5s more until they have
-// acknowledged the calls that it forwarded to them, says goodbye and stops. Shutdown then
-// returns nil. If ctx ends first, the node stops at once, and Shutdown returns the error
+// node goes on for Config.LeaveDelay, and gives its shards and their state to others, for at
+// most Config.LeaveTimeout. Then the contexts of methods that still run end, and a second later
+// the other members may start the entities that are still here, without volatile state. The node
+// waits up to 2.5s more until its methods have ended and the others have acknowledged the calls
+// that it forwarded to them, says goodbye and stops. It does not wait for methods that run on 5s
+// after the end of their contexts. Their callers get [ErrLost], and calls to durable entities are
+// sent again. A method that runs on the goroutine of a caller in this process has the caller's
+// context, which the node does not end. Shutdown then returns nil.
+//
+// If ctx ends first, the node stops at once, and Shutdown returns the error
 // of ctx within a second, although methods, hooks or the broker may delay the end of the
 // node until [Node.Done] is closed. Calls by this node's own clients fail once it has
 // stopped. Shutdown may be called twice.
@@ -269,7 +275,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		return n.awaitEnd(ctx)
 	}
 	n.control.leave()
-	patience := time.NewTimer(n.cfg.LeaveTimeout)
+	patience, ended := time.NewTimer(n.cfg.LeaveTimeout), false
 	defer patience.Stop()
 	for {
 		select {
@@ -279,7 +285,16 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		case <-n.done:
 			return n.Err()
 		case <-patience.C:
-			n.log.Warn("leaving with shards that could not be given away", "after", n.cfg.LeaveTimeout)
+			if !ended {
+				ended = true
+				n.driver.turning.end()
+				patience.Reset(turnGrace)
+				continue
+			}
+			n.log.Warn("leaving with shards that could not be given away", "after", n.cfg.LeaveTimeout+turnGrace)
+			// First, because the others place the shards when they hear of the exit.
+			n.driver.lease.End(turnlease.Closing)
+			n.driver.turning.end()
 			n.control.exit()
 		case <-ctx.Done():
 			n.stop(fmt.Errorf("shut down node %s: %w: it had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
@@ -356,26 +371,37 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 // one, so that it knows which ones were not handled.
 func (n *Node) drain(ctx context.Context) {
 	n.driver.lease.End(turnlease.Ending)
-	n.stopEntities(ctx)
+	n.mu.Lock()
+	over := n.leaveAt.Add(n.cfg.LeaveTimeout) // of a node that gives joining up long ago: it runs no method
+	n.mu.Unlock()
+	if now := time.Now(); over.Before(now) {
+		over = now
+	}
+	n.stopEntities(ctx, over)
 	n.memory.Flush(ctx)
-	drain{n.driver}.settleSessions(ctx)
+	drain{n.driver}.settleSessions(ctx, over)
 	drain{n.driver}.run(ctx)
 }
 
 // stopEntities runs the stop hooks of entities that no other node took over, and waits until the
-// store has the changes of the hooks.
-func (n *Node) stopEntities(ctx context.Context) {
+// store has the changes of the hooks. At the given time the contexts of methods and tasks that still
+// run end, and turnOvertime later it does not wait for them any longer.
+func (n *Node) stopEntities(ctx context.Context, over time.Time) {
+	ender := time.AfterFunc(time.Until(over), n.driver.turning.end)
+	defer ender.Stop()
+	turns, cancel := context.WithDeadline(ctx, over.Add(turnOvertime))
+	defer cancel()
 	for _, h := range n.hosted() {
 		if h.instance != nil {
 			ended := make(chan struct{})
 			h.instance.Quit(func() { close(ended) })
 			select {
 			case <-ended:
-			case <-ctx.Done():
+			case <-turns.Done():
 			}
 		}
 		for i := range h.shards {
-			h.shards[i].stop(ctx)
+			h.shards[i].stop(turns)
 		}
 	}
 	for _, h := range n.hosted() {
@@ -386,6 +412,17 @@ func (n *Node) stopEntities(ctx context.Context) {
 		}
 	}
 }
+
+const (
+	// turnGrace is how long the methods of a node that leaves may go on after the end of
+	// their contexts, before the others may start their entities. It is enough to move shards
+	// whose turns end at once.
+	turnGrace = time.Second
+	// turnOvertime is how long a node that has left waits for methods whose contexts have
+	// ended, and then for tasks of singletons. Their answers are then acknowledged within
+	// settlePatience.
+	turnOvertime = settlePatience - 500*time.Millisecond
+)
 
 // endGrace is how long Shutdown waits, after its context has ended, for a node that is
 // stopping.
@@ -443,9 +480,13 @@ func (n *Node) fail(err error) {
 	n.stop(err)
 }
 
-// turnPatience is how long a node that stops waits for running turns, whose
-// contexts have ended, before it counts as stopped without them.
-const turnPatience = 5 * time.Second
+const (
+	// turnPatience is how long a node that stops waits for running turns, from the end of
+	// their contexts on, before it counts as stopped without them.
+	turnPatience = 5 * time.Second
+	// leastPatience is how long it waits at least, for its other goroutines.
+	leastPatience = time.Second
+)
 
 // stop begins the end; done is closed when it is complete.
 func (n *Node) stop(err error) {
@@ -462,10 +503,12 @@ func (n *Node) stop(err error) {
 			if link != nil {
 				n.driver.group.Go(func() { _ = link.Close() })
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), turnPatience)
+			now := time.Now()
+			patience := max(n.driver.turning.ended(now).Add(turnPatience).Sub(now), leastPatience)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			if !n.driver.group.Wait(ctx) {
-				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", turnPatience)
+				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", patience)
 			}
 			n.upOnce.Do(func() { close(n.up) })
 			close(n.done)

@@ -83,6 +83,9 @@ func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
 
 // notActivated is the answer to a call whose entity could not be activated.
 func notActivated(s *hostedShard, e *region.Entity, c *inCall, err error) answer {
+	if r := c.encoded.Load(); r != nil && r.cut() {
+		return answer{code: wire.CodeDropped} // the caller looks for the next home
+	}
 	drv := s.driver()
 	c.failed = &failure{method: string(c.Method), err: fmt.Errorf("%w: %w", ErrActivation, err)}
 	if n, tell := drv.seldom.tell("activation failed", s.ID.Kind, ""); tell {

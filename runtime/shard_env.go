@@ -138,6 +138,20 @@ func (v *shardEnv) Canceler(c *shardhost.Call) func() {
 	return nil
 }
 
+// InDoubt answers a call of another process, whose turn goes on. What that answers later comes after
+// the goodbye of this process.
+func (v *shardEnv) InDoubt(c *shardhost.Call) func() {
+	drv := v.host.driver
+	held := &inCall{lane: inbound(&c.Call).lane, from: inbound(&c.Call).from}
+	held.ID, held.Sender, held.Via = c.ID, c.Sender, c.Via
+	return func() {
+		drv.answer(held, &wire.Envelope{
+			Type: wire.TypeAnswer, ID: held.ID, Code: wire.CodeInDoubt,
+			Text: []byte(drv.self.Address.String() + " left while the method ran"),
+		}, nil)
+	}
+}
+
 // Why explains a verdict.
 func (v *shardEnv) Why(c *shardhost.Call, verdict region.Verdict) string {
 	return v.shard().explain(c, verdict)

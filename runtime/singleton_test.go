@@ -313,8 +313,8 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 }
 
-// TestSingletonThatDoesNotStop: a turn outlasts the node's patience. The node
-// exits without it, and nothing else of the instance runs from then on.
+// TestSingletonThatDoesNotStop: a turn outlasts the node's patience, and its method ignores its
+// context. The node exits without it, and nothing else of the instance runs from then on.
 func TestSingletonThatDoesNotStop(t *testing.T) {
 	t.Parallel()
 	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
@@ -323,9 +323,14 @@ func TestSingletonThatDoesNotStop(t *testing.T) {
 	c.start("b")
 	chief := c.chief("b")
 	c.next(chief)
-	held := make(chan error, 1)
-	go func() { held <- chief.Hold(context.Background()) }()
-	waitFor(t, func() bool { return c.nodes["a"].Waiting("Chief", "singleton") == 0 && c.watch.Holding() })
+	held, holding := make(chan error, 1), make(chan bool)
+	c.watch.OnNote(func(context.Context) error {
+		close(holding)
+		<-c.watch.Release
+		return nil
+	})
+	go func() { held <- chief.Note(context.Background()) }()
+	<-holding
 	left := make(chan error, 1)
 	go func() { left <- c.nodes["a"].Shutdown(testContext(t)) }()
 	waitFor(t, func() bool { return c.watch.Tasks() == 0 })

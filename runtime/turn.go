@@ -178,7 +178,13 @@ func (r *encodedTurn) waiting() []byte { return nil }
 func (r *remoteTurn) waiting() []byte { return r.chain }
 
 // base returns the context whose end ends the turn's.
-func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().ctx }
+func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().turning.context() }
+
+// cut reports whether the turn's context has ended because its node leaves.
+func (r *encodedTurn) cut() bool {
+	c := r.ctx.Load()
+	return c != nil && context.Cause(c.Context) == errLeaves //nolint:errorlint // it is not wrapped
+}
 
 // Deadline returns none, because a tell has no deadline.
 func (r *encodedTurn) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -191,8 +197,8 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 	return r.turn.shard().driver().lease.Base().Add(time.Duration(r.deadline)), true
 }
 
-// Done is closed when the caller gives up, the deadline passes, or the turn or the node
-// ends.
+// Done is closed when the caller gives up, the deadline passes, the turn or the node ends, or a
+// node that leaves does not wait for the turn any longer.
 func (r *encodedTurn) Done() <-chan struct{} { return r.context().Done() }
 
 // Err returns the reason why Done is closed.

@@ -93,7 +93,9 @@ func (s *stopping) endStops(now uint32, but *Entity) (fx Effects) {
 // calls that wait for them.
 func (s *stopping) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
-		if e.abandon() != busy {
+		if e.abandon() == busy {
+			s.orphans = append(s.orphans, e)
+		} else {
 			s.empty(e)
 		}
 		for c := e.mailbox().pop(); c != nil; c = e.mailbox().pop() {

@@ -14,6 +14,7 @@ type turns struct {
 	shard   *Shard    // the one whose entities they are
 	spare   []*seldom // empty parts of entities, for reuse
 	running int       // turns under way, counted while Draining
+	orphans []*Entity // whose turns are under way although the shard was lost
 }
 
 // Entities is the number of entities, active or passivated.
@@ -138,6 +139,10 @@ func (s *turns) Lives(id string) bool {
 	return e != nil && e.has(busy|live)
 }
 
+// Orphans are the entities whose turns are under way although the shard was lost meanwhile. They end by
+// End, and are in the index no more.
+func (s *turns) Orphans() []*Entity { return s.orphans }
+
 // WatchRunning is the number of turns under way; it looks at each entity. Those turns
 // end by End, not by Entity.Leave, and each idle entity's next one begins under the
 // lock.
@@ -202,6 +207,7 @@ func (s *turns) begin(c *Call, now uint32) (*Entity, Verdict) {
 // call in its mailbox.
 func (s *turns) end(e *Entity, now uint32, in State) (next *Call) {
 	if e.has(orphan) {
+		s.orphans = slices.DeleteFunc(s.orphans, func(o *Entity) bool { return o == e })
 		s.Kept(e)
 		e.Clear()
 		s.trim(e)

@@ -87,6 +87,10 @@ type Turns interface {
 	// is called with Mu held, because the call may be reused once its turn has ended. The
 	// function is called without Mu.
 	Canceler(c *Call) func()
+	// InDoubt returns the function that answers a call of another process whose turn is under
+	// way: nobody will know how it ends. It is called with Mu held, and the function without Mu,
+	// for the same reason as with Canceler.
+	InDoubt(c *Call) func()
 	// Why explains the verdict on a call to its caller.
 	Why(c *Call, v region.Verdict) string
 }

@@ -402,9 +402,26 @@ func (s *machine) Return(c *Call, died bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
 
-// Dismiss sends on or refuses all that waits, for the process ends.
+// Dismiss sends on or refuses all that waits, for the process ends. Calls of other processes whose
+// turns are under way are answered as in doubt, because a process that says goodbye leaves no call
+// without an answer.
 func (s *machine) Dismiss() {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
+	var after later
+	s.Mu.Lock()
+	doubt := func(e *region.Entity) {
+		if c := e.Turn(); c != nil && !of(c).Tell && c.Sender.Address != s.cfg.Self {
+			after.add(s.host.InDoubt(of(c)))
+		}
+	}
+	for e := range s.Core.UnderWay() {
+		doubt(e)
+	}
+	for _, e := range s.Core.Orphans() {
+		doubt(e)
+	}
+	s.Mu.Unlock()
+	after.run()
 }
 
 // MaxDeparted bounds the departed processes that travel with a shard.

@@ -170,6 +170,10 @@ func (s *script) Canceler(c *Call) func() {
 	return func() { s.say("cancel the turn of %s", s.nameOf(c)) }
 }
 
+func (s *script) InDoubt(c *Call) func() {
+	return func() { s.say("%s is in doubt", s.nameOf(c)) }
+}
+
 func (s *script) nameOf(c *Call) string { return c.Driver.(*driven).name }
 
 // Exiting and the next are the control plane.

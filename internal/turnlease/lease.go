@@ -24,6 +24,7 @@ type Phase int32
 // The phases.
 const (
 	Renewed Phase = iota // turns may begin while the lease lasts
+	Closing              // no turn begins any more; what runs may be answered while the lease lasts
 	Ending               // no turn begins any more; what has run may be answered, for the node left in order
 	Over                 // nothing is answered any more
 )
@@ -75,4 +76,10 @@ func (l *Lease) ValidAt(now int64) bool {
 func (l *Lease) Now() int64 { return int64(time.Since(l.base)) }
 
 // MayAnswer reports whether a turn that has run may be answered.
-func (l *Lease) MayAnswer() bool { return l.Phase() == Ending || l.Valid() }
+func (l *Lease) MayAnswer() bool { return l.Phase() == Ending || l.Lasts() }
+
+// Lasts reports whether the node has contact with the others: the lease is not over, although turns
+// may not begin in the phase Closing.
+func (l *Lease) Lasts() bool {
+	return l.Phase() < Ending && (!l.Bounded() || l.Now() < l.until.Load())
+}

@@ -53,7 +53,7 @@ const (
 	CodeDropped     Code = 14 // accepted, but its shard was lost before the turn began
 	CodeNoResult    Code = 15 // the results do not encode: executed
 	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
-	CodeInDoubt     Code = 17 // the shard's home does not know whether the commit stands: the next one does, by the same command
+	CodeInDoubt     Code = 17 // the shard's home will not know whether the call runs to its end; of a command the next home does
 	CodeRefused     Code = 18 // it did not run, or nothing that it changed stands; Text says why
 	CodeCommitLarge Code = 19 // its changes exceed one commit of the store: nothing that it changed stands
 	CodeForbidden   Code = 20 // its sender has no right to send it; Text says what was wrong

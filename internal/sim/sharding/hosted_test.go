@@ -302,6 +302,17 @@ func (s *hosted) Canceler(c *shardhost.Call) func() {
 	return nil
 }
 
+// InDoubt answers a call of another process whose turn outlasts this one.
+func (s *hosted) InDoubt(c *shardhost.Call) func() {
+	p := s.process
+	return func() {
+		p.w.log("%s: %s of %s is in doubt", p.name, c.Args, c.Sender.Name)
+		if l := p.link(c.Sender.Address); l != nil {
+			l.append(&wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: wire.CodeInDoubt})
+		}
+	}
+}
+
 // Why fails for a verdict that no call may come to.
 func (s *hosted) Why(c *shardhost.Call, v region.Verdict) string {
 	if v == region.Circular {

@@ -226,6 +226,7 @@ func (h *home) Forwarded(*shardhost.Call, shardhost.Session, uint64) { h.never("
 
 func (h *home) LoseTell(*shardhost.Call)                       { h.never("a tell is lost") }
 func (h *home) Canceler(*shardhost.Call) func()                { return nil }
+func (h *home) InDoubt(*shardhost.Call) func()                 { return func() { h.never("a call is in doubt") } }
 func (h *home) Why(_ *shardhost.Call, v region.Verdict) string { return v.String() }
 
 func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }

@@ -1,0 +1,309 @@
+package shardtest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+)
+
+const (
+	// leaveTimeout is the Config.LeaveTimeout of nodes that leave while a method runs.
+	leaveTimeout = 5 * time.Second
+	// deafFor is how long a method goes on that ignores its context.
+	deafFor = 3 * time.Minute
+)
+
+// A slowTurn is around each turn of one entity, and holds the next turn when it is told to.
+// Unlike a Witness it counts a turn until it returns, also when its context has ended.
+type slowTurn struct {
+	mu      sync.Mutex
+	hold    func(ctx context.Context) // of the next turn; nil means that it runs at once
+	running string                    // the node with a turn under way
+	overlap string                    // two turns that ran at once
+	nodes   []string                  // of the turns, in order
+}
+
+// watch is the option of a type's host at a node.
+func (s *slowTurn) watch(node string) shard.HostOption {
+	return shard.Intercept(func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+		s.mu.Lock()
+		if s.running != "" {
+			s.overlap = fmt.Sprintf("turns at %s and %s run at once", s.running, node)
+		}
+		hold := s.hold
+		s.hold, s.running = nil, node
+		s.nodes = append(s.nodes, node)
+		s.mu.Unlock()
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.running = ""
+		}()
+		if hold != nil {
+			hold(ctx)
+		}
+		return next(ctx)
+	})
+}
+
+// next has the next turn call f before its method.
+func (s *slowTurn) next(f func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = f
+}
+
+// last is the node of the last turn.
+func (s *slowTurn) last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[len(s.nodes)-1]
+}
+
+// together returns two turns that ran at once, or "".
+func (s *slowTurn) together() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.overlap
+}
+
+// An adder is an entity of some type that adds one to its state and returns the sum.
+type adder func(ctx context.Context, from shard.Caller) (int64, error)
+
+// leavers are the kinds of types, each with a host and the call of one entity.
+var leavers = map[string]struct {
+	host    func(n *shard.Node, opts ...shard.HostOption) error
+	add     adder
+	durable bool
+}{
+	"volatile": {func(n *shard.Node, opts ...shard.HostOption) error {
+		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }, opts...)
+	}, func(ctx context.Context, from shard.Caller) (int64, error) {
+		return fixture.NewAccountClient(from).Ref("ann", shard.Timeout(time.Hour)).Add(ctx, 1)
+	}, false},
+	"durable": {func(n *shard.Node, opts ...shard.HostOption) error {
+		return vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, opts...)
+	}, func(ctx context.Context, from shard.Caller) (int64, error) {
+		return vault.NewVaultClient(from).Ref("ann", shard.Timeout(time.Hour)).Add(ctx, 1)
+	}, true},
+	"singleton": {func(n *shard.Node, opts ...shard.HostOption) error {
+		return fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }, opts...)
+	}, func(ctx context.Context, from shard.Caller) (int64, error) {
+		sum, _, err := fixture.NewChiefClient(from).Ref(shard.Timeout(time.Hour)).Next(ctx)
+		return sum, err
+	}, false},
+	"durable singleton": {func(n *shard.Node, opts ...shard.HostOption) error {
+		return vault.HostSteward(n, func() *vault.Steward { return &vault.Steward{} }, opts...)
+	}, func(ctx context.Context, from shard.Caller) (int64, error) {
+		sum, _, err := vault.NewStewardClient(from).Ref(shard.Timeout(time.Hour)).Add(ctx, 1)
+		return sum, err
+	}, true},
+}
+
+// added is the end of a call of an adder.
+type added struct {
+	sum int64
+	err error
+	at  time.Time
+}
+
+// A leaver is a cluster with a node that has begun a turn which a function delays.
+type leaver struct {
+	*shardtest.Cluster
+	slowTurn
+	add     adder
+	durable bool
+	home    string     // the node
+	first   chan added // gets the end of the call
+	second  chan added // gets that of another one
+}
+
+// call makes a call and passes its end on.
+func (l *leaver) call(end chan<- added) {
+	sum, err := l.add(context.Background(), l.Client())
+	end <- added{sum, err, time.Now()}
+}
+
+// leave runs test for each kind of type in a cluster of that many nodes. hold delays the turn.
+func leave(t *testing.T, nodes int, hold func(context.Context), test func(t *testing.T, l *leaver), tunes ...func(*shard.Config)) {
+	for name, kind := range leavers {
+		t.Run(name, func(t *testing.T) {
+			l := &leaver{add: kind.add, durable: kind.durable}
+			host := shardtest.Host(func(n *shard.Node) error { return kind.host(n, l.watch(n.Name())) })
+			short := shardtest.Config(func(cfg *shard.Config) {
+				cfg.LeaveTimeout = leaveTimeout
+				for _, tune := range tunes {
+					tune(cfg)
+				}
+			})
+			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+				l.Cluster, l.first, l.second = c, make(chan added, 1), make(chan added, 1)
+				_, err := l.add(t.Context(), c.Client())
+				require.NoError(t, err)
+				l.home = l.last()
+				begun := make(chan bool)
+				l.next(func(ctx context.Context) {
+					close(begun)
+					hold(ctx)
+				})
+				go l.call(l.first)
+				<-begun
+				test(t, l)
+			}, shardtest.Nodes(nodes), host, short, shardtest.Latency(time.Millisecond, 5*time.Millisecond), shardtest.Seed(1))
+		})
+	}
+}
+
+// TestLeavingEndsContexts: when LeaveTimeout is over, the contexts of methods that still run end. A
+// method that returns then is answered, and its entity moves with its state. It does not run
+// beside the next turn, which is elsewhere.
+func TestLeavingEndsContexts(t *testing.T) {
+	leave(t, 3, func(ctx context.Context) { <-ctx.Done() }, func(t *testing.T, l *leaver) {
+		begin := time.Now()
+		time.AfterFunc(time.Second, func() { l.call(l.second) })
+		l.Shutdown(l.home)
+		require.Less(t, time.Since(begin), leaveTimeout+time.Second)
+		first, second := <-l.first, <-l.second
+		require.NoError(t, first.err)
+		require.EqualValues(t, 2, first.sum)
+		require.WithinDuration(t, begin.Add(leaveTimeout), first.at, 100*time.Millisecond)
+		require.NoError(t, second.err)
+		require.EqualValues(t, 3, second.sum, "the state has moved")
+		require.Empty(t, l.together())
+		require.NotEqual(t, l.home, l.last())
+	})
+}
+
+// TestLeavingWithoutAMethod: a method goes on for minutes although its context has ended. The node
+// leaves nevertheless, and the caller hears within seconds that the call may have run, or its call
+// to a durable entity is sent again. Without the answers of shardhost's Dismiss it waits for its
+// deadline.
+func TestLeavingWithoutAMethod(t *testing.T) {
+	var ended atomic.Pointer[time.Time]
+	deaf := func(ctx context.Context) {
+		context.AfterFunc(ctx, func() {
+			now := time.Now()
+			ended.Store(&now)
+		})
+		time.Sleep(deafFor)
+	}
+	leave(t, 3, deaf, func(t *testing.T, l *leaver) {
+		begin, opened := time.Now(), make(chan time.Time, 1)
+		l.next(func(context.Context) { opened <- time.Now() })
+		time.AfterFunc(time.Second, func() { l.call(l.second) })
+		l.Shutdown(l.home)
+		require.Less(t, time.Since(begin), leaveTimeout+7*time.Second)
+		first, second := <-l.first, <-l.second
+		require.Less(t, first.at.Sub(begin), leaveTimeout+5*time.Second)
+		require.NoError(t, second.err)
+		if l.durable {
+			require.NoError(t, first.err)
+			require.ElementsMatch(t, []int64{2, 3}, []int64{first.sum, second.sum})
+		} else {
+			require.ErrorIs(t, first.err, shard.ErrLost)
+			require.Equal(t, shard.Unknown, shard.OutcomeOf(first.err))
+			require.EqualValues(t, 1, second.sum, "the state was at the node that left")
+		}
+		require.WithinDuration(t, begin.Add(leaveTimeout), *ended.Load(), 100*time.Millisecond)
+		require.Greater(t, (<-opened).Sub(begin), leaveTimeout+time.Second, "the next home waits a second")
+		require.NotEqual(t, l.home, l.last())
+		l.Advance(deafFor)
+	})
+}
+
+// TestLeavingAwaitsAnAnswer: a method that ignores its context ends when its node has left, but
+// still waits for the others. Its answer arrives. A call to a durable entity may be sent again
+// instead.
+func TestLeavingAwaitsAnAnswer(t *testing.T) {
+	late := func(ctx context.Context) {
+		<-ctx.Done()
+		time.Sleep(2500 * time.Millisecond) // a second before the others may start the entity, and 1.5s
+	}
+	leave(t, 3, late, func(t *testing.T, l *leaver) {
+		begin := time.Now()
+		l.Shutdown(l.home)
+		require.Less(t, time.Since(begin), leaveTimeout+4*time.Second)
+		first := <-l.first
+		require.NoError(t, first.err)
+		require.EqualValues(t, 2, first.sum)
+	})
+}
+
+// TestLeavingBehindAMove: a move of the shard was given up because of the turn, which ends soon after
+// its context. A durable turn that then waits for its log is sent again, and the call behind the turn
+// gets a context that has not ended.
+func TestLeavingBehindAMove(t *testing.T) {
+	soon := func(ctx context.Context) {
+		<-ctx.Done()
+		time.Sleep(300 * time.Millisecond)
+	}
+	leave(t, 3, soon, func(t *testing.T, l *leaver) {
+		state := make(chan error, 1)
+		l.next(func(ctx context.Context) { state <- ctx.Err() })
+		time.AfterFunc(time.Second, func() { l.call(l.second) })
+		l.Shutdown(l.home)
+		require.NoError(t, (<-l.first).err)
+		require.NoError(t, (<-l.second).err)
+		require.NoError(t, <-state)
+		require.Empty(t, l.together())
+	}, func(cfg *shard.Config) { cfg.HandoffTimeout = leaveTimeout })
+}
+
+// TestLastNodeLeaves: no other member takes the entity. Its method may go on until LeaveTimeout is
+// over, and if it ignores its context the node ends without it.
+func TestLastNodeLeaves(t *testing.T) {
+	for name, hold := range map[string]func(context.Context){
+		"heeds its context":   func(ctx context.Context) { <-ctx.Done() },
+		"ignores its context": func(context.Context) { time.Sleep(deafFor) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			leave(t, 1, hold, func(t *testing.T, l *leaver) {
+				begin := time.Now()
+				l.Shutdown(l.home)
+				took := time.Since(begin)
+				require.GreaterOrEqual(t, took, leaveTimeout)
+				require.Less(t, took, leaveTimeout+7*time.Second)
+				l.Start(l.home)
+				<-l.first
+				l.Advance(deafFor)
+			})
+		})
+	}
+}
+
+// TestLeavingWithoutAFarTurn is TestLeavingWithoutAMethod for a call that began its turn without
+// the lock of its shard, which knows its call only because the lane has disclosed it.
+func TestLeavingWithoutAFarTurn(t *testing.T) {
+	probe := &fixture.Probe{}
+	host := shardtest.Host(func(n *shard.Node) error {
+		if probe.Entered == nil { // in the test's bubble
+			probe.Entered, probe.Left = make(chan string, 2), make(chan error)
+		}
+		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} })
+	})
+	short := shardtest.Config(func(cfg *shard.Config) { cfg.LeaveTimeout = leaveTimeout })
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		account := fixture.NewAccountClient(c.Client()).Ref("ann", shard.Timeout(time.Hour))
+		_, err := account.Add(t.Context(), 1)
+		require.NoError(t, err)
+		begin, held := time.Now(), make(chan error, 1)
+		go func() { held <- account.Hold(context.Background()) }()
+		<-probe.Entered
+		c.Shutdown(c.Home("Account", "ann"))
+		err, left := <-held, <-probe.Left
+		require.ErrorIs(t, err, shard.ErrLost)
+		require.Equal(t, shard.Unknown, shard.OutcomeOf(err))
+		require.Less(t, time.Since(begin), leaveTimeout+7*time.Second)
+		require.ErrorIs(t, left, context.Canceled)
+	}, shardtest.Nodes(3), host, short, shardtest.Latency(time.Millisecond, 5*time.Millisecond), shardtest.Seed(1))
+}
