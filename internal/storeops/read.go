@@ -125,23 +125,17 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 	}
 }
 
-// collect reads a shard's log from its head on, and then its records. Of a log that lacks its beginning it
+// collect reads a shard's log from its head on, and its records. Of a log that lacks its beginning it
 // fails with ErrGone, or reads the rest.
+//
+// While nodes run, the journal among the records may have events of later commits than the log that was
+// read before them. So the rest of the log is read after each page of records: a commit is in the log before
+// its events are in the journal. It is read page by page, so that no checkpoint trims it meanwhile, unless a
+// whole generation of commits comes within one page.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, rest bool) (contents, error) {
 	found := contents{head: head}
-	last, err := s.Last(ctx, shard)
-	if err != nil {
+	if err := found.extend(ctx, s, shard, rest); err != nil {
 		return found, err
-	}
-	if last != store.Start || head.Since != store.Start {
-		found.log, err = s.Shards().Read(ctx, shard, head.Since, last)
-		if rest && errors.Is(err, store.ErrGone) {
-			found.lost = err
-			found.log, err = behind(ctx, s, shard, head.Since, last)
-		}
-		if err != nil {
-			return found, err
-		}
 	}
 	if head.Revision == store.None {
 		return found, nil // records are written under a head
@@ -149,6 +143,9 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, r
 	at := make(map[string]int)
 	for after := store.None; ; {
 		page, err := s.Shards().List(ctx, shard, after)
+		if err == nil {
+			err = found.extend(ctx, s, shard, rest)
+		}
 		if err != nil || len(page) == 0 {
 			return found, err
 		}
@@ -162,6 +159,31 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, r
 		}
 		after = page[len(page)-1].Revision
 	}
+}
+
+// extend reads the log on to its present end.
+func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, rest bool) error {
+	last, err := s.Last(ctx, shard)
+	if err != nil {
+		return err
+	}
+	from, n := c.head.Since, len(c.log)
+	if n > 0 {
+		from = c.log[n-1].Position
+	}
+	if n > 0 && from == last || last == store.Start && from == store.Start {
+		return nil
+	}
+	more, err := s.Shards().Read(ctx, shard, from, last)
+	if n == 0 && rest && errors.Is(err, store.ErrGone) {
+		c.lost = err
+		more, err = behind(ctx, s, shard, from, last)
+	}
+	if err == nil && n > 0 {
+		more = more[1:] // it is there
+	}
+	c.log = append(c.log, more...)
+	return err
 }
 
 // behind returns a log's appends behind since, which it lacks. Records have older ones.

@@ -3,7 +3,6 @@ package storeops
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"slices"
 	"testing"
@@ -171,35 +170,7 @@ func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := map[string]store.Record{}
-	for _, r := range image.Records {
-		records[r.ID] = store.Record{Key: r.ID, Value: r.Value, Revision: 1}
-	}
-	var got []string
-	for place := (durable.Place{}); ; {
-		keys, err := place.Keys(records[durable.JournalIndex])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(keys) == 0 {
-			break // it has read all
-		}
-		read := make([]store.Record, 0, len(keys))
-		for _, key := range keys {
-			read = append(read, records[key])
-		}
-		events, after, err := place.Next(read)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range events {
-			got = append(got, fmt.Sprint(e.Place.Number, " ", string(e.Event)))
-		}
-		if after == place {
-			t.Fatalf("a follower waits behind %q", got)
-		}
-		place = after
-	}
+	got := followImage(t, image)
 	if want := []string{"1 one", "2 two", "3 a", "4 c"}; !slices.Equal(got, want) {
 		t.Errorf("a follower reads %q, want %q", got, want)
 	}

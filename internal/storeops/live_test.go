@@ -1,0 +1,142 @@
+package storeops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+// A busy store is one in memory, whose shard is written during the first listings of its records: commits
+// with events come to the log, and the events to the journal.
+type busy struct {
+	*memory.Client
+	t        *testing.T
+	shard    store.Shard
+	revision store.Revision // of the head
+	last     store.Position
+	events   uint64 // that were committed
+	listings int
+}
+
+func (b *busy) Last(context.Context, store.Shard) (store.Position, error) { return b.last, nil }
+
+func (b *busy) Shards() store.Shards { return busyShards{b.Client.Shards(), b} }
+
+type busyShards struct {
+	store.Shards
+	busy *busy
+}
+
+func (s busyShards) List(ctx context.Context, shard store.Shard, after store.Revision) ([]store.Record, error) {
+	if s.busy.listings--; s.busy.listings >= 0 {
+		s.busy.commit()
+	}
+	return s.Shards.List(ctx, shard, after)
+}
+
+func (b *busy) append(a *wire.DurableAppend) {
+	b.t.Helper()
+	p, err := b.Client.Shards().Append(b.t.Context(), b.shard, store.Any, sealed(b.t, a))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.last = p
+}
+
+// commit commits a state with an event, and writes that to the journal, as a home does under its head.
+func (b *busy) commit() {
+	b.t.Helper()
+	b.events++
+	n := b.events
+	e := commitOf("a", n, fmt.Sprint("a", n))
+	e.GetCommit().Events, e.GetCommit().Event = [][]byte{fmt.Append(nil, n)}, n
+	b.append(appendOf(n, e))
+	chunk := &wire.DurableChunk{Format: 1, Chunk: n, Events: []*wire.DurableEvent{{Number: n, Entity: []byte("a"), Version: n, Event: fmt.Append(nil, n)}}}
+	index := &wire.DurableJournal{Format: 1, First: 1, Last: n, Number: n}
+	_, err := b.Client.Shards().Put(b.t.Context(), b.shard, b.revision, []store.Change{
+		{ID: fmt.Sprint("j", n), Value: sealed(b.t, chunk)}, {ID: durable.JournalIndex, Value: sealed(b.t, index)},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestImageOfABusyShard: the journal of an image has the events of the commits that the image has, and no
+// others, also if some come while it is read.
+func TestImageOfABusyShard(t *testing.T) {
+	for _, listings := range []int{0, 1, 2, 5} {
+		t.Run(fmt.Sprint(listings, " commits meanwhile"), func(t *testing.T) {
+			b := &busy{Client: memory.New().Client(), t: t, shard: store.Shard{Type: "X", Number: 1}, listings: listings}
+			var err error
+			b.revision, err = b.Client.Shards().SetHead(t.Context(), b.shard, store.Head{Value: durable.FreshHead("n", 5, writerEpoch, nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.append(&wire.DurableAppend{
+				Format: 1, Epoch: writerEpoch, Incarnation: 5, Claim: 1,
+				Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: "n"}}}},
+			})
+			b.commit()
+			_, image, err := ReadAll(t.Context(), b, b.shard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(image.Records, func(r store.Change) bool { return r.ID == durable.EntityKey("a") })
+			if i < 0 {
+				t.Fatal("the image lacks the entity")
+			}
+			var record wire.DurableRecord
+			if err := proto.Unmarshal(image.Records[i].Value, &record); err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for n := range record.GetVersion() {
+				want = append(want, fmt.Sprint(n+1, " ", n+1))
+			}
+			if got := followImage(t, image); !slices.Equal(got, want) {
+				t.Errorf("the entity has version %d, and a follower reads %q, want %q", record.GetVersion(), got, want)
+			}
+		})
+	}
+}
+
+// followImage returns the events that a follower reads in an image, each behind its number.
+func followImage(t *testing.T, image Image) (got []string) {
+	t.Helper()
+	records := map[string]store.Record{}
+	for _, r := range image.Records {
+		records[r.ID] = store.Record{Key: r.ID, Value: r.Value, Revision: 1}
+	}
+	for place := (durable.Place{}); ; {
+		keys, err := place.Keys(records[durable.JournalIndex])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(keys) == 0 {
+			return got // it has read all
+		}
+		read := make([]store.Record, 0, len(keys))
+		for _, key := range keys {
+			read = append(read, records[key])
+		}
+		events, after, err := place.Next(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			got = append(got, fmt.Sprint(e.Place.Number, " ", string(e.Event)))
+		}
+		if after == place {
+			t.Fatalf("a follower waits behind %q", got)
+		}
+		place = after
+	}
+}
