@@ -36,6 +36,8 @@ type Problem struct {
 	Entity string // "": it is no entity's record
 	Err    error
 	Bytes  []byte // of an entity's record
+	// Blocks says that the shard cannot be opened with it, nor without the entity's record.
+	Blocks bool
 }
 
 // Snap decodes a shard: its head, the log from the head's since, and its records. The
@@ -43,10 +45,10 @@ type Problem struct {
 func Snap(h store.Head, log []store.Append, records []store.Record, lost error) Snapshot {
 	var s Snapshot
 	if lost != nil {
-		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost})
+		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost, Blocks: true})
 	}
 	if decoded, err := readHead(h); err != nil {
-		s.Problems = append(s.Problems, Problem{Place: "head", Err: err})
+		s.Problems = append(s.Problems, Problem{Place: "head", Err: err, Blocks: true})
 	} else {
 		s.Epoch, s.Node = decoded.value.GetEpoch(), decoded.value.GetNode()
 		s.others(decoded.value, records)
@@ -61,17 +63,17 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 			continue // a part of the shard's table, or of a journal
 		}
 		v, err := readRecord(id, r)
-		if err != nil {
-			if tail[id] == nil { // a commit in the log replaces the record
-				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value})
-			}
-			continue
+		e := tail[id]
+		if err != nil && e != nil && len(e.loose) == 0 {
+			continue // a commit in the log replaces the record
 		}
-		if e := tail[id]; e != nil && len(e.loose) > 0 {
-			if err := e.base(v); err != nil {
-				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value})
-				continue
-			}
+		blocks := e != nil && e.needsRecord()
+		if err == nil && e != nil && len(e.loose) > 0 {
+			err = e.base(v)
+		}
+		if err != nil {
+			s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value, blocks})
+			continue
 		}
 		if !v.ended {
 			kept[id] = Kept{id, v.number, v.state, v.since, v.form, v.expires}
@@ -103,7 +105,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 // lacksBase notes that an entity's commits in the log follow a state that is not there.
 func (s *Snapshot) lacksBase(id string, err error) {
 	if !slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Entity == id }) {
-		s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("log of entity %q", id), Entity: id, Err: err})
+		s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("log of entity %q", id), Entity: id, Err: err, Blocks: true})
 	}
 }
 
@@ -128,12 +130,12 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 			}
 		}
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: place, Err: err})
+			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: r.Key[0] == 't' || r.Key == journalKey})
 		}
 	}
 	for _, key := range tableKeys(h.GetGeneration(), h.GetParts()) {
 		if !there[key] && !later { // later: a checkpoint was written meanwhile
-			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt)})
+			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt), Blocks: true})
 		}
 	}
 }
@@ -145,7 +147,7 @@ func (s *Snapshot) tail(log []store.Append) map[string]*entity {
 	for _, a := range log {
 		decoded, err := readAppend(a.Data)
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err})
+			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err, Blocks: true})
 			continue
 		}
 		if !counted.add(decoded) {

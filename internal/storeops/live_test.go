@@ -51,6 +51,22 @@ func (b *busy) append(a *wire.DurableAppend) {
 	b.last = p
 }
 
+// newBusy is a store with a shard that its home has claimed.
+func newBusy(t *testing.T) *busy {
+	t.Helper()
+	b := &busy{Client: memory.New().Client(), t: t, shard: store.Shard{Type: "X", Number: 1}}
+	var err error
+	b.revision, err = b.Client.Shards().SetHead(t.Context(), b.shard, store.Head{Value: durable.FreshHead("n", 5, writerEpoch, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.append(&wire.DurableAppend{
+		Format: 1, Epoch: writerEpoch, Incarnation: 5, Claim: 1,
+		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: "n"}}}},
+	})
+	return b
+}
+
 // commit commits a state with an event, and writes that to the journal, as a home does under its head.
 func (b *busy) commit() {
 	b.t.Helper()
@@ -74,16 +90,8 @@ func (b *busy) commit() {
 func TestImageOfABusyShard(t *testing.T) {
 	for _, listings := range []int{0, 1, 2, 5} {
 		t.Run(fmt.Sprint(listings, " commits meanwhile"), func(t *testing.T) {
-			b := &busy{Client: memory.New().Client(), t: t, shard: store.Shard{Type: "X", Number: 1}, listings: listings}
-			var err error
-			b.revision, err = b.Client.Shards().SetHead(t.Context(), b.shard, store.Head{Value: durable.FreshHead("n", 5, writerEpoch, nil)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.append(&wire.DurableAppend{
-				Format: 1, Epoch: writerEpoch, Incarnation: 5, Claim: 1,
-				Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: "n"}}}},
-			})
+			b := newBusy(t)
+			b.listings = listings
 			b.commit()
 			_, image, err := ReadAll(t.Context(), b, b.shard)
 			if err != nil {

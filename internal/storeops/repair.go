@@ -56,6 +56,22 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 	return image, lacks, err
 }
 
+// CheckRepair fails if the shard of an entity cannot be opened when the entity's damaged record is deleted.
+func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) error {
+	return readShard(ctx, s, shard, func(found contents) error {
+		for _, p := range found.decode().Problems {
+			if !p.Blocks {
+				continue
+			}
+			if p.Entity == id {
+				return fmt.Errorf("shard %v: its log has events that follow the record of entity %q (shardctl store repair %s -shard %d mends the shard first): %w", shard, id, shard.Type, shard.Number, p.Err)
+			}
+			return fmt.Errorf("shard %v: %s: %w (shardctl store repair %s -shard %d mends the shard first)", shard, p.Place, p.Err, shard.Type, shard.Number)
+		}
+		return nil
+	})
+}
+
 // DropRecord deletes the record of an entity that cannot be decoded, so that the entity can
 // be written again. What the shard's log has of the entity stays.
 func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {

@@ -148,6 +148,36 @@ func TestSalvageOfALostLog(t *testing.T) {
 	}
 }
 
+// TestDamagedRecordUnderEvents: a damaged record that events of the log follow is reported, and is not dropped
+// alone, because the shard could not be opened without it.
+func TestDamagedRecordUnderEvents(t *testing.T) {
+	for name, tt := range map[string]struct {
+		commit  *wire.DurableEntry
+		reports bool // the damage
+		refuses bool // to drop the record
+	}{
+		"events":        {commitOf("a", 2, ""), true, true},
+		"keys":          {&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: &wire.DurableCommit{Entity: []byte("a"), Version: 2, State: []byte("a2"), Keys: 1, At: 1}}}, true, false},
+		"a whole state": {commitOf("a", 2, "a2"), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBusy(t)
+			b.append(appendOf(1, tt.commit))
+			if _, err := b.Client.Shards().Put(t.Context(), b.shard, b.revision, []store.Change{{ID: durable.EntityKey("a"), Value: []byte("garbage")}}); err != nil {
+				t.Fatal(err)
+			}
+			snap, err := ReadShard(t.Context(), b, b.shard)
+			if err != nil || (len(snap.Problems) == 1) != tt.reports {
+				t.Errorf("problems %v (%v), want them: %v", snap.Problems, err, tt.reports)
+			}
+			if err := CheckRepair(t.Context(), b, b.shard, "a"); (err != nil) != tt.refuses {
+				t.Errorf("repair: %v, want it refused: %v", err, tt.refuses)
+			}
+		})
+	}
+}
+
 // TestSalvageClosesGapsOfTheJournal: events that are lost with a part of the log leave no gap, behind which a
 // follower would wait for ever.
 func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
