@@ -211,6 +211,112 @@ func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	}
 }
 
+// TestStoreRepairChunk: a chunk of a journal that is lost is reported, and after the repair followers read the
+// other events, whether they begin anew or go on.
+func TestStoreRepairChunk(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	ctl := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
+	}
+	amount, places := int64(0), map[int64]shard.Position{}
+	for range 4 { // each home begins a chunk
+		_, accounts, stop := hostBoth(t, url)
+		for range 3 {
+			if amount == 1 || amount == 4 || amount == 11 {
+				places[amount] = followEntries(t, accounts, "", int(amount), map[string]int64{})
+			}
+			amount++
+			if _, err := accounts.Ref("a").Enter(t.Context(), amount, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+	}
+	s := openStore(t, url)
+	kind, err := storeops.TypeOf(t.Context(), s, "Account")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Account", id: "a"})
+	if err != nil || found.shard.Type == "" {
+		t.Fatalf("a: %v, %v", found, err)
+	}
+	name := fmt.Sprint("Account/", found.shard.Number)
+	w, err := storeops.NewWriter(t.Context(), s, "Account", kind) // it writes everything to records
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(t.Context(), storeops.Entity{Shard: found.shard.Number, ID: "nobody", Ended: true}), w.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	left, want := 12, int64(12*13/2)
+	for place := (durable.Place{}); place.Number < 12; { // the number of an event is its amount
+		_, index, err := s.Shards().Get(t.Context(), found.shard, []string{durable.JournalIndex}, store.None)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := place.Keys(index[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, records, err := s.Shards().Get(t.Context(), found.shard, keys, store.None)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []durable.Recorded
+		if events, place, err = place.Next(records); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Place.Chunk == 2 || e.Place.Chunk == 3 {
+				left, want = left-1, want-int64(e.Place.Number)
+			}
+		}
+	}
+	head, err := s.Shards().Head(t.Context(), found.shard)
+	if err == nil {
+		_, err = s.Shards().Put(t.Context(), found.shard, head.Revision, []store.Change{{ID: "j2"}, {ID: "j3", Value: []byte("garbage")}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "all.json")
+	ctl("store verify", exitFailed, "shard "+name+": journal, record j2: corrupt", "2 heads, appends or records cannot be decoded")
+	ctl("store verify", exitFailed, "shard "+name+": journal, record j3: corrupt", "")
+	ctl("store export -o "+file, exitFailed, "", "the export lacks them")
+	ctl(fmt.Sprint("store repair Account -drop -shard ", found.shard.Number), exitOK, "shard "+name+": dropped: journal, record j2: ", "")
+	ctl("store verify", exitOK, "1 entities can be read", "")
+	ctl(fmt.Sprint("store repair Account -drop -shard ", found.shard.Number), exitFailed, "", "everything can be decoded")
+	check := func() {
+		_, accounts, stop := hostBoth(t, url)
+		defer stop()
+		sums := map[string]int64{}
+		followEntries(t, accounts, "", left, sums)
+		if sums["a"] != want {
+			t.Errorf("a new follower gets %d, want %d", sums["a"], want)
+		}
+		if _, err := accounts.Ref("a").Enter(t.Context(), 100, ""); err != nil {
+			t.Fatal(err)
+		}
+		for range 12 { // more than were lost
+			if _, err := accounts.Ref("a").Enter(t.Context(), 1000, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for read, at := range places {
+			if got := followEntries(t, accounts, at, 1, map[string]int64{}); got == "" {
+				t.Errorf("a follower that has read %d gets none", read)
+			}
+		}
+	}
+	check()
+	ctl("store delete Account", exitOK, "", "")
+	ctl("store import -from "+file, exitOK, "1 entities of 1 types", "") // of the export that lacks them
+	ctl("store verify", exitOK, "1 entities can be read", "")
+	check()
+}
+
 // loseLog has everything written to records, and then the head need the log from a position that is n
 // behind its end, as if the server had lost what it had acknowledged.
 func loseLog(ctx context.Context, s *natsstore.Store, at store.Shard, n store.Position) error {

@@ -112,26 +112,30 @@ func (s *Snapshot) lacksBase(id string, err error) {
 // others checks the records that are none of entities: the table's parts and the journal.
 func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	there, later := make(map[string]bool), false
+	var index *wire.DurableJournal
+	chunks, damaged := make(map[string]*wire.DurableChunk), make(map[string]bool)
 	for _, r := range records {
 		var err error
 		place := "journal, record " + r.Key
-		switch r.Key[0] {
-		case 't':
+		switch {
+		case r.Key[0] == 't':
 			part := &wire.DurableTable{}
 			err = unseal(r.Value, part)
 			place = "table, record " + r.Key
 			there[r.Key] = true
 			later = later || part.GetGeneration() > h.GetGeneration()
-		case 'j':
-			if r.Key == journalKey {
-				err = unseal(r.Value, &wire.DurableJournal{})
-			} else {
-				err = unseal(r.Value, &wire.DurableChunk{})
-			}
+		case r.Key == journalKey:
+			index, err = readIndex(r)
+		case isChunk(r.Key):
+			chunks[r.Key], err = chunkIn(r)
+			damaged[r.Key] = err != nil
 		}
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: r.Key[0] == 't' || r.Key == journalKey})
+			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: !isChunk(r.Key)})
 		}
+	}
+	if index != nil {
+		s.checkJournal(index, chunks, damaged)
 	}
 	for _, key := range tableKeys(h.GetGeneration(), h.GetParts()) {
 		if !there[key] && !later { // later: a checkpoint was written meanwhile

@@ -86,6 +86,9 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 			damaged[durable.EntityKey(p.Entity)] = true
 		}
 		records = slices.DeleteFunc(records, func(r store.Record) bool { return damaged[r.Key] })
+		if mended, rest, err := durable.MendJournal(log, records); err == nil {
+			log, records = mended, rest
+		}
 		if image, err = imageOf(ctx, shard, head, log, records); err == nil || len(snap.Problems) > 0 {
 			return nil
 		}
@@ -99,7 +102,7 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 
 // readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
 // again, for a checkpoint may have trimmed it meanwhile. If the Since stays the same, the store has lost
-// the beginning, and do gets the rest.
+// the beginning, and do gets the rest. Likewise a shard is read once more whose journal lacks chunks.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	var first store.Position
 	for n := 1; ; n++ {
@@ -111,6 +114,9 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 			first = head.Since
 		}
 		found, err := collect(ctx, s, shard, head, n == readTries && head.Since == first)
+		if err == nil && n == 1 && durable.LacksChunks(found.records) {
+			err = fmt.Errorf("shard %v: %w: its journal was trimmed meanwhile", shard, store.ErrGone)
+		}
 		if err == nil {
 			err = do(found)
 		}

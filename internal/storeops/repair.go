@@ -29,10 +29,14 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 		})
 		log := durable.Without(durable.Readable(found.log), damaged)
 		try := func() error {
-			numbered, err := durable.Renumbered(log, records)
-			if err == nil {
-				image, err = imageOf(ctx, shard, head, numbered, records)
+			log, records, err := durable.MendJournal(log, records)
+			if err != nil {
+				return err
 			}
+			if log, err = durable.Renumbered(log, records); err != nil {
+				return err
+			}
+			image, err = imageOf(ctx, shard, head, log, records)
 			return err
 		}
 		if err = try(); err == nil {
