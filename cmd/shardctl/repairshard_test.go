@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/storeops"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -17,15 +20,15 @@ import (
 )
 
 // damages are ways in which a whole shard becomes unreadable.
-var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.Shard) error{
-	"append": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+var damages = map[string]func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error{
+	"append": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		_, err := s.Shards().Append(ctx, at, store.Any, []byte("garbage"))
 		return err
 	},
-	"lost end of the log": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"lost end of the log": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		return loseLog(ctx, s, at, 1000)
 	},
-	"lost beginning of the log": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"lost beginning of the log": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		if err := loseLog(ctx, s, at, 1); err != nil {
 			return err
 		}
@@ -34,7 +37,7 @@ var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.
 		_, err := s.Shards().Append(ctx, neighbor, store.Any, durable.ClaimAppend("test", 7, 1))
 		return err
 	},
-	"head": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"head": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		head, err := s.Shards().Head(ctx, at)
 		if err != nil {
 			return err
@@ -43,7 +46,25 @@ var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.
 		_, err = s.Shards().SetHead(ctx, at, head)
 		return err
 	},
-	"table": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"lost head": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
+		head, err := s.Shards().Head(ctx, at)
+		if err != nil {
+			return err
+		}
+		return purge(ctx, url, fmt.Sprint("shardgen_Vault_rec_", at.Number%4), uint64(head.Revision))
+	},
+	"first append": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
+		last, err := s.Last(ctx, at)
+		if err != nil {
+			return err
+		}
+		log, err := s.Shards().Read(ctx, at, store.Start, last)
+		if err != nil {
+			return err
+		}
+		return purge(ctx, url, fmt.Sprint("shardgen_Vault_log_", at.Number%4), uint64(log[0].Position))
+	},
+	"table": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		head, err := s.Shards().Head(ctx, at)
 		if err != nil {
 			return err
@@ -79,7 +100,7 @@ func TestStoreRepairShard(t *testing.T) {
 	}
 }
 
-func testRepairShard(t *testing.T, damage func(context.Context, *natsstore.Store, store.Shard) error, how string) {
+func testRepairShard(t *testing.T, damage func(context.Context, string, *natsstore.Store, store.Shard) error, how string) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := func(args string, code int, stdout, stderr string) {
 		t.Helper()
@@ -105,7 +126,7 @@ func testRepairShard(t *testing.T, damage func(context.Context, *natsstore.Store
 	}
 	number := fmt.Sprint(found.shard.Number)
 	ctl("store repair Vault -drop -shard "+number, exitFailed, "", "everything can be decoded")
-	if err := damage(t.Context(), s, found.shard); err != nil {
+	if err := damage(t.Context(), url, s, found.shard); err != nil {
 		t.Fatal(err)
 	}
 
@@ -315,6 +336,56 @@ func TestStoreRepairChunk(t *testing.T) {
 	ctl("store import -from "+file, exitOK, "1 entities of 1 types", "") // of the export that lacks them
 	ctl("store verify", exitOK, "1 entities can be read", "")
 	check()
+}
+
+// purge removes a stream's message, and older ones of its subject.
+func purge(ctx context.Context, url, stream string, seq uint64) error {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return err
+	}
+	m, err := s.GetMsg(ctx, seq)
+	if err != nil {
+		return err
+	}
+	return s.Purge(ctx, jetstream.WithPurgeSubject(m.Subject), jetstream.WithPurgeSequence(seq+1))
+}
+
+// TestStoreVerifyEmptied: a stream that the server has lost all of is reported.
+func TestStoreVerifyEmptied(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	client, stop := hostVaults(t, url)
+	fillVaults(t, client)
+	stop()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []string{"shardgen_Vault_log_1", "shardgen_Vault_rec_2"} {
+		s, err := js.Stream(t.Context(), stream)
+		if err == nil {
+			err = s.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := "store verify -nats " + url
+		shardctl(t, nil, args).check(t, args, exitFailed, "stream "+stream+": it is empty, and had messages", "")
+	}
 }
 
 // loseLog has everything written to records, and then the head need the log from a position that is n

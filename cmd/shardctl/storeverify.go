@@ -13,7 +13,7 @@ import (
 
 // A storeProblem is a problem as verify prints it.
 type storeProblem struct {
-	Shard string `json:"shard"`
+	Shard string `json:"shard,omitempty"` // "": it is of a stream
 	Place string `json:"place"`
 	Error string `json:"error"`
 }
@@ -26,6 +26,9 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	shards, entities := 0, 0
 	problems := []storeProblem{}
 	for _, found := range types {
+		for _, stream := range found.Emptied {
+			problems = append(problems, storeProblem{Place: "stream " + stream, Error: "it is empty, and had messages: the store has lost all of it (restore a backup)"})
+		}
 		t, err := storeops.TypeOf(ctx, s, found.Name)
 		if err != nil {
 			return err
@@ -46,12 +49,15 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		err = printJSON(w, problems)
 	} else {
 		for _, p := range problems {
-			fmt.Fprintf(w, "shard %s: %s: %s\n", p.Shard, p.Place, p.Error)
+			if p.Shard != "" {
+				fmt.Fprintf(w, "shard %s: ", p.Shard)
+			}
+			fmt.Fprintf(w, "%s: %s\n", p.Place, p.Error)
 		}
 		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read\n", len(types), shards, entities)
 	}
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%d heads, appends or records cannot be decoded (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))
+		err = fmt.Errorf("%d heads, appends or records cannot be decoded or are missing (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))
 	}
 	return err
 }

@@ -170,9 +170,11 @@ func (c *claim) read(s *Shard, r Response) {
 			s.broken(fmt.Errorf("log at %d: %w", a.Position, err))
 			return
 		}
-		if i == 0 && c.full && !s.head.needs(a.Position, w) {
-			c.retry(s, fmt.Sprintf("at %d, where the head needs it, it has an append of another epoch", c.since))
-			return
+		if i == 0 && c.full {
+			if lacks := s.head.lacks(a.Position, w); lacks != "" {
+				c.retry(s, lacks)
+				return
+			}
 		}
 		c.has[a.Position] = claimOf(w) == nil || w.GetEpoch() != s.config.Epoch || w.GetClaim() <= c.base
 		if c.chain.add(w) && w.GetEpoch() == s.config.Epoch {

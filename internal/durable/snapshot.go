@@ -47,6 +47,9 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 	if lost != nil {
 		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost, Blocks: true})
 	}
+	if h.Revision == store.None && len(log) > 0 {
+		s.Problems = append(s.Problems, Problem{Place: "head", Err: fmt.Errorf("%w: it is missing, and the log has appends", ErrCorrupt), Blocks: true})
+	}
 	if decoded, err := readHead(h); err != nil {
 		s.Problems = append(s.Problems, Problem{Place: "head", Err: err, Blocks: true})
 	} else {

@@ -24,6 +24,7 @@ type busy struct {
 	last     store.Position
 	events   uint64 // that were committed
 	listings int
+	heads    []store.Head // as they were before, which are read first
 }
 
 func (b *busy) Last(context.Context, store.Shard) (store.Position, error) { return b.last, nil }
@@ -33,6 +34,15 @@ func (b *busy) Shards() store.Shards { return busyShards{b.Client.Shards(), b} }
 type busyShards struct {
 	store.Shards
 	busy *busy
+}
+
+func (s busyShards) Head(ctx context.Context, shard store.Shard) (store.Head, error) {
+	if b := s.busy; len(b.heads) > 0 {
+		h := b.heads[0]
+		b.heads = b.heads[1:]
+		return h, nil
+	}
+	return s.Shards.Head(ctx, shard)
 }
 
 func (s busyShards) List(ctx context.Context, shard store.Shard, after store.Revision) ([]store.Record, error) {
@@ -111,6 +121,58 @@ func TestImageOfABusyShard(t *testing.T) {
 			}
 			if got := followImage(t, image); !slices.Equal(got, want) {
 				t.Errorf("the entity has version %d, and a follower reads %q, want %q", record.GetVersion(), got, want)
+			}
+		})
+	}
+}
+
+// TestHeadOfABusyShard: a log that does not fit to the head is no damage if the head was written, or moved on,
+// after it was read. Otherwise it is.
+func TestHeadOfABusyShard(t *testing.T) {
+	trimmed := func(t *testing.T) (*busy, store.Head) {
+		b := newBusy(t)
+		before, err := b.Client.Shards().Head(t.Context(), b.shard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.commit()
+		b.commit()
+		now := store.Head{Revision: before.Revision, Since: b.last, Value: durable.FreshHead("n", 5, writerEpoch, nil)}
+		if b.revision, err = b.Client.Shards().SetHead(t.Context(), b.shard, now); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Client.Shards().Trim(t.Context(), b.shard, now); err != nil {
+			t.Fatal(err)
+		}
+		return b, before
+	}
+	for name, tt := range map[string]struct {
+		reads int // that see the former head
+		none  bool
+		want  []string // the places of problems
+	}{
+		"claimed meanwhile": {2, true, nil},
+		"trimmed meanwhile": {2, false, nil},
+		"without a head":    {9, true, []string{"log", "head"}},
+		"lost":              {9, false, []string{"log"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, before := trimmed(t)
+			if tt.none {
+				before = store.Head{}
+			}
+			b.heads = slices.Repeat([]store.Head{before}, tt.reads)
+			snap, err := ReadShard(t.Context(), b, b.shard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var places []string
+			for _, p := range snap.Problems {
+				places = append(places, p.Place)
+			}
+			if !slices.Equal(places, tt.want) {
+				t.Errorf("problems %+v, want %q", snap.Problems, tt.want)
 			}
 		})
 	}

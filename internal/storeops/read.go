@@ -114,6 +114,9 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 			first = head.Since
 		}
 		found, err := collect(ctx, s, shard, head, n == readTries && head.Since == first)
+		if err == nil && n < readTries && head.Revision == store.None && len(found.log) > 0 {
+			err = fmt.Errorf("shard %v: %w: it was claimed meanwhile", shard, store.ErrGone)
+		}
 		if err == nil && n == 1 && durable.LacksChunks(found.records) {
 			err = fmt.Errorf("shard %v: %w: its journal was trimmed meanwhile", shard, store.ErrGone)
 		}
@@ -143,7 +146,7 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, r
 	if err := found.extend(ctx, s, shard, rest); err != nil {
 		return found, err
 	}
-	if head.Revision == store.None {
+	if head.Revision == store.None && len(found.log) == 0 {
 		return found, nil // records are written under a head
 	}
 	at := make(map[string]int)
@@ -181,6 +184,13 @@ func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, rest 
 		return nil
 	}
 	more, err := s.Shards().Read(ctx, shard, from, last)
+	if n == 0 && err == nil {
+		if lost := durable.CheckBegin(c.head, more[0]); lost != nil && rest {
+			c.lost, more = lost, durable.Headless(more)
+		} else if lost != nil {
+			err = fmt.Errorf("%w: %w", store.ErrGone, lost)
+		}
+	}
 	if n == 0 && rest && errors.Is(err, store.ErrGone) {
 		c.lost = err
 		more, err = behind(ctx, s, shard, from, last)

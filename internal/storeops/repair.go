@@ -2,6 +2,7 @@ package storeops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -28,6 +29,9 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 			return keys[r.Key] && slices.ContainsFunc(alone.Problems, func(p durable.Problem) bool { return p.Entity != "" })
 		})
 		log := durable.Without(durable.Readable(found.log), damaged)
+		without := func(prefix string) {
+			records = slices.DeleteFunc(records, func(r store.Record) bool { return strings.HasPrefix(r.Key, prefix) })
+		}
 		try := func() error {
 			log, records, err := durable.MendJournal(log, records)
 			if err != nil {
@@ -39,16 +43,14 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 			image, err = imageOf(ctx, shard, head, log, records)
 			return err
 		}
-		if err = try(); err == nil {
+		if head.Revision == store.None && len(log) > 0 {
+			err = errors.New("the head is missing")
+		} else if err = try(); err == nil {
 			return nil
 		}
-		// The head or the table of command ids is damaged: without them no ids of commands and no tells
-		// are known but those in the log.
+		// Without the head or the table no ids of commands and no tells are known but those in the log.
 		lacks = append(lacks, durable.Problem{Place: "ids of commands and waiting tells that are in records", Err: err})
-		without := func(prefix string) {
-			records = slices.DeleteFunc(records, func(r store.Record) bool { return strings.HasPrefix(r.Key, prefix) })
-		}
-		head.Value = durable.FreshHead(writerName, rand.Uint64(), 1, log)
+		head.Value, head.Revision = durable.FreshHead(writerName, rand.Uint64(), 1, log), max(head.Revision, store.None+1)
 		without("t")
 		if err = try(); err == nil {
 			return nil
