@@ -68,10 +68,7 @@ type Type struct {
 	Name     string
 	Replicas int    // of each stream
 	Bytes    uint64 // of all streams, in one copy
-	// Emptied are the streams that had messages and have none. No program empties a stream, so the
-	// store has lost what was there.
-	Emptied []string
-	streams []string
+	streams  []string
 }
 
 // Types lists the types of entities that have streams, by name. It needs the permission to

@@ -277,9 +277,6 @@ func (s *streams) types(ctx context.Context) ([]Type, error) {
 			}
 			t.streams = append(t.streams, info.Config.Name)
 			t.Bytes += info.State.Bytes
-			if info.State.Messages == 0 && info.State.LastSeq >= max(info.Config.FirstSeq, 1) {
-				t.Emptied = append(t.Emptied, info.Config.Name)
-			}
 		}
 		request.Offset += len(page.Streams)
 		if len(page.Streams) == 0 || request.Offset >= page.Total {
