@@ -62,7 +62,7 @@ func CheckBegin(h store.Head, first store.Append) error {
 		was = head{h, &wire.DurableHead{}}
 	}
 	if lacks := was.lacks(first.Position, decoded); lacks != "" {
-		return fmt.Errorf("log: %w: %s", errLost, lacks)
+		return fmt.Errorf("%w: %s", errLost, lacks)
 	}
 	return nil
 }
