@@ -171,7 +171,12 @@ func (c *claim) read(s *Shard, r Response) {
 			return
 		}
 		if i == 0 && c.full {
-			if lacks := s.head.lacks(a.Position, w); lacks != "" {
+			lacks := s.head.lacks(a.Position, w)
+			if lacks != "" && c.since == store.Start { // a replica that lags has the beginning
+				s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
+				return
+			}
+			if lacks != "" {
 				c.retry(s, lacks)
 				return
 			}

@@ -199,6 +199,8 @@ func TestStreamChanged(t *testing.T) {
 		words  string
 	}{
 		{"forgets", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "unset max_age"},
+		{"few", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 3 }, "all but 3 messages of a subject: restore max_msgs_per_subject"},
+		{"one", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "all but 1 messages of a subject: restore max_msgs_per_subject"},
 		{"drops", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "set discard to new"},
 		{"closed", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "set allow_direct"},
 		{"newer", func(c *jetstream.StreamConfig) { c.Metadata["shardgen.format"] = "2" }, "a newer program has written it"},
