@@ -142,6 +142,29 @@ func testBackup(t *testing.T, empty bool) {
 	}
 }
 
+// TestRepairKeepsEvents: events that are in the log alone are in the journal after an entity of their shard was
+// dropped.
+func TestRepairKeepsEvents(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	_, accounts, stop := hostBoth(t, url)
+	for i := range 3 {
+		if _, err := accounts.Ref("a").Enter(t.Context(), int64(i+1), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	shardctl(t, map[string]string{"NATS_URL": url}, "store repair Account a -drop").check(t, "store repair", exitOK, "state dropped", "")
+	_, accounts, stop = hostBoth(t, url)
+	defer stop()
+	if got, err := accounts.Ref("a").Enter(t.Context(), 10, ""); err != nil || got != 10 {
+		t.Errorf("after the repair: %d, %v, want 10", got, err)
+	}
+	sums := map[string]int64{}
+	if followEntries(t, accounts, "", 4, sums); sums["a"] != 16 {
+		t.Errorf("a follower gets %d, want 16", sums["a"])
+	}
+}
+
 // TestDeleteForgetsFollowers: a follower of a type that is deleted and hosted again begins anew, and so does one whose
 // position alone is deleted, also while nodes run.
 func TestDeleteForgetsFollowers(t *testing.T) {

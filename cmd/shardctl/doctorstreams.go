@@ -30,7 +30,7 @@ func examineJetStream(ctx context.Context, o *options, facts []admin.NodeFact) [
 	case name == "":
 		return []finding{skipped("jetstream", "not checked: the members do not say that their store is on JetStream", "give its name with -store, if it is")}
 	}
-	js, err := dialJetStream(ctx, o)
+	js, err := dialJetStream(ctx, &o.connection)
 	if err != nil {
 		return []finding{jetStreamWrong(o, err)}
 	}

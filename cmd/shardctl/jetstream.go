@@ -22,22 +22,22 @@ type jetStream struct {
 	ctx context.Context
 }
 
-// dialJetStream connects to the servers of the options. Answers come to an inbox with the operator's
+// dialJetStream connects to the servers. Answers come to an inbox with the operator's
 // name, which its user may hear.
-func dialJetStream(ctx context.Context, o *options) (*jetStream, error) {
+func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	ctx, refuse := context.WithCancelCause(ctx)
 	denied := func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) {
 			refuse(err)
 		}
 	}
-	opts := append(o.connection.options(), nats.NoReconnect(), nats.ErrorHandler(denied))
-	if o.name != "" {
-		opts = append(opts, nats.CustomInboxPrefix("_INBOX."+o.name))
+	opts := append(c.options(), nats.NoReconnect(), nats.ErrorHandler(denied))
+	if c.name != "" {
+		opts = append(opts, nats.CustomInboxPrefix("_INBOX."+c.name))
 	}
-	conn, err := nats.Connect(o.url, opts...)
+	conn, err := nats.Connect(c.url, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", o.url, err)
+		return nil, fmt.Errorf("connect to %s: %w", c.url, err)
 	}
 	return &jetStream{conn, ctx}, nil
 }

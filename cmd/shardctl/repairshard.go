@@ -72,6 +72,9 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 		case l.ID == nil && l.Image == nil && (l.Shards != t.Shards || l.Hash != t.Hash || l.Cluster != t.Cluster):
 			return fmt.Errorf("it is of %d shards by %s in cluster %s, and the store has %d by %s in %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
 		case l.Image != nil && l.Shard == shard.Number:
+			if whole { // several exports in one file: the last counts
+				image.Records = nil
+			}
 			image.Head = l.Image.Head
 			for _, r := range l.Image.Records {
 				image.Records = append(image.Records, store.Change{ID: string(r.Key), Value: r.Value})

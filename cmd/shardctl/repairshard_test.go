@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/storeops"
@@ -18,15 +21,15 @@ import (
 )
 
 // damages are ways in which a whole shard becomes unreadable.
-var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.Shard) error{
-	"append": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+var damages = map[string]func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error{
+	"append": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		_, err := s.Shards().Append(ctx, at, store.Any, []byte("garbage"))
 		return err
 	},
-	"lost end of the log": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"lost end of the log": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		return loseLog(ctx, s, at, 1000)
 	},
-	"lost beginning of the log": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"lost beginning of the log": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		if err := loseLog(ctx, s, at, 1); err != nil {
 			return err
 		}
@@ -35,7 +38,7 @@ var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.
 		_, err := s.Shards().Append(ctx, neighbor, store.Any, durable.ClaimAppend("test", 7, 1))
 		return err
 	},
-	"head": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"head": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		head, err := s.Shards().Head(ctx, at)
 		if err != nil {
 			return err
@@ -44,7 +47,25 @@ var damages = map[string]func(ctx context.Context, s *natsstore.Store, at store.
 		_, err = s.Shards().SetHead(ctx, at, head)
 		return err
 	},
-	"table": func(ctx context.Context, s *natsstore.Store, at store.Shard) error {
+	"lost head": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
+		head, err := s.Shards().Head(ctx, at)
+		if err != nil {
+			return err
+		}
+		return purge(ctx, url, fmt.Sprint("shardgen_Vault_rec_", at.Number%4), uint64(head.Revision))
+	},
+	"first append": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
+		last, err := s.Last(ctx, at)
+		if err != nil {
+			return err
+		}
+		log, err := s.Shards().Read(ctx, at, store.Start, last)
+		if err != nil {
+			return err
+		}
+		return purge(ctx, url, fmt.Sprint("shardgen_Vault_log_", at.Number%4), uint64(log[0].Position))
+	},
+	"table": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		head, err := s.Shards().Head(ctx, at)
 		if err != nil {
 			return err
@@ -80,7 +101,7 @@ func TestStoreRepairShard(t *testing.T) {
 	}
 }
 
-func testRepairShard(t *testing.T, damage func(context.Context, *natsstore.Store, store.Shard) error, how string) {
+func testRepairShard(t *testing.T, damage func(context.Context, string, *natsstore.Store, store.Shard) error, how string) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := func(args string, code int, stdout, stderr string) {
 		t.Helper()
@@ -106,7 +127,7 @@ func testRepairShard(t *testing.T, damage func(context.Context, *natsstore.Store
 	}
 	number := fmt.Sprint(found.shard.Number)
 	ctl("store repair Vault -drop -shard "+number, exitFailed, "", "everything can be decoded")
-	if err := damage(t.Context(), s, found.shard); err != nil {
+	if err := damage(t.Context(), url, s, found.shard); err != nil {
 		t.Fatal(err)
 	}
 
@@ -214,6 +235,154 @@ func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	}
 	if sums["a"] != want {
 		t.Errorf("a follower gets %d, want %d", sums["a"], want)
+	}
+}
+
+// TestStoreRepairChunk: a chunk of a journal that is lost is reported, and after the repair followers read the
+// other events, whether they begin anew or go on.
+func TestStoreRepairChunk(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	ctl := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
+	}
+	amount, places := int64(0), map[int64]shard.Position{}
+	for range 4 { // each home begins a chunk
+		_, accounts, stop := hostBoth(t, url)
+		for range 3 {
+			if amount == 1 || amount == 4 || amount == 11 {
+				places[amount] = followEntries(t, accounts, "", int(amount), map[string]int64{})
+			}
+			amount++
+			if _, err := accounts.Ref("a").Enter(t.Context(), amount, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+	}
+	s := openStore(t, url)
+	kind, err := storeops.TypeOf(t.Context(), s, "Account")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Account", id: "a"})
+	if err != nil || found.shard.Type == "" {
+		t.Fatalf("a: %v, %v", found, err)
+	}
+	name := fmt.Sprint("Account/", found.shard.Number)
+	w, err := storeops.NewWriter(t.Context(), s, "Account", kind) // it writes everything to records
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(t.Context(), storeops.Entity{Shard: found.shard.Number, ID: "nobody", Ended: true}), w.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	left, want := 12, int64(12*13/2)
+	for place := (durable.Place{}); place.Number < 12; { // the number of an event is its amount
+		var events []durable.Recorded
+		events, place, err = place.Look(func(keys ...string) ([]store.Record, error) {
+			_, records, err := s.Shards().Get(t.Context(), found.shard, keys, store.None)
+			return records, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Place.Chunk == 2 || e.Place.Chunk == 3 {
+				left, want = left-1, want-int64(e.Place.Number)
+			}
+		}
+	}
+	head, err := s.Shards().Head(t.Context(), found.shard)
+	if err == nil {
+		_, err = s.Shards().Put(t.Context(), found.shard, head.Revision, []store.Change{{ID: "j2"}, {ID: "j3", Value: []byte("garbage")}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "all.json")
+	ctl("store verify", exitFailed, "shard "+name+": journal, record j2: corrupt", "2 heads, appends or records cannot be decoded")
+	ctl("store verify", exitFailed, "shard "+name+": journal, record j3: corrupt", "")
+	ctl("store export -o "+file, exitFailed, "", "the export lacks them")
+	ctl(fmt.Sprint("store repair Account -drop -shard ", found.shard.Number), exitOK, "shard "+name+": dropped: journal, record j2: ", "")
+	ctl("store verify", exitOK, "1 entities can be read", "")
+	ctl(fmt.Sprint("store repair Account -drop -shard ", found.shard.Number), exitFailed, "", "everything can be decoded")
+	check := func() {
+		_, accounts, stop := hostBoth(t, url)
+		defer stop()
+		sums := map[string]int64{}
+		followEntries(t, accounts, "", left, sums)
+		if sums["a"] != want {
+			t.Errorf("a new follower gets %d, want %d", sums["a"], want)
+		}
+		if _, err := accounts.Ref("a").Enter(t.Context(), 100, ""); err != nil {
+			t.Fatal(err)
+		}
+		for range 12 { // more than were lost
+			if _, err := accounts.Ref("a").Enter(t.Context(), 1000, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for read, at := range places {
+			if got := followEntries(t, accounts, at, 1, map[string]int64{}); got == "" {
+				t.Errorf("a follower that has read %d gets none", read)
+			}
+		}
+	}
+	check()
+	ctl("store delete Account", exitOK, "", "")
+	ctl("store import -from "+file, exitOK, "1 entities of 1 types", "") // of the export that lacks them
+	ctl("store verify", exitOK, "1 entities can be read", "")
+	check()
+}
+
+// purge removes a stream's message, and older ones of its subject.
+func purge(ctx context.Context, url, stream string, seq uint64) error {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return err
+	}
+	m, err := s.GetMsg(ctx, seq)
+	if err != nil {
+		return err
+	}
+	return s.Purge(ctx, jetstream.WithPurgeSubject(m.Subject), jetstream.WithPurgeSequence(seq+1))
+}
+
+// TestStoreVerifyEmptied: a stream that the server has lost all of is reported.
+func TestStoreVerifyEmptied(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	client, stop := hostVaults(t, url)
+	fillVaults(t, client)
+	stop()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []string{"shardgen_Vault_log_1", "shardgen_Vault_rec_2"} {
+		s, err := js.Stream(t.Context(), stream)
+		if err == nil {
+			err = s.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := "store verify -nats " + url
+		shardctl(t, nil, args).check(t, args, exitFailed, "stream "+stream+": it is empty, and had messages", "")
 	}
 }
 

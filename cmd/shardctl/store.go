@@ -65,7 +65,7 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "import", run: storeImport, creates: true,
-		about: "Reads what export wrote and writes it to the store, to shards that were never used or have been imported only.\nOthers are refused, because their ids of commands, tells and journals cannot be replaced; -states writes the states alone there.\nAn entity that is there is refused. Repeat an import that failed with -replace.",
+		about: "Reads what export wrote and writes it to the store, to shards that were never used or have been imported only. A file that is not complete is refused before.\nOthers are refused, because their ids of commands, tells and journals cannot be replaced; -states writes the states alone there.\nAn entity that is there is refused. Repeat an import that failed with -replace.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.StringVar(&o.from, "from", "", "read from `file`")
 			f.BoolVar(&o.replace, "replace", false, "overwrite entities that are there")

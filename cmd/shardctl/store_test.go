@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,6 +247,71 @@ func TestStoreRepair(t *testing.T) {
 	client, stop = hostVaults(t, url)
 	defer stop()
 	checkVaults(t, client, 4)
+}
+
+// TestStoreRepairRefused: a repair that is refused leaves the damaged record as it was.
+func TestStoreRepairRefused(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	ctl := func(args string, code int, stdout, stderr string) outcome {
+		t.Helper()
+		o := shardctl(t, map[string]string{"NATS_URL": url}, args)
+		o.check(t, args, code, stdout, stderr)
+		return o
+	}
+	client, stop := hostVaults(t, url)
+	fillVaults(t, client)
+	stop()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "vaults.json")
+	ctl("store export -o "+file, exitOK, "", "")
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, url)
+	corrupt(t, s, "vault-3")
+	damaged := ctl("store show Vault vault-3", exitFailed, ", unreadable, ", "").stdout
+	kind, err := storeops.TypeOf(t.Context(), s, "Vault")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Vault", id: "vault-3"})
+	if err != nil || found.problem == nil {
+		t.Fatalf("vault-3: %v, %v", found, err)
+	}
+	right := fmt.Sprintf(`"id":"vault-3","shard":%d`, found.shard.Number)
+	for wrong, want := range map[string]string{
+		fmt.Sprintf(`"id":"vault-3","shard":%d`, found.shard.Number^1):           "Vault/vault-3 is in shard " + fmt.Sprint(found.shard.Number) + ", and the file says ",
+		`"id":"vault-3","shard":7`:                                               "the file says shard 7: want 64 to 127",
+		`"id":"vault-99","shard":7`:                                              "no line for Vault/vault-3",
+		right + `,"state":"` + strings.Repeat("AAAA", 200<<10) + `","version":1`: "Vault/vault-3: value too large",
+	} {
+		edited := filepath.Join(dir, "wrong.json")
+		lines := strings.SplitAfter(string(good), "\n")
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, right) })
+		lines[i] = strings.Replace(lines[i], right, wrong, 1)
+		if strings.Contains(wrong, "state") {
+			lines[i] = `{"type":"Vault",` + wrong + "}\n"
+		}
+		if err := os.WriteFile(edited, []byte(strings.Join(lines, "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctl("store repair Vault vault-3 -from "+edited, exitFailed, "", want)
+		ctl("store show Vault vault-3", exitFailed, damaged, "")
+	}
+	if _, err := s.Shards().Append(t.Context(), found.shard, store.Any, []byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"-drop", "-from " + file} {
+		ctl("store repair Vault vault-3 "+how, exitFailed, "", fmt.Sprintf("(shardctl store repair Vault -shard %d mends the shard first)", found.shard.Number))
+		ctl("store show Vault vault-3", exitFailed, damaged, "")
+	}
+	ctl(fmt.Sprintf("store repair Vault -drop -shard %d", found.shard.Number), exitOK, "replaced", "")
+	ctl("store repair Vault vault-3 -from "+file, exitOK, "Vault/vault-3: state replaced", "")
+	ctl("store verify", exitOK, "41 entities can be read", "")
+	client, stop = hostVaults(t, url)
+	defer stop()
+	checkVaults(t, client)
 }
 
 // corrupt damages the record of a vault. Its shard's log goes on behind it.

@@ -12,13 +12,13 @@ import (
 )
 
 // exportFormat is the format of exported files. Import reads everything up to it.
-const exportFormat = 2
+const exportFormat = 3
 
-// A line is one of an export: a type, a part of the image of one of its shards, or an entity of the
-// type before it.
+// A line is one of an export: a type, a part of the image of one of its shards, an entity of the
+// type before it, or the closing line.
 type line struct {
 	Format  int    `json:"format,omitempty"` // of a type's line
-	Type    string `json:"type"`
+	Type    string `json:"type,omitempty"`   // not of the closing line
 	Cluster string `json:"cluster,omitempty"`
 	Shards  uint32 `json:"shards,omitempty"`
 	Hash    string `json:"hash,omitempty"`
@@ -39,6 +39,8 @@ type line struct {
 	Term      uint32            `json:"term,omitempty"`      // of a type's line: the coordinator's last
 	Followers map[string][]byte `json:"followers,omitempty"` // of a type's line: how far they have read
 	Image     *image            `json:"image,omitempty"`
+
+	End *counts `json:"end,omitempty"` // of the closing line: the lines before it
 }
 
 // events is the error of a line that cannot be written by itself.
@@ -63,8 +65,8 @@ type imageRecord struct {
 // imageBytes bounds the records in a line.
 const imageBytes = 1 << 20
 
-// imageLines writes the lines of a shard's image.
-func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) error {
+// imageLines writes the lines of a shard's image, and returns their number.
+func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) (n int, err error) {
 	for records := whole.Records; whole.Head != nil; {
 		part, bytes := image{Head: whole.Head}, 0
 		for len(records) > 0 && bytes < imageBytes {
@@ -73,11 +75,12 @@ func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) 
 			records = records[1:]
 		}
 		part.Last = len(records) == 0
+		n++
 		if err := to.Encode(line{Type: kind, Shard: shard, Image: &part}); err != nil || part.Last {
-			return err
+			return n, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // expiry is the line's Expires as the store has it.

@@ -20,13 +20,20 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	im := importer{store: s, options: o, out: w}
-	err = readLines(file, func(l line) error { return im.line(ctx, l) })
+	defer func() { _ = file.Close() }()     // it was only read
+	if err = checkLines(file); err == nil { // before anything is written
+		if _, err = file.Seek(0, io.SeekStart); err != nil {
+			err = fmt.Errorf("it is read twice, so it must be a file: %w", err)
+		}
+	}
+	im := importer{store: s, options: o, out: w, types: make(map[string]bool)}
+	if err == nil {
+		err = readLines(file, func(l line) error { return im.line(ctx, l) })
+	}
 	if err := errors.Join(err, im.close(ctx)); err != nil {
 		return fmt.Errorf("%s: %w", o.from, err)
 	}
-	_, err = fmt.Fprintf(w, "%d entities of %d types are in the store\n", im.entities, im.types)
+	_, err = fmt.Fprintf(w, "%d entities of %d types are in the store\n", im.entities, len(im.types))
 	if err == nil && im.used > 0 {
 		_, err = fmt.Fprintf(w, "%d shards were used: of them only states were imported, without ids of commands, tells and journals\n", im.used)
 	}
@@ -35,19 +42,23 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 
 // An importer writes the records of an exported file.
 type importer struct {
-	store           *natsstore.Store
-	options         *storeOptions
-	out             io.Writer
-	writer          *storeops.Writer // of the type of the last type's line
-	kind            string
-	first, end      int // of its shards
-	types, entities int
-	image           int          // the shard of the last image's line
-	restored        map[int]bool // shards of the type: false for those that are in use
-	used            int          // shards that were in use
+	store      *natsstore.Store
+	options    *storeOptions
+	out        io.Writer
+	writer     *storeops.Writer // of the type of the last type's line
+	kind       string
+	first, end int // of its shards
+	types      map[string]bool
+	entities   int          // that were written
+	image      int          // the shard of the last image's line
+	restored   map[int]bool // shards of the type: false for those that are in use
+	used       int          // shards that were in use
 }
 
 func (i *importer) line(ctx context.Context, l line) error {
+	if l.End != nil {
+		return nil
+	}
 	if l.ID == nil && l.Image == nil {
 		return i.begin(ctx, l)
 	}
@@ -63,13 +74,13 @@ func (i *importer) line(ctx context.Context, l line) error {
 	if l.Image != nil {
 		return i.restore(ctx, l)
 	}
-	i.entities++
 	if i.restored[l.Shard] {
-		return nil // its image has it
+		return nil // its image has it, and was counted
 	}
 	if len(l.Since) > 0 {
 		return l.events()
 	}
+	i.entities++
 	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State, Form: l.StateVersion, Expires: l.expiry()})
 }
 
@@ -93,6 +104,7 @@ func (i *importer) restore(ctx context.Context, l line) error {
 		return nil // the lines of its entities follow
 	}
 	i.restored[l.Shard] = err == nil
+	i.entities += part.Entities()
 	return err
 }
 
@@ -124,7 +136,7 @@ func (i *importer) begin(ctx context.Context, l line) error {
 	writer.Replace = i.options.replace
 	i.writer, i.kind = writer, l.Type
 	i.first, i.end = storeops.ShardsOf(t)
-	i.types++
+	i.types[l.Type] = true
 	return nil
 }
 

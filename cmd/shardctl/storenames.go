@@ -32,7 +32,7 @@ func notOpened(ctx context.Context, o *storeOptions, err error) error {
 
 // storesAt returns the names of the stores at the server, and reports whether that of the options has streams.
 func storesAt(ctx context.Context, o *storeOptions) (names []string, there bool, err error) {
-	js, err := dialJetStream(ctx, &options{connection: o.connection})
+	js, err := dialJetStream(ctx, &o.connection)
 	if err != nil {
 		return nil, false, err
 	}

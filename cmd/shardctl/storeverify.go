@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/storeops"
@@ -11,9 +12,12 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
+// metaType is the key of a type's name in the metadata of its streams, as package natsstore writes it.
+const metaType = "shardgen.type"
+
 // A storeProblem is a problem as verify prints it.
 type storeProblem struct {
-	Shard string `json:"shard"`
+	Shard string `json:"shard,omitempty"` // "": it is of a stream
 	Place string `json:"place"`
 	Error string `json:"error"`
 }
@@ -24,7 +28,10 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		return err
 	}
 	shards, entities := 0, 0
-	problems := []storeProblem{}
+	problems, err := emptied(ctx, o)
+	if err != nil {
+		return err
+	}
 	for _, found := range types {
 		t, err := storeops.TypeOf(ctx, s, found.Name)
 		if err != nil {
@@ -46,12 +53,38 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		err = printJSON(w, problems)
 	} else {
 		for _, p := range problems {
-			fmt.Fprintf(w, "shard %s: %s: %s\n", p.Shard, p.Place, p.Error)
+			if p.Shard != "" {
+				fmt.Fprintf(w, "shard %s: ", p.Shard)
+			}
+			fmt.Fprintf(w, "%s: %s\n", p.Place, p.Error)
 		}
 		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read in the store's format (states are not decoded, which takes the program of the type)\n", len(types), shards, entities)
 	}
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%d heads, appends or records cannot be decoded (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))
+		err = fmt.Errorf("%d heads, appends or records cannot be decoded or are missing (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))
 	}
 	return err
+}
+
+// emptied returns the streams of the types that had messages and have none. No program empties a stream.
+func emptied(ctx context.Context, o *storeOptions) ([]storeProblem, error) {
+	js, err := dialJetStream(ctx, &o.connection)
+	if err != nil {
+		return nil, err
+	}
+	defer js.conn.Close()
+	list, err := js.streams(o.store)
+	if err != nil {
+		return nil, err
+	}
+	problems := []storeProblem{}
+	for _, s := range list.Streams {
+		kind, err := strconv.Unquote(s.Config.Metadata[metaType])
+		if err == nil && (o.kind == "" || o.kind == kind) && s.State.Msgs == 0 && s.State.LastSeq >= max(s.Config.FirstSeq, 1) {
+			problems = append(problems, storeProblem{
+				Place: "stream " + s.Config.Name, Error: "it is empty, and had messages: the store has lost all of it (restore a backup)",
+			})
+		}
+	}
+	return problems, nil
 }

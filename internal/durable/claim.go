@@ -170,9 +170,16 @@ func (c *claim) read(s *Shard, r Response) {
 			s.broken(fmt.Errorf("log at %d: %w", a.Position, err))
 			return
 		}
-		if i == 0 && c.full && !s.head.needs(a.Position, w) {
-			c.retry(s, fmt.Sprintf("at %d, where the head needs it, it has an append of another epoch", c.since))
-			return
+		if i == 0 && c.full {
+			lacks := s.head.lacks(a.Position, w)
+			if lacks != "" && c.since == store.Start { // a replica that lags has the beginning
+				s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
+				return
+			}
+			if lacks != "" {
+				c.retry(s, lacks)
+				return
+			}
 		}
 		c.has[a.Position] = claimOf(w) == nil || w.GetEpoch() != s.config.Epoch || w.GetClaim() <= c.base
 		if c.chain.add(w) && w.GetEpoch() == s.config.Epoch {

@@ -139,6 +139,12 @@ func (e *entity) base(v version) error {
 	return nil
 }
 
+// needsRecord reports whether loose commits have events alone, which follow a state in the record.
+func (e *entity) needsRecord() bool {
+	without := *e
+	return without.base(version{}) != nil
+}
+
 // lapsed reports whether there is nothing that events could be applied to.
 func (v version) lapsed() bool { return v.number == 0 || v.ended }
 

@@ -35,11 +35,21 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// needs reports whether an append at a position may be the one from which the head needs the log. Another
-// is there if the store has lost that one, and claims came to its place.
-func (h head) needs(p store.Position, a *wire.DurableAppend) bool {
-	epoch := h.value.GetSinceEpoch()
-	return p != h.stored.Since || epoch == 0 || a.GetEpoch() == epoch
+// lacks returns why an append cannot be the first from which the head needs the log, or "". Another is there
+// if the store has lost that one, and claims came to its place, or has lost the head, which was then
+// written anew. A log that is read from Start was never trimmed, and a home appends nothing before its claim,
+// and no claim before its head.
+func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
+	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
+	switch {
+	case since == store.Start && claimOf(a) == nil:
+		return fmt.Sprintf("its first append, at %d, is no claim", p)
+	case since == store.Start && a.GetEpoch() < epoch:
+		return fmt.Sprintf("its first append, at %d, is older than the head", p)
+	case p == since && epoch != 0 && a.GetEpoch() != epoch:
+		return fmt.Sprintf("at %d, where the head needs it, it has an append of another epoch", p)
+	}
+	return ""
 }
 
 // replace returns the head that is to be written over h.
@@ -48,8 +58,8 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 		Format: formatNow, Epoch: c.Epoch, Node: c.Node, Incarnation: c.Incarnation,
 		Write: 1, Generation: generation, Parts: parts, SinceEpoch: h.value.GetSinceEpoch(),
 	}
-	if since != h.stored.Since {
-		v.SinceEpoch = c.Epoch // since is of this tenure
+	if since != h.stored.Since || h.stored.Revision == store.None {
+		v.SinceEpoch = c.Epoch // since is of this tenure, or the log begins with it
 	}
 	if h.mine(c) {
 		v.Write = h.value.GetWrite() + 1

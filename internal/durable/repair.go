@@ -50,6 +50,23 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
+// CheckBegin fails if the first append of a log that was read from its head's since cannot be the one that was
+// there, because the store has lost that, or the head.
+func CheckBegin(h store.Head, first store.Append) error {
+	decoded, err := readAppend(first.Data)
+	if err != nil {
+		return nil // the log lacks nothing, as far as is known
+	}
+	was, err := readHead(h)
+	if err != nil {
+		was = head{h, &wire.DurableHead{}}
+	}
+	if lacks := was.lacks(first.Position, decoded); lacks != "" {
+		return fmt.Errorf("%w: %s", errLost, lacks)
+	}
+	return nil
+}
+
 // HeadBy returns the epoch of a head, and the node that wrote it.
 func HeadBy(h store.Head) (epoch uint64, node string, err error) {
 	was, err := readHead(h)

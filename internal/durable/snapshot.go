@@ -36,6 +36,8 @@ type Problem struct {
 	Entity string // "": it is no entity's record
 	Err    error
 	Bytes  []byte // of an entity's record
+	// Blocks says that the shard cannot be opened with it, nor without the entity's record.
+	Blocks bool
 }
 
 // Snap decodes a shard: its head, the log from the head's since, and its records. The
@@ -43,10 +45,13 @@ type Problem struct {
 func Snap(h store.Head, log []store.Append, records []store.Record, lost error) Snapshot {
 	var s Snapshot
 	if lost != nil {
-		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost})
+		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost, Blocks: true})
+	}
+	if h.Revision == store.None && len(log) > 0 {
+		s.Problems = append(s.Problems, Problem{Place: "head", Err: fmt.Errorf("%w: it is missing, and the log has appends", ErrCorrupt), Blocks: true})
 	}
 	if decoded, err := readHead(h); err != nil {
-		s.Problems = append(s.Problems, Problem{Place: "head", Err: err})
+		s.Problems = append(s.Problems, Problem{Place: "head", Err: err, Blocks: true})
 	} else {
 		s.Epoch, s.Node = decoded.value.GetEpoch(), decoded.value.GetNode()
 		s.others(decoded.value, records)
@@ -61,17 +66,17 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 			continue // a part of the shard's table, or of a journal
 		}
 		v, err := readRecord(id, r)
-		if err != nil {
-			if tail[id] == nil { // a commit in the log replaces the record
-				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value})
-			}
-			continue
+		e := tail[id]
+		if err != nil && e != nil && len(e.loose) == 0 {
+			continue // a commit in the log replaces the record
 		}
-		if e := tail[id]; e != nil && len(e.loose) > 0 {
-			if err := e.base(v); err != nil {
-				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value})
-				continue
-			}
+		blocks := e != nil && e.needsRecord()
+		if err == nil && e != nil && len(e.loose) > 0 {
+			err = e.base(v)
+		}
+		if err != nil {
+			s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value, blocks})
+			continue
 		}
 		if !v.ended {
 			kept[id] = Kept{id, v.number, v.state, v.since, v.form, v.expires}
@@ -103,37 +108,41 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 // lacksBase notes that an entity's commits in the log follow a state that is not there.
 func (s *Snapshot) lacksBase(id string, err error) {
 	if !slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Entity == id }) {
-		s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("log of entity %q", id), Entity: id, Err: err})
+		s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("log of entity %q", id), Entity: id, Err: err, Blocks: true})
 	}
 }
 
 // others checks the records that are none of entities: the table's parts and the journal.
 func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	there, later := make(map[string]bool), false
+	var index *wire.DurableJournal
+	chunks, damaged := make(map[string]*wire.DurableChunk), make(map[string]bool)
 	for _, r := range records {
 		var err error
 		place := "journal, record " + r.Key
-		switch r.Key[0] {
-		case 't':
+		switch {
+		case r.Key[0] == 't':
 			part := &wire.DurableTable{}
 			err = unseal(r.Value, part)
 			place = "table, record " + r.Key
 			there[r.Key] = true
 			later = later || part.GetGeneration() > h.GetGeneration()
-		case 'j':
-			if r.Key == journalKey {
-				err = unseal(r.Value, &wire.DurableJournal{})
-			} else {
-				err = unseal(r.Value, &wire.DurableChunk{})
-			}
+		case r.Key == journalKey:
+			index, err = readIndex(r)
+		case isChunk(r.Key):
+			chunks[r.Key], err = chunkIn(r)
+			damaged[r.Key] = err != nil
 		}
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: place, Err: err})
+			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: !isChunk(r.Key)})
 		}
+	}
+	if index != nil {
+		s.checkJournal(index, chunks, damaged)
 	}
 	for _, key := range tableKeys(h.GetGeneration(), h.GetParts()) {
 		if !there[key] && !later { // later: a checkpoint was written meanwhile
-			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt)})
+			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt), Blocks: true})
 		}
 	}
 }
@@ -145,7 +154,7 @@ func (s *Snapshot) tail(log []store.Append) map[string]*entity {
 	for _, a := range log {
 		decoded, err := readAppend(a.Data)
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err})
+			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err, Blocks: true})
 			continue
 		}
 		if !counted.add(decoded) {

@@ -20,6 +20,15 @@ type Image struct {
 	Records []store.Change
 }
 
+// Entities is the number of entities in the image, or in a part of it, that have not expired.
+func (i Image) Entities() int {
+	found := contents{head: store.Head{Revision: store.None + 1, Value: i.Head}}
+	for _, r := range i.Records {
+		found.records = append(found.records, store.Record{Key: r.ID, Value: r.Value})
+	}
+	return len(found.snap().Entities)
+}
+
 // imageOf returns the image of a shard with that head, log and records. It copies them to a store in
 // memory, and writes everything there to records, as a home does when it leaves.
 func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {

@@ -86,6 +86,9 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 			damaged[durable.EntityKey(p.Entity)] = true
 		}
 		records = slices.DeleteFunc(records, func(r store.Record) bool { return damaged[r.Key] })
+		if mended, rest, err := durable.MendJournal(log, records); err == nil {
+			log, records = mended, rest
+		}
 		if image, err = imageOf(ctx, shard, head, log, records); err == nil || len(snap.Problems) > 0 {
 			return nil
 		}
@@ -99,7 +102,7 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 
 // readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
 // again, for a checkpoint may have trimmed it meanwhile. If the Since stays the same, the store has lost
-// the beginning, and do gets the rest.
+// the beginning, and do gets the rest. Likewise a shard is read once more whose journal lacks chunks.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	var first store.Position
 	for n := 1; ; n++ {
@@ -111,6 +114,12 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 			first = head.Since
 		}
 		found, err := collect(ctx, s, shard, head, n == readTries && head.Since == first)
+		if err == nil && n < readTries && head.Revision == store.None && len(found.log) > 0 {
+			err = fmt.Errorf("shard %v: %w: it was claimed meanwhile", shard, store.ErrGone)
+		}
+		if err == nil && n == 1 && durable.LacksChunks(found.records) {
+			err = fmt.Errorf("shard %v: %w: its journal was trimmed meanwhile", shard, store.ErrGone)
+		}
 		if err == nil {
 			err = do(found)
 		}
@@ -125,30 +134,27 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 	}
 }
 
-// collect reads a shard's log from its head on, and then its records. Of a log that lacks its beginning it
+// collect reads a shard's log from its head on, and its records. Of a log that lacks its beginning it
 // fails with ErrGone, or reads the rest.
+//
+// While nodes run, the journal among the records may have events of later commits than the log that was
+// read before them. So the rest of the log is read after each page of records: a commit is in the log before
+// its events are in the journal. It is read page by page, so that no checkpoint trims it meanwhile, unless a
+// whole generation of commits comes within one page.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, rest bool) (contents, error) {
 	found := contents{head: head}
-	last, err := s.Last(ctx, shard)
-	if err != nil {
+	if err := found.extend(ctx, s, shard, rest); err != nil {
 		return found, err
 	}
-	if last != store.Start || head.Since != store.Start {
-		found.log, err = s.Shards().Read(ctx, shard, head.Since, last)
-		if rest && errors.Is(err, store.ErrGone) {
-			found.lost = err
-			found.log, err = behind(ctx, s, shard, head.Since, last)
-		}
-		if err != nil {
-			return found, err
-		}
-	}
-	if head.Revision == store.None {
+	if head.Revision == store.None && len(found.log) == 0 {
 		return found, nil // records are written under a head
 	}
 	at := make(map[string]int)
 	for after := store.None; ; {
 		page, err := s.Shards().List(ctx, shard, after)
+		if err == nil {
+			err = found.extend(ctx, s, shard, rest)
+		}
 		if err != nil || len(page) == 0 {
 			return found, err
 		}
@@ -162,6 +168,38 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, r
 		}
 		after = page[len(page)-1].Revision
 	}
+}
+
+// extend reads the log on to its present end.
+func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, rest bool) error {
+	last, err := s.Last(ctx, shard)
+	if err != nil {
+		return err
+	}
+	from, n := c.head.Since, len(c.log)
+	if n > 0 {
+		from = c.log[n-1].Position
+	}
+	if n > 0 && from == last || last == store.Start && from == store.Start {
+		return nil
+	}
+	more, err := s.Shards().Read(ctx, shard, from, last)
+	if n == 0 && err == nil {
+		if lost := durable.CheckBegin(c.head, more[0]); lost != nil && rest {
+			c.lost, more = lost, durable.Headless(more)
+		} else if lost != nil {
+			err = fmt.Errorf("%w: %w", store.ErrGone, lost)
+		}
+	}
+	if n == 0 && rest && errors.Is(err, store.ErrGone) {
+		c.lost = err
+		more, err = behind(ctx, s, shard, from, last)
+	}
+	if err == nil && n > 0 {
+		more = more[1:] // it is there
+	}
+	c.log = append(c.log, more...)
+	return err
 }
 
 // behind returns a log's appends behind since, which it lacks. Records have older ones.

@@ -2,6 +2,7 @@ package storeops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -28,23 +29,28 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 			return keys[r.Key] && slices.ContainsFunc(alone.Problems, func(p durable.Problem) bool { return p.Entity != "" })
 		})
 		log := durable.Without(durable.Readable(found.log), damaged)
-		try := func() error {
-			numbered, err := durable.Renumbered(log, records)
-			if err == nil {
-				image, err = imageOf(ctx, shard, head, numbered, records)
-			}
-			return err
-		}
-		if err = try(); err == nil {
-			return nil
-		}
-		// The head or the table of command ids is damaged: without them no ids of commands and no tells
-		// are known but those in the log.
-		lacks = append(lacks, durable.Problem{Place: "ids of commands and waiting tells that are in records", Err: err})
 		without := func(prefix string) {
 			records = slices.DeleteFunc(records, func(r store.Record) bool { return strings.HasPrefix(r.Key, prefix) })
 		}
-		head.Value = durable.FreshHead(writerName, rand.Uint64(), 1, log)
+		try := func() error {
+			log, records, err := durable.MendJournal(log, records)
+			if err != nil {
+				return err
+			}
+			if log, err = durable.Renumbered(log, records); err != nil {
+				return err
+			}
+			image, err = imageOf(ctx, shard, head, log, records)
+			return err
+		}
+		if head.Revision == store.None && len(log) > 0 {
+			err = errors.New("the head is missing")
+		} else if err = try(); err == nil {
+			return nil
+		}
+		// Without the head or the table no ids of commands and no tells are known but those in the log.
+		lacks = append(lacks, durable.Problem{Place: "ids of commands and waiting tells that are in records", Err: err})
+		head.Value, head.Revision = durable.FreshHead(writerName, rand.Uint64(), 1, log), max(head.Revision, store.None+1)
 		without("t")
 		if err = try(); err == nil {
 			return nil
@@ -54,6 +60,22 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 		return try()
 	})
 	return image, lacks, err
+}
+
+// CheckRepair fails if the shard of an entity cannot be opened when the entity's damaged record is deleted.
+func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) error {
+	return readShard(ctx, s, shard, func(found contents) error {
+		for _, p := range found.decode().Problems {
+			if !p.Blocks {
+				continue
+			}
+			if p.Entity == id {
+				return fmt.Errorf("shard %v: its log has events that follow the record of entity %q (shardctl store repair %s -shard %d mends the shard first): %w", shard, id, shard.Type, shard.Number, p.Err)
+			}
+			return fmt.Errorf("shard %v: %s: %w (shardctl store repair %s -shard %d mends the shard first)", shard, p.Place, p.Err, shard.Type, shard.Number)
+		}
+		return nil
+	})
 }
 
 // DropRecord deletes the record of an entity that cannot be decoded, so that the entity can

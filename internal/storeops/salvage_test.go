@@ -3,7 +3,6 @@ package storeops
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"slices"
 	"testing"
@@ -149,6 +148,36 @@ func TestSalvageOfALostLog(t *testing.T) {
 	}
 }
 
+// TestDamagedRecordUnderEvents: a damaged record that events of the log follow is reported, and is not dropped
+// alone, because the shard could not be opened without it.
+func TestDamagedRecordUnderEvents(t *testing.T) {
+	for name, tt := range map[string]struct {
+		commit  *wire.DurableEntry
+		reports bool // the damage
+		refuses bool // to drop the record
+	}{
+		"events":        {commitOf("a", 2, ""), true, true},
+		"keys":          {&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: &wire.DurableCommit{Entity: []byte("a"), Version: 2, State: []byte("a2"), Keys: 1, At: 1}}}, true, false},
+		"a whole state": {commitOf("a", 2, "a2"), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBusy(t)
+			b.append(appendOf(1, tt.commit))
+			if _, err := b.Client.Shards().Put(t.Context(), b.shard, b.revision, []store.Change{{ID: durable.EntityKey("a"), Value: []byte("garbage")}}); err != nil {
+				t.Fatal(err)
+			}
+			snap, err := ReadShard(t.Context(), b, b.shard)
+			if err != nil || (len(snap.Problems) == 1) != tt.reports {
+				t.Errorf("problems %v (%v), want them: %v", snap.Problems, err, tt.reports)
+			}
+			if err := CheckRepair(t.Context(), b, b.shard, "a"); (err != nil) != tt.refuses {
+				t.Errorf("repair: %v, want it refused: %v", err, tt.refuses)
+			}
+		})
+	}
+}
+
 // TestSalvageClosesGapsOfTheJournal: events that are lost with a part of the log leave no gap, behind which a
 // follower would wait for ever.
 func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
@@ -171,29 +200,7 @@ func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := map[string]store.Record{}
-	for _, r := range image.Records {
-		records[r.ID] = store.Record{Key: r.ID, Value: r.Value, Revision: 1}
-	}
-	var got []string
-	for place := (durable.Place{}); ; {
-		events, after, err := place.Look(func(keys ...string) (read []store.Record, err error) {
-			for _, key := range keys {
-				read = append(read, records[key])
-			}
-			return read, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(events) == 0 && after == place {
-			break // it has read all
-		}
-		for _, e := range events {
-			got = append(got, fmt.Sprint(e.Place.Number, " ", string(e.Event)))
-		}
-		place = after
-	}
+	got := followImage(t, image)
 	if want := []string{"1 one", "2 two", "3 a", "4 c"}; !slices.Equal(got, want) {
 		t.Errorf("a follower reads %q, want %q", got, want)
 	}

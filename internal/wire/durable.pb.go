@@ -902,7 +902,7 @@ type DurableHead struct {
 	Write         uint64                 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`                              // counts the writer's writes of the head
 	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`                    // of the shard's table; 0: there is none
 	Parts         uint32                 `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`                              // of the table
-	SinceEpoch    uint64                 `protobuf:"fixed64,8,opt,name=since_epoch,json=sinceEpoch,proto3" json:"since_epoch,omitempty"` // of the append at its since; 0: any
+	SinceEpoch    uint64                 `protobuf:"fixed64,8,opt,name=since_epoch,json=sinceEpoch,proto3" json:"since_epoch,omitempty"` // of the append at its since; from the log's start: at most that of the first append; 0: any
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -202,6 +202,8 @@ func TestStreamChanged(t *testing.T) {
 		words  string
 	}{
 		{"forgets", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "unset max_age"},
+		{"few", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 3 }, "all but 3 messages of a subject: restore max_msgs_per_subject"},
+		{"one", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "all but 1 messages of a subject: restore max_msgs_per_subject"},
 		{"drops", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "set discard to new"},
 		{"few", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 3 }, "set max_msgs_per_subject to -1"},
 		{"closed", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "set allow_direct"},

@@ -244,10 +244,6 @@ func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 		return nil, fail(opListRecords, sh.String(), err)
 	}
 	if after == store.None { // let a replica catch up: a list that lags by less is of more use
-		head, err := s.leaderHas(ctx, at.records, getRequest{LastFor: at.head})
-		if err != nil || head == nil { // without a head no record has been written
-			return nil, fail(opListRecords, sh.String(), err)
-		}
 		info, _, err := s.info(ctx, at.records)
 		if err != nil {
 			return nil, fail(opListRecords, sh.String(), err)

@@ -43,6 +43,8 @@ func checkStream(c jetstream.StreamConfig) error {
 		problem = "it is not of this store: it lacks the metadata " + metaFormat
 	case c.MaxAge != 0:
 		problem = fmt.Sprintf("it forgets what is older than %v: unset max_age", c.MaxAge)
+	case c.MaxMsgsPerSubject > 1 || c.MaxMsgsPerSubject == 1 && !c.AllowMsgTTL: // logs keep all; records have times to live
+		problem = fmt.Sprintf("it forgets all but %d messages of a subject: restore max_msgs_per_subject (-1 for a log, 1 otherwise)", c.MaxMsgsPerSubject)
 	case c.Retention != jetstream.LimitsPolicy:
 		problem = "its retention is not limits: restore it"
 	case c.MaxMsgsPerSubject > 0 && !c.AllowAtomicPublish: // records have one message a subject
