@@ -298,9 +298,8 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *route) (*hostedShard, *re
 
 // enterRead begins a turn of a type whose calls are encoded at this process: a durable one, or one
 // that this process hosts with interceptors. Only a method of a durable type that is marked //shard:read and
-// not intercepted runs on the caller's goroutine here, if its entity is active and its state is
-// completely in the log; otherwise enterRead returns nil. The arguments and results of other methods of
-// durable types are part of their commits: see attempt.
+// not intercepted runs here, if its entity is active and its state is completely in the log; otherwise
+// enterRead returns nil. Arguments and results of other methods are part of their commits: see attempt.
 func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	k := p.kind
 	if k.host == nil || !k.host.nearReads.has(method) {
@@ -403,9 +402,8 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 	return nil
 }
 
-// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key that
-// the call's reference names wins over the id that a call of a turn would have otherwise: it may be the
-// key of another turn's call, too.
+// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key of the
+// call's reference, which may be that of another turn's call too, wins over the id of a call of a turn.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {

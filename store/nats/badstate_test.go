@@ -205,7 +205,6 @@ func TestStreamChanged(t *testing.T) {
 		{"few", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 3 }, "all but 3 messages of a subject: restore max_msgs_per_subject"},
 		{"one", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "all but 1 messages of a subject: restore max_msgs_per_subject"},
 		{"drops", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "set discard to new"},
-		{"few", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 3 }, "set max_msgs_per_subject to -1"},
 		{"closed", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "set allow_direct"},
 		{"newer", func(c *jetstream.StreamConfig) { c.Metadata["shardgen.format"] = "2" }, "a newer program has written it"},
 		{"alien", func(c *jetstream.StreamConfig) { c.Metadata = nil }, "not of this store"},

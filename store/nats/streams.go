@@ -47,8 +47,6 @@ func checkStream(c jetstream.StreamConfig) error {
 		problem = fmt.Sprintf("it forgets all but %d messages of a subject: restore max_msgs_per_subject (-1 for a log, 1 otherwise)", c.MaxMsgsPerSubject)
 	case c.Retention != jetstream.LimitsPolicy:
 		problem = "its retention is not limits: restore it"
-	case c.MaxMsgsPerSubject > 0 && !c.AllowAtomicPublish: // records have one message a subject
-		problem = fmt.Sprintf("it keeps the last %d messages of a subject: set max_msgs_per_subject to -1", c.MaxMsgsPerSubject)
 	case c.Discard != jetstream.DiscardNew:
 		problem = "it drops old messages at its limits: set discard to new"
 	case c.Storage != jetstream.FileStorage:
