@@ -330,7 +330,7 @@ func TestStoreRepairChunk(t *testing.T) {
 		}
 	}
 	check()
-	ctl("store delete Account", exitOK, "", "")
+	ctl("store delete Account -force", exitOK, "", "")
 	ctl("store import -from "+file, exitOK, "1 entities of 1 types", "") // of the export that lacks them
 	ctl("store verify", exitOK, "1 entities can be read", "")
 	check()

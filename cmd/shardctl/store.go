@@ -185,7 +185,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		err = errors.New("say which entity, or which -shard")
 	case c.name == "repair" && o.drop == (o.from != ""):
 		err = errors.New("give one of -from and -drop")
-	case c.name == "delete" && !o.force:
+	case c.name == "delete" && !o.force && o.follower == "":
 		err = fmt.Errorf("all entities of %s would be lost: say -force to delete them", o.kind)
 	case c.name == "list" && o.most < 1:
 		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
