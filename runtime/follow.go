@@ -65,7 +65,7 @@ type eventsOptions struct{ name *string } // nil: none
 
 // FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -; with any other, an
 // empty one for example, the loop fails at once. Its position is kept in the store, about once a second and when the loop ends; an event at which the loop
-// breaks does not count as read. A follower of that name whose given position is empty
+// breaks or panics does not count as read. A follower of that name whose given position is empty
 // begins at the stored one. Only one loop at a time can follow under a name. The one that
 // begins takes the name over, and the one that had it ends with [ErrFollowed] when it next looks:
 // about once a second, at the latest when the store answers again. Until then both may get the
@@ -103,12 +103,14 @@ func FollowEvents[E any](ctx context.Context, p codegen.Invoker, from Position, 
 				}
 				before := f.Places[shard]
 				f.Read(shard, r)
+				after := f.position()
+				f.Places[shard] = before // until the body is done with it: it may fail at it, or panic
 				more := yield(Event[E]{
 					Entity: r.Entity, Version: r.Version, At: time.UnixMilli(r.At), Shard: uint32(f.Number(shard)),
-					Number: r.Place.Number, Event: event, Position: f.position(),
+					Number: r.Place.Number, Event: event, Position: after,
 				}, nil)
-				if !more { // the body may have failed at it
-					f.Places[shard] = before
+				if more {
+					f.Read(shard, r)
 				}
 				return more, nil
 			})
@@ -178,9 +180,7 @@ func (f *following) begin(ctx context.Context) error {
 
 // round reads all journals once, and waits if there is nothing new.
 func (f *following) round(ctx context.Context, each func(int, durable.Recorded) (bool, error)) error {
-	asking, cancel := context.WithTimeout(ctx, followAnswer)
-	all, err := f.Poll(asking)
-	cancel()
+	all, err := f.Poll(ctx)
 	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)
 	switch {
 	case ctx.Err() != nil:

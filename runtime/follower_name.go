@@ -34,22 +34,20 @@ func newOwnedName(k *kind, name string) *ownedName {
 }
 
 // take takes the name over, and returns the places at which the loop begins: with resume, those that the
-// store has. If the store does not answer the write, save takes the name over later.
+// store has. It waits until the store answers. If it does not answer the write, save takes the name over later.
 func (n *ownedName) take(ctx context.Context, places []durable.Place, resume bool) ([]durable.Place, error) {
 	for {
-		found, revision, err := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
-		if err != nil {
-			return places, n.fail(err)
+		found, revision, err := n.load(ctx)
+		if err == nil {
+			n.before, n.revision = found.Owner, revision
+			if resume && len(found.Places) == len(places) {
+				places = found.Places
+			}
+			if err = n.put(ctx, places); err == nil || unanswered(err) {
+				return places, nil
+			}
 		}
-		n.before, n.revision = found.Owner, revision
-		if resume && len(found.Places) == len(places) {
-			places = found.Places
-		}
-		err = n.put(ctx, places)
-		switch {
-		case err == nil, unanswered(err):
-			return places, nil
-		case !errors.Is(err, store.ErrConflict):
+		if !unanswered(err) && !errors.Is(err, store.ErrConflict) {
 			return places, n.fail(err)
 		}
 		select { // the owner has stored its position meanwhile, or the record was out of date
@@ -58,6 +56,13 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 		case <-time.After(followPause):
 		}
 	}
+}
+
+// load reads the record.
+func (n *ownedName) load(ctx context.Context) (durablehost.Followed, store.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, followAnswer)
+	defer cancel()
+	return durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
 }
 
 // put writes the record.
@@ -98,7 +103,7 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 		case !errors.Is(err, store.ErrConflict):
 			return false, n.fail(err)
 		}
-		found, revision, loadErr := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
+		found, revision, loadErr := n.load(ctx)
 		switch {
 		case loadErr != nil && unanswered(loadErr):
 			return false, nil
@@ -118,7 +123,7 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 // look returns an error if another loop has the name, or its record cannot be read. A loop that has nothing
 // to store learns it so.
 func (n *ownedName) look(ctx context.Context) error {
-	found, revision, err := durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
+	found, revision, err := n.load(ctx)
 	switch {
 	case err != nil && !unanswered(err):
 		return n.fail(err)

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -332,4 +333,89 @@ func TestNamedFollowerBeforeTheFirstEvent(t *testing.T) {
 		require.ErrorIs(t, err, shard.ErrEventsGone)
 		require.ErrorContains(t, err, "events 1 to 7 of the journal are deleted")
 	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+}
+
+// TestEventAtWhichTheBodyPanics: an event at which the body of a loop panics, or ends its goroutine, does not count as read.
+func TestEventAtWhichTheBodyPanics(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("no room") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+				accounts := giro.NewAccountClient(c.Node("n1"))
+				for range 3 {
+					_, err := accounts.Ref("a").Enter(t.Context(), 1, "")
+					require.NoError(t, err)
+				}
+				follow := func(end func()) (numbers []uint64) {
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						defer func() { _ = recover() }()
+						for e, err := range accounts.Events(t.Context(), "", shard.FollowerName("billing")) {
+							require.NoError(t, err)
+							if numbers = append(numbers, e.Number); e.Number == 2 {
+								end()
+							}
+							if e.Number == 3 {
+								return
+							}
+						}
+					}()
+					<-done
+					return numbers
+				}
+				require.Equal(t, []uint64{1, 2}, follow(fail))
+				require.Equal(t, []uint64{2, 3}, follow(func() {}), "the event comes again")
+			}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+		})
+	}
+}
+
+// TestNamedFollowerBeginsWithoutTheStore: a loop that begins while the store does not answer waits for it.
+func TestNamedFollowerBeginsWithoutTheStore(t *testing.T) {
+	var own *memorystore.Client // of the loop's process
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		_, err := giro.NewAccountClient(c.Client()).Ref("a").Enter(t.Context(), 1, "")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		own.Cut(true)
+		f := followNamed(ctx, c.Node("n2"))
+		c.Advance(time.Minute)
+		require.False(t, f.ended.Load(), "%v", f.err)
+		own.Cut(false)
+		c.Until("it reads", func() bool { return f.read.Load() == 1 })
+		cancel()
+		c.Until("it ends", f.ended.Load)
+	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+		if c.Name == "n2" {
+			own = c.Store.(*memorystore.Client)
+		}
+	}))
+}
+
+// TestFollowerOfASlowStore: a follower gets events, however long all shards take together to answer.
+func TestFollowerOfASlowStore(t *testing.T) {
+	var own *memorystore.Client // of the loop's process
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		_, err := giro.NewAccountClient(c.Client()).Ref("a").Enter(t.Context(), 1, "")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		own.Fault(func(op memorystore.Op) (f memorystore.Fault) {
+			if strings.HasPrefix(op.Key, "Account/") {
+				f.Delay = 2 * time.Second
+			}
+			return f
+		})
+		f := followNamed(ctx, c.Node("n2"))
+		c.Advance(time.Minute)
+		require.EqualValues(t, 1, f.read.Load())
+		own.Fault(nil)
+		cancel()
+		c.Until("it ends", f.ended.Load)
+	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+		if c.Name == "n2" {
+			own = c.Store.(*memorystore.Client)
+		}
+	}))
 }

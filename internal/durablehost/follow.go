@@ -37,8 +37,13 @@ const lostAfter = 3 * time.Second
 // from their count on: see package placement.
 func (f *Follower) Number(i int) int { return len(f.Places) + i }
 
-// readAtOnce is how many journals one follower reads at the same time.
-const readAtOnce = 16
+const (
+	// readAtOnce is how many journals one follower reads at the same time.
+	readAtOnce = 16
+	// readWithin bounds one answer of the store. It is no bound of all answers together: shards that
+	// are asked last would never be read if the others take so long.
+	readWithin = 5 * time.Second
+)
 
 // Poll returns events of all shards that have any after the follower's places, by shard. A
 // shard's events are in order. The places do not move over events: see Read. There are no events until
@@ -47,13 +52,16 @@ const readAtOnce = 16
 func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	all := make([][]durable.Recorded, len(f.Places))
 	errs := make([]error, len(f.Places))
-	for first := 0; first < len(all); first += readAtOnce {
-		var wg sync.WaitGroup
-		for i := first; i < min(first+readAtOnce, len(all)); i++ {
-			wg.Go(func() { all[i], errs[i] = f.poll(ctx, i) })
-		}
-		wg.Wait()
+	var wg sync.WaitGroup
+	room := make(chan struct{}, readAtOnce)
+	for i := range all {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			all[i], errs[i] = f.poll(ctx, i)
+		})
 	}
+	wg.Wait()
 	if !f.Begun() {
 		clear(all)
 	}
@@ -74,7 +82,9 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 		events, err = f.read(ctx, shard, i, store.None)
 	}
 	if anew || errors.As(err, &lost) {
-		head, errHead := f.Store.Head(ctx, shard)
+		asking, cancel := context.WithTimeout(ctx, readWithin)
+		head, errHead := f.Store.Head(asking, shard)
+		cancel()
 		if errHead != nil {
 			return nil, errHead
 		}
@@ -95,6 +105,8 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 // read is poll with answers that are at least as new as a revision.
 func (f *Follower) read(ctx context.Context, shard store.Shard, i int, atLeast store.Revision) ([]durable.Recorded, error) {
 	events, after, err := f.Places[i].Look(func(keys ...string) ([]store.Record, error) {
+		ctx, cancel := context.WithTimeout(ctx, readWithin)
+		defer cancel()
 		_, records, err := f.Store.Get(ctx, shard, keys, atLeast)
 		return records, err
 	})

@@ -224,3 +224,36 @@ func TestFollowedSaysItsFormat(t *testing.T) {
 		t.Errorf("read %+v of a later format, %v", f, err)
 	}
 }
+
+// TestFollowerOfASlowStore: a follower reads all shards, however long all of them take together, and also
+// while some do not answer.
+func TestFollowerOfASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournaled(t, durable.Journal{})
+		j.record(1)
+		j.store.(*memory.Client).Fault(func(op memory.Op) (f memory.Fault) {
+			f.Delay = readWithin / 3
+			return f
+		})
+		f := j.follower(durable.Place{})
+		for range 2 {
+			if _, err := f.Poll(within(t, time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !f.Begun() {
+			t.Error("some shards were never read")
+		}
+		j.store.(*memory.Client).Fault(func(op memory.Op) (f memory.Fault) {
+			if strings.HasSuffix(op.Key, "5") {
+				f.Delay = time.Hour
+			}
+			return f
+		})
+		j.record(1)
+		began := time.Now()
+		if events, err := f.Poll(within(t, time.Hour)); err == nil || len(events[0]) == 0 || time.Since(began) > 3*readWithin {
+			t.Errorf("%v, %v after %v: want events of shards that answer", events[0], err, time.Since(began))
+		}
+	})
+}
