@@ -43,7 +43,7 @@ type Appends struct {
 
 	sweeps sweeps
 
-	doubts atomic.Uint64 // appends that the store did not answer, or could not take
+	outages atomic.Uint64 // how often the store took an append of a shard again, after it could not or did not answer
 
 	tails atomic.Int64 // bytes of all logs' tails
 	open  atomic.Int64 // tenures that have one

@@ -56,13 +56,14 @@ func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	}
 }
 
-// An interrupted store counts how often its connection was lost.
+// An interrupted store counts how often its connection was lost and came back.
 type interrupted interface{ Outages() uint64 }
 
-// outages returns a number that grows whenever the store was away, and may have lost acknowledged
-// appends.
+// outages returns a number that grows whenever the store is back after it was away, and may have lost
+// acknowledged appends. It does not grow while the store, or a stream of it, is away: appends would be of no
+// use there, and would come again and again to the streams that are not.
 func outages(c *Config) uint64 {
-	n := c.Appends.doubts.Load()
+	n := c.Appends.outages.Load()
 	if s, ok := c.Store.(interrupted); ok {
 		n += s.Outages()
 	}

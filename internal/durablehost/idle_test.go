@@ -2,6 +2,7 @@ package durablehost
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -55,12 +56,13 @@ func TestIdleShardIsVerifiedAfterAnOutage(t *testing.T) {
 		before := mine.appends.Load()
 		after := func(what string, more uint64) {
 			t.Helper()
-			time.Sleep(10 * time.Second)
+			time.Sleep(5 * time.Second)
 			if n := mine.appends.Load() - before; n != more {
 				t.Errorf("%s: %d appends, want %d", what, n, more)
 			}
 			before = mine.appends.Load()
 		}
+		errAway := fmt.Errorf("no leader: %w", store.ErrUnavailable)
 		fail := func(err error) {
 			others.away.Store(&err)
 			time.AfterFunc(10*time.Millisecond, func() { others.away.Store(nil) })
@@ -71,6 +73,24 @@ func TestIdleShardIsVerifiedAfterAnOutage(t *testing.T) {
 		fail(store.ErrUnavailable)
 		set(t, tenureOf(t, other), "bob", "1")
 		after("an append of another shard that the store could not take", 1)
+		others.away.Store(&errAway)
+		for _, state := range []string{"2", "3"} {
+			if _, err := tenureOf(t, other).Commit(&durable.Turn{Entity: "bob", State: []byte(state)}); err != nil {
+				t.Fatal(err)
+			}
+			after("a stream of another shard that is away", 0)
+		}
+		others.away.Store(nil)
+		after("a stream of another shard that is back", 1)
+		others.away.Store(&errAway)
+		if _, err := tenureOf(t, other).Commit(&durable.Turn{Entity: "bob", State: []byte("4")}); err != nil {
+			t.Fatal(err)
+		}
+		after("another stream that is away", 0)
+		other.Close()
+		after("a stream of which nobody will hear whether it is back", 1)
+		others.away.Store(nil)
+		other = on(others, 3)
 		fail(store.ErrBusy)
 		set(t, tenureOf(t, other), "bob", "2")
 		after("an append of another shard for which the store was busy", 0)

@@ -39,6 +39,7 @@ type Tenure struct {
 	tail      int64            // bytes of its log's tail, as Appends counts them
 	over      bool
 	left      chan struct{} // closed when it has ended; made by leave
+	away      bool          // the store did not answer the last append, or could not take it
 	failed    error         // the store's last fault; nil after a success
 	failing   time.Time     // when the first fault since the last success was
 	tellDoubt bool          // callers that ask again are to be told of failed
@@ -215,6 +216,7 @@ func (t *Tenure) releaseLocked() (due []wait) {
 // endLocked ends everything that waits.
 func (t *Tenure) endLocked(e durable.Event, after *aftermath) {
 	t.over = true
+	t.backLocked()
 	t.shard.cfg.Appends.tailOf(t)
 	t.open.Store(false)
 	t.shard.cfg.Claims.over(t)
@@ -379,11 +381,14 @@ func (t *Tenure) ask(r durable.Request) {
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
 	switch {
-	case r.Op != durable.OpAppend:
-	case a.Err == nil:
+	case r.Op != durable.OpAppend || errors.Is(a.Err, store.ErrBusy):
+	case a.Outcome == durable.NotApplied || a.Outcome == durable.Uncertain:
+		t.away = true
+	default:
+		t.backLocked()
+	}
+	if r.Op == durable.OpAppend && a.Err == nil {
 		t.shard.cfg.Appends.written.Add(int64(len(r.Data)))
-	case (a.Outcome == durable.NotApplied || a.Outcome == durable.Uncertain) && !errors.Is(a.Err, store.ErrBusy):
-		t.shard.cfg.Appends.doubts.Add(1)
 	}
 	t.core.Done(now, a)
 	if t.shard.cfg.Alone != nil {
@@ -391,6 +396,14 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 	if t.shard.cfg.Appends.tailOf(t) {
 		t.core.Relieve(now)
+	}
+}
+
+// backLocked counts an outage of the store that is over, or of whose end the tenure will not hear.
+func (t *Tenure) backLocked() {
+	if t.away {
+		t.away = false
+		t.shard.cfg.Appends.outages.Add(1)
 	}
 }
 

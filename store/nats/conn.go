@@ -22,7 +22,7 @@ type conn struct {
 	name    string // of the store
 	inbox   string // with a dot at the end
 	timeout time.Duration
-	outages atomic.Uint64 // how often the connection was lost
+	outages atomic.Uint64 // how often the connection was lost and came back
 
 	mu      sync.Mutex
 	last    uint64
@@ -70,7 +70,7 @@ func connect(url string, cfg Config) (*conn, error) {
 	}, cfg.ConnectOptions...)
 	options = append(options,
 		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectErrHandler(nil),
-		nats.DisconnectErrHandler(func(*nats.Conn, error) { c.disconnected() }),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { c.disconnected() }), c.reconnected,
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.denied(err) }))
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
@@ -100,9 +100,18 @@ func (c *conn) close() {
 }
 
 // disconnected ends all requests, because the connection was lost.
-func (c *conn) disconnected() {
-	c.outages.Add(1)
-	c.fail(errLost, func(*request) bool { return true })
+func (c *conn) disconnected() { c.fail(errLost, func(*request) bool { return true }) }
+
+// reconnected is an option that counts an outage when it is over, before the user's handler.
+func (c *conn) reconnected(o *nats.Options) error {
+	then := o.ReconnectedCB
+	o.ReconnectedCB = func(nc *nats.Conn) {
+		c.outages.Add(1)
+		if then != nil {
+			then(nc)
+		}
+	}
+	return nil
 }
 
 // receive brings a message to its request.

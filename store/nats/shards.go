@@ -38,8 +38,8 @@ func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
 }
 
-// Outages returns how often the connection was lost. After an outage the store may have lost acknowledged
-// writes, if its server ended and had not yet written them to its disk.
+// Outages returns how often the connection was lost and came back. After an outage the store may have lost
+// acknowledged writes, if its server ended and had not yet written them to its disk.
 func (s *shards) Outages() uint64 { return s.outages.Load() }
 
 // Append implements [store.Logs].
