@@ -89,6 +89,10 @@ func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 		return nil, FirstPlace, nil
 	case index.GetNumber() == p.Number:
 		return nil, p, nil
+	case index.GetFirst() > index.GetLast() && p == Place{}: // repair has found no chunk
+		return nil, Place{Chunk: index.GetFirst(), Number: index.GetNumber()}, nil
+	case index.GetFirst() > index.GetLast():
+		return nil, p, &GoneError{p, index.GetNumber() + 1}
 	}
 	events, after, err = p.next(get, p.in(index).Chunk)
 	if err != nil || after.Chunk != 0 {

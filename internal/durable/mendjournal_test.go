@@ -124,7 +124,7 @@ func TestMendJournal(t *testing.T) {
 			t.Errorf("%s: when it is mended, verify reports %q", tt.name, got)
 		}
 		got, _, err := readFrom(Place{}, mended)
-		if s := strings.Join(got, " "); (err != nil && tt.want != "") || s != tt.want {
+		if s := strings.Join(got, " "); err != nil || s != tt.want {
 			t.Errorf("%s: a new follower reads %q, %v, want %q", tt.name, s, err, tt.want)
 		}
 		j := newJournal(Journal{Kept: true}, 0)
@@ -144,6 +144,15 @@ func TestMendJournal(t *testing.T) {
 		}
 		if s := strings.Join(rest, " "); s != tt.rest || j.check() != nil {
 			t.Errorf("%s: the log's other events are %q (%v), want %q", tt.name, s, j.check(), tt.rest)
+		}
+
+		for i, numbers := range tt.chunks { // nor does a follower of any place, before there are later events
+			for _, n := range numbers {
+				_, _, err := readFrom(Place{Chunk: tt.first + uint64(i), Number: n}, mended)
+				if gone := (*GoneError)(nil); err != nil && !errors.As(err, &gone) && !errors.Is(err, ErrBeyond) {
+					t.Errorf("%s: a follower behind %d: %v", tt.name, n, err)
+				}
+			}
 		}
 
 		// A follower of any place goes on with a later event, or hears what is gone.
