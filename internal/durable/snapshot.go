@@ -57,7 +57,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		s.others(decoded.value, records)
 	}
 	before := len(s.Problems)
-	tail := s.tail(log)
+	tail := s.tail(h.Since, log)
 	gaps := lost != nil || len(s.Problems) > before
 	kept := make(map[string]Kept)
 	for _, r := range records {
@@ -147,8 +147,8 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 }
 
-// tail returns the entities as the log has them.
-func (s *Snapshot) tail(log []store.Append) map[string]*entity {
+// tail returns the entities as the log has them behind since. Records have the commits of the append there.
+func (s *Snapshot) tail(since store.Position, log []store.Append) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
 	for _, a := range log {
@@ -157,7 +157,7 @@ func (s *Snapshot) tail(log []store.Append) map[string]*entity {
 			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err, Blocks: true})
 			continue
 		}
-		if !counted.add(decoded) {
+		if !counted.add(decoded) || a.Position == since {
 			continue
 		}
 		for _, entry := range decoded.GetEntries() {

@@ -205,3 +205,25 @@ func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
 		t.Errorf("a follower reads %q, want %q", got, want)
 	}
 }
+
+// TestDamagedRecordOfTheLastCommit: a damaged record is reported also if the append at the head's since, from which on the
+// log is read, has its entity: a home reads the record.
+func TestDamagedRecordOfTheLastCommit(t *testing.T) {
+	b := newBusy(t)
+	b.commit()
+	next := store.Head{Revision: b.revision, Since: b.last, Value: durable.FreshHead("n", 5, writerEpoch, nil)}
+	revision, err := b.Client.Shards().SetHead(t.Context(), b.shard, next)
+	if err == nil {
+		_, err = b.Client.Shards().Put(t.Context(), b.shard, revision, []store.Change{{ID: durable.EntityKey("a"), Value: []byte("garbage")}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, image, err := ReadAll(t.Context(), b, b.shard)
+	if err != nil || len(snap.Problems) != 1 || snap.Problems[0].Entity != "a" || len(snap.Entities) > 0 {
+		t.Errorf("problems %v, entities %v (%v), want that the record is damaged", snap.Problems, snap.Entities, err)
+	}
+	if i := slices.IndexFunc(image.Records, func(r store.Change) bool { return r.ID == durable.EntityKey("a") }); i >= 0 {
+		t.Error("the damaged record is in the image")
+	}
+}
