@@ -123,3 +123,21 @@ func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.R
 	}
 	return nil
 }
+
+// dropAll deletes the records of a shard.
+func dropAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision) error {
+	var gone []store.Change
+	for after := store.None; ; {
+		page, err := s.List(ctx, shard, after)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return putAll(ctx, s, shard, head, gone)
+		}
+		for _, r := range page {
+			gone = append(gone, store.Change{ID: r.Key})
+			after = r.Revision
+		}
+	}
+}

@@ -188,7 +188,11 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 		return err
 	}
 	if first {
-		if err := set(false); err != nil {
+		err := set(false)
+		if err == nil { // an image that was restored before may have others
+			err = dropAll(ctx, s, shard, revision)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -234,21 +238,7 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 	if err != nil {
 		return err
 	}
-	var gone []store.Change
-	for after := store.None; ; {
-		page, err := s.List(ctx, shard, after)
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			break
-		}
-		for _, r := range page {
-			gone = append(gone, store.Change{ID: r.Key})
-			after = r.Revision
-		}
-	}
-	err = errors.Join(putAll(ctx, s, shard, revision, gone), putAll(ctx, s, shard, revision, image.Records))
+	err = errors.Join(dropAll(ctx, s, shard, revision), putAll(ctx, s, shard, revision, image.Records))
 	if err != nil {
 		return err
 	}
