@@ -163,8 +163,7 @@ func testRepairShard(t *testing.T, damage func(context.Context, string, *natssto
 }
 
 // testRepairJournal has a shard whose journal's index is damaged. From an export the journal comes back, and
-// a follower goes on. What is left has the events that are still in the log, and lacks those that are in
-// records alone; balances are kept.
+// a follower goes on. So it does with what is left: the index is made of the chunks, and balances are kept.
 func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := func(args string, code int, stdout, stderr string) {
@@ -222,24 +221,15 @@ func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	if got, err := accounts.Ref("a").Enter(t.Context(), 100, ""); err != nil || got != 28+100 {
 		t.Errorf("after the repair: %d, %v, want 128", got, err)
 	}
-	sums, want := map[string]int64{}, int64(128)
-	switch {
-	case how == "-from":
-		followEntries(t, accounts, at, 5, sums)
-		want -= 1 + 2 + 3 // which were read before
-	case inRecords:
-		followEntries(t, accounts, "", 1, sums)
-		want = 100
-	default:
-		followEntries(t, accounts, "", 8, sums)
-	}
+	sums, want := map[string]int64{}, int64(128-1-2-3) // which were read before
+	followEntries(t, accounts, at, 5, sums)
 	if sums["a"] != want {
 		t.Errorf("a follower gets %d, want %d", sums["a"], want)
 	}
 }
 
 // TestStoreRepairChunk: a chunk of a journal that is lost is reported, and after the repair followers read the
-// other events, whether they begin anew or go on.
+// other events, if they begin anew or go on before those, or are told that the numbers are others.
 func TestStoreRepairChunk(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := func(args string, code int, stdout, stderr string) {
@@ -324,8 +314,11 @@ func TestStoreRepairChunk(t *testing.T) {
 			}
 		}
 		for read, at := range places {
-			if got := followEntries(t, accounts, at, 1, map[string]int64{}); got == "" {
-				t.Errorf("a follower that has read %d gets none", read)
+			for e, err := range accounts.Events(t.Context(), at) { // events behind the lost ones have other numbers
+				if read == 1 && err != nil || read > 1 && !errors.Is(err, shard.ErrPosition) {
+					t.Errorf("a follower that has read %d gets %d, %v", read, e.Event.Amount, err)
+				}
+				break
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func emptied(ctx context.Context, o *storeOptions) ([]storeProblem, error) {
 		return nil, err
 	}
 	defer js.conn.Close()
-	list, err := js.streams(o.store)
+	list, err := js.streams(o.store + ".>")
 	if err != nil {
 		return nil, err
 	}

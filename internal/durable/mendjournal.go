@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,34 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 		return nil, fmt.Errorf("%w: it has no events", ErrCorrupt)
 	}
 	return c, nil
+}
+
+// checkIndex notes that the index of chunks is missing. If the log has the first event, the index was not
+// written yet, and the chunks are written anew.
+func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
+	chunks := false
+	for _, r := range records {
+		if r.Key == journalKey {
+			return
+		}
+		chunks = chunks || isChunk(r.Key)
+	}
+	if !chunks {
+		return
+	}
+	var counted chain
+	for _, a := range log {
+		decoded, err := readAppend(a.Data)
+		if err != nil || !counted.add(decoded) || a.Position == since {
+			continue
+		}
+		for _, e := range decoded.GetEntries() {
+			if c := e.GetCommit(); len(c.GetEvents()) > 0 && c.GetEvent() == 1 {
+				return
+			}
+		}
+	}
+	s.Problems = append(s.Problems, Problem{Place: "journal, record " + journalKey, Err: fmt.Errorf("%w: it is missing", ErrCorrupt)})
 }
 
 // isChunk reports whether a record's key is that of a chunk.
@@ -64,14 +93,17 @@ func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*w
 	}
 }
 
-// LacksChunks reports whether chunks of a journal are missing. A home deletes the oldest ones a moment before
-// it writes that into the index.
+// LacksChunks reports whether chunks of a journal, or their index, are missing. A home deletes the oldest ones,
+// and writes the first one, a moment before it writes that into the index.
 func LacksChunks(records []store.Record) bool {
 	there := make(map[string]bool)
 	for _, r := range records {
 		there[r.Key] = true
 	}
 	for _, r := range records {
+		if isChunk(r.Key) && !there[journalKey] {
+			return true
+		}
 		if r.Key != journalKey {
 			continue
 		}
@@ -85,18 +117,50 @@ func LacksChunks(records []store.Record) bool {
 	return false
 }
 
+// indexFor returns the index of the chunks among the records. One that is missing, or cannot be decoded, is made
+// of them; restored reports that. It is nil if there are none.
+func indexFor(records []store.Record) (index *wire.DurableJournal, restored bool, err error) {
+	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.Key == journalKey }); i >= 0 {
+		if index, err = readIndex(records[i]); !errors.Is(err, ErrCorrupt) {
+			return index, false, err
+		}
+	}
+	index = &wire.DurableJournal{Format: formatNow}
+	for _, r := range records {
+		c, err := chunkIn(r)
+		if err != nil || !isChunk(r.Key) {
+			continue
+		}
+		if index.Last = max(index.Last, c.GetChunk()); index.First == 0 || c.GetChunk() < index.First {
+			index.First = c.GetChunk()
+		}
+		index.Number = max(index.Number, c.GetEvents()[len(c.GetEvents())-1].GetNumber())
+	}
+	if index.Last == 0 {
+		return nil, true, nil
+	}
+	return index, true, nil
+}
+
 // MendJournal returns a log and the records of a shard whose journal has no gap, at which followers would wait
 // for ever. Events of chunks that are missing, or cannot be decoded, are taken from the log as far as that
 // has them; behind the others the numbers go on without a gap. If the journal's oldest chunks are missing, it
 // begins behind them, as if they had been deleted in time. Without a gap, all stays as it is.
 func MendJournal(log []store.Append, records []store.Record) ([]store.Append, []store.Record, error) {
-	i := slices.IndexFunc(records, func(r store.Record) bool { return r.Key == journalKey })
-	if i < 0 {
-		return log, records, nil
-	}
-	index, err := readIndex(records[i])
+	index, restored, err := indexFor(records)
 	if err != nil {
 		return nil, nil, err
+	}
+	if restored {
+		records = slices.DeleteFunc(slices.Clone(records), func(r store.Record) bool {
+			return r.Key == journalKey || index == nil && isChunk(r.Key)
+		})
+	}
+	if index == nil {
+		return log, records, nil
+	}
+	if restored {
+		records = append(records, store.Record{Key: journalKey, Revision: store.None + 1, Value: seal(index)})
 	}
 	m := mending{
 		index: index, chunks: make(map[uint64][]*wire.DurableEvent),

@@ -174,6 +174,49 @@ func TestMendJournal(t *testing.T) {
 	}
 }
 
+// TestMendIndex: an index that is lost, or damaged, is reported and made of the chunks, and followers go on. One that was not
+// written yet is no damage: the log has all events then.
+func TestMendIndex(t *testing.T) {
+	garbage := store.Record{Key: journalKey, Revision: 1, Value: []byte("garbage")}
+	for _, tt := range []struct {
+		name   string
+		index  []store.Record
+		lost   []uint64 // chunks
+		log    []uint64
+		report string
+		want   string // what a new follower reads
+	}{
+		{"missing", nil, nil, []uint64{6, 7}, "j", "3:e3 4:e4 5:e5 6:e6"},
+		{"missing, with an empty log", nil, nil, nil, "j", "3:e3 4:e4 5:e5 6:e6"},
+		{"missing, and a chunk", nil, []uint64{3}, []uint64{6, 7}, "j", "3:e3 4:e4 5:e6"},
+		{"damaged", []store.Record{garbage}, nil, []uint64{6, 7}, "j", "3:e3 4:e4 5:e5 6:e6"},
+		{"not written yet", nil, nil, []uint64{1, 2, 3, 4, 5, 6, 7}, "", "3:e3 4:e4 5:e5 6:e6"},
+	} {
+		records := aJournal(2, [][]uint64{{3, 4}, {5}, {6}}, tt.lost...)
+		records = append(records[:len(records)-1], tt.index...)
+		log := aLog(tt.log...)
+		var places []string
+		for _, p := range Snap(store.Head{Revision: 1, Value: FreshHead("n", 7, 1, nil)}, log, records, nil).Problems {
+			places = append(places, strings.TrimPrefix(p.Place, "journal, record "))
+		}
+		if got := strings.Join(places, " "); got != tt.report {
+			t.Errorf("%s: verify reports %q, want %q", tt.name, got, tt.report)
+		}
+		_, mended, err := MendJournal(log, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readFrom(Place{}, mended)
+		if s := strings.Join(got, " "); err != nil || s != tt.want || reported(mended) != "" {
+			t.Errorf("%s: a new follower reads %q, %v, want %q; verify reports %q", tt.name, s, err, tt.want, reported(mended))
+		}
+	}
+	all := []store.Record{{Key: "j1", Revision: 1, Value: []byte("garbage")}, garbage, {Key: "ea", Revision: 1}}
+	if _, mended, err := MendJournal(nil, all); err != nil || len(mended) != 1 {
+		t.Errorf("without chunks that can be decoded: %d records, %v, want the entity's alone", len(mended), err)
+	}
+}
+
 // reported are the journal's records of which verify has a problem.
 func reported(records []store.Record) string {
 	var keys []string

@@ -55,6 +55,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 	} else {
 		s.Epoch, s.Node = decoded.value.GetEpoch(), decoded.value.GetNode()
 		s.others(decoded.value, records)
+		s.checkIndex(h.Since, log, records)
 	}
 	before := len(s.Problems)
 	tail := s.tail(h.Since, log)

@@ -102,7 +102,7 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 
 // readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
 // again, for a checkpoint may have trimmed it meanwhile. If the Since stays the same, the store has lost
-// the beginning, and do gets the rest. Likewise a shard is read once more whose journal lacks chunks.
+// the beginning, and do gets the rest. Likewise a shard is read again whose journal lacks chunks.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	var first store.Position
 	for n := 1; ; n++ {
@@ -117,7 +117,7 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 		if err == nil && n < readTries && head.Revision == store.None && len(found.log) > 0 {
 			err = fmt.Errorf("shard %v: %w: it was claimed meanwhile", shard, store.ErrGone)
 		}
-		if err == nil && n == 1 && durable.LacksChunks(found.records) {
+		if err == nil && n < readTries && durable.LacksChunks(found.records) {
 			err = fmt.Errorf("shard %v: %w: its journal was trimmed meanwhile", shard, store.ErrGone)
 		}
 		if err == nil {
