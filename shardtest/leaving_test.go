@@ -221,6 +221,24 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 	})
 }
 
+// TestLeavingEndsContextsThatNobodyHasAskedFor: a method looks at its context for the first time when
+// LeaveTimeout has been over for a while.
+func TestLeavingEndsContextsThatNobodyHasAskedFor(t *testing.T) {
+	for _, late := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond} {
+		t.Run(late.String(), func(t *testing.T) {
+			var saw atomic.Value
+			leave(t, 3, func(ctx context.Context) {
+				time.Sleep(leaveTimeout + late)
+				saw.Store(fmt.Sprint(ctx.Err()))
+			}, func(t *testing.T, l *leaver) {
+				l.Shutdown(l.home)
+				require.NoError(t, (<-l.first).err)
+				require.Equal(t, context.Canceled.Error(), saw.Load())
+			})
+		})
+	}
+}
+
 // TestLeavingAwaitsAnAnswer: a method that ignores its context ends when its node has left, but
 // still waits for the others. Its answer arrives. A call to a durable entity may be sent again
 // instead.
