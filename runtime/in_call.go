@@ -71,8 +71,9 @@ func (c *inCall) described(e *region.Entity) (r *encodedTurn) {
 		r = &whole.encodedTurn
 		r.turn.parent = whole
 	}
-	r.turn.entity, r.turn.method, r.from = e, wire.StringOf(c.Method), c.from
-	if len(c.Info) > 0 || !c.Via.IsZero() || c.Tell && hostedOf(e).durable != nil || c.from == nil && c.Sender.Address != hostedOf(e).driver().self.Address {
+	drv := hostedOf(e).driver()
+	r.turn.entity, r.turn.method, r.from, r.era = e, wire.StringOf(c.Method), c.from, drv.turning.now.Load().era
+	if len(c.Info) > 0 || !c.Via.IsZero() || c.Tell && hostedOf(e).durable != nil || c.from == nil && c.Sender.Address != drv.self.Address {
 		r.unusual = &unusualCall{c.Sender, c.Info, c.Tell}
 	}
 	return r

@@ -257,9 +257,10 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 
 // Shutdown leaves the cluster in order. From its call on [Node.Health] is not ready. The
 // node goes on for Config.LeaveDelay, and gives its shards and their state to others, for at
-// most Config.LeaveTimeout. Then the contexts of methods that still run end, and a second later
-// the other members may start the entities that are still here, without volatile state. The node
-// waits up to 2.5s more until its methods have ended and the others have acknowledged the calls
+// most Config.LeaveTimeout. Then the contexts of methods that still run end. A second later the node
+// begins no turns any more, and the contexts of those that have begun meanwhile end. Another second
+// later the other members may start the entities that are still here, without volatile state. The
+// node waits up to 2.5s more until its methods have ended and the others have acknowledged the calls
 // that it forwarded to them, says goodbye and stops. It does not wait for methods that run on 5s
 // after the end of their contexts. Their callers get [ErrLost], and calls to durable entities are
 // sent again. A method that runs on the goroutine of a caller in this process has the caller's
@@ -275,7 +276,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		return n.awaitEnd(ctx)
 	}
 	n.control.leave()
-	patience, ended := time.NewTimer(n.cfg.LeaveTimeout), false
+	patience, over := time.NewTimer(n.cfg.LeaveTimeout), 0
 	defer patience.Stop()
 	for {
 		select {
@@ -285,17 +286,18 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		case <-n.done:
 			return n.Err()
 		case <-patience.C:
-			if !ended {
-				ended = true
+			switch over++; over {
+			case 1:
 				n.driver.turning.end()
 				patience.Reset(turnGrace)
-				continue
+			case 2:
+				n.driver.lease.End(turnlease.Closing)
+				n.driver.turning.end() // of the turns that have begun since
+				patience.Reset(turnGrace)
+			default:
+				n.log.Warn("leaving with shards that could not be given away", "after", n.cfg.LeaveTimeout+2*turnGrace)
+				n.control.exit()
 			}
-			n.log.Warn("leaving with shards that could not be given away", "after", n.cfg.LeaveTimeout+turnGrace)
-			// First, because the others place the shards when they hear of the exit.
-			n.driver.lease.End(turnlease.Closing)
-			n.driver.turning.end()
-			n.control.exit()
 		case <-ctx.Done():
 			n.stop(fmt.Errorf("shut down node %s: %w: it had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
 			return n.awaitEnd(ctx)
@@ -414,9 +416,10 @@ func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 }
 
 const (
-	// turnGrace is how long the methods of a node that leaves may go on after the end of
-	// their contexts, before the others may start their entities. It is enough to move shards
-	// whose turns end at once.
+	// turnGrace is how long turns of a node that leaves may still begin after the end of the
+	// contexts of those before them, and how long the methods of these last turns may go on after
+	// the end of theirs, before the others may start the entities. It is enough to move shards whose
+	// turns end at once.
 	turnGrace = time.Second
 	// turnOvertime is how long a node that has left waits for methods whose contexts have
 	// ended, and then for tasks of singletons. Their answers are then acknowledged within

@@ -65,6 +65,7 @@ type encodedTurn struct {
 	turn   turn
 	run    runtoken.Hold  // its hold on its lane or runner; zero means it has none
 	from   *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
+	era    uint32         // in which it began: see turning
 	hidden bool           // its method does not name its context, and gets an unseenTurn
 	// unusual has parts that only some calls have; nil means none.
 	unusual *unusualCall
@@ -178,7 +179,7 @@ func (r *encodedTurn) waiting() []byte { return nil }
 func (r *remoteTurn) waiting() []byte { return r.chain }
 
 // base returns the context whose end ends the turn's.
-func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().turning.context() }
+func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().turning.context(r.era) }
 
 // cut reports whether the turn's context has ended because its node leaves.
 func (r *encodedTurn) cut() bool {
@@ -428,8 +429,9 @@ var _ runtoken.Turn = (*farTurn)(nil)
 // on the session. The deadline is in nanoseconds after the driver's base; 0 means none.
 func newFarTurn(e *region.Entity, method string, from *peers.Session, id uint64, deadline int64) *farTurn {
 	f := &farTurn{remoteTurn: remoteTurn{deadline: deadline}, id: id}
-	f.turn.parent, f.turn.entity, f.turn.method, f.from = &f.remoteTurn, e, method, from
-	if w := hostedOf(e).driver().turns.Load(); w != nil {
+	drv := hostedOf(e).driver()
+	f.turn.parent, f.turn.entity, f.turn.method, f.from, f.era = &f.remoteTurn, e, method, from, drv.turning.now.Load().era
+	if w := drv.turns.Load(); w != nil {
 		f.turn.watched(w)
 	}
 	return f

@@ -169,7 +169,7 @@ func runTell(s *hostedShard, m *hostedMethod, e *region.Entity, name string, arg
 	var t *encodedTurn
 	w, run := s.driver().turns.Load(), b.Enter()
 	if !m.unseen || w != nil {
-		t = &encodedTurn{run: run, from: from}
+		t = &encodedTurn{run: run, from: from, era: s.driver().turning.now.Load().era}
 		t.turn.parent, t.turn.entity, t.turn.method = t, e, name
 	}
 	if w != nil {

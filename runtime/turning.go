@@ -22,26 +22,35 @@ type turning struct {
 	endedAt time.Time // when end was first called; zero means never
 }
 
-// turnsContext is the parent of the contexts of some turns.
+// turnsContext is the parent of the contexts of the turns that began in one era. Each call of end
+// begins another era.
 type turnsContext struct {
 	context.Context
-	end context.CancelCauseFunc
+	end    context.CancelCauseFunc
+	era    uint32
+	former context.Context // of the turns of earlier eras: it has ended
 }
 
 func (t *turning) init(process context.Context) {
 	t.process = process
-	t.renew()
+	t.now.Store(t.next())
 }
 
-// renew has later turns derive their contexts from a new one, and returns the former.
-func (t *turning) renew() *turnsContext {
+func (t *turning) next() *turnsContext {
 	next := new(turnsContext)
 	next.Context, next.end = context.WithCancelCause(t.process)
-	return t.now.Swap(next)
+	return next
 }
 
-// context returns the parent for a turn that asks now.
-func (t *turning) context() context.Context { return t.now.Load().Context }
+// context returns the parent for a turn of that era. The turn notes its era when it begins, because its
+// context is made when its method first asks for it, which may be after the end of the era.
+func (t *turning) context(era uint32) context.Context {
+	now := t.now.Load()
+	if era != now.era {
+		return now.former
+	}
+	return now.Context
+}
 
 // end ends the contexts of the turns under way, but not those of turns that begin later.
 func (t *turning) end() {
@@ -50,7 +59,10 @@ func (t *turning) end() {
 	if t.endedAt.IsZero() {
 		t.endedAt = time.Now()
 	}
-	t.renew().end(errLeaves)
+	now, next := t.now.Load(), t.next()
+	next.era, next.former = now.era+1, now.Context
+	t.now.Store(next)
+	now.end(errLeaves)
 }
 
 // ended returns when end was first called, or now if it was not.

@@ -204,7 +204,7 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 		l.Shutdown(l.home)
 		require.Less(t, time.Since(begin), leaveTimeout+7*time.Second)
 		first, second := <-l.first, <-l.second
-		require.Less(t, first.at.Sub(begin), leaveTimeout+5*time.Second)
+		require.Less(t, first.at.Sub(begin), leaveTimeout+6*time.Second)
 		require.NoError(t, second.err)
 		if l.durable {
 			require.NoError(t, first.err)
@@ -215,10 +215,28 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 			require.EqualValues(t, 1, second.sum, "the state was at the node that left")
 		}
 		require.WithinDuration(t, begin.Add(leaveTimeout), *ended.Load(), 100*time.Millisecond)
-		require.Greater(t, (<-opened).Sub(begin), leaveTimeout+time.Second, "the next home waits a second")
+		require.Greater(t, (<-opened).Sub(begin), leaveTimeout+2*time.Second, "the next home waits two seconds")
 		require.NotEqual(t, l.home, l.last())
 		l.Advance(deafFor)
 	})
+}
+
+// TestLeavingEndsContextsThatNobodyHasAskedFor: a method looks at its context for the first time when
+// LeaveTimeout has been over for a while.
+func TestLeavingEndsContextsThatNobodyHasAskedFor(t *testing.T) {
+	for _, late := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond} {
+		t.Run(late.String(), func(t *testing.T) {
+			var saw atomic.Value
+			leave(t, 3, func(ctx context.Context) {
+				time.Sleep(leaveTimeout + late)
+				saw.Store(fmt.Sprint(ctx.Err()))
+			}, func(t *testing.T, l *leaver) {
+				l.Shutdown(l.home)
+				require.NoError(t, (<-l.first).err)
+				require.Equal(t, context.Canceled.Error(), saw.Load())
+			})
+		})
+	}
 }
 
 // TestLeavingAwaitsAnAnswer: a method that ignores its context ends when its node has left, but
@@ -227,12 +245,12 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 func TestLeavingAwaitsAnAnswer(t *testing.T) {
 	late := func(ctx context.Context) {
 		<-ctx.Done()
-		time.Sleep(2500 * time.Millisecond) // a second before the others may start the entity, and 1.5s
+		time.Sleep(3500 * time.Millisecond) // two seconds before the others may start the entity, and 1.5s
 	}
 	leave(t, 3, late, func(t *testing.T, l *leaver) {
 		begin := time.Now()
 		l.Shutdown(l.home)
-		require.Less(t, time.Since(begin), leaveTimeout+4*time.Second)
+		require.Less(t, time.Since(begin), leaveTimeout+5*time.Second)
 		first := <-l.first
 		require.NoError(t, first.err)
 		require.EqualValues(t, 2, first.sum)
@@ -256,6 +274,35 @@ func TestLeavingBehindAMove(t *testing.T) {
 		require.NoError(t, (<-l.second).err)
 		require.NoError(t, <-state)
 		require.Empty(t, l.together())
+	}, func(cfg *shard.Config) { cfg.HandoffTimeout = leaveTimeout })
+}
+
+// TestLeavingGivesLaterTurnsTime: a turn begins after LeaveTimeout. Its context ends while its method
+// still has as much time as the others until another member may run the next turn. A singleton runs
+// that turn elsewhere, because its instance has stopped.
+func TestLeavingGivesLaterTurnsTime(t *testing.T) {
+	soon := func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(leaveTimeout + 2*time.Second):
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	leave(t, 3, soon, func(t *testing.T, l *leaver) {
+		third := make(chan added, 1)
+		l.next(soon)
+		time.AfterFunc(time.Second, func() { l.call(l.second) })
+		time.AfterFunc(2*time.Second, func() { l.call(third) })
+		l.Shutdown(l.home)
+		var sums []int64
+		for _, end := range []chan added{l.first, l.second, third} {
+			one := <-end
+			require.NoError(t, one.err)
+			sums = append(sums, one.sum)
+		}
+		require.ElementsMatch(t, []int64{2, 3, 4}, sums, "the state has moved")
+		require.Empty(t, l.together())
+		require.NotEqual(t, l.home, l.last())
 	}, func(cfg *shard.Config) { cfg.HandoffTimeout = leaveTimeout })
 }
 
