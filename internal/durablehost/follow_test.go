@@ -17,20 +17,22 @@ import (
 // A journaled has a shard with a journal, whose events are so large that each has a chunk of its own.
 type journaled struct {
 	t      *testing.T
+	server *memory.Server
 	store  store.Backend
 	tenure *Tenure
 	events int
 }
 
 func newJournaled(t *testing.T, j durable.Journal) *journaled {
-	s := memory.New().Client()
+	server := memory.New()
+	s := server.Client()
 	j.Kept = true
 	sh := New(Config{
 		Shard: account, Store: s.Shards(), Records: s, Node: "n1", Incarnation: 1, Patience: time.Second, Host: newProcess(t), Journal: j,
 	})
 	t.Cleanup(sh.Close)
 	sh.Open(anEpoch + 1)
-	return &journaled{t: t, store: s, tenure: tenureOf(t, sh)}
+	return &journaled{t: t, server: server, store: s, tenure: tenureOf(t, sh)}
 }
 
 // record commits so many events, one a second.
