@@ -198,3 +198,42 @@ func TestDeleteForgetsFollowers(t *testing.T) {
 		}
 	}
 }
+
+// TestImportedFollowers: the positions of an export are those of its journals. So followers get them with the images of
+// all shards, and not from an import that is refused, or has states alone.
+func TestImportedFollowers(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	_, accounts, stop := hostBoth(t, url)
+	if _, err := accounts.Ref("a").Enter(t.Context(), 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range accounts.Events(t.Context(), "", shard.FollowerName("reports")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	stop()
+	file, one := filepath.Join(t.TempDir(), "all.json"), filepath.Join(t.TempDir(), "one.json")
+	for _, tt := range []struct {
+		args string
+		code int
+		want int // followers
+	}{
+		{"export Account -o " + file, exitOK, 1},
+		{"export Account a -o " + one, exitOK, 1},
+		{"delete Account -follower reports", exitOK, 0},
+		{"import -from " + file, exitFailed, 0},
+		{"import -replace -states -from " + file, exitOK, 0},
+		{"delete Account -force", exitOK, 0},
+		{"import -from " + one, exitOK, 0},
+		{"delete Account -force", exitOK, 0},
+		{"import -from " + file, exitOK, 1},
+	} {
+		args := "store " + tt.args
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, tt.code, "", "")
+		if left, err := durablehost.FollowersOf(t.Context(), openStore(t, url), "Account"); err != nil || len(left) != tt.want {
+			t.Errorf("after %s: %d followers (%v), want %d", args, len(left), err, tt.want)
+		}
+	}
+}

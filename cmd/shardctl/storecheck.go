@@ -21,10 +21,10 @@ func (c counts) String() string {
 var errCut = errors.New("the file is not complete: its closing line is missing (was the export interrupted, or is the file cut off? export again)")
 
 // checkLines reads a whole export, or several in one file, and fails unless it is complete: it ends with a
-// closing line, which has the numbers of the lines before it, and each image has all its parts. Files of
-// format 1, without images, had no closing line.
+// closing line, which has the numbers of the lines before it, and each image has all its parts and is the only one of its
+// shard. Files of format 1, without images, had no closing line.
 func checkLines(r io.Reader) error {
-	var c lineCheck
+	c := lineCheck{images: make(map[string]bool)}
 	err := readLines(r, c.line)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -41,10 +41,12 @@ func checkLines(r io.Reader) error {
 
 // A lineCheck is where checkLines stands.
 type lineCheck struct {
-	have   counts // since the last closing line
-	closed bool   // the last line was a closing one
-	old    bool   // the last type's line was of format 1
-	open   string // the shard of an image of which parts are to follow; "": none
+	have   counts          // since the last closing line
+	closed bool            // the last line was a closing one
+	kind   string          // the last type
+	old    bool            // its line was of format 1
+	open   string          // the shard of an image of which parts are to follow; "": none
+	images map[string]bool // the shards of all images
 }
 
 func (c *lineCheck) unfinished() error {
@@ -56,6 +58,12 @@ func (c *lineCheck) line(l line) error {
 	if c.open != "" && (l.Image == nil || shard != c.open) {
 		return c.unfinished()
 	}
+	switch {
+	case (l.Image != nil || l.ID != nil) && l.Type != c.kind:
+		return fmt.Errorf("shard %s: the line of the type must come before", shard)
+	case l.Image != nil && c.open == "" && c.images[shard]:
+		return fmt.Errorf("a second image of shard %s (import one of the exports alone)", shard)
+	}
 	c.closed = l.End != nil
 	switch {
 	case l.End != nil && *l.End != c.have:
@@ -64,6 +72,7 @@ func (c *lineCheck) line(l line) error {
 		c.have = counts{}
 	case l.Image != nil:
 		c.have.Images++
+		c.images[shard] = true
 		if c.open = shard; l.Image.Last {
 			c.open = ""
 		}
@@ -71,6 +80,7 @@ func (c *lineCheck) line(l line) error {
 		c.have.Entities++
 	default:
 		c.have.Types++
+		c.kind = l.Type
 		c.old = l.Format == 1
 	}
 	return nil

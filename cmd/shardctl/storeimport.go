@@ -30,7 +30,7 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	if err == nil {
 		err = readLines(file, func(l line) error { return im.line(ctx, l) })
 	}
-	if err := errors.Join(err, im.close(ctx)); err != nil {
+	if err := errors.Join(err, im.close(ctx, err == nil)); err != nil {
 		return fmt.Errorf("%s: %w", o.from, err)
 	}
 	_, err = fmt.Fprintf(w, "%d entities of %d types are in the store\n", im.entities, len(im.types))
@@ -47,7 +47,8 @@ type importer struct {
 	out        io.Writer
 	writer     *storeops.Writer // of the type of the last type's line
 	kind       string
-	first, end int // of its shards
+	followers  map[string][]byte // of the type
+	first, end int               // of its shards
 	types      map[string]bool
 	entities   int          // that were written
 	image      int          // the shard of the last image's line
@@ -101,6 +102,7 @@ func (i *importer) restore(ctx context.Context, l line) error {
 			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s -force, and import the whole file; or -states to write the states of entities alone)", err, i.kind)
 		}
 		i.used++
+		i.restored[l.Shard] = false
 		return nil // the lines of its entities follow
 	}
 	i.restored[l.Shard] = err == nil
@@ -110,7 +112,7 @@ func (i *importer) restore(ctx context.Context, l line) error {
 
 // begin begins a type.
 func (i *importer) begin(ctx context.Context, l line) error {
-	if err := i.close(ctx); err != nil {
+	if err := i.close(ctx, true); err != nil {
 		return err
 	}
 	if l.Format == 0 || l.Cluster == "" || l.Shards == 0 {
@@ -126,26 +128,31 @@ func (i *importer) begin(ctx context.Context, l line) error {
 		}
 	}
 	writer, err := storeops.NewWriter(ctx, i.store, l.Type, t)
-	if err == nil {
-		err = durablehost.RestoreFollowers(ctx, i.store, l.Type, l.Followers)
-	}
 	if err != nil {
 		return err
 	}
 	i.image, i.restored = 0, make(map[int]bool)
 	writer.Replace = i.options.replace
-	i.writer, i.kind = writer, l.Type
+	i.writer, i.kind, i.followers = writer, l.Type, l.Followers
 	i.first, i.end = storeops.ShardsOf(t)
 	i.types[l.Type] = true
 	return nil
 }
 
-func (i *importer) close(ctx context.Context) error {
+// close ends a type. Its followers get their positions if all of it was written, and all shards as images: a journal that
+// was there before has other events.
+func (i *importer) close(ctx context.Context, whole bool) error {
 	if i.writer == nil {
 		return nil
 	}
 	err := i.writer.Close(ctx)
 	i.writer = nil
+	for _, restored := range i.restored { //arch:order-free whole if all are
+		whole = whole && restored
+	}
+	if err == nil && whole && len(i.restored) > 0 {
+		err = durablehost.RestoreFollowers(ctx, i.store, i.kind, i.followers)
+	}
 	for _, number := range slices.Sorted(maps.Keys(i.restored)) {
 		if err == nil && i.restored[number] {
 			err = printLost(ctx, i.store, store.Shard{Type: i.kind, Number: number}, i.out)

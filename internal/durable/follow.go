@@ -107,6 +107,32 @@ func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	return events, after, err
 }
 
+// Fits reports whether the journal has the event that was read last, as far as that can be known: it may be deleted,
+// or the place may have no sum.
+func (p Place) Fits(get Getter) (bool, error) {
+	if p.Sum == 0 {
+		return true, nil
+	}
+	index, found, err := p.read(get, p.Chunk)
+	if err != nil || index.GetNumber() < p.Number {
+		return false, err
+	}
+	if len(found) == 0 || found[0].GetNumber() > p.Number || found[len(found)-1].GetNumber() < p.Number {
+		if p, err = p.search(get, index); err != nil {
+			return false, err
+		}
+		if _, found, err = p.read(get, p.Chunk); err != nil {
+			return false, err
+		}
+	}
+	for _, e := range found {
+		if e.GetNumber() == p.Number {
+			return sumOf(e.DurableEvent) == p.Sum, nil
+		}
+	}
+	return true, nil
+}
+
 // read returns the index of the journal, which may have no events yet, and the events of chunks.
 func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, found []located, err error) {
 	keys := []string{journalKey}

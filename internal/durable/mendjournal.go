@@ -42,9 +42,9 @@ func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records 
 		return
 	}
 	var counted chain
-	for _, a := range log {
+	for i, a := range log {
 		decoded, err := readAppend(a.Data)
-		if err != nil || !counted.add(decoded) || a.Position == since {
+		if err != nil || !counted.add(decoded) || i == 0 && a.Position == since {
 			continue
 		}
 		for _, e := range decoded.GetEntries() {

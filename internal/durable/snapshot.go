@@ -152,13 +152,13 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 func (s *Snapshot) tail(since store.Position, log []store.Append) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
-	for _, a := range log {
+	for i, a := range log {
 		decoded, err := readAppend(a.Data)
 		if err != nil {
 			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err, Blocks: true})
 			continue
 		}
-		if !counted.add(decoded) || a.Position == since {
+		if !counted.add(decoded) || i == 0 && a.Position == since {
 			continue
 		}
 		for _, entry := range decoded.GetEntries() {

@@ -28,9 +28,9 @@ func NewFollower(s store.Shards, kind string, shards int) Follower {
 
 // lostAfter is how long a journal must look as if it did not go on behind a follower's place until that is
 // true. Replicas may lag behind, and a stale answer looks the same: it has fewer events than the
-// follower has read, or lacks a chunk. A read that must be as new as the shard's head, which the
-// leader has, is still older than the events of the moment. So each of the reads during
-// this time, of which there are about 12, must say the same, and one without an answer begins it anew.
+// follower has read, or lacks a chunk. So these reads must be as new as the leader's records: see latest. In the midst of a
+// Put a journal may lack a chunk too. So each of the reads during this time, of which there are about 12, must say
+// the same, and one without an answer begins it anew.
 const lostAfter = 3 * time.Second
 
 // Number is the number of the shard whose place is Places[i]. A type's shards are numbered
@@ -82,13 +82,11 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 		events, err = f.read(ctx, shard, i, store.None)
 	}
 	if anew || errors.As(err, &lost) {
-		asking, cancel := context.WithTimeout(ctx, readWithin)
-		head, errHead := f.Store.Head(asking, shard)
-		cancel()
-		if errHead != nil {
-			return nil, errHead
+		newest, errNewest := f.latest(ctx, shard)
+		if errNewest != nil {
+			return nil, errNewest
 		}
-		events, err = f.read(ctx, shard, i, head.Revision)
+		events, err = f.read(ctx, shard, i, newest)
 	}
 	if !errors.As(err, &lost) {
 		return events, wrap(shard, err)
@@ -100,6 +98,23 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 		return nil, nil
 	}
 	return nil, wrap(shard, err)
+}
+
+// A leading store knows the revision of a shard's record that was written last.
+type leading interface {
+	Latest(ctx context.Context, s store.Shard) (store.Revision, error)
+}
+
+// latest returns a revision such that reads that are as new are not stale. Of a store that knows only the head, which
+// may be older than the journal, these reads may be stale by as much.
+func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	if s, ok := f.Store.(leading); ok {
+		return s.Latest(ctx, shard)
+	}
+	head, err := f.Store.Head(ctx, shard)
+	return head.Revision, err
 }
 
 // read is poll with answers that are at least as new as a revision.

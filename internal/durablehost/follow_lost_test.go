@@ -1,6 +1,7 @@
 package durablehost
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -192,6 +193,48 @@ func TestStaleIsNotLost(t *testing.T) {
 		j.record(2)
 		if numbers, err := j.until(f, time.Minute); err != nil || !slices.Equal(numbers, []uint64{7}) {
 			t.Errorf("%v, %v, want 7, which the stale answers lacked", numbers, err)
+		}
+	})
+}
+
+// A led store is one whose leader knows which record was written last.
+type led struct {
+	store.Shards
+	leader store.Shards
+}
+
+func (l led) Latest(ctx context.Context, s store.Shard) (latest store.Revision, err error) {
+	for {
+		page, err := l.leader.List(ctx, s, latest)
+		if err != nil || len(page) == 0 {
+			return latest, err
+		}
+		latest = page[len(page)-1].Revision
+	}
+}
+
+// TestReplicaBehindTheFollower: a replica that stays behind what a follower has read, however long, does not end it.
+func TestReplicaBehindTheFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournaled(t, durable.Journal{})
+		j.record(5)
+		j.server.Lag(20)
+		j.record(2)
+		_, last, err := j.read(durable.Place{})
+		if err != nil || last.Number != 7 {
+			t.Fatalf("read up to %v, %v, want 7", last, err)
+		}
+		behind := j.server.Client()
+		behind.Fault(func(memory.Op) memory.Fault { return memory.Fault{Follower: true} })
+		f := j.follower(last)
+		f.Store = led{behind.Shards(), j.store.Shards()}
+		if numbers, err := j.until(f, time.Minute); err != nil || len(numbers) > 0 {
+			t.Fatalf("%v, %v, want that it waits", numbers, err)
+		}
+		j.server.Lag(0)
+		j.record(1)
+		if numbers, err := j.until(f, time.Minute); err != nil || !slices.Equal(numbers, []uint64{8}) {
+			t.Errorf("%v, %v, want 8", numbers, err)
 		}
 	})
 }

@@ -17,20 +17,22 @@ import (
 // A journaled has a shard with a journal, whose events are so large that each has a chunk of its own.
 type journaled struct {
 	t      *testing.T
+	server *memory.Server
 	store  store.Backend
 	tenure *Tenure
 	events int
 }
 
 func newJournaled(t *testing.T, j durable.Journal) *journaled {
-	s := memory.New().Client()
+	server := memory.New()
+	s := server.Client()
 	j.Kept = true
 	sh := New(Config{
 		Shard: account, Store: s.Shards(), Records: s, Node: "n1", Incarnation: 1, Patience: time.Second, Host: newProcess(t), Journal: j,
 	})
 	t.Cleanup(sh.Close)
 	sh.Open(anEpoch + 1)
-	return &journaled{t: t, store: s, tenure: tenureOf(t, sh)}
+	return &journaled{t: t, server: server, store: s, tenure: tenureOf(t, sh)}
 }
 
 // record commits so many events, one a second.
@@ -83,8 +85,14 @@ func (j *journaled) oldest(want int) {
 // follow notes that a named follower has read up to an event, which is alone in its chunk.
 func (j *journaled) follow(name string, event uint64) {
 	j.t.Helper()
+	j.followAt(name, durable.Place{Chunk: event, Number: event})
+}
+
+// followAt notes that a named follower is at a place.
+func (j *journaled) followAt(name string, place durable.Place) {
+	j.t.Helper()
 	places := make([]durable.Place, account.Number)
-	places[0] = durable.Place{Chunk: event, Number: event}
+	places[0] = place
 	_, revision, err := LoadFollowed(j.t.Context(), j.store, account.Type, name)
 	if err == nil {
 		_, err = SaveFollowed(j.t.Context(), j.store, account.Type, name, Followed{Places: places}, revision)
@@ -146,6 +154,22 @@ func TestEventsAreKept(t *testing.T) {
 			j.oldest(3)
 			j.follow("only", 20)
 			j.oldest(16)
+		}},
+		"for a follower of a journal that was put back": {durable.Journal{Followers: true}, func(j *journaled) {
+			j.record(2)
+			j.followAt("ahead", durable.Place{Chunk: 5, Number: 5, Sum: 1})
+			j.record(3) // as many as it has read before, and others
+			j.oldest(1)
+			j.record(5)
+			j.oldest(1)
+			time.Sleep(time.Hour)
+			j.oldest(1)
+			_, last, err := j.read(durable.Place{})
+			if err != nil {
+				j.t.Fatal(err)
+			}
+			j.followAt("ahead", last) // it has begun anew
+			j.oldest(10)
 		}},
 		"by age and number": {durable.Journal{Events: 5, Age: time.Hour}, func(j *journaled) {
 			j.record(20)

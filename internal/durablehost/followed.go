@@ -60,30 +60,6 @@ func SaveFollowed(ctx context.Context, s store.Store, kind, name string, f Follo
 	return s.Put(ctx, followers(kind)+name, value, expect)
 }
 
-// slowest returns the last event of a shard's journal that all named followers have read. Without
-// any, that is none.
-func slowest(ctx context.Context, s store.Store, shard store.Shard) (uint64, error) {
-	all, err := s.List(ctx, followers(shard.Type))
-	if err != nil {
-		return 0, err
-	}
-	number := uint64(0)
-	for i, r := range all {
-		f, err := readFollowed(r)
-		if err != nil {
-			return 0, err
-		}
-		read := uint64(0)
-		if at := shard.Number - len(f.Places); at >= 0 && at < len(f.Places) {
-			read = f.Places[at].Number
-		}
-		if i == 0 || read < number {
-			number = read
-		}
-	}
-	return number, nil
-}
-
 // FollowersOf returns the records of a type's named followers by their names.
 func FollowersOf(ctx context.Context, s store.Store, kind string) (map[string][]byte, error) {
 	all, err := s.List(ctx, followers(kind))

@@ -43,7 +43,7 @@ type Tenure struct {
 	failed    error         // the store's last fault; nil after a success
 	failing   time.Time     // when the first fault since the last success was
 	tellDoubt bool          // callers that ask again are to be told of failed
-	asked     time.Time     // when named followers were looked for last
+	followers followerLook
 	idle      idle
 	walk      walk // through its records, for those of expired entities
 }
@@ -315,29 +315,9 @@ func (t *Tenure) tick() {
 		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
 		t.core.Tick(now)
 		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
-		t.followersLocked(now)
+		t.followers.next(t, now)
 		t.idle.look(t, now)
 		t.walk.next(t, now)
-	})
-}
-
-// followersPeriod is how often a home looks how far named followers have read.
-const followersPeriod = 10 * time.Second
-
-// followersLocked has the core know how far named followers have read.
-func (t *Tenure) followersLocked(now time.Time) {
-	c := &t.shard.cfg
-	if !c.Journal.Followers || c.Records == nil || now.Sub(t.asked) < followersPeriod {
-		return
-	}
-	t.asked = now
-	c.Host.Go(func() {
-		ctx, cancel := context.WithTimeout(t.ctx, c.Patience)
-		defer cancel()
-		number, err := slowest(ctx, c.Records, c.Shard)
-		if err == nil { // else nothing is deleted until it is known
-			t.do(func(time.Time) { t.core.Followed(number) })
-		}
 	})
 }
 

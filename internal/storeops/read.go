@@ -86,7 +86,7 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 			damaged[durable.EntityKey(p.Entity)] = true
 		}
 		records = slices.DeleteFunc(records, func(r store.Record) bool { return damaged[r.Key] })
-		if mended, rest, err := durable.MendJournal(log, records); err == nil {
+		if mended, rest, err := mendJournal(log, records); err == nil {
 			log, records = mended, rest
 		}
 		if image, err = imageOf(ctx, shard, head, log, records); err == nil || len(snap.Problems) > 0 {

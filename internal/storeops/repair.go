@@ -33,14 +33,10 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 			records = slices.DeleteFunc(records, func(r store.Record) bool { return strings.HasPrefix(r.Key, prefix) })
 		}
 		try := func() error {
-			log, records, err := durable.MendJournal(log, records)
-			if err != nil {
-				return err
+			log, records, err := mendJournal(log, records)
+			if err == nil {
+				image, err = imageOf(ctx, shard, head, log, records)
 			}
-			if log, err = durable.Renumbered(log, records); err != nil {
-				return err
-			}
-			image, err = imageOf(ctx, shard, head, log, records)
 			return err
 		}
 		if head.Revision == store.None && len(log) > 0 {
@@ -60,6 +56,15 @@ func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lack
 		return try()
 	})
 	return image, lacks, err
+}
+
+// mendJournal returns a log and records without a gap in the events of both.
+func mendJournal(log []store.Append, records []store.Record) ([]store.Append, []store.Record, error) {
+	log, records, err := durable.MendJournal(log, records)
+	if err == nil {
+		log, err = durable.Renumbered(log, records)
+	}
+	return log, records, err
 }
 
 // CheckRepair fails if the shard of an entity cannot be opened when the entity's damaged record is deleted.

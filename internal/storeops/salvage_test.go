@@ -186,23 +186,44 @@ func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
 		e.GetCommit().Events, e.GetCommit().Event = [][]byte{[]byte(id)}, number
 		return e
 	}
-	s, shard := headless(t, nil, appendOf(7, event("a", 1, 4)), appendOf(8, commitOf("b", 9, "")), appendOf(9, event("c", 1, 6)))
-	head, err := s.Shards().Head(t.Context(), shard)
-	if err != nil {
-		t.Fatal(err)
-	}
 	index := &wire.DurableJournal{Format: 1, First: 1, Last: 1, Number: 2}
 	chunk := &wire.DurableChunk{Format: 1, Chunk: 1, Events: []*wire.DurableEvent{{Number: 1, Event: []byte("one")}, {Number: 2, Event: []byte("two")}}}
-	if _, err := s.Shards().Put(t.Context(), shard, head.Revision, []store.Change{{ID: "j1", Value: sealed(t, chunk)}, {ID: "j", Value: sealed(t, index)}}); err != nil {
-		t.Fatal(err)
-	}
-	image, _, err := Salvage(t.Context(), s, shard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := followImage(t, image)
-	if want := []string{"1 one", "2 two", "3 a", "4 c"}; !slices.Equal(got, want) {
-		t.Errorf("a follower reads %q, want %q", got, want)
+	changes := []store.Change{{ID: "j1", Value: sealed(t, chunk)}, {ID: "j", Value: sealed(t, index)}}
+	for name, tt := range map[string]struct {
+		log   []*wire.DurableAppend
+		image func(context.Context, Store, store.Shard) (Image, error)
+	}{
+		"salvaged": {
+			[]*wire.DurableAppend{appendOf(7, event("a", 1, 4)), appendOf(8, commitOf("b", 9, "")), appendOf(9, event("c", 1, 6))},
+			func(ctx context.Context, s Store, shard store.Shard) (image Image, err error) {
+				image, _, err = Salvage(ctx, s, shard)
+				return image, err
+			},
+		},
+		"exported": {
+			[]*wire.DurableAppend{appendOf(7, event("a", 1, 4)), appendOf(9, event("c", 1, 6))},
+			func(ctx context.Context, s Store, shard store.Shard) (image Image, err error) {
+				_, image, err = ReadAll(ctx, s, shard)
+				return image, err
+			},
+		},
+	} {
+		s, shard := headless(t, nil, tt.log...)
+		head, err := s.Shards().Head(t.Context(), shard)
+		if err == nil {
+			_, err = s.Shards().Put(t.Context(), shard, head.Revision, changes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := tt.image(t.Context(), s, shard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := followImage(t, image)
+		if want := []string{"1 one", "2 two", "3 a", "4 c"}; !slices.Equal(got, want) {
+			t.Errorf("%s: a follower reads %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -121,6 +121,20 @@ func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
 	return m.head(), nil
 }
 
+// Latest returns the revision of the record of a shard that was written last, as the leader has it. A Get
+// that is at least as new has no stale answer.
+func (s *shards) Latest(ctx context.Context, sh store.Shard) (store.Revision, error) {
+	at, _, err := s.place(ctx, sh)
+	if err != nil {
+		return 0, fail(opHead, sh.String(), err)
+	}
+	m, err := s.leaderHas(ctx, at.records, getRequest{LastFor: at.entities + ">"})
+	if err != nil || m == nil {
+		return store.None, fail(opHead, sh.String(), err)
+	}
+	return store.Revision(m.seq), nil
+}
+
 // SetHead implements [store.Records].
 func (s *shards) SetHead(ctx context.Context, sh store.Shard, h store.Head) (store.Revision, error) {
 	at, _, err := s.place(ctx, sh)
