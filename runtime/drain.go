@@ -73,7 +73,10 @@ func (drv drain) run(ctx context.Context) {
 		}
 	}
 	drv.dismiss(ctx)
-	for drv.answering.Load() > 0 && ctx.Err() == nil {
+	for drv.answering.Load() > 0 {
+		if ctx.Err() != nil {
+			return // a goodbye says that no call is left without an answer
+		}
 		time.Sleep(time.Millisecond)
 	}
 	for _, p := range drv.peers.All() {

@@ -241,6 +241,30 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 	}
 }
 
+// Drain and Flush have nothing to wait for.
+func (r *recorder) Drain(context.Context) error                    { return nil }
+func (r *recorder) Flush(context.Context, transport.Channel) error { return nil }
+
+// TestNoGoodbyeBeforeTheAnswers: a peer that gets a goodbye counts on answers to all its calls. So there is
+// none if the time is over while an answer waits for its log.
+func TestNoGoodbyeBeforeTheAnswers(t *testing.T) {
+	st := newStand(t)
+	st.driver.lease.End(turnlease.Ending)
+	p := st.driver.peers.Session(transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}, 0)
+	p.Post(&wire.Envelope{Type: wire.TypeAnswer, ID: 1})
+	st.sent.frames = nil
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	st.driver.answering.Add(1)
+	for range 20 { // it may also end before it looks for answers
+		drain{st.driver}.run(over)
+	}
+	require.Empty(t, st.sent.frames)
+	st.driver.answering.Add(-1)
+	drain{st.driver}.run(t.Context())
+	require.NotEmpty(t, st.sent.frames)
+}
+
 // answered waits until the call is answered.
 func (st *stand) answered(c *pending.Call) {
 	await.Answer(context.Background(), &st.driver.pending, c, 0, &await.Deadline{})
