@@ -177,6 +177,17 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st.answered(waits)
 		require.Equal(t, wire.CodeOK, waits.Result().Code)
 	})
+	t.Run("to a caller of this process, which leaves", func(t *testing.T) {
+		for _, phase := range []turnlease.Phase{turnlease.Closing, turnlease.Ending} {
+			st := newStand(t)
+			waits, c := ask(st)
+			c.answer(st.driver, answer{}, nil)
+			st.driver.lease.End(phase)
+			st.driver.lease.Renew(time.Time{})
+			st.answered(waits)
+			require.Equal(t, wire.CodeOK, waits.Result().Code)
+		}
+	})
 	t.Run("to a caller of this process, which ends", func(t *testing.T) {
 		st := newStand(t)
 		_, c := ask(st)
