@@ -10,10 +10,9 @@ import (
 )
 
 // settlePatience is how long a node that has left waits for the end of its methods and for
-// acknowledgements. It is less
-// than dataplane.ByeGrace, after which the others no longer listen, and more than
-// region.BarrierTimeout, by which barriers for late calls have opened. The node does not
-// wait for a peer from which everything has bounced for absentPatience.
+// acknowledgements. It is less than dataplane.ByeGrace, after which the others no longer listen,
+// and more than region.BarrierTimeout, by which barriers for late calls have opened. The node
+// does not wait for a peer from which everything has bounced for absentPatience.
 const (
 	settlePatience = dataplane.ByeGrace - 500*time.Millisecond
 	absentPatience = time.Second
@@ -73,7 +72,10 @@ func (drv drain) run(ctx context.Context) {
 		}
 	}
 	drv.dismiss(ctx)
-	for drv.answering.Load() > 0 && ctx.Err() == nil {
+	for drv.answering.Load() > 0 {
+		if ctx.Err() != nil {
+			return // a goodbye says that no call is left without an answer
+		}
 		time.Sleep(time.Millisecond)
 	}
 	for _, p := range drv.peers.All() {

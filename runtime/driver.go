@@ -326,8 +326,18 @@ func (drv *driver) countMoves(old, t *placement.Table) {
 // waitLease waits until this node may run turns. It fails when ctx ends first,
 // and at once when the node ends.
 func (drv *driver) waitLease(ctx context.Context) error {
-	for !drv.lease.Valid() {
-		if drv.lease.Phase() >= turnlease.Ending {
+	return drv.waitUntil(ctx, drv.lease.Valid, turnlease.Ending)
+}
+
+// waitAnswer waits until this node may answer. It fails when it never may again.
+func (drv *driver) waitAnswer() error {
+	return drv.waitUntil(drv.ctx, drv.lease.MayAnswer, turnlease.Over)
+}
+
+// waitUntil waits for what the lease may allow before it enters that phase.
+func (drv *driver) waitUntil(ctx context.Context, allowed func() bool, before turnlease.Phase) error {
+	for !allowed() {
+		if drv.lease.Phase() >= before {
 			return drv.errClosed()
 		}
 		select {

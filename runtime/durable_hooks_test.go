@@ -76,6 +76,26 @@ func TestPassivationIsStoredBeforeTheEnd(t *testing.T) {
 	require.Equal(t, [3]int64{1, 2, 1}, g.counts(b, "y"))
 }
 
+// TestSecondShutdownWaitsForTheFirst: it does not end the node before the store has the changes of
+// OnPassivate.
+func TestSecondShutdownWaitsForTheFirst(t *testing.T) {
+	g := newLodgers(t)
+	a := g.start("a")
+	_, err := guestOf(a, "x").Add(testContext(t), 1)
+	require.NoError(t, err)
+	g.own["a"].Fault(func(op memorystore.Op) memorystore.Fault {
+		if isAppend(op) {
+			return memorystore.Fault{Delay: 500 * time.Millisecond}
+		}
+		return memorystore.Fault{}
+	})
+	again := make(chan error, 1)
+	go func() { again <- a.Shutdown(testContext(t)) }()
+	require.NoError(t, a.Shutdown(testContext(t)))
+	require.NoError(t, receive(t, again, "Shutdown returns"))
+	require.Equal(t, [3]int64{1, 2, 1}, g.counts(g.start("b"), "x"))
+}
+
 // TestPassivationThatIsNotStoredIsLogged: with the entity, when the time for the end is over.
 func TestPassivationThatIsNotStoredIsLogged(t *testing.T) {
 	book := newLogBook()

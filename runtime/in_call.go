@@ -226,7 +226,7 @@ func (c *inCall) answerNow(drv *driver, a answer, by peers.Publisher) {
 // this node down, another node may have run the entity since, and the answer is never
 // sent.
 func (c *inCall) answerLeased(drv *driver, a answer) {
-	if drv.waitLease(drv.ctx) == nil {
+	if drv.waitAnswer() == nil {
 		c.answerNow(drv, a, nil)
 	}
 }

@@ -177,6 +177,17 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st.answered(waits)
 		require.Equal(t, wire.CodeOK, waits.Result().Code)
 	})
+	t.Run("to a caller of this process, which leaves", func(t *testing.T) {
+		for _, phase := range []turnlease.Phase{turnlease.Closing, turnlease.Ending} {
+			st := newStand(t)
+			waits, c := ask(st)
+			c.answer(st.driver, answer{}, nil)
+			st.driver.lease.End(phase)
+			st.driver.lease.Renew(time.Time{})
+			st.answered(waits)
+			require.Equal(t, wire.CodeOK, waits.Result().Code)
+		}
+	})
 	t.Run("to a caller of this process, which ends", func(t *testing.T) {
 		st := newStand(t)
 		_, c := ask(st)
@@ -239,6 +250,30 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 			require.Equal(t, peer.Address, c.Result().Lost)
 		}
 	}
+}
+
+// Drain and Flush have nothing to wait for.
+func (r *recorder) Drain(context.Context) error                    { return nil }
+func (r *recorder) Flush(context.Context, transport.Channel) error { return nil }
+
+// TestNoGoodbyeBeforeTheAnswers: a peer that gets a goodbye counts on answers to all its calls. So there is
+// none if the time is over while an answer waits for its log.
+func TestNoGoodbyeBeforeTheAnswers(t *testing.T) {
+	st := newStand(t)
+	st.driver.lease.End(turnlease.Ending)
+	p := st.driver.peers.Session(transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}, 0)
+	p.Post(&wire.Envelope{Type: wire.TypeAnswer, ID: 1})
+	st.sent.frames = nil
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	st.driver.answering.Add(1)
+	for range 20 { // it may also end before it looks for answers
+		drain{st.driver}.run(over)
+	}
+	require.Empty(t, st.sent.frames)
+	st.driver.answering.Add(-1)
+	drain{st.driver}.run(t.Context())
+	require.NotEmpty(t, st.sent.frames)
 }
 
 // answered waits until the call is answered.

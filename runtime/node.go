@@ -49,6 +49,8 @@ type Node struct {
 	upOnce   sync.Once
 	gone     chan struct{} // closed when the cluster has removed it after leaving in order
 	goneOnce sync.Once
+	goodbye  sync.Once     // begins drain
+	said     chan struct{} // closed at the end of drain
 	done     chan struct{} // closed when everything has stopped
 	end      sync.Once
 }
@@ -70,7 +72,7 @@ func New(cfg Config) *Node {
 	cfg = cfg.withDefaults()
 	n := &Node{
 		cfg: cfg, cfgErr: cfg.validate(), made: time.Now(),
-		up: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
+		up: make(chan struct{}), gone: make(chan struct{}), said: make(chan struct{}), done: make(chan struct{}),
 	}
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Member)}}
 	n.log = slog.New(eventlog.NewHandler(&n.lines, cfg.Logger.With("node", cfg.Name).Handler()))
@@ -255,21 +257,27 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// Shutdown leaves the cluster in order. From its call on [Node.Health] is not ready. The
-// node goes on for Config.LeaveDelay, and gives its shards and their state to others, for at
-// most Config.LeaveTimeout. Then the contexts of methods that still run end. A second later the node
-// begins no turns any more, and the contexts of those that have begun meanwhile end. Another second
-// later the other members may start the entities that are still here, without volatile state. The
-// node waits up to 2.5s more until its methods have ended and the others have acknowledged the calls
-// that it forwarded to them, says goodbye and stops. It does not wait for methods that run on 5s
-// after the end of their contexts. Their callers get [ErrLost], and calls to durable entities are
-// sent again. A method that runs on the goroutine of a caller in this process has the caller's
-// context, which the node does not end. Shutdown then returns nil.
+// Shutdown leaves the cluster in order. From its call on [Node.Health] is not ready.
+//
+//   - The node goes on for Config.LeaveDelay.
+//   - It gives its shards and their state to others, for at most Config.LeaveTimeout.
+//   - Then the contexts of methods that still run end. A second later the node begins no turns any
+//     more, and the contexts of those that have begun meanwhile end.
+//   - Another second later the other members may start the entities that are still here, without
+//     volatile state.
+//   - The node waits up to 2.5s more until its methods have ended and the others have acknowledged
+//     the calls that it forwarded to them, and until the store has the last changes of durable
+//     entities that nobody took over, however long that takes. It says goodbye and stops, and
+//     Shutdown returns nil.
+//
+// The node does not wait for methods that run on 5s after the end of their contexts. Their callers
+// get [ErrLost], and calls to durable entities are sent again. A method that runs on the goroutine of
+// a caller in this process has the caller's context, which the node does not end.
 //
 // If ctx ends first, the node stops at once, and Shutdown returns the error
 // of ctx within a second, although methods, hooks or the broker may delay the end of the
 // node until [Node.Done] is closed. Calls by this node's own clients fail once it has
-// stopped. Shutdown may be called twice.
+// stopped. Shutdown may be called twice; the node stops at once when either ctx ends.
 func (n *Node) Shutdown(ctx context.Context) error {
 	if !n.drainFirst(ctx) {
 		n.stop(nil)
@@ -351,15 +359,16 @@ func (n *Node) leaveByOrder() {
 }
 
 // sayGoodbye ends the data plane in order, unless ctx ends first, because hooks, the
-// store or the broker may delay it.
+// store or the broker may delay it. Several goroutines may call it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
-	said := make(chan struct{})
-	n.driver.group.Go(func() {
-		defer close(said)
-		n.drain(ctx)
+	n.goodbye.Do(func() {
+		n.driver.group.Go(func() {
+			defer close(n.said)
+			n.drain(n.driver.ctx)
+		})
 	})
 	select {
-	case <-said:
+	case <-n.said:
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
@@ -374,7 +383,7 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 func (n *Node) drain(ctx context.Context) {
 	n.driver.lease.End(turnlease.Ending)
 	n.mu.Lock()
-	over := n.leaveAt.Add(n.cfg.LeaveTimeout) // of a node that gives joining up long ago: it runs no method
+	over := n.leaveAt.Add(n.cfg.LeaveTimeout) // leaveAt is zero at a node that gives joining up: it runs no method
 	n.mu.Unlock()
 	if now := time.Now(); over.Before(now) {
 		over = now

@@ -67,7 +67,7 @@ func (n *Node) giveUpJoining(why error) {
 	defer cancel()
 	select {
 	case <-n.gone:
-		n.drain(ctx)
+		_ = n.sayGoodbye(ctx) // why says more
 	case <-ctx.Done():
 	case <-n.done:
 	}

@@ -306,6 +306,34 @@ func TestLeavingGivesLaterTurnsTime(t *testing.T) {
 	}, func(cfg *shard.Config) { cfg.HandoffTimeout = leaveTimeout })
 }
 
+// TestCancellationFollowsACall: a call waited at a node that has left, and runs at the next home. Its
+// caller gives it up, and the method hears of that.
+func TestCancellationFollowsACall(t *testing.T) {
+	leave(t, 3, func(context.Context) { time.Sleep(time.Second) }, func(t *testing.T, l *leaver) {
+		begun, heard := make(chan bool), make(chan time.Time, 1)
+		l.next(func(ctx context.Context) {
+			close(begun)
+			<-ctx.Done()
+			heard <- time.Now()
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		over := make(chan error, 1)
+		go func() {
+			_, err := l.add(ctx, l.Client())
+			over <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		l.Shutdown(l.home)
+		<-begun
+		require.NotEqual(t, l.home, l.last())
+		time.Sleep(time.Second)
+		now := time.Now()
+		cancel()
+		require.ErrorIs(t, <-over, context.Canceled)
+		require.Less(t, (<-heard).Sub(now), time.Second)
+	})
+}
+
 // TestLastNodeLeaves: no other member takes the entity. Its method may go on until LeaveTimeout is
 // over, and if it ignores its context the node ends without it.
 func TestLastNodeLeaves(t *testing.T) {

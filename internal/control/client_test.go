@@ -283,7 +283,8 @@ func TestClientAwaitsBouncesInItsLife(t *testing.T) {
 				welcome(self, w.founder)
 				require.Zero(t, c.Gateway())
 				require.Equal(t, []transport.Peer{{Address: self}}, env.sentTo)
-				require.Equal(t, env.now.Add(AskDelay), c.WakeAt())
+				require.True(t, c.WakeAt().After(env.now))
+				require.False(t, c.WakeAt().After(began.Add(putOffFor)))
 				if bounced {
 					env.bounces = false
 					break
@@ -297,6 +298,30 @@ func TestClientAwaitsBouncesInItsLife(t *testing.T) {
 			require.Equal(t, other, c.Gateway().Address)
 		}
 	}
+}
+
+// TestClientThatPutsOffSaysFewHellos: a client whose calls await bounces in vain follows after putOffFor,
+// and says hello a few times until then.
+func TestClientThatPutsOffSaysFewHellos(t *testing.T) {
+	c, env := newTestClient()
+	welcome := func(founder string) {
+		c.gatewayMessage(transport.Peer{Address: self}, &wire.Gateway{Welcome: &wire.GatewayWelcome{
+			Founder: &wire.GatewayNode{Name: founder, Incarnation: 1}, Hello: c.life.hello,
+		}})
+	}
+	c.Tick()
+	welcome("a")
+	c.search(env.now)
+	env.bounces = true
+	began, before := env.now, c.life.hello
+	for c.Gateway().IsZero() {
+		env.now = c.WakeAt()
+		c.Tick()
+		env.now = env.now.Add(time.Millisecond)
+		welcome("b")
+	}
+	require.InDelta(t, putOffFor, env.now.Sub(began), float64(5*time.Millisecond))
+	require.Less(t, c.life.hello-before, uint64(10))
 }
 
 // TestSuspiciousClientAsksItsGateway: a client for which nobody listens at a peer says hello at

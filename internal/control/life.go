@@ -63,10 +63,12 @@ func (c *Client) putOff() bool {
 	if c.life.later.IsZero() {
 		c.life.later = now
 	}
-	if now.Sub(c.life.later) >= putOffFor {
+	waited := now.Sub(c.life.later)
+	if waited >= putOffFor {
 		return false
 	}
-	c.search(now.Add(AskDelay))
+	// The pauses double, because all clients of a cluster that has ended may be in this state at once.
+	c.search(now.Add(min(max(AskDelay, waited), putOffFor-waited)))
 	return true
 }
 

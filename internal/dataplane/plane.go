@@ -142,7 +142,8 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 }
 
 // Withdraw takes back a call whose caller has given it up, if that is still possible; on is
-// the session on which it was sent. A turn that may be running is cancelled.
+// the session on which it was sent. A turn that may be running is cancelled, also where the call
+// has followed its shard.
 func (p *Plane) Withdraw(r *routing.Route, c *pending.Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
 		return Unsent, nil
@@ -159,8 +160,25 @@ func (p *Plane) Withdraw(r *routing.Route, c *pending.Call, id uint64, entity st
 	if on.Void(seq) {
 		return Undelivered, on
 	}
-	on.Post(&wire.Envelope{Type: wire.TypeCancel, ID: id, Kind: kind, Shard: shard.Shard, Entity: []byte(entity)})
+	cancel := &wire.Envelope{Type: wire.TypeCancel, ID: id, Kind: kind, Shard: shard.Shard, Entity: []byte(entity)}
+	on.Post(cancel)
+	p.cancelAtHome(r, on, cancel)
 	return Delivered, on
+}
+
+// cancelAtHome brings the cancellation of a call that was sent on a session to where the shard is now. The
+// call may have gone there from the shard's former home, which knows it no more.
+func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelope) {
+	t := r.Target()
+	if t == nil {
+		return
+	}
+	if home, ok := t.Session.(Session); ok && home.Peer().Address != sent.Peer().Address {
+		home.Post(cancel)
+	}
+	if s, ok := p.env.Shard(cancel.Kind, cancel.Shard); ok && t.Local != nil {
+		s.Cancel(p.env.Self().Address, string(cancel.Entity), cancel.ID)
+	}
 }
 
 // Follow brings the shards of a type to where a newer table has them. Unchanged entries are
