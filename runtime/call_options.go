@@ -18,8 +18,8 @@ func Timeout(d time.Duration) CallOption {
 // restarts. A request that has an id, of a payment for example, is thus carried out once
 // although it was sent again. A call with the same key and another method or other arguments
 // fails with [ErrCommandReused]. With an empty key every call of the reference fails (outcome NotExecuted): the
-// request that the key was read from had none. Otherwise the option has no effect on tells and on types that
-// are not durable.
+// request that the key was read from had none. With any other key
+// the option has no effect on tells, nor on types that are not durable.
 //
 // That holds for calls that a turn of an entity makes, too: the key names the call instead of its place
 // in the turn, so the call is one command with those of other turns. Tells do not use the key.

@@ -139,7 +139,9 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	c := &Conn{kinds: map[string]uint32{"Cart": 256}, heardAt: now}
 	why, hosted := c.waits("Shop", now)
 	require.False(t, hosted)
-	require.Equal(t, "no member hosts Shop, only [Cart] (start a node that calls HostShop)", why)
+	require.Equal(t, "no member hosts Shop, only Cart (start a node that calls HostShop)", why)
+	why, _ = (&Conn{heardAt: now}).waits("Shop", now)
+	require.Equal(t, "no member hosts Shop (start a node that calls HostShop)", why)
 	c.reasons.Note("Cart", "the coordinator waits for n2", now.Add(-2*time.Second))
 	c.reasons.Note("Cart", "the coordinator waits for n2", now.Add(-time.Second))
 	why, hosted = c.waits("Cart", now)

@@ -249,7 +249,11 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 		return fmt.Sprintf("no member has answered this process for %v (is one up?)", silent.Round(100*time.Millisecond)), true
 	}
 	if !slices.Contains(names, kind) {
-		return fmt.Sprintf("no member hosts %s, only [%s] (start a node that calls Host%s)", kind, strings.Join(names, " "), kind), false
+		others := ""
+		if len(names) > 0 {
+			others = ", only " + strings.Join(names, ", ")
+		}
+		return fmt.Sprintf("no member hosts %s%s (start a node that calls Host%s)", kind, others, kind), false
 	}
 	return c.reasons.Lately(kind, now), true
 }

@@ -70,7 +70,8 @@ type Outcome int
 const (
 	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota
-	// NotExecuted means that the method certainly did not run and will not.
+	// NotExecuted means that the method certainly did not run and will not, or, at a durable
+	// entity, that its turn was refused and has changed nothing.
 	NotExecuted
 	// Executed means that the method ran to its end.
 	Executed

@@ -123,7 +123,7 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 		if e.Turn.Earlier {
 			longer = "more than "
 		}
-		fmt.Fprintf(&b, "it runs %s for %s%v, called by %s; calls that wait for it: %d\n", e.Turn.Method, longer, short(e.Turn.Seconds), e.Turn.From, e.Mailbox)
+		fmt.Fprintf(&b, "it has run %s for %s%v, called by %s; calls that wait for it: %d\n", e.Turn.Method, longer, short(e.Turn.Seconds), e.Turn.From, e.Mailbox)
 	case e.Active:
 		b.WriteString("it is active and idle\n")
 	case e.Stored:

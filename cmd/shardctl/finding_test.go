@@ -47,7 +47,7 @@ var questions = map[string]question{
 	"events -grep told":            {aMemberHangs, `told to pin a shard.*by=night`},
 	"where Account ann":            {aMemberHangs, `is at n1 under epoch .*\nwhy: .*(PlaceShards)`},
 	"entity Account ann -state":    {aMemberHangs, `"Balance":\d+|a turn is under way`},
-	"entity Account stuck":         {aMemberHangs, `it runs Hold for .*called by client web`},
+	"entity Account stuck":         {aMemberHangs, `it has run Hold for .*called by client web`},
 	"shards Account":               {aMemberHangs, `active(?s:.*)not all members have answered: \[n3#`},
 	"shards Invoice":               {aMemberHangs, `no member hosts the type Fine, so calls of it wait; those of members: 1`},
 	"moves -since 1h":              {aMemberHangs, `move resumed .*Account.*`},

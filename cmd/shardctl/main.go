@@ -9,7 +9,7 @@
 //	shardctl state   -cluster shop stock tea
 //	shardctl store   list
 //
-// shardctl -h and shardctl COMMAND -h print the flags. The exit code is 0 when the command
+// shardctl -h lists the commands, and shardctl COMMAND -h the flags of one. The exit code is 0 when the command
 // was carried out, 1 when it was not, and 2 when it was called wrongly.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -91,6 +92,10 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 		return exitOK
+	}
+	if strings.HasPrefix(args[0], "-") {
+		fmt.Fprintf(stderr, "shardctl: the command comes first, and then its flags, as in shardctl members %s (shardctl -h lists the commands)\n", args[0])
+		return exitUsage
 	}
 	fmt.Fprintf(stderr, "shardctl: unknown command %q\n\n%s", args[0], usage)
 	return exitUsage

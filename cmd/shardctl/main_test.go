@@ -46,6 +46,7 @@ func TestCommandLine(t *testing.T) {
 		{"help", exitOK, "usage: shardctl COMMAND", ""},
 		{"-h", exitOK, "down a member whose process has stopped", ""},
 		{"dance", exitUsage, "", `unknown command "dance"`},
+		{"-json members", exitUsage, "", "the command comes first, and then its flags, as in shardctl members -json ("},
 		{"members -h", exitOK, "", "usage: shardctl members -cluster NAME [flags]\n"},
 		{"down -h", exitOK, "", "make sure that its process\nhas stopped"},
 		{"members", exitUsage, "", "say which -cluster (shardctl members -h)"},

@@ -143,3 +143,32 @@ func TestStoreRename(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreDeleteTeller: a type that is deleted and begins anew tells the entities of other types, which know
+// the numbers of its former tells.
+func TestStoreDeleteTeller(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	var want []int64
+	for life := range int64(2) {
+		node, stop := startRenamed(t, url, hostFormer)
+		former, vaults := renamed.NewFormerClient(node), vault.NewVaultClient(node)
+		for i := range int64(3) {
+			n := 10*life + i
+			if _, err := former.Ref("a").Add(t.Context(), n, "vault-3"); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, n)
+		}
+		var notes []int64
+		for limit := time.Now().Add(10 * time.Second); !slices.Equal(notes, want); <-time.After(20 * time.Millisecond) {
+			var err error
+			if notes, err = vaults.Ref("vault-3").Noted(t.Context()); err != nil || time.Now().After(limit) {
+				t.Fatalf("life %d: tells: %v, %v, want %v", life, notes, err, want)
+			}
+		}
+		stop()
+		if life == 0 {
+			shardctl(t, map[string]string{"NATS_URL": url}, "store delete Former -force").check(t, "delete", exitOK, "type Former is deleted", "")
+		}
+	}
+}

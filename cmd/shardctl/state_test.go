@@ -107,7 +107,7 @@ func TestEntityThatRuns(t *testing.T) {
 	require.True(t, e.Turn.Earlier, "it began before anybody looked")
 	o := shardctl(t, env, "entity Account stuck -state")
 	o.check(t, "entity", exitOK, "called by member n1; calls that wait for it: 2\nno state: a turn is under way", "")
-	o.check(t, "entity", exitOK, "it runs Hold for more than ", "")
+	o.check(t, "entity", exitOK, "it has run Hold for more than ", "")
 	shardctl(t, env, "state Account stuck").check(t, "state", exitOK, "a turn is under way", "")
 	close(probe.Release)
 	for range 3 {

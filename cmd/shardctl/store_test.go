@@ -152,7 +152,7 @@ func TestStoreExportImport(t *testing.T) {
 	ctl("store list Vault", exitOK, "20 of 40 entities, which have ", "")
 	ctl("store list Vault -n 40", exitOK, `"a/b \xff"  `, "")
 	ctl("store list Safe", exitFailed, "", "type Safe is not in the store")
-	ctl("store verify", exitOK, "1 types, 64 shards, 40 entities can be read in the store's format (states are not decoded, which takes the program of the type)", "")
+	ctl("store verify", exitOK, "1 types, 64 shards, 40 entities can be read in the store's format (the states in them were not decoded: only a program that hosts the type can do that)", "")
 	ctl("store verify Safe", exitFailed, "", "type Safe is not in the store shardgen, which has Vault")
 	ctl("store show Vault vault-3", exitOK, "Vault/vault-3 in shard ", "")
 	ctl("store show Vault nobody", exitFailed, "", "Vault/nobody is not in the store")
@@ -171,7 +171,7 @@ func TestStoreExportImport(t *testing.T) {
 	other := runJetStream(t, t.TempDir()).URL()
 	to := map[string]string{"NATS_URL": other}
 	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "there is no store shardgen at "+other+", and no other (look at -nats; -store is the Name in natsstore.Config)")
-	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "there is no store bank at "+url+": there are shardgen (give one of them with -store")
+	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "there is no store bank at "+url+", which has these: shardgen (give one of them with -store")
 	shardctl(t, to, "store import -from "+file).check(t, "store import", exitOK, "40 entities of 1 types are in the store", "")
 	shardctl(t, to, "store verify").check(t, "store verify", exitOK, "40 entities can be read", "")
 	client, stop = hostVaults(t, other)

@@ -99,7 +99,7 @@ func (i *importer) restore(ctx context.Context, l line) error {
 	err := i.writer.Restore(ctx, l.Shard, part, first, l.Image.Last)
 	if errors.Is(err, storeops.ErrUsed) {
 		if !i.options.states {
-			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s -force, and import the whole file; or -states to write the states of entities alone)", err, i.kind)
+			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s -force, and import the whole file; -replace if it was imported and not used since; or -states to write the states of entities alone)", err, i.kind)
 		}
 		i.used++
 		i.restored[l.Shard] = false

@@ -26,7 +26,7 @@ func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	case len(names) == 0:
 		return fmt.Errorf("there is no store %s at %s, and no other (look at -nats; -store is the Name in natsstore.Config)", o.store, o.url)
 	}
-	return fmt.Errorf("there is no store %s at %s: there are %s (give one of them with -store, which is the Name in natsstore.Config)",
+	return fmt.Errorf("there is no store %s at %s, which has these: %s (give one of them with -store, which is the Name in natsstore.Config)",
 		o.store, o.url, strings.Join(names, ", "))
 }
 

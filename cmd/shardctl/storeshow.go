@@ -39,7 +39,7 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 		expires = ", expires at " + at.Format(time.RFC3339)
 	}
 	if found.kept.Form > 1 {
-		expires = fmt.Sprintf(", of state version %d%s", found.kept.Form, expires)
+		expires = fmt.Sprintf(", its state is of version %d%s", found.kept.Form, expires)
 	}
 	if n := len(found.kept.Since); n > 0 {
 		expires = fmt.Sprintf("%s, %d events behind the state", expires, n)

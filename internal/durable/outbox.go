@@ -32,6 +32,9 @@ type Tell struct {
 	Number, Floor uint64
 }
 
+// maxFirst bounds the number with which an epoch begins, so that no number is longer than unnumbered says.
+const maxFirst = 1 << 61
+
 // A waiting is a tell that the log has, or will have.
 type waiting struct {
 	row     *row
@@ -97,12 +100,15 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives the tells of a commit their numbers.
+// number gives the tells of a commit their numbers. They begin with the epoch, because a receiver drops
+// numbers that it knows: a log that was deleted, put back to an export, or that tells a type which was
+// imported under another name, would otherwise count from a number that the receiver has had.
 //
 //go:noinline
-func (o *outbox) number(tells []*wire.DurableTell) {
+func (o *outbox) number(tells []*wire.DurableTell, epoch uint64) {
 	for _, t := range tells {
 		p := o.pair(Target{t.Log, t.Shard})
+		p.next = max(p.next, min(epoch, maxFirst))
 		t.Number = p.next
 		p.next++
 	}
@@ -197,19 +203,31 @@ func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
 // floor is the lowest number to the target that is not finished.
 func (p *pair) floor() uint64 {
 	if p.low == 0 {
-		p.low = p.next
-		//arch:order-free the least of them
-		for n := range p.tells {
-			p.low = min(p.low, n)
-		}
+		p.low = p.least()
 	}
-	for p.low < p.next {
+	for steps := 0; p.low < p.next; steps++ {
 		if w := p.tells[p.low]; w != nil && !w.arrived {
+			break
+		}
+		if steps > len(p.tells) { // numbers of another epoch follow
+			p.low = p.least()
 			break
 		}
 		p.low++
 	}
 	return p.low
+}
+
+// least is the lowest number that waits and has not arrived; next, if none does.
+func (p *pair) least() uint64 {
+	low := p.next
+	//arch:order-free the least of them
+	for n, w := range p.tells {
+		if !w.arrived {
+			low = min(low, n)
+		}
+	}
+	return low
 }
 
 // arrive notes that the receiver has committed a tell, or says that it is below its floor.

@@ -22,9 +22,10 @@ type Store struct {
 var _ store.Backend = (*Store)(nil)
 
 // Open connects to a server of url, which may be several with commas between, finds
-// or creates the stream of small records and leases, and returns when it answers, or
-// with an error when ctx ends. Streams of types are looked for when they are first
-// used.
+// or creates the stream of small records and leases, and returns when it answers. If no
+// server can be reached, or JetStream is not enabled, it does not wait and fails with
+// [store.ErrUnavailable]. Where JetStream does not answer yet, it waits until ctx ends.
+// Streams of types are looked for when they are first used.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
