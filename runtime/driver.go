@@ -334,10 +334,11 @@ func (drv *driver) waitAnswer() error {
 	return drv.waitUntil(drv.ctx, drv.lease.MayAnswer, turnlease.Over)
 }
 
-// waitUntil waits for what the lease may allow before it enters that phase.
-func (drv *driver) waitUntil(ctx context.Context, allowed func() bool, before turnlease.Phase) error {
+// waitUntil waits until allowed reports true. It fails when ctx ends, or the lease is in that phase or a
+// later one.
+func (drv *driver) waitUntil(ctx context.Context, allowed func() bool, tooLate turnlease.Phase) error {
 	for !allowed() {
-		if drv.lease.Phase() >= before {
+		if drv.lease.Phase() >= tooLate {
 			return drv.errClosed()
 		}
 		select {
