@@ -33,7 +33,7 @@ func runInit(args []string, stdout, stderr io.Writer) int {
 	}
 	path, err := gen.Init(working, dir)
 	if err == nil {
-		fmt.Fprintf(stdout, "wrote %s; next:\n\n\tgo get -tool github.com/shardgen/shardgen/cmd/shardgen\n\tgo generate ./...\n\tgo mod tidy\n", path)
+		fmt.Fprintf(stdout, "wrote %s; next:\n\n\tgo get -tool github.com/shardgen/shardgen/cmd/shardgen    # unless go.mod has it as a tool\n\tgo generate ./...\n\tgo mod tidy\n", path)
 	}
 	return done(err, stderr)
 }

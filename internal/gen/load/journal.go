@@ -27,9 +27,20 @@ func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	switch {
 	case n.Journal != nil && !n.Durable:
 		s.add(m.directive.Slash, CodeOption, "write durable, or remove the journal", "%s: has a journal and is not durable: its events would be lost", n.Name)
-	case n.Journal == nil && option != "":
+	case n.Journal == nil && option != "" && !hasJournal(m): // one that was refused has its own diagnostic
 		s.add(m.directive.Slash, CodeOption, "remove it, or give the entity a field of type shard.Journal", "%s=: %s has no journal", option, n.Name)
 	}
+}
+
+// hasJournal reports whether the struct has a field of a journal's type, also a refused one.
+func hasJournal(m *marked) bool {
+	u, ok := m.object.Type().Underlying().(*types.Struct)
+	for i := 0; ok && i < u.NumFields(); i++ {
+		if journalEvent(u.Field(i).Type()) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // readAge reads a number of days, hours or minutes.
