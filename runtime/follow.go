@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -81,6 +82,9 @@ const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
 	followAnswer = 5 * time.Second // bounds one answer of the store
+	// A follower that has waited for the store for followWarn logs it, and again after each followWarnEach.
+	followWarn     = 10 * time.Second
+	followWarnEach = 5 * time.Minute
 )
 
 // FollowEvents is for generated code.
@@ -136,6 +140,10 @@ type following struct {
 	saved time.Time  // when its position was stored last, or could not be
 	dirty bool       // the store does not have its position
 	begun bool       // the position says of each shard from which event on it is followed
+
+	log    *slog.Logger
+	away   time.Time // since when the store has not answered; zero means it has
+	logged time.Time // when that was logged last
 }
 
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
@@ -152,12 +160,12 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 	for _, o := range opts {
 		o(&options)
 	}
-	f := &following{kind: k.desc.Name, from: from}
+	f := &following{kind: k.desc.Name, from: from, log: k.driver.log}
 	if options.name != nil {
 		if err := transport.CheckName("follower", *options.name); err != nil {
 			return nil, fmt.Errorf("events of %s: %w (shard.FollowerName)", k.desc.Name, err)
 		}
-		f.name = newOwnedName(k, *options.name)
+		f.name = newOwnedName(k, *options.name, f.answered)
 	}
 	f.Follower = durablehost.NewFollower(backend.Shards(), k.desc.Name, int(k.shards))
 	return f, nil
@@ -192,6 +200,7 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 	case errors.As(err, &lost):
 		return fmt.Errorf("events of %s: %w: %w", f.kind, ErrPosition, err)
 	}
+	f.answered(err)
 	if f.Begun() && !f.begun {
 		f.begun, f.dirty = true, true
 	}
@@ -219,6 +228,21 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 		return ctx.Err()
 	case <-time.After(followPause):
 		return nil
+	}
+}
+
+// answered logs from time to time that the loop waits because the store does not answer. A store that answers
+// gives nil.
+func (f *following) answered(err error) {
+	now := time.Now()
+	switch {
+	case err == nil:
+		f.away = time.Time{}
+	case f.away.IsZero():
+		f.away = now
+	case now.Sub(f.away) >= followWarn && now.Sub(f.logged) >= followWarnEach:
+		f.logged = now
+		f.log.Warn("a follower of events waits for the store", "kind", f.kind, "err", err)
 	}
 }
 

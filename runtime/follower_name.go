@@ -22,13 +22,14 @@ type ownedName struct {
 	before     string         // the owner when the loop began
 	taken      bool           // the store has answered that the loop owns the name
 	revision   store.Revision // of the record that the loop has read or written last
+	answered   func(error)    // gets the error of each attempt to reach the store
 }
 
 // newOwnedName gives a loop of this process a name.
-func newOwnedName(k *kind, name string) *ownedName {
+func newOwnedName(k *kind, name string, answered func(error)) *ownedName {
 	drv := k.driver
 	return &ownedName{
-		store: drv.cfg.Store, kind: k.desc.Name, name: name,
+		store: drv.cfg.Store, kind: k.desc.Name, name: name, answered: answered,
 		owner: fmt.Sprintf("%v/%d", drv.self.Address, drv.follows.Add(1)),
 	}
 }
@@ -50,6 +51,7 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 		if !unanswered(err) && !errors.Is(err, store.ErrConflict) {
 			return places, n.fail(err)
 		}
+		n.answered(err)
 		select { // the owner has stored its position meanwhile, or the record was out of date
 		case <-ctx.Done():
 			return places, ctx.Err()

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -370,9 +371,29 @@ func TestEventAtWhichTheBodyPanics(t *testing.T) {
 	}
 }
 
-// TestNamedFollowerBeginsWithoutTheStore: a loop that begins while the store does not answer waits for it.
+// A syncBuffer is text that several goroutines write.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// TestNamedFollowerBeginsWithoutTheStore: a loop that begins while the store does not answer waits for it, and so does
+// one that reads. Both log it.
 func TestNamedFollowerBeginsWithoutTheStore(t *testing.T) {
 	var own *memorystore.Client // of the loop's process
+	var log syncBuffer
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		_, err := giro.NewAccountClient(c.Client()).Ref("a").Enter(t.Context(), 1, "")
 		require.NoError(t, err)
@@ -382,13 +403,21 @@ func TestNamedFollowerBeginsWithoutTheStore(t *testing.T) {
 		f := followNamed(ctx, c.Node("n2"))
 		c.Advance(time.Minute)
 		require.False(t, f.ended.Load(), "%v", f.err)
+		require.Equal(t, 1, strings.Count(log.String(), "a follower of events waits for the store"))
 		own.Cut(false)
 		c.Until("it reads", func() bool { return f.read.Load() == 1 })
+		c.Advance(5 * time.Minute)
+		own.Cut(true)
+		c.Advance(time.Minute)
+		require.False(t, f.ended.Load(), "%v", f.err)
+		require.Equal(t, 2, strings.Count(log.String(), "a follower of events waits for the store"))
+		own.Cut(false)
 		cancel()
 		c.Until("it ends", f.ended.Load)
 	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
 		if c.Name == "n2" {
 			own = c.Store.(*memorystore.Client)
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		}
 	}))
 }
