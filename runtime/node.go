@@ -303,7 +303,8 @@ func (n *Node) Shutdown(ctx context.Context) error {
 				n.driver.turning.end() // of the turns that have begun since
 				patience.Reset(turnGrace)
 			default:
-				n.log.Warn("leaving with shards that could not be given away", "after", n.cfg.LeaveTimeout+2*turnGrace)
+				n.log.Warn("leaving with shards that could not be given away",
+					"after", n.cfg.LeaveTimeout+2*turnGrace, "turns", turnsUnderWay(n.hosted()).String())
 				n.control.exit()
 			}
 		case <-ctx.Done():
@@ -520,7 +521,7 @@ func (n *Node) stop(err error) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			if !n.driver.group.Wait(ctx) {
-				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", patience)
+				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", patience, "turns", turnsUnderWay(n.hosted()).String())
 			}
 			n.upOnce.Do(func() { close(n.up) })
 			close(n.done)

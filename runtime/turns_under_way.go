@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/region"
@@ -26,6 +27,26 @@ func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
 			s.Mu.Unlock()
 		}
 	}
+}
+
+// toldTurns is how many turns a log line names.
+const toldTurns = 5
+
+// String names some of the turns, for a log line.
+func (u turnsUnderWay) String() string {
+	var names []string
+	more := 0
+	u.UnderWay(func(_ any, t turnwatch.Turn) {
+		if len(names) == toldTurns {
+			more++
+			return
+		}
+		names = append(names, t.Kind+"/"+clip(t.ID)+"."+clip(t.Method))
+	})
+	if more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // turnOfEntity describes the turn of an entity that is not idle. The caller has the shard's lock.

@@ -3,6 +3,7 @@ package shardtest_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -197,6 +198,7 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 		})
 		time.Sleep(deafFor)
 	}
+	leaving := make(turnsLogged, 10)
 	leave(t, 3, deaf, func(t *testing.T, l *leaver) {
 		begin, opened := time.Now(), make(chan time.Time, 1)
 		l.next(func(context.Context) { opened <- time.Now() })
@@ -217,8 +219,26 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 		require.WithinDuration(t, begin.Add(leaveTimeout), *ended.Load(), 100*time.Millisecond)
 		require.Greater(t, (<-opened).Sub(begin), leaveTimeout+2*time.Second, "the next home waits two seconds")
 		require.NotEqual(t, l.home, l.last())
+		require.Regexp(t, `^(Account/ann|Vault/ann|Chief/.*|Steward/.*)\.\w+$`, <-leaving)
 		l.Advance(deafFor)
+	}, func(cfg *shard.Config) { cfg.Logger = slog.New(leaving) })
+}
+
+// turnsLogged is a log that keeps which turns a node that leaves does not wait for.
+type turnsLogged chan string
+
+func (turnsLogged) Enabled(context.Context, slog.Level) bool { return true }
+func (c turnsLogged) WithAttrs([]slog.Attr) slog.Handler     { return c }
+func (c turnsLogged) WithGroup(string) slog.Handler          { return c }
+
+func (c turnsLogged) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if r.Message == "leaving with shards that could not be given away" && a.Key == "turns" {
+			c <- a.Value.String()
+		}
+		return true
 	})
+	return nil
 }
 
 // TestLeavingEndsContextsThatNobodyHasAskedFor: a method looks at its context for the first time when
