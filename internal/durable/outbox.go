@@ -32,7 +32,7 @@ type Tell struct {
 	Number, Floor uint64
 }
 
-// maxFirst bounds the number with which an epoch begins, so that no number is longer than unnumbered says.
+// maxFirst bounds the number with which a tenure begins, so that no number is longer than unnumbered says.
 const maxFirst = 1 << 61
 
 // A waiting is a tell that the log has, or will have.
@@ -100,15 +100,16 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives the tells of a commit their numbers. They begin with the epoch, because a receiver drops
-// numbers that it knows: a log that was deleted, put back to an export, or that tells a type which was
-// imported under another name, would otherwise count from a number that the receiver has had.
+// number gives the tells of a commit their numbers, from first on. That is the epoch, or where nobody gives
+// out epochs the time, because a receiver drops numbers that it knows: a log that was deleted, put back to
+// an export, or that tells a type which was imported under another name, would otherwise count from a
+// number that the receiver has had.
 //
 //go:noinline
-func (o *outbox) number(tells []*wire.DurableTell, epoch uint64) {
+func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
 	for _, t := range tells {
 		p := o.pair(Target{t.Log, t.Shard})
-		p.next = max(p.next, min(epoch, maxFirst))
+		p.next = max(p.next, min(first, maxFirst))
 		t.Number = p.next
 		p.next++
 	}
@@ -209,7 +210,7 @@ func (p *pair) floor() uint64 {
 		if w := p.tells[p.low]; w != nil && !w.arrived {
 			break
 		}
-		if steps > len(p.tells) { // numbers of another epoch follow
+		if steps > len(p.tells) { // numbers of another tenure follow
 			p.low = p.least()
 			break
 		}

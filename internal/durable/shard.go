@@ -16,6 +16,8 @@ type Config struct {
 	// Above: nobody gives out the shard's epochs, so the claim goes above that of the head.
 	// Epoch is the lowest one then: above all that this process has used for the shard.
 	Above bool
+	// FirstTell is the least number of the tenure's tells, if it is above Epoch: see outbox.number.
+	FirstTell uint64
 	// Node and Incarnation are the process's; the incarnation is no other's, and not 0.
 	Node        string
 	Incarnation uint64

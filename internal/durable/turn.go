@@ -73,7 +73,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 		return 0, t.tooLarge(n, s.group.limit)
 	}
 	if len(t.Tells) > 0 {
-		s.outbox.number(w.Tells, s.config.Epoch)
+		s.outbox.number(w.Tells, max(s.config.Epoch, s.config.FirstTell))
 		s.group.encoded = appendEntry(s.group.encoded[:before], &m.entry, source)
 	}
 	s.journal.next += uint64(len(t.Events))

@@ -228,3 +228,38 @@ func TestAloneStartsAboveItsFormerTenure(t *testing.T) {
 		}
 	})
 }
+
+// TestTellsOfALaterLife: the type of a singleton is deleted, and begins anew. Its epochs begin with 1, and the
+// numbers of its tells are above all that receivers have had.
+func TestTellsOfALaterLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		last := uint64(0)
+		for life := range 3 {
+			s := newAlone(t, memory.New(), 1)
+			told := make(chan durable.Tell, 10)
+			s.p.mu.Lock()
+			s.p.tells = func(tell durable.Tell) bool {
+				told <- tell
+				return true
+			}
+			s.p.mu.Unlock()
+			s.Open(1)
+			tenure := tenureOf(t, s.Shard)
+			if _, err := tenure.Load(within(t, time.Minute), "singleton"); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 - life {
+				tell := durable.Tell{Target: durable.Target{Log: "Stock", Shard: 65}, Entity: "tea"}
+				if _, err := tenure.Commit(&durable.Turn{Entity: "singleton", State: []byte("tells"), Tells: []durable.Tell{tell}}); err != nil {
+					t.Fatal(err)
+				}
+				if tell = <-told; tell.Number <= last {
+					t.Fatalf("life %d: a tell has number %d after %d", life, tell.Number, last)
+				}
+				last = tell.Number
+			}
+			s.p.end()
+			time.Sleep(time.Millisecond)
+		}
+	})
+}

@@ -79,9 +79,11 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	now := time.Now()
 	t := &Tenure{shard: s, opened: make(chan struct{}), idle: newIdle(&s.cfg, now)}
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
-	t.core = durable.New(now, durable.Config{
-		Epoch: epoch, Above: s.cfg.Alone != nil, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
-	})
+	config := durable.Config{Epoch: epoch, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal}
+	if s.cfg.Alone != nil { // its epochs begin with 1 after its type was deleted
+		config.Above, config.FirstTell = true, uint64(max(now.UnixMicro(), 0))
+	}
+	t.core = durable.New(now, config)
 	t.epoch.Store(epoch)
 	t.mu.Lock()
 	defer t.mu.Unlock()
