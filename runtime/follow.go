@@ -65,12 +65,14 @@ type EventsOption func(*eventsOptions)
 type eventsOptions struct{ name *string } // nil: none
 
 // FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -; with any other, an
-// empty one for example, the loop fails at once. Its position is kept in the store, about once a second and when the loop ends; an event at which the loop
-// breaks or panics does not count as read. A follower of that name whose given position is empty
-// begins at the stored one. Only one loop at a time can follow under a name. The one that
-// begins takes the name over, and the one that had it ends with [ErrFollowed] when it next looks:
-// about once a second, at the latest when the store answers again. Until then both may get the
-// same events. Types with keep=followed keep the events that a named follower has not read.
+// empty one for example, the loop fails at once. Its position is kept in the store, about once a
+// second and when the loop ends. An event at which the loop breaks or panics does not count as read.
+// A follower of that name whose given position is empty begins at the stored one.
+//
+// Only one loop at a time can follow under a name. The one that begins takes the name over, and the
+// one that had it ends with [ErrFollowed] when it next looks: about once a second, at the latest
+// when the store answers again. Until then both may get the same events. Types with keep=followed
+// keep the events that a named follower has not read.
 func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = &name }
 }

@@ -26,11 +26,13 @@ type recorded[E any] struct {
 
 var errNilEvent = errors.New("a nil event was recorded")
 
-// Record applies an event to the entity that has the journal, and keeps it as it is now for the commit
-// of the turn. Apply changes the fields tagged state as the event says, and nothing else: the
-// same events must always give the same state, because the state is made again from them. It
-// must not record events. State that changes otherwise refuses the turn if it has no events, and in tests
-// if it has. A nil event, of an interface, refuses the turn.
+// Record applies an event to the entity that has the journal, and keeps it as it is now for the
+// commit of the turn. Apply changes the fields tagged state as the event says, and nothing else:
+// the same events must always give the same state, because the state is made again from them. It
+// must not record events.
+//
+// A turn is refused if it changes state and records no event, or records a nil event of an interface.
+// Under go test it is also refused if its events do not give the state that it leaves.
 func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
 	r := recorded[E]{event: event}
 	switch {
