@@ -458,6 +458,7 @@ func TestLeavingIsNoDoubt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			client := memory.New().Client()
 			random := rand.New(rand.NewPCG(seed, 1))
+			pause := time.Duration(random.Int64N(int64(30 * time.Millisecond)))
 			s, _ := newShard(t, client.Shards(), 1, durable.Limits{})
 			s.Open(anEpoch + 1)
 			tenure := tenureOf(t, s)
@@ -467,7 +468,7 @@ func TestLeavingIsNoDoubt(t *testing.T) {
 			}
 			client.Fault(memory.Trouble{LongestDelay: 10 * time.Millisecond, LongestAnswer: 10 * time.Millisecond}.Faults(random))
 			go func() { _ = tenure.leave(t.Context()) }()
-			time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
+			time.Sleep(pause)
 			if tenure.Ended() {
 				return
 			}
