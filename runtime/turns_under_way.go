@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/region"
@@ -14,17 +15,26 @@ type turnsUnderWay []*host
 
 // UnderWay visits the entities that have a turn, in the shards held here.
 func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
-	for _, h := range u {
-		for i := range h.shards {
-			s := &h.shards[i]
-			if _, held := s.Held(); !held {
-				continue
+	for s := range u.shards() {
+		if _, held := s.Held(); !held {
+			continue
+		}
+		s.Mu.Lock()
+		for e := range s.Core.UnderWay() {
+			found(e, turnOfEntity(s, e))
+		}
+		s.Mu.Unlock()
+	}
+}
+
+func (u turnsUnderWay) shards() iter.Seq[*hostedShard] {
+	return func(yield func(*hostedShard) bool) {
+		for _, h := range u {
+			for i := range h.shards {
+				if !yield(&h.shards[i]) {
+					return
+				}
 			}
-			s.Mu.Lock()
-			for e := range s.Core.UnderWay() {
-				found(e, turnOfEntity(s, e))
-			}
-			s.Mu.Unlock()
 		}
 	}
 }
@@ -32,19 +42,28 @@ func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
 // toldTurns is how many turns a log line names.
 const toldTurns = 5
 
-// String names some of the turns, for a log line.
+// String names some of the turns, for a log line, and also those whose shards the node has lost.
 func (u turnsUnderWay) String() string {
 	var names []string
-	more := 0
-	u.UnderWay(func(_ any, t turnwatch.Turn) {
-		if len(names) == toldTurns {
-			more++
-			return
+	count := 0
+	for s := range u.shards() {
+		s.Mu.Lock()
+		name := func(e *region.Entity) {
+			if count++; count <= toldTurns {
+				t := turnOfEntity(s, e)
+				names = append(names, t.Kind+"/"+clip(t.ID)+"."+clip(t.Method))
+			}
 		}
-		names = append(names, t.Kind+"/"+clip(t.ID)+"."+clip(t.Method))
-	})
-	if more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
+		for e := range s.Core.UnderWay() {
+			name(e)
+		}
+		for _, e := range s.Core.Orphans() {
+			name(e)
+		}
+		s.Mu.Unlock()
+	}
+	if count > toldTurns {
+		names = append(names, fmt.Sprintf("and %d more", count-toldTurns))
 	}
 	return strings.Join(names, ", ")
 }

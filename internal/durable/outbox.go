@@ -100,10 +100,10 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives the tells of a commit their numbers, from first on. That is the epoch, or where nobody gives
-// out epochs the time, because a receiver drops numbers that it knows: a log that was deleted, put back to
-// an export, or that tells a type which was imported under another name, would otherwise count from a
-// number that the receiver has had.
+// number gives the tells of a commit their numbers, which are not below first. A receiver drops numbers
+// that it has had. A log may begin anew, because its type was deleted or put back to an export, or may
+// tell a type that was imported under another name. If it counted from 1 again, its tells would be
+// dropped. So first grows from tenure to tenure: it is the epoch, or the time where nobody gives out epochs.
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
