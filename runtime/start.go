@@ -203,7 +203,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 }
 
 // checkStore compares the durable types that the node hosts with those in the store, and tries the
-// rights that they need there (ADR 0068).
+// rights that they need there (ADR 0014).
 func checkStore(ctx context.Context, n *Node) error {
 	var types []string
 	for _, h := range n.hosted() {

@@ -24,7 +24,7 @@ func hostAccounts(n *shard.Node) error {
 }
 
 // TestTellsKeepTheirOrder: what one client sends arrives in its order while the shard moves
-// (ADR 0009). Without the barrier at the new home, which region's barriers.before returns, younger
+// (ADR 0004). Without the barrier at the new home, which region's barriers.before returns, younger
 // tells that come there directly run before older ones that the old home forwards.
 func TestTellsKeepTheirOrder(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -63,7 +63,7 @@ func TestTellsKeepTheirOrder(t *testing.T) {
 }
 
 // TestCallsWaitForASlowMove: calls and tells that come while a turn holds up the move of their shard, for
-// longer than Config.CallTimeout, wait and run in their order at the new home (ADR 0009). Where
+// longer than Config.CallTimeout, wait and run in their order at the new home (ADR 0004). Where
 // region's delivery.Expire takes them, tells are lost, and younger calls overtake older ones.
 func TestCallsWaitForASlowMove(t *testing.T) {
 	probe := &fixture.Probe{}
@@ -117,7 +117,7 @@ func TestCallsWaitForASlowMove(t *testing.T) {
 }
 
 // TestCallsRunOnceOverALongCut: a call whose answer is lost, of a client that was away for
-// longer than members remember clients, does not run again (ADR 0025). Where routing.GiveBack
+// longer than members remember clients, does not run again (ADR 0001). Where routing.GiveBack
 // takes a call that was sent for one that did not run, it runs twice or is said not to have run.
 func TestCallsRunOnceOverALongCut(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -146,7 +146,7 @@ func TestCallsRunOnceOverALongCut(t *testing.T) {
 
 // TestCallsBeforeANewCluster: a call to a home of a cluster that has ended goes to the next one,
 // also if the client hears of the new cluster before the broker reports that nobody received the
-// call (ADR 0024). Without Client.putOff the call fails with an unknown outcome in about half of the
+// call (ADR 0001). Without Client.putOff the call fails with an unknown outcome in about half of the
 // rounds, because the call is sent again and again and its report takes half of the time between.
 func TestCallsBeforeANewCluster(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -183,7 +183,7 @@ func TestCallsBeforeANewCluster(t *testing.T) {
 }
 
 // TestClientFollowsANewCluster: a client that stays while all nodes are restarted calls those
-// that come after them (ADR 0024). Without Client.beginAnew it compares the new cluster's tables
+// that come after them (ADR 0001). Without Client.beginAnew it compares the new cluster's tables
 // with the old one's, and never calls again.
 func TestClientFollowsANewCluster(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {

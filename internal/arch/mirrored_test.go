@@ -101,7 +101,7 @@ var standIns = []mirror{
 	},
 	{
 		"internal/sim/durable.tenure.step", "internal/durablehost.Tenure.effectsLocked",
-		"durablehost is concurrent by its nature: see docs/adr/0041. What it adds to the core is covered by its own tests over faulty stores, by the kills of internal/e2e and by the linearizability checks of both",
+		"durablehost is concurrent by its nature: see docs/adr/0016. What it adds to the core is covered by its own tests over faulty stores, by the kills of internal/e2e and by the linearizability checks of both",
 	},
 	{
 		"internal/sim/durable.tenure.sweep", "internal/durablehost.idle.moveSince",

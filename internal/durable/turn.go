@@ -94,7 +94,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 }
 
 // The errors of Commit are made by functions of their own, so that it takes less of its caller's stack:
-// see docs/adr/0088.
+// see docs/adr/0010.
 
 //go:noinline
 func (t *Turn) notOpen() error { return fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen) }

@@ -29,7 +29,7 @@ type Rest = func(context.Context) (store.Position, error)
 // As long as few are under way, each is sent when a turn has something to append. Otherwise the
 // process has more to do than it can, and an append that leaves later has more turns, at no cost
 // to those that wait: all goroutines that can run do so first, and appends beyond those that the
-// store works on wait here (ADR 0086).
+// store works on wait here (ADR 0010).
 type Appends struct {
 	mu      sync.Mutex
 	pace    pace

@@ -1,5 +1,5 @@
 // Package rights has the NATS permissions that each kind of process needs, and no others. They
-// are those of ADR 0062: the broker binds a process to its subjects, and members believe
+// are those of ADR 0014: the broker binds a process to its subjects, and members believe
 // nothing else about a sender.
 package rights
 

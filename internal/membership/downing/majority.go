@@ -116,7 +116,7 @@ func (d *Majority) downByMajority() {
 		return // a large cluster's batch settles as well
 	}
 	if !d.Small() && d.Now.Sub(d.Beats.HalfHeard) > d.Config.LeaseMajority {
-		return // the side may count members that nobody on it hears: ADR 0081
+		return // the side may count members that nobody on it hears: ADR 0009
 	}
 	if !d.Execution.acts(side) {
 		return // the acting member is reachable

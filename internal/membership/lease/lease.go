@@ -100,7 +100,7 @@ func (l *Lease) enoughAlone() bool {
 //
 // A quorum of all is not enough where some came Up after the last converged view, or where this node
 // is not Up yet: the other side of a split may not count these, and have a majority of the rest
-// (ADR 0085). So a quorum of those whose votes are settled has to vouch too.
+// (ADR 0008). So a quorum of those whose votes are settled has to vouch too.
 type leaseBench struct {
 	of, elected  *gossip.Summary
 	all, settled bench

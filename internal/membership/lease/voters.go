@@ -55,7 +55,7 @@ func (v *Voters) Newcomers() []transport.Address {
 // Split is one side of a partition for a strategy to judge. Newcomers have no vote on this
 // side, because the other may not know them, and have one on the other, which may know that
 // the view with them has converged. Likewise members that are Exiting, whom the other side may still
-// know as Leaving. So two sides never both win (ADR 0053).
+// know as Leaving. So two sides never both win (ADR 0008).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
 	for _, node := range append(v.Newcomers(), v.exiting()...) {
