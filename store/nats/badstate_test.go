@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,8 +74,60 @@ func change(t *testing.T, js jetstream.JetStream, stream string, f func(*jetstre
 }
 
 func TestNobodyThere(t *testing.T) {
-	_, err := natsstore.Open(t.Context(), "nats://127.0.0.1:1", natsstore.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := natsstore.Open(ctx, "nats://127.0.0.1:1", natsstore.Config{})
 	wantWords(t, "open", err, store.ErrUnavailable, "is a server running there")
+	if _, err := natsstore.Open(t.Context(), "http://127.0.0.1:1", natsstore.Config{}); err == nil || !strings.Contains(err.Error(), "want for example nats://") {
+		t.Errorf("open a page of the web: got %v", err)
+	}
+}
+
+// A program that starts while its server restarts waits for it, and says so once.
+func TestOpenWhileTheServerRestarts(t *testing.T) {
+	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	for _, away := range []struct {
+		name       string
+		stop, back func() error
+	}{{"killed", s.Kill, s.Start}, {"stopped", s.Pause, s.Resume}} {
+		if err := away.stop(); err != nil {
+			t.Fatal(err)
+		}
+		waiting := make(chan string, 10)
+		opened := make(chan error, 1)
+		go func() {
+			backend, err := natsstore.Open(t.Context(), s.URL(), natsstore.Config{Timeout: time.Second, Logger: slog.New(slog.NewTextHandler(lines(waiting), nil))})
+			if err == nil {
+				backend.Close()
+			}
+			opened <- err
+		}()
+		select {
+		case line := <-waiting:
+			if !strings.Contains(line, "waits for a NATS server") {
+				t.Errorf("%s: logged %q", away.name, line)
+			}
+		case err := <-opened:
+			t.Fatalf("%s: open without a server: %v", away.name, err)
+		}
+		if err := away.back(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-opened; err != nil {
+			t.Errorf("%s: %v", away.name, err)
+		}
+		if len(waiting) > 0 {
+			t.Errorf("%s: logged again: %q", away.name, <-waiting)
+		}
+	}
+}
+
+// lines sends each line of a log.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
 }
 
 func TestBadConfig(t *testing.T) {

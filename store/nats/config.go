@@ -3,6 +3,7 @@ package natsstore
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,6 +30,8 @@ type Config struct {
 	// relies on cannot be changed: no buffering while disconnected, reconnects for ever,
 	// and its own handlers for errors and disconnects.
 	ConnectOptions []nats.Option
+	// Logger is told when Open has to wait for a server. Default slog.Default().
+	Logger *slog.Logger
 }
 
 // Defaults of Config.
@@ -54,6 +57,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	return c
 }

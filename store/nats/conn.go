@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,12 +58,76 @@ func (r *request) end() {
 // errLost: the connection was lost after the request was sent.
 var errLost = errors.New("connection to the NATS server lost before the answer (the client reconnects)")
 
+// errAway: the request was not sent.
+var errAway = errors.New("not connected to a NATS server (the client reconnects; is it running?)")
+
 // Options of the connection that nats.go has otherwise.
 const (
 	reconnectWait = 100 * time.Millisecond
 	pingInterval  = time.Second
 	maxPingsOut   = 3
 )
+
+// openPatience bounds the wait for a server, as Config.JoinTimeout of package shard does by default.
+const openPatience = 30 * time.Second
+
+// dial opens the connection. It waits for a server that is not there yet.
+func dial(ctx context.Context, url string, cfg Config) (*conn, error) {
+	if err := checkURL(url); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		c, err := connect(url, cfg)
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, fs.ErrPermission):
+			return nil, fmt.Errorf("store: connect to NATS: %w: %w", store.ErrUnavailable, err)
+		case !absent(err):
+			return nil, fmt.Errorf("store: connect to NATS: %w: %w (check the URL and ConnectOptions)", store.ErrUnavailable, err)
+		}
+		if attempt == 1 {
+			cfg.Logger.Warn("the store waits for a NATS server", "server", redacted(url), "err", err)
+		}
+		if !pause(ctx, reconnectWait) {
+			return nil, fmt.Errorf("store: connect to NATS: %w: %w (is a server running there?)", store.ErrUnavailable, err)
+		}
+	}
+}
+
+// absent reports whether a failed attempt to connect may succeed later, because no server
+// answered.
+func absent(err error) bool {
+	var broken net.Error
+	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, io.EOF) || errors.As(err, &broken)
+}
+
+// checkURL refuses addresses that can never be those of a NATS server.
+func checkURL(servers string) error {
+	for _, server := range strings.Split(servers, ",") {
+		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")
+		if found && !slices.Contains([]string{"nats", "tls", "ws", "wss"}, scheme) {
+			return fmt.Errorf("server URL %q: its scheme is not that of NATS (want for example nats://127.0.0.1:4222)", redacted(server))
+		}
+	}
+	return nil
+}
+
+// redacted is a list of URLs without passwords.
+func redacted(servers string) string {
+	all := strings.Split(servers, ",")
+	for i, server := range all {
+		if u, err := url.Parse(strings.TrimSpace(server)); err == nil {
+			all[i] = u.Redacted()
+		} else if at := strings.LastIndexByte(server, '@'); at >= 0 {
+			all[i] = server[at+1:]
+		}
+	}
+	return strings.Join(all, ",")
+}
 
 // connect opens the connection.
 func connect(url string, cfg Config) (*conn, error) {
@@ -254,7 +322,7 @@ func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint
 // unsent is the error of a message that did not leave.
 func unsent(err error) error {
 	if errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) {
-		return fmt.Errorf("%w: not connected to a NATS server (the client reconnects; is it running?)", store.ErrUnavailable)
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, errAway)
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/shardgen/shardgen/store"
@@ -22,21 +21,19 @@ type Store struct {
 var _ store.Backend = (*Store)(nil)
 
 // Open connects to a server of url, which may be several with commas between, finds
-// or creates the stream of small records and leases, and returns when it answers. If no
-// server can be reached, or JetStream is not enabled, it does not wait and fails with
-// [store.ErrUnavailable]. Where JetStream does not answer yet, it waits until ctx ends.
+// or creates the stream of small records and leases, and returns when it answers. Where no
+// server answers, it logs that once and waits until ctx ends, at most 30 s. Where JetStream
+// does not answer yet, it waits until ctx ends. It fails with [store.ErrUnavailable], and at
+// once if the server refuses the connection or JetStream is not enabled.
 // Streams of types are looked for when they are first used.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	c, err := connect(url, cfg)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("store: connect to NATS: %w: %w", store.ErrUnavailable, err)
-	}
+	c, err := dial(ctx, url, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("store: connect to NATS: %w: %w (is a server running there?)", store.ErrUnavailable, err)
+		return nil, err
 	}
 	w := &writer{&reader{&api{c}}}
 	s := &Store{

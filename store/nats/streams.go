@@ -228,11 +228,17 @@ func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, err
 	return p.place, l, nil
 }
 
+// mayAnswerLater reports whether a request went unanswered because servers start: they have no
+// leader yet, or the connection was lost.
+func mayAnswerLater(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLost) || errors.Is(err, errAway)
+}
+
 // openKeys finds or creates the stream of small records and leases.
 func (s *streams) openKeys(ctx context.Context) error {
 	stream := keysStream(s.cfg.Name)
 	_, there, err := s.info(ctx, stream)
-	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // servers that start have no leader yet
+	for mayAnswerLater(err) && pause(ctx, reconnectWait) {
 		_, there, err = s.info(ctx, stream)
 	}
 	if err != nil || there {
