@@ -56,7 +56,7 @@ func muteMember(ctx context.Context, t *testing.T, broker *memory.Broker) (ended
 			}
 		}
 		s := <-connected
-		step(membership.ConnState{Connected: s.Connected, Server: s.Server})
+		step(membership.ConnState(s))
 		step(membership.Start{})
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()

@@ -77,7 +77,7 @@ func (m *Member) Begin() {
 // ConnState follows the control channel's connection. It does nothing before Begin.
 func (m *Member) ConnState(s transport.State) {
 	if m.started {
-		m.members.step(membership.ConnState{Connected: s.Connected, Server: s.Server})
+		m.members.step(membership.ConnState(s))
 	}
 }
 

@@ -14,9 +14,10 @@ type Server struct {
 	instance int
 	id       string // of this instance
 	up       bool
-	nodes    []*Node // connected, as it sees it, in the order of connecting
-	dirty    bool    // nodes holds some that are gone
-	serving  int     // how many nodes that answer probes it knows
+	still    time.Duration // until when it stands still
+	nodes    []*Node       // connected, as it sees it, in the order of connecting
+	dirty    bool          // nodes holds some that are gone
+	serving  int           // how many nodes that answer probes it knows
 }
 
 func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
@@ -40,7 +41,7 @@ type broker struct{ *World }
 
 // dial connects a node to a server, if that runs and can be reached.
 func (w broker) dial(n *Node, s *Server) bool {
-	if !s.up || n.lossIn >= 1 || n.lossOut >= 1 {
+	if !s.up || w.now < s.still || n.lossIn >= 1 || n.lossOut >= 1 {
 		w.redialLater(n)
 		return false
 	}
@@ -51,7 +52,7 @@ func (w broker) dial(n *Node, s *Server) bool {
 	w.learn(n, s, true)
 	w.tellOthers(n)
 	w.trace.line(w.now, "%v connects to %s", n.Address, s.id)
-	n.step(w.World, membership.ConnState{Connected: true, Server: s.id})
+	n.step(w.World, membership.ConnState{Connected: true, Server: s.id, Alone: len(w.servers) == 1})
 	network(w).repeat(n)
 	return true
 }

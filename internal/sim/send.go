@@ -27,7 +27,7 @@ func (w network) up(n *Node) time.Duration {
 	if w.config.Jitter > 0 {
 		at += time.Duration(w.random.Int64N(int64(w.config.Jitter)))
 	}
-	n.lastUp = max(n.lastUp, at)
+	n.lastUp = max(n.lastUp, at, n.server.still)
 	return n.lastUp
 }
 

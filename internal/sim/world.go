@@ -463,6 +463,13 @@ func (w *World) StopServer(s *Server) {
 	}
 }
 
+// Stall has a server stand still for d, as SIGSTOP does: it takes no messages and no new
+// connections, and messages to it arrive when it goes on.
+func (w *World) Stall(s *Server, d time.Duration) {
+	w.trace.line(w.now, "%s stands still for %v", s.id, d)
+	s.still = max(s.still, w.now+d)
+}
+
 // StartServer starts a stopped server as a new instance.
 func (w *World) StartServer(s *Server) {
 	if s.up {

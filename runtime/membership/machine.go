@@ -144,7 +144,7 @@ func (m *Machine) advance(now time.Time) {
 		m.node.Now = now
 	}
 	if !m.wake.IsZero() && m.node.Now.Sub(m.wake) > m.node.Config.PauseThreshold {
-		m.clearEvidence()
+		m.clearEvidence(false)
 	}
 }
 
@@ -164,7 +164,7 @@ func (m *Machine) take(in core.Input) {
 	case core.Vacant:
 		m.joiner.Progress.Vacant = m.node.Phase == core.Searching
 	case core.Paused:
-		m.clearEvidence()
+		m.clearEvidence(false)
 	case core.Leave:
 		m.onLeave()
 	case core.ExitReady:
@@ -285,8 +285,8 @@ func (m *Machine) outcast(node transport.Address) bool {
 
 // clearEvidence drops all of this node's evidence against others, because the cause may
 // have been its own connection, or a pause of its process.
-func (m *Machine) clearEvidence() {
-	m.peers.DropEvidence()
+func (m *Machine) clearEvidence(opened bool) {
+	m.peers.DropEvidence(opened)
 	m.collectors.Forgive()
 	m.resolver.ResetDowning()
 	if m.beats.AskAll {
@@ -320,7 +320,7 @@ func (m *Machine) onConnState(in core.ConnState) {
 	m.echo.ResetEcho()
 	m.presence.At = m.node.Now
 	m.joiner.HelloAgain()
-	m.clearEvidence()
+	m.clearEvidence(true)
 }
 
 // onEcho handles the return of an echo.
@@ -329,7 +329,7 @@ func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 		return
 	}
 	if !m.echo.EchoAlive() {
-		m.clearEvidence() // nothing came through, so no member could be heard
+		m.clearEvidence(false) // nothing came through, so no member could be heard
 		m.echo.NoteMuffled()
 	}
 	m.echo.EchoReturned(msg.Seq)

@@ -162,7 +162,7 @@ func (b *Broker) updateAndUnlock() {
 func (b *Broker) updateLocked(l *link) []*channel {
 	want := transport.State{Connected: b.running && !b.away[l.self.Name]}
 	if want.Connected {
-		want.Server = b.server()
+		want.Server, want.Alone = b.server(), true
 	}
 	var changed []*channel
 	for _, c := range l.channels {

@@ -160,7 +160,7 @@ func (c *channel) state() transport.State {
 	if s.isOver() {
 		return transport.State{}
 	}
-	return transport.State{Connected: true, Server: s.server}
+	return s.state()
 }
 
 // serverOf returns the broker instance that sent m, or "" if it is not known.
@@ -464,7 +464,7 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	s.nc, s.wire = nc, d.wire()
-	s.server = nc.ConnectedServerId()
+	s.server, s.alone = nc.ConnectedServerId(), nc.ConnectedClusterName() == ""
 	return s, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/transport"
 )
 
 // confirmTimeout bounds the round trip that confirms a connection's subscriptions.
@@ -25,6 +27,7 @@ type connection struct {
 	nc      *nats.Conn
 	wire    *wire
 	server  string // the id of the server that it is connected to
+	alone   bool   // whether that is part of no cluster
 	replies *nats.Subscription
 	began   time.Time
 	over    chan struct{} // closed once nc is closed and feeds nothing any more
@@ -39,6 +42,11 @@ type connection struct {
 	subs      []*nats.Subscription // replies and all others
 	dropped   uint64               // because the queue was full; as last counted
 	forgotten uint64               // of them, by subscriptions that were ended
+}
+
+// state is that of the channel while this is its connection.
+func (s *connection) state() transport.State {
+	return transport.State{Connected: true, Server: s.server, Alone: s.alone}
 }
 
 // forget removes a subscription that is about to end, but keeps its count of dropped

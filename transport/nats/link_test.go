@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/transport"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
@@ -219,5 +221,22 @@ func TestInProcess(t *testing.T) {
 	_, err = s.Transport(natstransport.ConnectTimeout(100*time.Millisecond)).Open(t.Context(), optionsOf(nodeA))
 	if err == nil || !strings.Contains(err.Error(), "server in this process") {
 		t.Errorf("error %v, want it to name the server", err)
+	}
+}
+
+// A server by itself says so, and one of a cluster does not.
+func TestStateAlone(t *testing.T) {
+	cluster, err := natsproc.RunCluster(2)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, s := range cluster {
+			_ = s.Stop()
+		}
+	})
+	self := transport.Address{Name: "n", Incarnation: 1}
+	for url, want := range map[string]bool{natsproc.Start(t).URL(): true, cluster[0].URL(): false} {
+		if got := openLink(t, url, self).State(transport.Control); got.Alone != want || !got.Connected {
+			t.Errorf("%s: got %+v, want Alone to be %v", url, got, want)
+		}
 	}
 }

@@ -82,7 +82,7 @@ func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error
 		return nil, errors.Join(err, l.Close())
 	}
 	for _, c := range l.channels {
-		c.tell(transport.State{Connected: true, Server: c.connection.Load().server})
+		c.tell(c.connection.Load().state())
 		l.wg.Go(func() { (&upkeep{channel: c}).run(l.ctx) })
 	}
 	return l, nil

@@ -55,7 +55,7 @@ func (u *upkeep) run(ctx context.Context) {
 			return
 		}
 		u.held.adopted(next)
-		u.tell(transport.State{Connected: true, Server: next.server})
+		u.tell(next.state())
 	}
 }
 

@@ -143,6 +143,39 @@ var durableServer = Fault{
 	},
 }
 
+// brokerStallKill is the fault in which a node is killed while the broker stands still. The
+// knowledge of the others from before must be enough to find it gone.
+var brokerStallKill = Fault{
+	Name:    "broker-stall-kill",
+	About:   "a node with durable entities is killed, with SIGKILL, while the only NATS server stands still for 3s, by SIGSTOP",
+	Subject: OnDurable,
+	Nodes:   5,
+	Servers: 1,
+	Times:   10,
+	Rate:    1000,
+	Length:  3 * time.Second,
+	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2500 * time.Millisecond}, // as durable-kill
+	Hit: func(ctx context.Context, d *DurableRun) (b Strike, err error) {
+		server := d.Cluster.Servers()[0]
+		if err := server.Pause(); err != nil {
+			return b, err
+		}
+		defer func() {
+			if goOn := server.Resume(); err == nil {
+				err = goOn
+			}
+			b.At = time.Now()
+		}()
+		if err := sleep(ctx, d.Length/2); err != nil {
+			return b, err
+		}
+		if b, err = killNode(ctx, d); err != nil {
+			return b, err
+		}
+		return b, sleep(ctx, d.Length/2)
+	},
+}
+
 // durableServerR3 is the fault in which one of the three servers that keep the entities is
 // killed, in turn.
 var durableServerR3 = Fault{

@@ -32,6 +32,9 @@ type Peers struct {
 	Echo    *Echo
 	Known   map[transport.Address]*Peer
 	Cleared time.Time // when all evidence was last dropped
+	// mark and alone are those of the server behind the last connection.
+	mark  message.ServerMark
+	alone bool
 }
 
 // Peer returns the observations of a node.
@@ -59,16 +62,29 @@ func (ps *Peers) NamedServer(from transport.Address, via string, server message.
 		return
 	}
 	p := ps.Peer(from)
-	p.server, p.via = server, ps.Mark
+	p.server, p.via, p.carried = server, ps.Mark, time.Time{}
 	if via != "" && via != ps.Conn.Server {
 		p.via = message.MarkOf(via)
 	}
 }
 
 // SameServer reports whether the peer is connected to the broker instance to which this
-// node is connected, and was heard through it.
+// node is connected, and was heard through it. Knowledge from before this connection counts
+// once another member has vouched for this node over it: until then the peer may have found
+// this node gone, as this node is about to find the peer.
 func (ps *Peers) SameServer(p *Peer) bool {
-	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark
+	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
+}
+
+// vouchedSince reports whether a member has vouched for this node since then.
+func (ps *Peers) vouchedSince(then time.Time) bool {
+	//arch:order-free any of them is enough
+	for _, p := range ps.Known {
+		if p.Vouched.After(then) {
+			return true
+		}
+	}
+	return false
 }
 
 // answeredBeat handles a message that is bound to this node's heartbeat of that number.
@@ -126,14 +142,38 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 	return time.Time{}
 }
 
-// DropEvidence forgets the evidence that this node's connection has given about others.
-func (ps *Peers) DropEvidence() {
+// ReturnGrace is how long members may need to come back to a broker that was restarted, before
+// one that nobody has heard there counts as gone.
+const ReturnGrace = 2 * time.Second
+
+// DropEvidence forgets the evidence that this node's connection has given about others, and
+// the servers to which they are connected: they may have moved while this node heard nothing.
+// Opened says that the connection is a new one.
+//
+// Where there is no other server they cannot have moved. Otherwise a member that was killed
+// while the only server stood still, or was restarted with it, could not be found gone: it
+// never names its server again. Members at a restarted server have ReturnGrace to come back.
+func (ps *Peers) DropEvidence(opened bool) {
 	ps.Cleared = ps.Now
+	was, stay := ps.mark, !opened || ps.alone && ps.Conn.Alone
+	if opened {
+		ps.mark, ps.alone = ps.Mark, ps.Conn.Alone
+	}
+	stay = stay && ps.alone
 	//arch:order-free each peer is treated alike
 	for _, p := range ps.Known {
 		p.Absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
-		p.server, p.via = 0, 0
 		p.phi.last = ps.Now
+		if !stay || p.server != was || p.via != was {
+			p.server, p.via = 0, 0
+			continue
+		}
+		if opened {
+			p.server, p.via, p.carried = ps.mark, ps.mark, ps.Now
+		}
+		if ps.mark != was {
+			p.returns = ps.Now.Add(ReturnGrace)
+		}
 	}
 }
 
@@ -152,6 +192,8 @@ type Peer struct {
 	// server is the broker instance that its last heartbeat or answer named, and
 	// via the own one through which that came.
 	server, via message.ServerMark
+	carried     time.Time // since when these are known from before the connection; zero means they are not
+	returns     time.Time // from when its absence from a restarted server counts
 	// Absent is since when the broker has known no subscription of it, absentLast is
 	// its last answer to that effect, and absentCount the number of such answers.
 	Absent, absentLast time.Time

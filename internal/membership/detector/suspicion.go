@@ -73,7 +73,7 @@ const absentProbes = 3
 // weigh returns the evidence against a peer now, and how long it has lasted.
 func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
 	if !p.Absent.IsZero() {
-		at := p.Absent.Add(s.Config.GoneAfter)
+		at := core.Later(p.Absent, p.returns).Add(s.Config.GoneAfter)
 		fresh := s.Now.Sub(p.absentLast) <= absentProbes*s.Config.ProbeInterval
 		if !s.Now.Before(at) && p.absentCount >= absentProbes && fresh {
 			if s.Peers.SameServer(p.Peer) {
