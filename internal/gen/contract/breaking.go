@@ -164,6 +164,8 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 			b.add(subject, "was "+f.Type+", is "+n.Type, "the versions read each other's data only if the two types read each other's form"+b.onDisk(path, false))
 		case !b.sameType(f.Type, n.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read the other's data"+b.onDisk(path, false))
+		case b.old.optionChanged(f.Type, n.Type):
+			b.add(subject, "was "+f.Type+", is "+n.Type, optionEffect(n.Type)+", and the reverse at the old version")
 		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower are refused by its reader")
 		}
@@ -238,6 +240,11 @@ func byNumber(fields []*Field, number int) *Field {
 func (b *breaks) enums(old, now *Contract) {
 	for _, e := range old.Enums {
 		n := now.enum(e.Name)
+		for _, renamed := range now.Enums {
+			if formerEnum(old, now, renamed) == e {
+				n = renamed
+			}
+		}
 		if n == nil {
 			continue
 		}

@@ -78,7 +78,7 @@ type Error struct {
 	line    int
 }
 
-// An Enum is an integer type whose values have names.
+// An Enum is a type whose values have names.
 type Enum struct {
 	Name   string
 	Values []*Value
@@ -87,7 +87,7 @@ type Enum struct {
 // A Value is one of an enum's.
 type Value struct {
 	Name    string
-	Number  string // decimal
+	Number  string // a number, true, false, or a quoted string without spaces
 	Retired bool
 	line    int
 }

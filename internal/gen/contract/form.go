@@ -45,7 +45,7 @@ func formsDiffer(a, b string) bool {
 
 // retypeCommand is the command to type, quoted where a shell would interpret brackets.
 func retypeCommand(path, to string) string {
-	if strings.ContainsAny(to, "[]*()") {
+	if strings.ContainsAny(to, "[]*()\"\\") {
 		to = "'" + to + "'"
 	}
 	return "shardgen contract retype " + path + " " + to

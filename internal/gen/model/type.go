@@ -1,5 +1,10 @@
 package model
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Shape is the form of a type on the wire.
 type Shape int
 
@@ -32,8 +37,7 @@ type Type struct {
 	Shape Shape
 	Expr  *Expr  // as Go code writes it
 	Basic string // of Int and Uint: int8 to int64, uint8 to uint64
-	// Constants are the names that the package of an integer type gives to its
-	// values, where they are an enumeration.
+	// Constants are the names that the package of a type gives to its values.
 	Constants []Constant
 	Len       int64  // of Array and ByteArray
 	Name      string // part of the names of its functions: "SKULineMap"
@@ -67,11 +71,14 @@ type Type struct {
 	NeedsInit bool
 }
 
-// A Constant is a name for a value of an integer type.
+// A Constant is a name for a value of a type.
 type Constant struct {
 	Name  string
-	Value string // decimal
+	Value string // a number, true, false, or a quoted string without spaces
 }
+
+// QuoteValue is the value of a string constant.
+func QuoteValue(s string) string { return strings.ReplaceAll(strconv.QuoteToASCII(s), " ", `\x20`) }
 
 // A Case is one of the types that implement an interface.
 type Case struct {
