@@ -172,7 +172,7 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 		return false, &refusal{code: CodeType, why: "a protobuf message cannot be copied", remedy: "use a pointer to it"}
 	case c.entities[named.Obj()]:
 		return false, &refusal{code: CodeType, why: "an entity stays where it lives", remedy: "pass its id"}
-	case setForm(m, t, ""):
+	case c.setForm(m, t, ""):
 	default:
 		return false, c.refuseHalf(t)
 	}
@@ -237,13 +237,36 @@ func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
 	if m.Key, r = c.of(u.Key()); r != nil {
 		return r.at("[key]")
 	}
-	if m.Key.Shape == model.Pointer || m.Key.Shape == model.Proto {
-		return &refusal{code: CodeType, path: "[key]", why: "a pointer is another key after every call", remedy: "use the value that it points to as the key"}
-	}
-	if m.Key.Shape == model.Oneof {
-		return &refusal{code: CodeType, path: "[key]", why: "the value in an interface may be another key after every call", remedy: "use a concrete type as the key"}
+	if r = c.badKey(u.Key()); r != nil {
+		return r.at("[key]")
 	}
 	return c.fillElem(m, u.Elem())
+}
+
+// badKey refuses a type of keys that holds a pointer or an interface.
+func (c *crossing) badKey(t types.Type) *refusal {
+	if isNamed(t, "time", "Time") || hasBinary(t) || hasText(t) && !c.isOpen(t) {
+		return nil
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		return &refusal{code: CodeType, why: "a pointer is another key after every call", remedy: "use the value that it points to as the key"}
+	case *types.Interface:
+		return &refusal{code: CodeType, why: "the value in an interface may be another key after every call", remedy: "use a concrete type as the key"}
+	case *types.Array:
+		if r := c.badKey(u.Elem()); r != nil {
+			return r.at("[]")
+		}
+	case *types.Struct:
+		for i := range u.NumFields() {
+			if f := u.Field(i); reflect.StructTag(u.Tag(i)).Get("shard") != "-" {
+				if r := c.badKey(f.Type()); r != nil {
+					return r.at("." + f.Name())
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // fillStruct reads the fields. Fields of the user's own package cross whether or not

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -164,14 +165,21 @@ func (t *Type) Message() *Type {
 func (t *Type) UnknownType() string { return "unknown" + t.Name }
 
 // ChecksKeys reports whether two different keys of a map may travel as the same key:
-// they have the same text or bytes, or they are the same instant in two time zones.
-func (t *Type) ChecksKeys() bool {
-	if t.Shape != Map || t.Key.Plain {
-		return false
-	}
-	switch t.Key.Shape {
-	case Text, Binary, Gob, Time:
+// they have the same text or bytes, they are the same instant in two time zones, or they
+// differ in a field that is not sent.
+func (t *Type) ChecksKeys() bool { return t.Shape == Map && ambiguous(t.Key) }
+
+// ambiguous reports whether two different values of a key's type may travel as the same value.
+func ambiguous(t *Type) bool {
+	switch t.Shape {
+	case Text, Binary, Gob:
+		return !t.Plain
+	case Time:
 		return true
+	case Array:
+		return ambiguous(t.Elem)
+	case Struct:
+		return len(t.Skipped) > 0 || slices.ContainsFunc(t.Fields, func(f Field) bool { return ambiguous(f.Type) })
 	}
 	return false
 }
