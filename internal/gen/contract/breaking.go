@@ -190,7 +190,7 @@ func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
 			b.add("field "+of+"."+f.Name, "new in events of "+kind,
-				"programs of the old version refuse calls to entities with an event in which it is not zero, until a newer program has written their state: "+
+				"programs of the old version refuse calls to entities with an event that has it, until a newer program has written their state: "+
 					"set it once none of them runs, or do not go back")
 		}
 	}
@@ -200,10 +200,11 @@ func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
 func (b *breaks) newCases(of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
-			b.list = append(b.list, Break{
-				Subject: "case " + of + "." + f.Name, What: "new", Compatible: true,
-				Who: "programs of the old version refuse messages that hold it, and keep it in state without knowing it: pass it once none of them runs",
-			})
+			who := "programs of the old version refuse messages that hold it, and keep it in state without knowing it: pass it once none of them runs"
+			if kind := recordedBy(b.now, of); kind != "" {
+				who = "programs of the old version refuse messages that hold it, and calls to entities of " + kind + " with an event that does: record it once none of them runs"
+			}
+			b.list = append(b.list, Break{Subject: "case " + of + "." + f.Name, What: "new", Compatible: true, Who: who})
 		}
 	}
 }
