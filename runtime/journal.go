@@ -55,13 +55,24 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 		}
 	}()
 	return restate(h, id, state, func(entity any) error {
-		for _, e := range events {
+		for i, e := range events {
 			if err := h.Events.Apply(entity, e); err != nil {
-				return err
+				return notFolded(h, id, i, len(events), err)
 			}
 		}
 		return nil
 	})
+}
+
+// notFolded is the error of an event that this program cannot apply, the one at that place behind its entity's
+// state. None of them counts then: a part of them would give a state that never was, and be stored.
+func notFolded(h *codegen.Host, id string, at, of int, err error) error {
+	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
+	var unread *codegen.DecodeError
+	if errors.As(err, &unread) {
+		err = fmt.Errorf("%w (its state and events are kept as they are: run the program that recorded the event, or a later one, on this node too)", err)
+	}
+	return err
 }
 
 // restate returns an encoded state after a change of it. Fields that this program does not know

@@ -198,7 +198,7 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 				for _, f := range t.Fields {
 					places, numbers, types = append(places, selected("v", f.Name)), append(numbers, f.Number), append(types, f.Type)
 				}
-				messageEmitter(e).readFields(g, d, d, numbers, types, places)
+				messageEmitter(e).readFields(g, d, d, numbers, types, places, t.Retired)
 			})
 		case model.Oneof:
 			oneofEmitter(e).read(g, t)

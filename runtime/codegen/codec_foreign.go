@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // AppendTime appends t as field num, unless it is the zero time. The Unix epoch
@@ -156,5 +157,29 @@ func ReadProto[M any, P protoPointer[M]](d *Decoder, m *P) {
 	}
 	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(data, *m); err != nil {
 		d.fail(err)
+	} else if d.strict && holdsUnknown((*m).ProtoReflect()) {
+		d.fail(errUnknownField)
 	}
+}
+
+// holdsUnknown reports whether a message, or one in it, has fields that this program does not know.
+func holdsUnknown(m protoreflect.Message) (found bool) {
+	found = len(m.GetUnknown()) > 0
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap() && f.MapValue().Message() != nil:
+			v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool {
+				found = found || holdsUnknown(e.Message())
+				return !found
+			})
+		case f.IsList() && f.Message() != nil:
+			for i := range v.List().Len() {
+				found = found || holdsUnknown(v.List().Get(i).Message())
+			}
+		case !f.IsMap() && !f.IsList() && f.Message() != nil:
+			found = found || holdsUnknown(v.Message())
+		}
+		return !found
+	})
+	return found
 }

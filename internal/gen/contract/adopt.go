@@ -38,6 +38,9 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 			}
 		}
 		kept.Fields = a.fields(m.Name, m.fieldsAre(), before, m.Fields)
+		if !m.Oneof && recordedBy(now, m.Name) != "" {
+			setRetired(m, kept)
+		}
 		next.Messages = append(next.Messages, kept)
 	}
 	for _, m := range old.Messages {
@@ -49,6 +52,19 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 	a.enums(old, now, next)
 	a.reportRenamed()
 	return next, sorted(a.problems)
+}
+
+// setRetired gives the model the numbers of a message's retired fields.
+func setRetired(m, kept *Message) {
+	var numbers []int
+	for _, f := range kept.Fields {
+		if f.Retired {
+			numbers = append(numbers, f.Number)
+		}
+	}
+	for _, set := range m.set {
+		*set = numbers
+	}
 }
 
 // An adoption collects problems.

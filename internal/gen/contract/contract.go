@@ -65,6 +65,7 @@ type Message struct {
 	Oneof  bool
 	Is     string // "[]Forest" of a Forest; then it has no fields
 	Fields []*Field
+	set    []*[]int // receive the numbers of retired fields, if events hold the message
 	line   int
 }
 

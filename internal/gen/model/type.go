@@ -47,6 +47,7 @@ type Type struct {
 	// Fields of a Struct cross; Skipped fields do not, and arrive as zero.
 	Fields  []Field
 	Skipped []Skipped
+	Retired []int // numbers of a Struct's former fields, if events hold it
 	Zero    Zero
 	// Own are the names of all fields of a Struct that the package declares, in
 	// order; nil where generated code cannot name them all.
