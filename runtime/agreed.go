@@ -87,9 +87,9 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Logger"},
 }
 
-// contractSettings are the options of a type's directive. The members that know a type announce
+// directiveSettings are the options of a type's directive. The members that know a type announce
 // them to all, as their metadata, so whoever admits a node compares it with all.
-var contractSettings = []setting[*kind]{
+var directiveSettings = []setting[*kind]{
 	{hostmeta.Shards, func(k *kind) string { return strconv.Itoa(int(k.shards)) }},
 	{hostmeta.Hash, func(k *kind) string { return k.desc.HashName }},
 	{hostmeta.Package, func(k *kind) string { return k.desc.Package }},
@@ -106,9 +106,9 @@ var contractSettings = []setting[*kind]{
 	{name: "tell"},
 }
 
-// hostSettingsList are the options of [HostOption]. They are announced as those of the directive, by
+// optionSettings are the options of [HostOption]. They are announced as those of the directive, by
 // members that host the type or would with another role.
-var hostSettingsList = []setting[*kind]{
+var optionSettings = []setting[*kind]{
 	{"HostRole", func(k *kind) string { return k.declared.role }},
 	{"Handoff", func(k *kind) string { return k.declared.handoff.String() }},
 	{"Remember", func(k *kind) string { return strconv.FormatBool(k.declared.remember != nil) }},
@@ -174,9 +174,9 @@ func announcement(k *kind) string {
 			}
 		}
 	}
-	add(contractSettings)
+	add(directiveSettings)
 	if !k.declared.proxy {
-		add(hostSettingsList)
+		add(optionSettings)
 	}
 	return strings.Join(words, " ")
 }
