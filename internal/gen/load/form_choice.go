@@ -62,7 +62,7 @@ func (c *crossing) isOpen(t types.Type) bool {
 // fieldsOpen reports whether all fields of a struct are exported and of types that can travel.
 func (c *crossing) fieldsOpen(u *types.Struct, seen map[types.Type]bool) bool {
 	for f := range u.Fields() {
-		if !f.Exported() || !c.opens(f.Type(), seen) {
+		if !isNothing(f.Type()) && (!f.Exported() || !c.opens(f.Type(), seen)) {
 			return false
 		}
 	}
