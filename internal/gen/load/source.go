@@ -110,7 +110,13 @@ func (s *source) missingImports() {
 		return
 	}
 	for _, e := range s.pkg.TypeErrors {
-		if path, ok := missingImport(e.Msg); ok {
+		path, ok := missingImport(e.Msg)
+		if !ok {
+			continue
+		}
+		if file := protoFile(s.pkg, path); file != "" {
+			s.add(e.Pos, CodeUnknownType, generateRemedy(file), "import %s: not generated yet, and types of it are used here", path)
+		} else {
 			s.add(e.Pos, CodeUnknownType, "correct the path, or run go get "+path, "import %s: cannot be read, and types of it are used here", path)
 		}
 	}
@@ -159,7 +165,11 @@ func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	if r.code == CodeUnknownType && !r.pos.IsValid() {
 		why = s.syntax.unknown(at, why)
 	}
-	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
+	remedy := r.remedy
+	if r.code == CodeUnknownType && remedy == "" {
+		remedy = s.notGenerated(why)
+	}
+	s.add(pos, r.code, remedy, "%s%s: %s", subject, r.path, why)
 }
 
 // emptyStruct is the type of the values of a set's map.
