@@ -100,7 +100,7 @@ func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 	return data, false, err
 }
 
-// decode reads what encode returned into v, of which nothing remains.
+// decode reads the result of encode into v, of which nothing remains.
 func (m ownMethods[T, P]) decode(v *T, data []byte) error {
 	*v = *new(T)
 	if len(data) == 0 && !m.zero().readsEmpty {

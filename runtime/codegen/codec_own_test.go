@@ -158,6 +158,7 @@ func TestOwnForms(t *testing.T) {
 		loses(binary[url.URL](), deeply, url.URL{Scheme: "HTTPS", Host: "a"}, url.URL{Scheme: "https", Host: "a"}),
 		loses(text[netip.AddrPort](), equal, netip.AddrPortFrom(netip.Addr{}, 80), netip.AddrPort{}),
 		loses(text[net.IP](), deeply, net.IP{}, nil),
+		loses(text[big.Float](), sameFloat, *new(big.Float).SetPrec(7).SetFloat64(0.5), *new(big.Float).SetPrec(64).SetFloat64(0.5)),
 	}
 	for _, c := range cases {
 		t.Run(c.name, c.test)

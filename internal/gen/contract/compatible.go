@@ -52,7 +52,7 @@ func (c *Contract) optionChanged(was, is string) bool {
 	return wasOptional || m == nil || m.Is != ""
 }
 
-// optionEffect is what optionChanged means to values.
+// optionEffect is the effect on values where optionChanged is true.
 func optionEffect(is string) string {
 	if strings.HasPrefix(is, "*") {
 		return "a zero that the old version wrote would be read as nil"

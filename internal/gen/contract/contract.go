@@ -107,6 +107,7 @@ const (
 	CodeEdited   = "SG602" // not as this tool writes it
 	CodeNewer    = "SG603" // written by a newer shardgen
 	CodeTwice    = "SG604" // one number or name for two things
+	CodeStale    = "SG605" // the source has changed since it was written
 	CodeChanged  = "SG611" // a change that would break a running cluster
 	CodeGone     = "SG612" // a removal of something that others may still call or send
 	CodeType     = "SG613" // a number whose type would change

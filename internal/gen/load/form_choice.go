@@ -48,8 +48,8 @@ func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 
 // isOpen reports whether t is a struct of another module that has a text and no bytes of its own, and
 // whose fields generated code can read and write: a text may lose what the fields have, as that of
-// null.String loses whether an empty one is valid. In the user's own module the text is what the
-// user wants to travel.
+// null.String loses whether an empty one is valid. In the user's own module the text is the form that the
+// user wants.
 func (c *crossing) isOpen(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
@@ -62,7 +62,7 @@ func (c *crossing) isOpen(t types.Type) bool {
 // fieldsOpen reports whether all fields of a struct are exported and of types that can travel.
 func (c *crossing) fieldsOpen(u *types.Struct, seen map[types.Type]bool) bool {
 	for f := range u.Fields() {
-		if !f.Exported() || !c.opens(f.Type(), seen) {
+		if !isNothing(f.Type()) && (!f.Exported() || !c.opens(f.Type(), seen)) {
 			return false
 		}
 	}
