@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
@@ -96,6 +98,23 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 		changed = codegen.AppendUnknown(changed, codegen.UnknownFields(state, h.StateFields), h.StateFields)
 	}
 	return changed, err
+}
+
+// stateSum is a checksum of a state for [durable.Turn], of a type with a journal; 0 means none. Its upper half,
+// of 12 bits, stands for the contract of the program: another contract may write the same state otherwise.
+func stateSum(h *codegen.Host, state []byte) uint32 {
+	if h.Events == nil || h.Contract == "" {
+		return 0
+	}
+	const half = 1<<12 - 1
+	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
+}
+
+// strayed reports whether the state that an entity's events give is not the one that its last turn left, which
+// calls saw. It compares them only where a program of the same contract ran that turn.
+func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
+	sum := stateSum(h, loaded.State)
+	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
 }
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")

@@ -89,10 +89,11 @@ func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
 	total(t, conn, "from", -5)
 }
 
-// A hurried is a vault that is called once with a context that has ended, if the turn runs the first time,
-// and then again.
+// A hurried is a vault of which the first call cannot be made, if the turn runs the first time, because fail
+// ends its context or has it refused. A second call follows.
 type hurried struct {
 	vault.VaultAPI
+	fail    func(cancel func())
 	first   *sync.Once
 	applied chan struct{}
 }
@@ -103,7 +104,7 @@ func (h hurried) Add(ctx context.Context, n int64) (total int64, err error) {
 	first := false
 	h.first.Do(func() {
 		first = true
-		cancel()
+		h.fail(cancel)
 	})
 	if _, err := h.VaultAPI.Add(ended, 1); (err != nil) != first {
 		return 0, err
@@ -117,24 +118,27 @@ func (h hurried) Add(ctx context.Context, n int64) (total int64, err error) {
 	return total, err
 }
 
-// TestLateCallsOfATurnThatRunsAgain: a call that a turn could not make, because its time was over, is made
-// when the turn runs again at another home. The calls behind it are still those of the first time.
+// TestLateCallsOfATurnThatRunsAgain: a call that a turn could not make, because its time was over or an
+// interceptor refused it, is made when the turn runs again at another home. The calls behind it are still those
+// of the first time.
 func TestLateCallsOfATurnThatRunsAgain(t *testing.T) {
-	for name, intercepted := range map[string]bool{"plain": false, "intercepted": true} {
+	var refuse atomic.Bool
+	for name, fail := range map[string]func(cancel func()){
+		"late":    func(cancel func()) { cancel() },
+		"refused": func(func()) { refuse.Store(true) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			first, applied := new(sync.Once), make(chan struct{})
 			v := newVaults(t)
-			if intercepted {
-				v.tune = func(cfg *shard.Config) {
-					cfg.Interceptors = []shard.Interceptor{func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
-						if ctx.Err() != nil {
-							return ctx.Err()
-						}
-						return next(ctx)
-					}}
-				}
+			v.tune = func(cfg *shard.Config) {
+				cfg.Interceptors = []shard.Interceptor{func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+					if refuse.CompareAndSwap(true, false) {
+						return vault.ErrRefused
+					}
+					return next(ctx)
+				}}
 			}
-			v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return hurried{c.Ref(id), first, applied} }
+			v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return hurried{c.Ref(id), fail, first, applied} }
 			v.start("a")
 			conn, err := shard.Dial(testContext(t), v.config("client"))
 			require.NoError(t, err)

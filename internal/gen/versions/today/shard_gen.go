@@ -386,270 +386,6 @@ func knownDepotState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// LedgerAPI has the methods of a [Ledger]. The entity implements it, and so
-// does a reference to an entity at any node.
-type LedgerAPI interface {
-	// Book records a booking.
-	Book(_ context.Context, b Booking) (int64, error)
-
-	// Get returns the sums.
-	Get(context.Context) (sum, more int64, err error)
-}
-
-var (
-	_ LedgerAPI = (*Ledger)(nil)
-	_ LedgerAPI = LedgerRef{}
-)
-
-// LedgerClient makes references to Ledger entities. It is safe for concurrent
-// use.
-type LedgerClient struct {
-	invoker codegen.Invoker
-}
-
-// NewLedgerClient returns a client that calls through c: a node, or a
-// connection from outside.
-func NewLedgerClient(c shard.Caller) *LedgerClient {
-	return &LedgerClient{invoker: c.ShardInvoker(ledgerKind())}
-}
-
-// Ref returns a reference to the Ledger with that id, which need not live yet.
-// A bad id is answered by the calls.
-func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
-	return LedgerRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
-func (c *LedgerClient) API(id string) LedgerAPI {
-	return c.Ref(id)
-}
-
-// LedgerRef is one Ledger, wherever it lives. It comes from [LedgerClient.Ref]
-// and is safe for concurrent use.
-type LedgerRef struct {
-	ref *codegen.Ref
-}
-
-// Book records a booking.
-func (r LedgerRef) Book(ctx context.Context, b Booking) (result int64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Book")
-	if e, ok := turn.Entity.(*Ledger); ok {
-		defer turn.End("Book", &err)
-		if b, err = cloneBooking(b); err != nil {
-			return result, codegen.BadArguments(err)
-		}
-		return codegen.Result(e.Book(turn.Context, b))
-	}
-	args, bad := appendBooking(codegen.NewArgs(), 1, b)
-	if bad != nil {
-		return result, r.ref.NotEncoded("Book", bad)
-	}
-	return decodeLedgerBookReply(r.ref.Ask(ctx, "Book", args, err))
-}
-
-// Get returns the sums.
-func (r LedgerRef) Get(ctx context.Context) (sum, more int64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Get")
-	if e, ok := turn.Entity.(*Ledger); ok {
-		defer turn.End("Get", &err)
-		if sum, more, err = e.Get(turn.Context); err != nil {
-			return 0, 0, err
-		}
-		return sum, more, nil
-	}
-	return decodeLedgerGetReply(r.ref.Ask(ctx, "Get", nil, err))
-}
-
-// Events returns the events of all Ledger entities behind a position, each once
-// and those of one entity in order. It waits for more until ctx ends, and then
-// yields ctx's error. An error is the last that it yields.
-func (c *LedgerClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Booking], error] {
-	return shard.FollowEvents(ctx, c.invoker, from, decodeLedgerEvent, opts...)
-}
-
-// LedgerExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
-type LedgerExtractor struct{}
-
-// EntityID returns the id as it is on the wire.
-func (LedgerExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the shard in which the entity lives.
-func (LedgerExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(ledgerKind(), id)
-}
-
-// HostLedger lets n host Ledger entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
-func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: ledgerKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Book": dispatchLedgerBook,
-			"Get":  dispatchLedgerGet,
-		},
-		Reads:       map[string]bool{"Get": true},
-		NoContext:   map[string]bool{"Book": true, "Get": true},
-		Struct:      (*Ledger)(nil),
-		Exported:    3,
-		SetID:       setLedgerID,
-		AppendState: appendLedgerState,
-		DecodeState: decodeLedgerState,
-		StateFields: knownLedgerState,
-		Events: &codegen.Events{
-			Every: 3,
-			Take:  takeLedgerEvents,
-			Apply: applyLedgerEvent,
-		},
-	}, opts...)
-}
-
-// ledgerKind describes Ledger. All members of a cluster must agree on it.
-func ledgerKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "ledger",
-		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
-		Shards:   1,
-		HashName: "xxh64",
-		Methods:  []string{"Book", "Get"},
-		Errors:   ShardErrors,
-		Stateful: true,
-		Durable:  true,
-		Contract: "1a760452abc96555",
-	}
-}
-
-// setLedgerID sets the field that a Ledger finds its own id in.
-func setLedgerID(entity any, id string) error {
-	entity.(*Ledger).ID = id
-	return nil
-}
-
-// The functions dispatchLedger… run methods of Ledger on encoded arguments.
-
-func dispatchLedgerBook(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	var b Booking
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		if d.Field() == 1 {
-			readBooking(&d, &b)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	result, err := entity.(*Ledger).Book(ctx, b)
-	if err != nil || out == nil {
-		return out, err
-	}
-	return codegen.AppendInt(out, 1, result), nil
-}
-
-func dispatchLedgerGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
-	sum, more, err := entity.(*Ledger).Get(ctx)
-	if err != nil || out == nil {
-		return out, err
-	}
-	out = codegen.AppendInt(out, 1, sum)
-	return codegen.AppendInt(out, 2, more), nil
-}
-
-func decodeLedgerBookReply(d codegen.Decoder) (result int64, err error) {
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(&d, &result)
-		}
-	}
-	return result, d.Results()
-}
-
-func decodeLedgerGetReply(d codegen.Decoder) (sum, more int64, err error) {
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(&d, &sum)
-		case 2:
-			codegen.ReadInt(&d, &more)
-		}
-	}
-	return sum, more, d.Results()
-}
-
-// appendLedgerState encodes the fields tagged state.
-func appendLedgerState(b []byte, entity any) ([]byte, error) {
-	e := entity.(*Ledger)
-	b = codegen.AppendInt(b, 1, e.Sum)
-	b = codegen.AppendInt(b, 2, e.More)
-	return b, nil
-}
-
-// decodeLedgerState decodes the output of appendLedgerState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
-func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
-	e := entity.(*Ledger)
-	e.Sum = 0
-	e.More = 0
-	d := codegen.NewDecoder(b)
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(&d, &e.Sum)
-		case 2:
-			codegen.ReadInt(&d, &e.More)
-		}
-	}
-	return d.Skipped(), d.Err("state of Ledger")
-}
-
-// knownLedgerState reports which fields of the state are known: others are kept
-// as they came.
-func knownLedgerState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
-}
-
-// takeLedgerEvents encodes the events that were recorded, and forgets them.
-func takeLedgerEvents(entity any) ([][]byte, error) {
-	return codegen.TakeEvents(&entity.(*Ledger).Journal, appendLedgerEvent)
-}
-
-// appendLedgerEvent encodes an event of Ledger.
-func appendLedgerEvent(b []byte, event Booking) ([]byte, error) {
-	b, err := appendBooking(b, 1, event)
-	if err != nil {
-		return nil, &codegen.EncodeError{What: "event of Ledger", Err: err}
-	}
-	return b, nil
-}
-
-// decodeLedgerEvent decodes the output of appendLedgerEvent.
-func decodeLedgerEvent(d codegen.Decoder) (event Booking, err error) {
-	for d.Next() {
-		if d.Field() == 1 {
-			readBooking(&d, &event)
-		}
-	}
-	return event, d.Err("event of Ledger")
-}
-
-// applyLedgerEvent applies an encoded event, of which all must be known.
-func applyLedgerEvent(entity any, b []byte) error {
-	event, err := decodeLedgerEvent(codegen.NewEventDecoder(b))
-	if err != nil {
-		return err
-	}
-	entity.(*Ledger).Apply(event)
-	return nil
-}
-
 // ParcelAPI has the methods of a [Parcel]. The entity implements it, and so
 // does a reference to an entity at any node.
 type ParcelAPI interface {
@@ -904,6 +640,269 @@ func knownParcelState(num int) (bool, codegen.Fields) {
 		return true, knownWrapping
 	}
 	return false, nil
+}
+
+// PurseAPI has the methods of a [Purse]. The entity implements it, and so does
+// a reference to an entity at any node.
+type PurseAPI interface {
+	// Book records a booking.
+	Book(_ context.Context, b Booking) (int64, error)
+
+	// Get returns the sums.
+	Get(context.Context) (sum, more int64, err error)
+}
+
+var (
+	_ PurseAPI = (*Purse)(nil)
+	_ PurseAPI = PurseRef{}
+)
+
+// PurseClient makes references to Purse entities. It is safe for concurrent
+// use.
+type PurseClient struct {
+	invoker codegen.Invoker
+}
+
+// NewPurseClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewPurseClient(c shard.Caller) *PurseClient {
+	return &PurseClient{invoker: c.ShardInvoker(purseKind())}
+}
+
+// Ref returns a reference to the Purse with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *PurseClient) Ref(id string, opts ...shard.CallOption) PurseRef {
+	return PurseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *PurseClient) API(id string) PurseAPI {
+	return c.Ref(id)
+}
+
+// PurseRef is one Purse, wherever it lives. It comes from [PurseClient.Ref] and
+// is safe for concurrent use.
+type PurseRef struct {
+	ref *codegen.Ref
+}
+
+// Book records a booking.
+func (r PurseRef) Book(ctx context.Context, b Booking) (result int64, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Book")
+	if e, ok := turn.Entity.(*Purse); ok {
+		defer turn.End("Book", &err)
+		if b, err = cloneBooking(b); err != nil {
+			return result, codegen.BadArguments(err)
+		}
+		return codegen.Result(e.Book(turn.Context, b))
+	}
+	args, bad := appendBooking(codegen.NewArgs(), 1, b)
+	if bad != nil {
+		return result, r.ref.NotEncoded("Book", bad)
+	}
+	return decodePurseBookReply(r.ref.Ask(ctx, "Book", args, err))
+}
+
+// Get returns the sums.
+func (r PurseRef) Get(ctx context.Context) (sum, more int64, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
+	if e, ok := turn.Entity.(*Purse); ok {
+		defer turn.End("Get", &err)
+		if sum, more, err = e.Get(turn.Context); err != nil {
+			return 0, 0, err
+		}
+		return sum, more, nil
+	}
+	return decodePurseGetReply(r.ref.Ask(ctx, "Get", nil, err))
+}
+
+// Events returns the events of all Purse entities behind a position, each once
+// and those of one entity in order. It waits for more until ctx ends, and then
+// yields ctx's error. An error is the last that it yields.
+func (c *PurseClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Booking], error] {
+	return shard.FollowEvents(ctx, c.invoker, from, decodePurseEvent, opts...)
+}
+
+// PurseExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type PurseExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (PurseExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (PurseExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(purseKind(), id)
+}
+
+// HostPurse lets n host Purse entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
+func HostPurse(n *shard.Node, factory func() *Purse, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: purseKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Book": dispatchPurseBook,
+			"Get":  dispatchPurseGet,
+		},
+		Reads:       map[string]bool{"Get": true},
+		NoContext:   map[string]bool{"Book": true, "Get": true},
+		Struct:      (*Purse)(nil),
+		Exported:    3,
+		SetID:       setPurseID,
+		AppendState: appendPurseState,
+		DecodeState: decodePurseState,
+		StateFields: knownPurseState,
+		Events: &codegen.Events{
+			Every: 3,
+			Take:  takePurseEvents,
+			Apply: applyPurseEvent,
+		},
+	}, opts...)
+}
+
+// purseKind describes Purse. All members of a cluster must agree on it.
+func purseKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "purse",
+		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
+		Shards:   1,
+		HashName: "xxh64",
+		Methods:  []string{"Book", "Get"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "372d1075cf9fdcc7",
+	}
+}
+
+// setPurseID sets the field that a Purse finds its own id in.
+func setPurseID(entity any, id string) error {
+	entity.(*Purse).ID = id
+	return nil
+}
+
+// The functions dispatchPurse… run methods of Purse on encoded arguments.
+
+func dispatchPurseBook(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var b Booking
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			readBooking(&d, &b)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	result, err := entity.(*Purse).Book(ctx, b)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendInt(out, 1, result), nil
+}
+
+func dispatchPurseGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	sum, more, err := entity.(*Purse).Get(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendInt(out, 1, sum)
+	return codegen.AppendInt(out, 2, more), nil
+}
+
+func decodePurseBookReply(d codegen.Decoder) (result int64, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &result)
+		}
+	}
+	return result, d.Results()
+}
+
+func decodePurseGetReply(d codegen.Decoder) (sum, more int64, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &sum)
+		case 2:
+			codegen.ReadInt(&d, &more)
+		}
+	}
+	return sum, more, d.Results()
+}
+
+// appendPurseState encodes the fields tagged state.
+func appendPurseState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Purse)
+	b = codegen.AppendInt(b, 1, e.Sum)
+	b = codegen.AppendInt(b, 2, e.More)
+	return b, nil
+}
+
+// decodePurseState decodes the output of appendPurseState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
+func decodePurseState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Purse)
+	e.Sum = 0
+	e.More = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &e.Sum)
+		case 2:
+			codegen.ReadInt(&d, &e.More)
+		}
+	}
+	return d.Skipped(), d.Err("state of Purse")
+}
+
+// knownPurseState reports which fields of the state are known: others are kept
+// as they came.
+func knownPurseState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// takePurseEvents encodes the events that were recorded, and forgets them.
+func takePurseEvents(entity any) ([][]byte, error) {
+	return codegen.TakeEvents(&entity.(*Purse).Journal, appendPurseEvent)
+}
+
+// appendPurseEvent encodes an event of Purse.
+func appendPurseEvent(b []byte, event Booking) ([]byte, error) {
+	b, err := appendBooking(b, 1, event)
+	if err != nil {
+		return nil, &codegen.EncodeError{What: "event of Purse", Err: err}
+	}
+	return b, nil
+}
+
+// decodePurseEvent decodes the output of appendPurseEvent.
+func decodePurseEvent(d codegen.Decoder) (event Booking, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			readBooking(&d, &event)
+		}
+	}
+	return event, d.Err("event of Purse")
+}
+
+// applyPurseEvent applies an encoded event, of which all must be known.
+func applyPurseEvent(entity any, b []byte) error {
+	event, err := decodePurseEvent(codegen.NewEventDecoder(b))
+	if err != nil {
+		return err
+	}
+	entity.(*Purse).Apply(event)
+	return nil
 }
 
 // StockAPI has the methods of a [Stock]. The entity implements it, and so does
@@ -1537,6 +1536,181 @@ func clonePicture(v Picture) (_ Picture, err error) {
 	return v, nil
 }
 
+// appendWrapping encodes a Wrapping as field num.
+func appendWrapping(b []byte, num int, v Wrapping) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case Paper:
+		b = appendPaper(b, 1, c)
+	case *Ribbon:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", c)
+		}
+		b = appendRibbon(b, 2, *c)
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readWrapping decodes a field into a Wrapping.
+func readWrapping(d *codegen.Decoder, v *Wrapping) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(Paper)
+			readPaper(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(*Ribbon)
+			if c == nil {
+				c = new(Ribbon)
+			}
+			readRibbon(d, c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping"); kept {
+				*v = unknownWrapping{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownWrapping stands in a state for a case of Wrapping that this program
+// does not know. It is kept, and its methods panic.
+type unknownWrapping struct {
+	Wrapping
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownWrapping) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneWrapping copies a Wrapping, as it would arrive.
+func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case Paper:
+		return c, nil
+	case *Ribbon:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", c)
+		}
+		e := *c
+		return &e, nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", v)
+}
+
+// knownWrapping reports which fields of the cases of a Wrapping are known.
+// Unknown fields are kept in the value.
+func knownWrapping(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownPaper
+	case 2:
+		return true, knownRibbon
+	}
+	return true, nil
+}
+
+// appendPaper encodes a Paper as field num.
+func appendPaper(b []byte, num int, v Paper) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendString(b, 1, v.Color)
+	b = codegen.AppendBool(b, 2, v.Shiny)
+	return codegen.Close(b, at)
+}
+
+// readPaper decodes a field into a Paper.
+func readPaper(d *codegen.Decoder, v *Paper) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &v.Color)
+		case 2:
+			codegen.ReadBool(d, &v.Shiny)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownPaper reports which fields of a Paper are known.
+func knownPaper(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendRibbon encodes a Ribbon as field num.
+func appendRibbon(b []byte, num int, v Ribbon) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Length)
+	return codegen.Close(b, at)
+}
+
+// readRibbon decodes a field into a Ribbon.
+func readRibbon(d *codegen.Decoder, v *Ribbon) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Length)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownRibbon reports which fields of a Ribbon are known.
+func knownRibbon(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendWrappingSlice encodes a []Wrapping as field num.
+func appendWrappingSlice(b []byte, num int, v []Wrapping) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendWrapping(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readWrappingSlice decodes a field into a []Wrapping.
+func readWrappingSlice(d *codegen.Decoder, v *[]Wrapping) {
+	var e Wrapping
+	readWrapping(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneWrappingSlice copies a []Wrapping, as it would arrive.
+func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Wrapping, len(v))
+	for i, e := range v {
+		if c[i], err = cloneWrapping(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
 // appendBooking encodes a Booking as field num.
 func appendBooking(b []byte, num int, v Booking) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
@@ -1740,181 +1914,6 @@ func readCheck(d *codegen.Decoder, v *Check) {
 	d.Leave(outer)
 }
 
-// appendWrapping encodes a Wrapping as field num.
-func appendWrapping(b []byte, num int, v Wrapping) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	switch c := v.(type) {
-	case nil:
-	case Paper:
-		b = appendPaper(b, 1, c)
-	case *Ribbon:
-		if c == nil {
-			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", c)
-		}
-		b = appendRibbon(b, 2, *c)
-	default:
-		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", v); err != nil {
-			return b, err
-		}
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readWrapping decodes a field into a Wrapping.
-func readWrapping(d *codegen.Decoder, v *Wrapping) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			c, _ := (*v).(Paper)
-			readPaper(d, &c)
-			*v = c
-		case 2:
-			c, _ := (*v).(*Ribbon)
-			if c == nil {
-				c = new(Ribbon)
-			}
-			readRibbon(d, c)
-			*v = c
-		default:
-			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping"); kept {
-				*v = unknownWrapping{kept: c}
-			}
-		}
-	}
-	d.Leave(outer)
-}
-
-// unknownWrapping stands in a state for a case of Wrapping that this program
-// does not know. It is kept, and its methods panic.
-type unknownWrapping struct {
-	Wrapping
-	kept codegen.UnknownCase
-}
-
-// ShardUnknownCase returns the case as it came.
-func (u unknownWrapping) ShardUnknownCase() codegen.UnknownCase {
-	return u.kept
-}
-
-// cloneWrapping copies a Wrapping, as it would arrive.
-func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
-	switch c := v.(type) {
-	case nil:
-		return nil, nil
-	case Paper:
-		return c, nil
-	case *Ribbon:
-		if c == nil {
-			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", c)
-		}
-		e := *c
-		return &e, nil
-	}
-	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", v)
-}
-
-// knownWrapping reports which fields of the cases of a Wrapping are known.
-// Unknown fields are kept in the value.
-func knownWrapping(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, knownPaper
-	case 2:
-		return true, knownRibbon
-	}
-	return true, nil
-}
-
-// appendPaper encodes a Paper as field num.
-func appendPaper(b []byte, num int, v Paper) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendString(b, 1, v.Color)
-	b = codegen.AppendBool(b, 2, v.Shiny)
-	return codegen.Close(b, at)
-}
-
-// readPaper decodes a field into a Paper.
-func readPaper(d *codegen.Decoder, v *Paper) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(d, &v.Color)
-		case 2:
-			codegen.ReadBool(d, &v.Shiny)
-		}
-	}
-	d.Leave(outer)
-}
-
-// knownPaper reports which fields of a Paper are known.
-func knownPaper(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
-}
-
-// appendRibbon encodes a Ribbon as field num.
-func appendRibbon(b []byte, num int, v Ribbon) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendInt(b, 1, v.Length)
-	return codegen.Close(b, at)
-}
-
-// readRibbon decodes a field into a Ribbon.
-func readRibbon(d *codegen.Decoder, v *Ribbon) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(d, &v.Length)
-		}
-	}
-	d.Leave(outer)
-}
-
-// knownRibbon reports which fields of a Ribbon are known.
-func knownRibbon(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
-}
-
-// appendWrappingSlice encodes a []Wrapping as field num.
-func appendWrappingSlice(b []byte, num int, v []Wrapping) (_ []byte, err error) {
-	for _, e := range v {
-		if b, err = appendWrapping(b, num, e); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
-}
-
-// readWrappingSlice decodes a field into a []Wrapping.
-func readWrappingSlice(d *codegen.Decoder, v *[]Wrapping) {
-	var e Wrapping
-	readWrapping(d, &e)
-	*v = append(*v, e)
-}
-
-// cloneWrappingSlice copies a []Wrapping, as it would arrive.
-func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
-	if len(v) == 0 {
-		return nil, nil
-	}
-	c := make([]Wrapping, len(v))
-	for i, e := range v {
-		if c[i], err = cloneWrapping(e); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
 // appendLineSlice encodes a []Line as field num.
 func appendLineSlice(b []byte, num int, v []Line) []byte {
 	for _, e := range v {
@@ -1975,20 +1974,20 @@ func readInt64Pointer(d *codegen.Decoder, v **int64) {
 // for.
 var (
 	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named, e.Note, e.Extra} }
-	_ = func(e *Ledger) *Ledger { return &Ledger{e.ID, e.Sum, e.More, e.Journal} }
 	_ = func(e *Parcel) *Parcel { return &Parcel{e.Count, e.Wrap, e.Wraps} }
+	_ = func(e *Purse) *Purse { return &Purse{e.ID, e.Sum, e.More, e.Journal} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Names, e.Lines, e.Rest} }
 	_ = func(v Box) Box { return Box{v.Wide, v.Lid, v.Next, v.Color} }
 	_ = func(v Lid) Lid { return Lid{v.High, v.Handle} }
 	_ = func(v Handle) Handle { return Handle{v.Kind} }
 	_ = func(v Slot) Slot { return Slot{v.Free, v.Tint} }
 	_ = func(v Picture) Picture { return Picture{v.Count, v.Box, v.Spare, v.Slots, v.Named, v.Note, v.Extra} }
+	_ = func(v Paper) Paper { return Paper{v.Color, v.Shiny} }
+	_ = func(v Ribbon) Ribbon { return Ribbon{v.Length} }
 	_ = func(v Booking) Booking { return Booking{v.Amount, v.Parts, v.Where, v.By, v.Fee} }
 	_ = func(v Part) Part { return Part{v.Count, v.Weight} }
 	_ = func(v Place) Place { return Place{v.Room, v.Shelf} }
 	_ = func(v Cash) Cash { return Cash{v.Coins} }
 	_ = func(v Check) Check { return Check{v.Number} }
-	_ = func(v Paper) Paper { return Paper{v.Color, v.Shiny} }
-	_ = func(v Ribbon) Ribbon { return Ribbon{v.Length} }
 	_ = func(v Line) Line { return Line{v.Gift, v.Article, v.Count} }
 )

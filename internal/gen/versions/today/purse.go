@@ -42,10 +42,10 @@ func (Cash) isMeans() {}
 
 func (Check) isMeans() {}
 
-// Ledger has a sum, which its events give.
+// Purse has a sum, which its events give.
 //
-//shard:entity name=ledger shards=1 durable snapshot=3
-type Ledger struct {
+//shard:entity name=purse shards=1 durable snapshot=3
+type Purse struct {
 	ID      string `shard:"id"`
 	Sum     int64  `shard:"state"`
 	More    int64  `shard:"state"` // new: what events have that yesterday's program does not know
@@ -53,7 +53,7 @@ type Ledger struct {
 }
 
 // Apply adds a booking.
-func (l *Ledger) Apply(b Booking) {
+func (l *Purse) Apply(b Booking) {
 	l.Sum += b.Amount
 	l.More += b.Fee + b.Where.Shelf
 	for _, p := range b.Parts {
@@ -65,7 +65,7 @@ func (l *Ledger) Apply(b Booking) {
 }
 
 // Book records a booking.
-func (l *Ledger) Book(_ context.Context, b Booking) (int64, error) {
+func (l *Purse) Book(_ context.Context, b Booking) (int64, error) {
 	l.Journal.Record(l, b)
 	return l.Sum, nil
 }
@@ -73,4 +73,4 @@ func (l *Ledger) Book(_ context.Context, b Booking) (int64, error) {
 // Get returns the sums.
 //
 //shard:read
-func (l *Ledger) Get(context.Context) (sum, more int64, err error) { return l.Sum, l.More, nil }
+func (l *Purse) Get(context.Context) (sum, more int64, err error) { return l.Sum, l.More, nil }
