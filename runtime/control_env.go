@@ -157,15 +157,15 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 }
 
 // TakeTerm takes a coordinator's term from the store, if there is one.
-func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
+func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.durable
 	if process == nil {
-		take(atLeast)
+		take(atLeast, 0)
 		return
 	}
 	v.driver.group.Go(func() {
-		if term, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
-			v.loop.Post(func() { take(term) })
+		if term, before, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
+			v.loop.Post(func() { take(term, before) })
 		}
 	})
 }

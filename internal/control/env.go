@@ -132,9 +132,10 @@ type Process interface {
 	// Member.LeaseAnswer.
 	TakeLease(r membership.LeaseRequest)
 	// TakeTerm calls take with the term of a coordinator that starts here: above those of all
-	// before it, and at least the given one. Without a store that is the given one, and take
-	// is called at once; else on the control loop, once the store has answered.
-	TakeTerm(atLeast uint32, take func(term uint32))
+	// before it, and at least the given one. Before is the highest that the store had. Without
+	// a store the term is the given one, before is 0, and take is called at once; else on the
+	// control loop, once the store has answered.
+	TakeTerm(atLeast uint32, take func(term, before uint32))
 	// LastTerm calls take with the highest term that the store has; 0 means it does not answer. It
 	// does nothing without a store.
 	LastTerm(take func(term uint32))

@@ -34,7 +34,7 @@ func TestDamagedTerm(t *testing.T) {
 	if _, err := s.Put(ctx, "terms/bank", []byte("seven"), store.None); err != nil {
 		t.Fatal(err)
 	}
-	if term, err := NextTerm(ctx, s, "bank", 3); err == nil || !strings.Contains(err.Error(), "terms/bank") {
+	if term, _, err := NextTerm(ctx, s, "bank", 3); err == nil || !strings.Contains(err.Error(), "terms/bank") {
 		t.Errorf("term %d, %v, want an error that names the record", term, err)
 	}
 	if r, err := s.Get(ctx, "terms/bank"); err != nil || string(r.Value) != "seven" {
@@ -45,20 +45,24 @@ func TestDamagedTerm(t *testing.T) {
 // TestTermsGrow: over coordinators, full restarts, and a record that was lost.
 func TestTermsGrow(t *testing.T) {
 	s, ctx := memory.New().Client(), context.Background()
+	last := uint32(0)
 	next := func(atLeast, want uint32) {
 		t.Helper()
-		if got, err := NextTerm(ctx, s, "bank", atLeast); err != nil || got != want {
-			t.Errorf("term %d, %v, want %d", got, err, want)
+		got, before, err := NextTerm(ctx, s, "bank", atLeast)
+		if err != nil || got != want || before != last {
+			t.Errorf("term %d after %d, %v, want %d after %d", got, before, err, want, last)
 		}
+		last = got
 	}
 	next(1, 1)
 	next(1, 2)
 	next(7, 7)
 	next(1, 8)
 	for _, met := range []uint32{20, 3} {
-		if err := RaiseTerm(ctx, s, "bank", met); err != nil {
-			t.Fatal(err)
+		if last, err := RaiseTerm(ctx, s, "bank", met); err != nil || last != 20 {
+			t.Fatalf("raised above %d: term %d, %v, want 20", met, last, err)
 		}
 	}
+	last = 20
 	next(1, 21)
 }

@@ -245,11 +245,11 @@ func (v *memberEnv) PeerLeft(a transport.Address) { v.process.data.PeerLeft(a) }
 func (v *memberEnv) Homes() []transport.Address { return v.process.data.Homes() }
 
 // TakeTerm begins a term, of which the oracle hears.
-func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32)) {
+func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32, uint32)) {
 	p := v.process
 	p.w.log("%s: coordinator starts, term %d", p.name, atLeast)
 	p.w.oracle.term(p, placement.Term{Number: atLeast, Incarnation: p.self.Incarnation})
-	take(atLeast)
+	take(atLeast, 0)
 }
 
 // LastTerm does nothing: there is no store.

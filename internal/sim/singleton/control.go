@@ -90,7 +90,7 @@ func (v *controlEnv) Homes() []transport.Address {
 func (v *controlEnv) RenewLease(time.Time)                                 {} // the world has it
 func (v *controlEnv) LeaseValid() bool                                     { return v.run.world.Lease(v.node) }
 func (v *controlEnv) TakeLease(membership.LeaseRequest)                    {}
-func (v *controlEnv) TakeTerm(atLeast uint32, take func(uint32))           { take(atLeast) }
+func (v *controlEnv) TakeTerm(atLeast uint32, take func(uint32, uint32))   { take(atLeast, 0) }
 func (v *controlEnv) LastTerm(func(uint32))                                {}
 func (v *controlEnv) Serve(on bool)                                        { v.serves = on }
 func (v *controlEnv) Publish(*membership.View, []membership.Event)         {}
