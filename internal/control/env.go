@@ -139,8 +139,12 @@ type Process interface {
 	// LastTerm calls take with the highest term that the store has; 0 means it does not answer. It
 	// does nothing without a store.
 	LastTerm(take func(term uint32))
-	// Serve tells the broker whether processes without a table may be sent here.
-	Serve(on bool)
+	// Founding reads or writes the store's record of who founded the cluster, and calls answer
+	// on the control loop.
+	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
+	// Serve tells the broker whether processes without a table may be sent here. Then, if it is
+	// not nil, is called on the control loop when the broker knows.
+	Serve(on bool, then func())
 
 	// Publish tells the user of changes of the cluster.
 	Publish(v *membership.View, events []membership.Event)
