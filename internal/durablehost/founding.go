@@ -53,17 +53,24 @@ func readFounding(ctx context.Context, s store.Store, cluster string) (f members
 	} else if err != nil {
 		return f, 0, err
 	}
+	f, err = parseFounding(found.Value)
+	return f, uint64(found.Revision), err
+}
+
+func parseFounding(value []byte) (f membership.Founding, err error) {
 	var r foundingRecord
-	if err := json.Unmarshal(found.Value, &r); err != nil {
-		return f, 0, fmt.Errorf("it is damaged: %w (delete it while the cluster is down)", err)
+	if err := json.Unmarshal(value, &r); err != nil {
+		return f, fmt.Errorf("it is damaged: %w (delete it while the cluster is down)", err)
 	}
-	return membership.Founding{
-		Founder: transport.Address(r.Founder), Node: transport.Address(r.Node), Server: r.Server,
-	}, uint64(found.Revision), nil
+	return membership.Founding{Founder: transport.Address(r.Founder), Node: transport.Address(r.Node), Server: r.Server}, nil
+}
+
+func formatFounding(f membership.Founding) ([]byte, error) {
+	return json.Marshal(foundingRecord{1, origin(f.Founder), origin(f.Node), f.Server})
 }
 
 func writeFounding(ctx context.Context, s store.Store, cluster string, r membership.FoundingRequest) (revision uint64, err error) {
-	value, err := json.Marshal(foundingRecord{1, origin(r.Founding.Founder), origin(r.Founding.Node), r.Founding.Server})
+	value, err := formatFounding(r.Founding)
 	if err != nil {
 		return 0, err
 	}

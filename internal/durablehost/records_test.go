@@ -5,9 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"
+	"github.com/shardgen/shardgen/transport"
 )
 
 func TestTypeCannotChange(t *testing.T) {
@@ -65,4 +68,29 @@ func TestTermsGrow(t *testing.T) {
 	}
 	last = 20
 	next(1, 21)
+}
+
+// TestFoundingIsCompareAndSet: of two writes over one revision the second conflicts, and a store
+// that does not answer leaves the outcome open.
+func TestFoundingIsCompareAndSet(t *testing.T) {
+	s, ctx := memory.New().Client(), context.Background()
+	founding := func(name string) membership.Founding {
+		a := transport.Address{Name: name, Incarnation: 1 << 60}
+		return membership.Founding{Founder: a, Node: a, Server: "s1"}
+	}
+	none := Founding(ctx, s, "bank", membership.FoundingRequest{Number: 1})
+	first := Founding(ctx, s, "bank", membership.FoundingRequest{Number: 2, Write: true, Founding: founding("a")})
+	second := Founding(ctx, s, "bank", membership.FoundingRequest{Number: 3, Write: true, Founding: founding("b")})
+	read := Founding(ctx, s, "bank", membership.FoundingRequest{Number: 4})
+	if none != (membership.FoundingAnswer{Number: 1}) || first.Revision == 0 || first.Reason != "" || first.Conflict ||
+		second != (membership.FoundingAnswer{Number: 3, Conflict: true}) ||
+		read != (membership.FoundingAnswer{Number: 4, Founding: founding("a"), Revision: first.Revision}) {
+		t.Errorf("read %+v, wrote %+v, then %+v, read %+v", none, first, second, read)
+	}
+	s.Cut(true)
+	cut, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if a := Founding(cut, s, "bank", membership.FoundingRequest{Number: 5}); a.Reason == "" || a.Conflict {
+		t.Errorf("a store that is cut off answers %+v", a)
+	}
 }

@@ -71,7 +71,7 @@ func (f *Foundings) Free(vacant bool) bool {
 }
 
 // Begin begins a claim of this joiner, which is Free.
-func (f *Foundings) Begin() { f.found = false }
+func (f *Foundings) Begin() { f.found, f.told = false, transport.Address{} }
 
 // Found reports whether the record has this joiner as the founder. It writes the record, and
 // reports lost if another write came between, or the outcome is not known.
