@@ -225,7 +225,7 @@ func (s *members) event(e membership.Event) {
 // foundedElsewhere logs that another cluster of this name uses the same store.
 func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 	level, text := Warn, "not the first: the store has a cluster of this name; this node forms one only if that one is gone"
-	if s.m.View().SelfStatus != membership.NoStatus {
+	if v := s.m.View(); v != nil && v.SelfStatus != membership.NoStatus {
 		level, text = Error, "another cluster of this name uses the same store, and takes shards of this one: stop it (use one broker for the whole cluster, or give each its own name and store)"
 	}
 	s.m.env.Log(level, text, "cluster", s.m.cfg.Cluster, "founder", e.Other.Founder.String(), "member", e.Other.Node.String(),

@@ -53,14 +53,16 @@ func readFounding(ctx context.Context, s store.Store, cluster string) (f members
 	} else if err != nil {
 		return f, 0, err
 	}
-	f, err = parseFounding(found.Value)
-	return f, uint64(found.Revision), err
+	// A record that cannot be read is that of an unknown cluster, and is replaced like any other
+	// if it stays the same.
+	f, _ = parseFounding(found.Value)
+	return f, uint64(found.Revision), nil
 }
 
 func parseFounding(value []byte) (f membership.Founding, err error) {
 	var r foundingRecord
 	if err := json.Unmarshal(value, &r); err != nil {
-		return f, fmt.Errorf("it is damaged: %w (delete it while the cluster is down)", err)
+		return f, err
 	}
 	return membership.Founding{Founder: transport.Address(r.Founder), Node: transport.Address(r.Node), Server: r.Server}, nil
 }
