@@ -247,7 +247,7 @@ func (c *Config) runnerBytes(runners int) int { return c.BufferBytes / (2 * runn
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	cfg := membership.Config{
 		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, Differ: hostmeta.Differ,
-		MinMembers: c.MinMembers, JoinTimeout: c.JoinTimeout, Seed: self.Incarnation, ProbeVacancy: true,
+		MinMembers: c.MinMembers, JoinTimeout: c.JoinTimeout, Seed: self.Incarnation, ProbeVacancy: true, Founding: c.Store != nil,
 	}
 	c.Membership.configure(&cfg)
 	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {

@@ -10,6 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -157,15 +158,15 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 }
 
 // TakeTerm takes a coordinator's term from the store, if there is one.
-func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
+func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.durable
 	if process == nil {
-		take(atLeast)
+		take(atLeast, 0)
 		return
 	}
 	v.driver.group.Go(func() {
-		if term, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
-			v.loop.Post(func() { take(term) })
+		if term, before, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
+			v.loop.Post(func() { take(term, before) })
 		}
 	})
 }
@@ -184,9 +185,23 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 
 // Serve tells the broker whether it may direct processes that have no table to this
 // member.
-func (v *controlEnv) Serve(on bool) {
+func (v *controlEnv) Serve(on bool, then func()) {
 	v.serves.wished.Store(on)
-	v.driver.group.Go(func() { v.serves.announce(v.driver.ctx, v.link, v.node.log) })
+	v.driver.group.Go(func() {
+		if v.serves.announce(v.driver.ctx, v.link, v.node.log) && then != nil {
+			v.loop.Post(then)
+		}
+	})
+}
+
+// Founding reads or writes the store's record of who founded the cluster.
+func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer)) {
+	v.driver.group.Go(func() {
+		ctx, cancel := context.WithTimeout(v.driver.ctx, r.Within)
+		defer cancel()
+		a := durablehost.Founding(ctx, v.node.cfg.Store, v.node.cfg.Cluster, r)
+		v.loop.Post(func() { answer(a) })
+	})
 }
 
 // Publish passes changes of the cluster to the readers of Node.Events.

@@ -52,6 +52,15 @@ func (v *vaults) config(name string) shard.Config {
 
 func (v *vaults) start(name string) *shard.Node {
 	v.t.Helper()
+	n := v.node(name)
+	require.NoError(v.t, n.Start(testContext(v.t)))
+	v.nodes[name] = n
+	return n
+}
+
+// node makes a node without starting it.
+func (v *vaults) node(name string) *shard.Node {
+	v.t.Helper()
 	cfg := v.config(name)
 	v.own[name] = v.store.Client()
 	cfg.Store = v.own[name]
@@ -68,8 +77,6 @@ func (v *vaults) start(name string) *shard.Node {
 		others = func(id string) vault.VaultAPI { return v.others(client, id) }
 	}
 	require.NoError(v.t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: others} }, v.opts...))
-	require.NoError(v.t, n.Start(testContext(v.t)))
-	v.nodes[name] = n
 	return n
 }
 

@@ -20,14 +20,17 @@ type serving struct {
 	mu     sync.Mutex // held while the broker is informed, so that the latest value is sent last
 }
 
-// announce sends the latest value to the broker, and waits for it.
-func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) {
+// announce sends the latest value to the broker, and waits for it. It reports false if the broker
+// may not know of it yet. A broker that refuses it knows.
+func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	on := s.wished.Load()
 	try, cancel := context.WithTimeout(ctx, serveTimeout)
 	defer cancel()
-	if err := link.Serve(try, on); err != nil && ctx.Err() == nil {
+	err := link.Serve(try, on)
+	if err != nil && ctx.Err() == nil {
 		log.Warn("serving of clients not switched", "serve", on, "err", err)
 	}
+	return err == nil || try.Err() == nil
 }

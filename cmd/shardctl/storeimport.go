@@ -123,7 +123,7 @@ func (i *importer) begin(ctx context.Context, l line) error {
 		return err
 	}
 	if l.Term > 0 { // epochs only grow, over a restore too
-		if err := durablehost.RaiseTerm(ctx, i.store, l.Cluster, l.Term); err != nil {
+		if _, err := durablehost.RaiseTerm(ctx, i.store, l.Cluster, l.Term); err != nil {
 			return err
 		}
 	}

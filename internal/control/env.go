@@ -132,14 +132,19 @@ type Process interface {
 	// Member.LeaseAnswer.
 	TakeLease(r membership.LeaseRequest)
 	// TakeTerm calls take with the term of a coordinator that starts here: above those of all
-	// before it, and at least the given one. Without a store that is the given one, and take
-	// is called at once; else on the control loop, once the store has answered.
-	TakeTerm(atLeast uint32, take func(term uint32))
+	// before it, and at least the given one. Before is the highest that the store had. Without
+	// a store the term is the given one, before is 0, and take is called at once; else on the
+	// control loop, once the store has answered.
+	TakeTerm(atLeast uint32, take func(term, before uint32))
 	// LastTerm calls take with the highest term that the store has; 0 means it does not answer. It
 	// does nothing without a store.
 	LastTerm(take func(term uint32))
-	// Serve tells the broker whether processes without a table may be sent here.
-	Serve(on bool)
+	// Founding reads or writes the store's record of who founded the cluster, and calls answer
+	// on the control loop.
+	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
+	// Serve tells the broker whether processes without a table may be sent here. Then, if it is
+	// not nil, is called on the control loop when the broker knows.
+	Serve(on bool, then func())
 
 	// Publish tells the user of changes of the cluster.
 	Publish(v *membership.View, events []membership.Event)

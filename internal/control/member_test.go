@@ -104,9 +104,10 @@ func (v *fakeEnv) LeaseValid() bool {
 	return true
 }
 
-func (v *fakeEnv) TakeTerm(atLeast uint32, take func(uint32)) {
-	v.term = max(v.term+1, v.stored+1, atLeast)
-	take(v.term)
+func (v *fakeEnv) TakeTerm(atLeast uint32, take func(uint32, uint32)) {
+	before := max(v.term, v.stored)
+	v.term = max(before+1, atLeast)
+	take(v.term, before)
 }
 
 func (v *fakeEnv) LastTerm(take func(uint32)) {

@@ -137,6 +137,12 @@ func (s *members) step(in membership.Input) {
 	if out.LeaseChanged {
 		env.RenewLease(out.Lease)
 	}
+	if out.Unclaim {
+		env.Serve(false, nil)
+	}
+	if out.Claim != 0 {
+		env.Serve(true, func() { s.step(membership.Claimed{Number: out.Claim}) })
+	}
 	for _, e := range out.Send {
 		s.traffic.noteSent(e.Message)
 		body, err := membership.Encode(e.Message)
@@ -150,6 +156,9 @@ func (s *members) step(in membership.Input) {
 	}
 	if out.TakeLease != nil {
 		env.TakeLease(*out.TakeLease)
+	}
+	if out.Founding != nil {
+		env.Founding(*out.Founding, func(a membership.FoundingAnswer) { s.step(a) })
 	}
 	if out.Changed || len(out.Events) > 0 {
 		env.Publish(s.machine.View(), out.Events)
@@ -172,14 +181,14 @@ func (s *members) event(e membership.Event) {
 		env.Log(Info, "member up", "member", e.Member.Address.String(), "age", e.Member.UpNumber)
 		if e.Member.Address == self {
 			env.Up()
-			env.Serve(true)
+			env.Serve(true, nil)
 			s.m.reports.askForRemembered()
 		}
 	case membership.MemberLeaving:
 		if e.Member.Address == self {
 			s.m.leaving.on = true
 			env.Leaving()
-			env.Serve(false)
+			env.Serve(false, nil)
 		}
 	case membership.MemberDowned:
 		if e.Why != "" {
@@ -198,6 +207,8 @@ func (s *members) event(e membership.Event) {
 		env.Log(Warn, "member unreachable", "member", e.Member.Address.String(), "evidence", e.Evidence.String())
 	case membership.ReachableMember:
 		env.Log(Info, "member reachable again", "member", e.Member.Address.String())
+	case membership.FoundedElsewhere:
+		s.foundedElsewhere(e)
 	case membership.JoinerTooLarge:
 		if node := e.Joiner.String(); node != s.tooLarge {
 			s.tooLarge = node
@@ -213,6 +224,16 @@ func (s *members) event(e membership.Event) {
 	case membership.SelfRemoved:
 		env.Left()
 	}
+}
+
+// foundedElsewhere logs that another cluster of this name uses the same store.
+func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
+	level, text := Warn, "not the first: the store has a cluster of this name; this node forms one only if that one is gone"
+	if v := s.m.View(); v != nil && v.SelfStatus != membership.NoStatus {
+		level, text = Error, "another cluster of this name uses the same store, and takes shards of this one: stop it (use one broker for the whole cluster, or give each its own name and store)"
+	}
+	s.m.env.Log(level, text, "cluster", s.m.cfg.Cluster, "founder", e.Other.Founder.String(), "member", e.Other.Node.String(),
+		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
 // removed follows the removal of a member. When many leave together, those that left in

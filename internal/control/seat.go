@@ -138,18 +138,20 @@ func (s *seat) start() {
 	s.starts++
 	n := s.starts
 	me, _ := s.m.View().Member(s.m.self.Address)
-	s.m.env.TakeTerm(me.UpNumber, func(term uint32) {
+	s.m.env.TakeTerm(me.UpNumber, func(term, before uint32) {
 		if s.starts == n {
-			s.begin(term)
+			s.begin(term, before)
 		}
 	})
 }
 
-// begin starts the coordinator here under a term.
-func (s *seat) begin(term uint32) {
+// begin starts the coordinator here under a term. Before is the one before it in the store. If
+// this process has not heard of that one, another cluster may have taken it.
+func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address
 	cfg.Term = placement.Term{Number: term, Incarnation: s.m.self.Incarnation}
+	cfg.Anew = before > s.m.follower.core.Term().Number
 	core, err := coordinator.New(cfg)
 	if err != nil {
 		s.m.env.Fail(fmt.Errorf("start the coordinator: %w", err))

@@ -10,6 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -85,6 +86,38 @@ func TestCoordinatorBehindTheStoreBeginsAnew(t *testing.T) {
 	require.EqualValues(t, 10, env.term)
 	pass(time.Minute)
 	require.EqualValues(t, 10, env.term)
+}
+
+// TestShardsOfAnotherClusterAreClaimedAgain: a coordinator that begins above terms of which this
+// process has not heard gives the shards new epochs at their homes. One that succeeds the last one
+// leaves them theirs.
+func TestShardsOfAnotherClusterAreClaimedAgain(t *testing.T) {
+	id := placement.ShardID{Kind: "Cart", Shard: 1}
+	for _, foreign := range []bool{false, true} {
+		m, env := runsCoordinator(t)
+		home := func(epoch placement.Epoch) placement.Epoch {
+			term := placement.Term{Number: m.seat.term, Incarnation: self.Incarnation}
+			m.seat.step(coordinator.Receive{From: self, Message: coordinator.Register{
+				Term: term, Node: self, Seq: 1, Kinds: []coordinator.KindInfo{{Name: "Cart", Shards: 1, Hosts: true}},
+				Shards: []coordinator.HeldShard{{ShardID: id, State: coordinator.Active, Epoch: epoch}},
+			}})
+			m.follower.step(self, coordinator.TableStatus{Version: placement.Version{Term: term}})
+			e, _ := m.Coordinator().Table().Lookup(id)
+			return e.Epoch
+		}
+		first := placement.MakeEpoch(1, 1)
+		require.Equal(t, first, home(first))
+		if foreign {
+			env.stored = 2
+		}
+		m.seat.stop()
+		m.seat.start()
+		if got := home(first); foreign {
+			require.Greater(t, got, placement.MakeEpoch(3, 0))
+		} else {
+			require.Equal(t, first, got)
+		}
+	}
 }
 
 // TestCoordinatorIsAskedForUntilItIsHandedOver: a member that has become the oldest asks the one that

@@ -17,6 +17,10 @@ type Config struct {
 	Self transport.Address
 	// Term is this coordinator's term, above every earlier one's.
 	Term placement.Term
+	// Anew means that another cluster may have had the shards since the last coordinator
+	// of this one: terms were given out that nobody here has heard of. Known shards get a
+	// new epoch at their homes, so that these claim them again from the store.
+	Anew bool
 	// MinMembers is how many Up members that host something there must be before
 	// a kind is allocated for the first time. Default 1.
 	MinMembers int

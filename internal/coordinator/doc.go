@@ -36,6 +36,9 @@
 //	7    all its claimants are gone                   allocate anew, above all
 //	8    nobody claims it                             allocate when it is asked for
 //
+// With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another
+// cluster that uses the same store may have claimed it.
+//
 // N1 claims a shard that it forwards for only until the table shows the move and its
 // callers have flushed. Without that claim, N2 decides alone: by row 1, or by row 6 if it
 // has not opened yet; and when N2 is gone, row 8 holds.

@@ -109,7 +109,11 @@ func (c *recovery) resolveShard(s *shard, claims []claim) {
 	s.why = "it was there when this coordinator began, at " + c.now.UTC().Format(time.RFC3339)
 	top := slices.DeleteFunc(slices.Clone(claims), func(o claim) bool { return o.rank() != s.last })
 	if i := slices.IndexFunc(top, func(o claim) bool { return o.State == Active && c.alive(o.node) }); i >= 0 {
-		c.set(s, top[i].node, s.last) // row 1
+		if c.config.Anew {
+			c.give(s, top[i].node)
+		} else {
+			c.set(s, top[i].node, s.last) // row 1
+		}
 		s.since = time.Time{}
 		c.contest(s, claims)
 		return
@@ -140,7 +144,7 @@ func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
 		case !peer: // row 5
 			c.give(s, transport.Address{})
 			e = Event{What: HomeLost, Shard: s.id, Node: old.Peer, Reason: "lost after it had taken the shard over"}
-		case prepared: // row 4: no need to wait for Open, as the old home is past it
+		case prepared && !c.config.Anew: // row 4: no need to wait for Open, as the old home is past it
 			c.set(s, old.Peer, old.Move)
 			e.What = MoveCommitted
 		default: // row 4: it may be prepared since, or have passed the shard on

@@ -16,7 +16,7 @@ import (
 
 // TestTranscripts runs testdata/*.txt, see package transcript. The commands:
 //
-//	start NODE term=1 [min=1] [moves=3] [leave=32]
+//	start NODE term=1 [min=1] [moves=3] [leave=32] [anew=1]
 //	view NODE:STATUS[:hosts][:unreachable] ... [unconverged]
 //	register NODE KIND/SHARDS[:proxy] ... [SHARD:STATE:EPOCH[:MOVE:PEER]] ... [seq=1] [term=…]
 //	    [alloc=STRATEGY] [moves=0] [hosts=0] [pins=SHARD@NODE,...] [pinned=EPOCH], of each kind
@@ -82,6 +82,7 @@ func (s *script) run(words []string) string {
 		c, err := New(Config{
 			Self: node(args[0]), Term: s.term(options["term"]), MinMembers: s.number(options["min"]),
 			MaxMoves: s.number(options["moves"]), MaxLeaveMoves: s.number(options["leave"]),
+			Anew: options["anew"] != "",
 		})
 		if err != nil {
 			s.t.Fatal(err)

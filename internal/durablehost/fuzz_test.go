@@ -56,3 +56,22 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFounding reads any bytes as the record of who founded a cluster.
+func FuzzFounding(f *testing.F) {
+	f.Add([]byte(`{"format":1,"founder":{"name":"a","incarnation":"7"},"node":{"name":"b","incarnation":"8"},"server":"NABC"}`))
+	f.Add([]byte(`{"founder":{"incarnation":7}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := parseFounding(b)
+		if err != nil {
+			return
+		}
+		again, err := formatFounding(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := parseFounding(again); err != nil || back != got {
+			t.Fatalf("got %+v, %v, want %+v", back, err, got)
+		}
+	})
+}

@@ -21,6 +21,7 @@ type process struct {
 	ended  bool
 	events []durable.Event
 	above  []uint32
+	last   uint32                  // the last term in the store; 0 means the one of above
 	tells  func(durable.Tell) bool // takes a tell; nil means none
 }
 
@@ -49,10 +50,11 @@ func (p *process) Go(f func()) {
 	}
 }
 
-func (p *process) Above(term uint32) {
+func (p *process) Above(term uint32) (last uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.above = append(p.above, term)
+	return max(term, p.last)
 }
 
 func (p *process) Tell(_ context.Context, _ store.Shard, tell durable.Tell) bool {

@@ -81,14 +81,14 @@ const (
 )
 
 // Above raises the record of the coordinator's terms, which the coordinator then finds above its
-// own. It tries until the process ends.
-func (p *Process) Above(term uint32) {
+// own. It tries until the process ends, and returns the last term.
+func (p *Process) Above(term uint32) (last uint32) {
 	for n := 0; p.Ctx.Err() == nil; n++ {
 		ctx, cancel := context.WithTimeout(p.Ctx, try)
-		err := RaiseTerm(ctx, p.Store, p.Cluster, term)
+		last, err := RaiseTerm(ctx, p.Store, p.Cluster, term)
 		cancel()
 		if err == nil {
-			return
+			return last
 		}
 		if n%logEach == 0 && !errors.Is(err, store.ErrConflict) && p.Ctx.Err() == nil {
 			p.Log.Warn("the record of the coordinator's terms could not be raised; it is tried again", "err", err)
@@ -98,6 +98,7 @@ func (p *Process) Above(term uint32) {
 		case <-time.After(pause):
 		}
 	}
+	return term
 }
 
 // LastTerm returns the highest term in the store, or 0 if the store does not answer: it is asked
@@ -112,22 +113,22 @@ func (p *Process) LastTerm() uint32 {
 	return term
 }
 
-// TakeTerm returns the term of a coordinator that begins: see NextTerm. It tries until the
-// process ends.
-func (p *Process) TakeTerm(atLeast uint32) (uint32, error) {
+// TakeTerm returns the term of a coordinator that begins, and the one before: see NextTerm. It
+// tries until the process ends.
+func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithTimeout(p.Ctx, try)
-		term, err := NextTerm(ctx, p.Store, p.Cluster, atLeast)
+		term, before, err = NextTerm(ctx, p.Store, p.Cluster, atLeast)
 		cancel()
 		if err == nil || p.Ctx.Err() != nil {
-			return term, err
+			return term, before, err
 		}
 		if n%logEach == 0 && !errors.Is(err, store.ErrConflict) {
 			p.Log.Warn("the coordinator waits for its term: shards that are lost or move get no home until the store answers", "err", err)
 		}
 		select {
 		case <-p.Ctx.Done():
-			return 0, p.Ctx.Err()
+			return 0, 0, p.Ctx.Err()
 		case <-time.After(pause):
 		}
 	}

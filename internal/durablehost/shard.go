@@ -22,8 +22,9 @@ type Host interface {
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above has the coordinator begin anew, under a term that is higher than one. It may block.
-	Above(term uint32)
+	// Above has the coordinator begin anew, under a term that is higher than one, unless its term
+	// is that high already. It returns the last term in the store. It may block.
+	Above(term uint32) (last uint32)
 	// Tell brings a tell of a shard's log to its receiver, as the command TellID. It reports
 	// whether the receiver has committed it, or will never run it. It blocks until it knows,
 	// or ctx ends. It is called without a lock, at most once at a time for one entity.
@@ -295,10 +296,33 @@ func (s *Shard) claimLater() {
 	})
 }
 
+// unplacedAfter is how long a shard that needs a later term waits for its new place. A coordinator
+// that has a later term, and began before the shard needed one, has left the shard under its old
+// epoch. Then the coordinator begins anew once more.
+const unplacedAfter = 15 * time.Second
+
 // goAbove has the coordinator place the shard anew, under a later term. mu is held.
 func (s *Shard) goAbove(term uint32) {
 	s.outgrow = true
-	s.cfg.Host.Go(func() { s.cfg.Host.Above(term) })
+	placed := s.epoch
+	s.cfg.Host.Go(func() {
+		last := s.cfg.Host.Above(term)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		waits := func() bool {
+			return s.placed && s.outgrow && s.epoch == placed && s.cfg.Host.Context().Err() == nil
+		}
+		if !waits() {
+			return
+		}
+		s.again = time.AfterFunc(unplacedAfter, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.again != nil && waits() {
+				s.goAbove(last + 1)
+			}
+		})
+	})
 }
 
 // Current returns the tenure if it is open, or nil. It does not wait.

@@ -425,6 +425,33 @@ func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
 	}
 }
 
+// TestShardLeftBehindByItsCoordinatorAsksAgain: a coordinator that has a later term than the shard
+// met, and left the shard under its old epoch, is asked to begin anew above its own term.
+func TestShardLeftBehindByItsCoordinatorAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		other, _ := newShard(t, server.Client().Shards(), 2, durable.Limits{})
+		other.Open(2<<counterBits | 1)
+		tenureOf(t, other)
+		sh, p := newShard(t, server.Client().Shards(), 1, durable.Limits{})
+		p.last = 3 // the coordinator's term
+		sh.Open(1<<counterBits | 1)
+		time.Sleep(unplacedAfter + time.Second)
+		p.mu.Lock()
+		above := slices.Clone(p.above)
+		p.mu.Unlock()
+		if !slices.Equal(above, []uint32{2, 4}) || !sh.Outgrown() {
+			t.Errorf("terms %v are to be gone above, outgrown %v: want 2 and then 4", above, sh.Outgrown())
+		}
+		sh.Open(5<<counterBits | 1)
+		tenureOf(t, sh)
+		time.Sleep(2 * unplacedAfter)
+		if len(p.above) != 2 {
+			t.Errorf("terms %v are to be gone above after it has opened", p.above)
+		}
+	})
+}
+
 // TestEpochOfTwoIsClaimedAgain: of two processes with one epoch for a shard, the second claims above it
 // after a while. The first has lost the shard then.
 func TestEpochOfTwoIsClaimedAgain(t *testing.T) {

@@ -13,27 +13,29 @@ import (
 func TermsKey(cluster string) string { return "terms/" + cluster }
 
 // NextTerm returns the term of a coordinator that takes over: above all before it, over full
-// restarts too, and at least the given one. It tries once.
-func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (uint32, error) {
+// restarts too, and at least the given one. Before is the term of the record that it replaced,
+// 0 if there was none. It tries once.
+func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (next, before uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return 0, err
+		return 0, 0, err
 	}
 	term := uint64(0)
 	if err == nil {
 		if term, err = strconv.ParseUint(string(found.Value), 10, 32); err != nil {
-			return 0, fmt.Errorf("record %q of the store is damaged: %w (restore it, or write a number above all earlier terms)", key, err)
+			return 0, 0, fmt.Errorf("record %q of the store is damaged: %w (restore it, or write a number above all earlier terms)", key, err)
 		}
 	}
+	before = uint32(term)
 	term = max(term+1, uint64(atLeast))
 	if term >= 1<<32 {
-		return 0, fmt.Errorf("record %q of the store has reached the last term", key)
+		return 0, 0, fmt.Errorf("record %q of the store has reached the last term", key)
 	}
 	if _, err := s.Put(ctx, key, strconv.AppendUint(nil, term, 10), found.Revision); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return uint32(term), nil
+	return uint32(term), before, nil
 }
 
 // LastTerm returns the highest term that the store's record has; 0 means there is none.
@@ -48,16 +50,16 @@ func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error
 	return uint32(term), err
 }
 
-// RaiseTerm has later terms be above one that was met.
-func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) error {
+// RaiseTerm has later terms be above one that was met. It returns the last term then.
+func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (last uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
+		return 0, err
 	}
 	if term, err := strconv.ParseUint(string(found.Value), 10, 32); err == nil && uint32(term) >= met {
-		return nil
+		return uint32(term), nil
 	}
 	_, err = s.Put(ctx, key, strconv.AppendUint(nil, uint64(met), 10), found.Revision)
-	return err
+	return met, err
 }

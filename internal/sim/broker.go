@@ -154,6 +154,25 @@ func (w broker) served(n *Node, change int) {
 	}
 }
 
+func (w broker) startServing(n *Node) {
+	if !n.serves {
+		n.serves = true
+		w.served(n, 1)
+	}
+}
+
+// claim has probes answered by a node that claims to form the cluster, once its server knows.
+func (w broker) claim(n *Node, number uint64) {
+	n.claims = number
+	conn, at := n.conn, network(w).up(n)
+	w.At(at, func() {
+		if n.claims == number && n.registered && n.conn == conn {
+			w.startServing(n)
+			w.input(n, w.now+w.config.Latency, membership.Claimed{Number: number})
+		}
+	})
+}
+
 func (w broker) stopServing(n *Node) {
 	if n.serves {
 		w.served(n, -1)
@@ -161,11 +180,14 @@ func (w broker) stopServing(n *Node) {
 	}
 }
 
-// probe answers whether anybody serves, as far as the node's server knows.
+// probe answers whether anybody serves, as far as the node's server knows when it is asked.
 func (w broker) probe(n *Node) {
-	if n.server.serving == 0 {
-		w.input(n, network(w).up(n)+w.config.Latency, membership.Vacant{})
-	}
+	conn := n.conn
+	w.At(network(w).up(n), func() {
+		if n.registered && n.conn == conn && n.server.serving == 0 {
+			w.input(n, w.now+w.config.Latency, membership.Vacant{})
+		}
+	})
 }
 
 // input hands a node something that comes through its present connection.

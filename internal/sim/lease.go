@@ -66,3 +66,41 @@ func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	w.trace.line(w.now, "%v takes the lease, token %d", n.Address, int(h.token))
 	return h.token
 }
+
+// A foundingStore has the record of who founded the cluster of a world.
+type foundingStore struct{ *World }
+
+// ask carries a request to the store and the answer back. The outcome is unknown as with
+// leaseStore.takeLease.
+func (w foundingStore) ask(n *Node, r membership.FoundingRequest) {
+	away := 2*w.config.Latency + w.config.Between
+	answer := func(after time.Duration, a membership.FoundingAnswer) {
+		a.Number = r.Number
+		w.After(after, func() { n.step(w.World, a) })
+	}
+	unknown := membership.FoundingAnswer{Reason: "the store does not answer"}
+	reached := n.registered && n.lossOut < 1 && network(w).passes(n.server, w.servers[0])
+	back := n.lossIn < 1 && network(w).passes(w.servers[0], n.server)
+	trouble := w.config.StoreTrouble > 0 && w.random.Float64() < w.config.StoreTrouble
+	if !reached || trouble && w.random.IntN(2) == 0 {
+		answer(r.Within, unknown)
+		return
+	}
+	w.After(away+storeTime, func() {
+		a := membership.FoundingAnswer{Founding: w.founding, Revision: w.revision}
+		switch {
+		case !r.Write:
+		case r.Over != w.revision:
+			a = membership.FoundingAnswer{Conflict: true}
+		default:
+			w.revision++
+			w.founding = r.Founding
+			a = membership.FoundingAnswer{Revision: w.revision}
+		}
+		if !back || trouble {
+			answer(r.Within, unknown)
+			return
+		}
+		answer(away, a)
+	})
+}

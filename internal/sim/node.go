@@ -33,6 +33,7 @@ type Node struct {
 	lastUp     time.Duration // when its last message reaches the server
 	sent       []repeated    // the last messages, with Config.Repeat
 	serves     bool          // answers joiners' probes
+	claims     uint64        // the number of its claim to form the cluster; 0 means there is none
 
 	started bool
 	ended   bool // its machine has ended, or its process
@@ -92,8 +93,7 @@ func (w *World) StartFormed(n *Node, state *gossip.State) {
 	n.started = true
 	n.machine.Preform(n.clock.local(w.now), state)
 	n.track.begin(state)
-	n.serves = true
-	broker{w}.served(n, 1)
+	broker{w}.startServing(n)
 	n.step(w, membership.Tick{})
 }
 
@@ -160,8 +160,18 @@ func (n *Node) step(w *World, in membership.Input) {
 	for i := range out.Send {
 		network{w}.send(n, &out.Send[i])
 	}
+	if out.Unclaim {
+		n.claims = 0
+		broker{w}.stopServing(n)
+	}
+	if out.Claim != 0 {
+		broker{w}.claim(n, out.Claim)
+	}
 	if out.Probe && n.connected {
 		broker{w}.probe(n)
+	}
+	if out.Founding != nil {
+		foundingStore{w}.ask(n, *out.Founding)
 	}
 	if out.TakeLease != nil {
 		leaseStore{w}.takeLease(n, *out.TakeLease)
@@ -187,9 +197,8 @@ func (n *Node) follow(w *World, e membership.Event) {
 	n.track.follow(e)
 	switch e := e.(type) {
 	case membership.MemberUp:
-		if e.Member.Address == n.Address && !n.serves {
-			n.serves = true
-			broker{w}.served(n, 1)
+		if e.Member.Address == n.Address {
+			broker{w}.startServing(n)
 		}
 	case membership.MemberLeaving:
 		if e.Member.Address == n.Address {

@@ -100,8 +100,11 @@ type World struct {
 	judge   judge
 	sizes   sizes
 	leases  map[transport.Address]holding // by founder
-	steps   uint64
-	err     error
+	// founding is the store's record of who founded the cluster; there is one if revision is above 0.
+	founding membership.Founding
+	revision uint64
+	steps    uint64
+	err      error
 	// recoded is the last state that went through its bytes, before and after.
 	recoded struct{ from, to *gossip.State }
 

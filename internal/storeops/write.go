@@ -61,7 +61,7 @@ func NewWriter(ctx context.Context, s Store, kind string, t durablehost.Type) (*
 	if err := durablehost.CheckType(ctx, s, kind, t); err != nil {
 		return nil, err
 	}
-	term, err := durablehost.NextTerm(ctx, s, t.Cluster, 1)
+	term, _, err := durablehost.NextTerm(ctx, s, t.Cluster, 1)
 	if err != nil {
 		return nil, err
 	}

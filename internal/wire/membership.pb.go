@@ -581,6 +581,7 @@ type MembershipHello struct {
 	Attempt              uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Seeds                []string               `protobuf:"bytes,2,rep,name=seeds,proto3" json:"seeds,omitempty"`
 	IntervalMilliseconds uint32                 `protobuf:"varint,3,opt,name=interval_milliseconds,json=intervalMilliseconds,proto3" json:"interval_milliseconds,omitempty"` // until the next one, at the latest
+	Claim                bool                   `protobuf:"varint,4,opt,name=claim,proto3" json:"claim,omitempty"`                                                           // the sender is about to form the cluster
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -634,6 +635,13 @@ func (x *MembershipHello) GetIntervalMilliseconds() uint32 {
 		return x.IntervalMilliseconds
 	}
 	return 0
+}
+
+func (x *MembershipHello) GetClaim() bool {
+	if x != nil {
+		return x.Claim
+	}
+	return false
 }
 
 type MembershipHelloAck struct {
@@ -1822,11 +1830,12 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"<\n" +
 	"\x12MembershipKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"v\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8c\x01\n" +
 	"\x0fMembershipHello\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\tR\x05seeds\x123\n" +
-	"\x15interval_milliseconds\x18\x03 \x01(\rR\x14intervalMilliseconds\"\x14\n" +
+	"\x15interval_milliseconds\x18\x03 \x01(\rR\x14intervalMilliseconds\x12\x14\n" +
+	"\x05claim\x18\x04 \x01(\bR\x05claim\"\x14\n" +
 	"\x12MembershipHelloAck\"\x98\x01\n" +
 	"\x0eMembershipJoin\x12\x14\n" +
 	"\x05roles\x18\x01 \x03(\tR\x05roles\x125\n" +

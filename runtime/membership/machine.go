@@ -41,6 +41,7 @@ type Machine struct {
 	resolver    downing.Resolver
 	broadcaster spread.Broadcaster
 	spreader    spread.Spreader
+	foundings   join.Foundings
 	joiner      join.Joiner
 	size        join.Size
 	admission   join.Admission
@@ -94,7 +95,8 @@ func New(config core.Config) (*Machine, error) {
 	m.resolver.ResetDowning()
 	m.broadcaster = spread.Broadcaster{Node: n, Collectors: &m.collectors}
 	m.spreader = spread.Spreader{Node: n, Broadcaster: &m.broadcaster}
-	m.joiner = join.Joiner{Node: n}
+	m.foundings = join.Foundings{Node: n}
+	m.joiner = join.Joiner{Node: n, Foundings: &m.foundings}
 	m.size = join.Size{Node: n}
 	m.admission = join.Admission{Node: n, Voters: &m.voters, Beats: &m.beats, Execution: &m.execution, Size: &m.size}
 	m.leader = Leader{Node: n, voters: &m.voters, fence: &m.fence}
@@ -163,6 +165,10 @@ func (m *Machine) take(in core.Input) {
 		m.size.OnMessageLimit(in)
 	case core.Vacant:
 		m.joiner.Progress.Vacant = m.node.Phase == core.Searching
+	case core.Claimed:
+		m.joiner.OnClaimed(in)
+	case core.FoundingAnswer:
+		m.foundings.OnFounding(in)
 	case core.Paused:
 		m.clearEvidence(false)
 	case core.Leave:
@@ -202,6 +208,7 @@ func (m *Machine) run() {
 		return
 	}
 	m.admission.RunAdmission()
+	m.foundings.RunFounding()
 	m.spreader.RunGossip()
 	m.presence.RunAlive()
 	m.votes.RunVotes()
@@ -299,8 +306,8 @@ func (m *Machine) clearEvidence(opened bool) {
 
 // onUnreachable handles the broker's report that no process listens for a peer.
 func (m *Machine) onUnreachable(in core.Unreachable) {
-	if m.node.Phase == core.Asking {
-		m.joiner.AskedIsGone(in.Peer)
+	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
+		m.joiner.OnGone(in.Peer, in.Server == m.node.Conn.Server)
 	}
 	if m.node.Phase == core.Joined && in.Server == m.node.Conn.Server {
 		m.beats.NotListening(in.Peer)

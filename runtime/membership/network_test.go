@@ -33,8 +33,11 @@ type network struct {
 	sent    int
 	plain   bool // messages go as they are, not through their bytes
 	leases  map[transport.Address]simLease
-	unsafe  bool           // the way of downing promises nothing about turns
-	watch   func(*simNode) // told after each step; may be nil
+	founded core.Founding // the store's record, if revision is above 0
+
+	revision uint64
+	unsafe   bool           // the way of downing promises nothing about turns
+	watch    func(*simNode) // told after each step; may be nil
 }
 
 // A simLease is a lease of the store, by founder.
@@ -63,7 +66,8 @@ type simNode struct {
 	frozen    bool         // the process stands still; its connection lives
 	deaf      bool         // what is sent to it vanishes, and nobody notices
 	mute      bool         // what it sends vanishes, and nobody notices
-	storeless bool         // it cannot reach the leases
+	storeless bool         // it cannot reach the store
+	claims    bool         // the broker directs probes to it
 	waiting   []core.Input // arrived while frozen
 	frozenAt  time.Time
 	wake      time.Time
@@ -164,8 +168,18 @@ func (w *network) step(n *simNode, in core.Input) {
 			fmt.Fprintf(&w.log, "%6.3fs %s: %v\n", w.now.Sub(w.origin).Seconds(), n.name(), e)
 		}
 	}
+	if out.Unclaim {
+		n.claims = false
+	}
+	if out.Claim != 0 {
+		n.claims = true
+		w.post(n, core.Claimed{Number: out.Claim})
+	}
 	for _, e := range out.Send {
 		w.send(n, e)
+	}
+	if out.Founding != nil {
+		w.post(n, w.founding(n, *out.Founding))
 	}
 	if out.Probe && n.connected && !w.served(n) {
 		w.post(n, core.Vacant{})
@@ -177,6 +191,23 @@ func (w *network) step(n *simNode, in core.Input) {
 	if w.watch != nil {
 		w.watch(n)
 	}
+}
+
+// founding is the store's part: the record of who founded the cluster.
+func (w *network) founding(n *simNode, r core.FoundingRequest) core.FoundingAnswer {
+	a := core.FoundingAnswer{Number: r.Number}
+	switch {
+	case n.storeless:
+		a.Reason = "store unavailable"
+	case !r.Write:
+		a.Founding, a.Revision = w.founded, w.revision
+	case r.Over != w.revision:
+		a.Conflict = true
+	default:
+		w.founded, w.revision = r.Founding, w.revision+1
+		a.Revision = w.revision
+	}
+	return a
 }
 
 // takeLease is the store's part.
@@ -201,7 +232,7 @@ func (w *network) takeLease(n *simNode, r core.LeaseRequest) core.LeaseAnswer {
 func (w *network) served(n *simNode) bool {
 	for _, key := range w.order {
 		o := w.nodes[key]
-		if !o.dead && o.connected && w.route(n, o) && o.machine.View().SelfStatus == gossip.Up {
+		if !o.dead && o.connected && w.route(n, o) && (o.claims || o.machine.View().SelfStatus == gossip.Up) {
 			return true
 		}
 	}

@@ -273,6 +273,8 @@ func (s *script) add(key string, words []string) {
 			config.Watched, _ = strconv.Atoi(v)
 		case "vacancy":
 			config.ProbeVacancy = true
+		case "store":
+			config.ProbeVacancy, config.Founding = true, true
 		case "byhand":
 			config.Downing = splitbrain.DowningByHand
 		case "downing":

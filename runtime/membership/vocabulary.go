@@ -122,6 +122,13 @@ type Envelope = core.Envelope
 // with [LeaseAnswer].
 type LeaseRequest = core.LeaseRequest
 
+// A Founding is the store's record of who founded the cluster.
+type Founding = core.Founding
+
+// A FoundingRequest asks the driver to read or write that record, and to answer with
+// [FoundingAnswer].
+type FoundingRequest = core.FoundingRequest
+
 // A Refusal is the reason why a message was not obeyed.
 type Refusal = core.Refusal
 
@@ -139,20 +146,22 @@ type Input = core.Input
 
 // The inputs.
 type (
-	Start         = core.Start         // begins joining
-	Tick          = core.Tick          // time has passed
-	Receive       = core.Receive       // a message arrived
-	Unreachable   = core.Unreachable   // the broker knows no subscription of a node
-	Vacant        = core.Vacant        // no member of a formed cluster listens
-	ConnState     = core.ConnState     // the connection to the broker changed
-	MessageLimit  = core.MessageLimit  // the broker's limit for messages changed
-	Paused        = core.Paused        // the driver's loop stood still
-	Leave         = core.Leave         // the user asks to leave in order
-	ExitReady     = core.ExitReady     // nothing is left to hand off
-	DownNode      = core.DownNode      // an operator downs a member
-	Undeliverable = core.Undeliverable // a message that had to arrive could not be delivered
-	LeaseAnswer   = core.LeaseAnswer   // the answer to a LeaseRequest
-	Shutdown      = core.Shutdown      // the node abandons the cluster
+	Start          = core.Start          // begins joining
+	Tick           = core.Tick           // time has passed
+	Receive        = core.Receive        // a message arrived
+	Unreachable    = core.Unreachable    // the broker knows no subscription of a node
+	Vacant         = core.Vacant         // no member of a formed cluster listens
+	Claimed        = core.Claimed        // the broker directs probes here
+	FoundingAnswer = core.FoundingAnswer // the answer to a FoundingRequest
+	ConnState      = core.ConnState      // the connection to the broker changed
+	MessageLimit   = core.MessageLimit   // the broker's limit for messages changed
+	Paused         = core.Paused         // the driver's loop stood still
+	Leave          = core.Leave          // the user asks to leave in order
+	ExitReady      = core.ExitReady      // nothing is left to hand off
+	DownNode       = core.DownNode       // an operator downs a member
+	Undeliverable  = core.Undeliverable  // a message that had to arrive could not be delivered
+	LeaseAnswer    = core.LeaseAnswer    // the answer to a LeaseRequest
+	Shutdown       = core.Shutdown       // the node abandons the cluster
 )
 
 // An Event is a change of the view, in the order in which it was seen. A new subscriber
@@ -177,10 +186,11 @@ type (
 type (
 	LeaderChanged    = core.LeaderChanged
 	ConvergedChanged = core.ConvergedChanged
-	Formed           = core.Formed         // this node has formed the cluster
-	JoinerTooLarge   = core.JoinerTooLarge // the state has no room for a joiner
-	StateTooLarge    = core.StateTooLarge  // the state no longer fits a message
-	JoinFailed       = core.JoinFailed     // this node could not join
-	SelfDowned       = core.SelfDowned     // this node was downed and has to stop
-	SelfRemoved      = core.SelfRemoved    // this node has left in order
+	Formed           = core.Formed           // this node has formed the cluster
+	FoundedElsewhere = core.FoundedElsewhere // the store has another cluster of this name
+	JoinerTooLarge   = core.JoinerTooLarge   // the state has no room for a joiner
+	StateTooLarge    = core.StateTooLarge    // the state no longer fits a message
+	JoinFailed       = core.JoinFailed       // this node could not join
+	SelfDowned       = core.SelfDowned       // this node was downed and has to stop
+	SelfRemoved      = core.SelfRemoved      // this node has left in order
 )

@@ -53,12 +53,17 @@ type Config struct {
 	// FormWindow is how long a joiner without seeds listens for others before it
 	// may form a cluster, from the return of its own first hello. Default 200ms.
 	FormWindow time.Duration
-	// ProbeVacancy makes a joiner without seeds form a cluster after FormWindow
-	// only if the broker has reported in this round that no Up member listens, and
-	// otherwise 6s later. Members that answer late, because they have little
-	// processor time, then do not cause a second cluster. The driver must carry out
-	// Output.Probe. Default false.
+	// ProbeVacancy makes a joiner form a cluster after FormWindow or SeedTimeout only
+	// if the broker has reported in this round that no Up member listens, and otherwise
+	// 6s later; and of several joiners that would form one at the same time only one
+	// does. Members and joiners that answer late, because they have little processor
+	// time, then do not cause a second cluster. The driver must carry out Output.Probe,
+	// Output.Claim and Output.Unclaim. Default false.
 	ProbeVacancy bool
+	// Founding makes a joiner form a cluster only when it has written itself into the
+	// store's record of the founding. The driver must carry out Output.Founding. It needs
+	// ProbeVacancy. Default false.
+	Founding bool
 	// SeedTimeout is how long the first seed waits for the others before it forms
 	// the cluster. Default 1s.
 	SeedTimeout time.Duration
@@ -261,6 +266,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) validateTimes() error {
+	if c.Founding && !c.ProbeVacancy {
+		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy")
+	}
 	for _, d := range []time.Duration{
 		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,
 		c.HeartbeatInterval, c.PauseAllowance, c.EchoInterval, c.ProbeInterval, c.PauseThreshold,

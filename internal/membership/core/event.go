@@ -62,6 +62,13 @@ type (
 	}
 	// Formed means that this node has formed the cluster.
 	Formed struct{ Founder transport.Address }
+	// FoundedElsewhere means that the store's record of the founding is that of another
+	// cluster: to a joiner, that it may not form one yet; to a leader, that two clusters
+	// use one store.
+	FoundedElsewhere struct {
+		Other  Founding
+		Server string // the broker instance behind this node's connection
+	}
 	// JoinerTooLarge means that a node was not admitted, because the state would not
 	// fit a message.
 	JoinerTooLarge struct {
@@ -84,6 +91,7 @@ type (
 	SelfRemoved struct{}
 )
 
+func (FoundedElsewhere) event()  {}
 func (JoinerTooLarge) event()    {}
 func (StateTooLarge) event()     {}
 func (MemberJoined) event()      {}
@@ -144,6 +152,10 @@ func (e ConvergedChanged) String() string {
 }
 
 func (e Formed) String() string { return fmt.Sprintf("formed by %v", e.Founder) }
+
+func (e FoundedElsewhere) String() string {
+	return fmt.Sprintf("the store has a cluster formed by %v, as %v wrote through %s", e.Other.Founder, e.Other.Node, e.Other.Server)
+}
 
 func (e JoinerTooLarge) String() string {
 	return fmt.Sprintf("%v not admitted: %s", e.Joiner, e.Reason)

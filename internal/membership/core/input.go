@@ -39,6 +39,26 @@ type Unreachable struct {
 // listens.
 type Vacant struct{}
 
+// Claimed answers an [Output.Claim]: the broker directs probes to this node now.
+type Claimed struct{ Number uint64 } // of the claim
+
+// A Founding is the store's record of who founded the cluster.
+type Founding struct {
+	Founder transport.Address // of the cluster
+	Node    transport.Address // the member that wrote the record
+	Server  string            // the broker instance behind its connection
+}
+
+// FoundingAnswer is the answer to a [FoundingRequest].
+type FoundingAnswer struct {
+	Number   uint64   // of the request
+	Founding Founding // the record that was read
+	// Revision is that of the record that was read or written; 0 means there is none.
+	Revision uint64
+	Conflict bool   // the record was not written, because it had another revision
+	Reason   string // why the outcome is not known; empty if it is
+}
+
 // ConnState is the state of the control connection. Server names the running broker
 // instance; it changes when the same server is restarted.
 type ConnState struct {
@@ -87,17 +107,19 @@ type LeaseAnswer struct {
 // 0, as before the first one, means no limit.
 type MessageLimit struct{ Bytes int }
 
-func (Start) input()         {}
-func (Tick) input()          {}
-func (Receive) input()       {}
-func (Unreachable) input()   {}
-func (ConnState) input()     {}
-func (Vacant) input()        {}
-func (Paused) input()        {}
-func (Leave) input()         {}
-func (ExitReady) input()     {}
-func (DownNode) input()      {}
-func (Undeliverable) input() {}
-func (Shutdown) input()      {}
-func (LeaseAnswer) input()   {}
-func (MessageLimit) input()  {}
+func (Start) input()          {}
+func (Tick) input()           {}
+func (Receive) input()        {}
+func (Unreachable) input()    {}
+func (ConnState) input()      {}
+func (Vacant) input()         {}
+func (Claimed) input()        {}
+func (Paused) input()         {}
+func (Leave) input()          {}
+func (ExitReady) input()      {}
+func (DownNode) input()       {}
+func (Undeliverable) input()  {}
+func (Shutdown) input()       {}
+func (LeaseAnswer) input()    {}
+func (MessageLimit) input()   {}
+func (FoundingAnswer) input() {}

@@ -20,6 +20,16 @@ type LeaseRequest struct {
 	Within time.Duration
 }
 
+// A FoundingRequest asks the driver to read the store's record of the cluster's founding, or to
+// write it, and to answer with [FoundingAnswer].
+type FoundingRequest struct {
+	Number   uint64 // of this machine's requests
+	Write    bool
+	Founding Founding      // to be written
+	Over     uint64        // the revision that the record must have; 0 means there must be none
+	Within   time.Duration // bounds the driver's attempt
+}
+
 // Output is the work for the driver, in this order.
 type Output struct {
 	Send   []Envelope // messages, in this order
@@ -33,6 +43,14 @@ type Output struct {
 	// Probe asks the driver to ask the broker whether any Up member listens. If
 	// none does, the driver answers with Vacant. Only with Config.ProbeVacancy.
 	Probe bool
+	// Unclaim asks the driver to have the broker direct no probes to this node any more,
+	// and Claim, if it is not 0, to direct them here from now on, and to answer with
+	// Claimed, which has its number. Both only with Config.ProbeVacancy.
+	Unclaim bool
+	Claim   uint64
+	// Founding asks the driver to read or write the record of the founding. Only with
+	// Config.Founding.
+	Founding *FoundingRequest
 	// TakeLease asks the driver to take the lease that decides a split. Only with
 	// DowningLeaseMajority.
 	TakeLease *LeaseRequest

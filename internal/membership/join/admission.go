@@ -106,7 +106,7 @@ func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	if a.headless() {
 		return // or joiners would keep a cluster alive that has died
 	}
-	if !a.answersFirst(from, msg.Seeds, msg.Attempt) {
+	if !msg.Claim && !a.answersFirst(from, msg.Seeds, msg.Attempt) {
 		return
 	}
 	a.Send(from, message.HelloAck{Target: message.TargetOf(from)})

@@ -14,7 +14,8 @@ import (
 // A Joiner looks for a cluster until this node is a member.
 type Joiner struct {
 	*core.Node
-	Progress joining
+	Foundings *Foundings
+	Progress  joining
 }
 
 // joining is the state of a node until it becomes a member.
@@ -24,6 +25,7 @@ type joining struct {
 	// notBefore is the end of the pause after a refusal.
 	notBefore time.Time
 	attempt   uint32
+	before    uint32 // the last attempt before this round
 	// heardSelf is when the first hello of this round returned through the broker.
 	// While it is zero, others may not have received it either, so this node must
 	// not form a cluster.
@@ -33,6 +35,9 @@ type joining struct {
 	Vacant     bool
 	offered    time.Time   // when a member last answered: there is a cluster
 	candidates []candidate // other joiners that may form, by address
+	rivals     []candidate // other joiners that claim to form, by address
+	claim      claim       // of this node
+	claims     uint64      // counts its claims
 	first      candidate   // the one of them that comes before all, when last looked
 	asked      transport.Address
 	askAt      time.Time // when to send the Join to asked; zero means it was sent
@@ -86,7 +91,7 @@ func (j *Joiner) search(after time.Duration) {
 	j.Phase = core.Searching
 	j.Progress.notBefore = j.Now.Add(after)
 	j.Progress.helloAt = j.Progress.notBefore
-	j.Progress.heardSelf = time.Time{}
+	j.Progress.heardSelf, j.Progress.before = time.Time{}, j.Progress.attempt
 	j.Progress.Vacant = false
 }
 
@@ -94,10 +99,15 @@ func (j *Joiner) search(after time.Duration) {
 func (j *Joiner) ForgetJoining() { j.Progress = joining{} }
 
 // HelloAgain makes the next hello due, over a new connection.
-func (j *Joiner) HelloAgain() { j.Progress.helloAt, j.Progress.heardSelf = j.Now, time.Time{} }
+func (j *Joiner) HelloAgain() {
+	if j.withdraw() {
+		j.search(0)
+	}
+	j.Progress.helloAt, j.Progress.heardSelf, j.Progress.before = j.Now, time.Time{}, j.Progress.attempt
+}
 
-// AskedIsGone begins a new round if the member that this node has asked is gone.
-func (j *Joiner) AskedIsGone(node transport.Address) {
+// askedIsGone begins a new round if the member that this node has asked is gone.
+func (j *Joiner) askedIsGone(node transport.Address) {
 	if node == j.Progress.asked {
 		j.Progress.trouble = node.String() + " offered to admit this node and then was gone (start it again, or raise Config.JoinTimeout)"
 		j.search(0)
@@ -131,20 +141,44 @@ func (j *Joiner) RunJoining() {
 		j.Progress.trouble = j.Progress.asked.String() + " offered to admit this node and then did not answer (is it overloaded, or is the network partitioned?)"
 		j.search(0)
 	}
-	if j.mayForm() {
+	switch {
+	case j.Progress.claim.on():
+		if j.runClaim() {
+			return
+		}
+	case !j.mayForm():
+	case !j.Config.ProbeVacancy:
 		j.form()
 		return
+	case j.Foundings.Free(j.Progress.Vacant):
+		j.beginClaim()
 	}
 	if j.Now.Before(j.Progress.helloAt) {
 		j.WakeAt(j.Progress.helloAt)
 		return
 	}
-	interval := j.helloInterval()
-	if j.Due(&j.Progress.helloAt, interval) && j.Conn.Connected {
-		j.Progress.attempt++
-		j.Broadcast(message.Hello{Attempt: j.Progress.attempt, Seeds: j.Config.Seeds, Interval: interval})
-		j.Out.Probe = j.Config.ProbeVacancy && len(j.Config.Seeds) == 0 && !j.Progress.Vacant
+	if j.Due(&j.Progress.helloAt, j.helloInterval()) && j.Conn.Connected {
+		j.sayHello()
+		j.Out.Probe = j.Config.ProbeVacancy && j.forms() && !j.Progress.Vacant && !j.Progress.claim.on()
 	}
+}
+
+// sayHello broadcasts a hello, which says whether this node claims to form the cluster.
+func (j *Joiner) sayHello() {
+	j.Progress.attempt++
+	hello := message.Hello{
+		Attempt: j.Progress.attempt, Seeds: j.Config.Seeds, Interval: j.helloInterval(), Claim: j.Progress.claim.stands,
+	}
+	if hello.Claim {
+		j.Progress.claim.noteSaid(hello.Attempt)
+	}
+	j.Broadcast(hello)
+	j.pokeRivals(hello)
+}
+
+// forms reports whether this node can be the one that forms the cluster.
+func (j *Joiner) forms() bool {
+	return len(j.Config.Seeds) == 0 || j.Config.Seeds[0] == j.Config.Self.Name
 }
 
 // helloInterval is the time until the next hello.
@@ -160,6 +194,9 @@ func (j *Joiner) helloInterval() time.Duration {
 
 // joinError describes the failure and the remedy.
 func (j *Joiner) joinError() error {
+	if j.Progress.trouble == "" {
+		j.Progress.trouble = j.Foundings.trouble
+	}
 	if j.Progress.trouble != "" {
 		return fmt.Errorf("join cluster %q: node %v: not admitted within %v: %s", j.Config.Cluster, j.Config.Self, j.Config.JoinTimeout, j.Progress.trouble)
 	}
@@ -181,16 +218,14 @@ func (j *Joiner) joinError() error {
 // time, and it is the first seed, or without seeds the joiner of the lowest
 // incarnation.
 func (j *Joiner) mayForm() bool {
-	if j.Progress.heardSelf.IsZero() || !j.Conn.Connected {
+	if j.Progress.heardSelf.IsZero() || !j.Conn.Connected || !j.forms() {
 		return false
 	}
 	window := j.Config.FormWindow
 	if len(j.Config.Seeds) > 0 {
-		if j.Config.Seeds[0] != j.Config.Self.Name {
-			return false
-		}
 		window = j.Config.SeedTimeout
-	} else if j.Config.ProbeVacancy && !j.Progress.Vacant {
+	}
+	if j.Config.ProbeVacancy && !j.Progress.Vacant {
 		window += occupiedWait
 	}
 	at := j.Progress.heardSelf.Add(window)
@@ -201,7 +236,7 @@ func (j *Joiner) mayForm() bool {
 		j.WakeAt(at)
 		return false
 	}
-	return len(j.Config.Seeds) > 0 || !j.precededBy()
+	return !j.rivalled() && (len(j.Config.Seeds) > 0 || !j.precededBy())
 }
 
 // precededBy reports whether another joiner has more right to form the cluster.
@@ -247,6 +282,7 @@ func (j *Joiner) newSelf() gossip.Member {
 func (j *Joiner) OnHelloAck(from transport.Address, msg message.HelloAck) {
 	if msg.Target == message.TargetOf(j.Config.Self) {
 		j.Progress.offered = j.Now
+		j.noteClaim(from, false)
 	}
 	if j.Phase != core.Searching || msg.Target != message.TargetOf(j.Config.Self) || j.Now.Before(j.Progress.notBefore) {
 		return
@@ -256,6 +292,7 @@ func (j *Joiner) OnHelloAck(from transport.Address, msg message.HelloAck) {
 
 // ask asks a member for admission: at once, or at its turn if many nodes are joining.
 func (j *Joiner) ask(from transport.Address) {
+	j.withdraw()
 	j.Phase = core.Asking
 	j.Progress.asked, j.Progress.askAt, j.Progress.askedUntil = from, j.Now, j.Now.Add(joinWait)
 	if n := len(j.Progress.candidates); n > fewCandidates {
@@ -270,6 +307,9 @@ func (j *Joiner) ask(from transport.Address) {
 // hellos are rare, and the broadcast is an offer.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
+	if j.withdraw() {
+		j.search(0)
+	}
 	if len(j.Progress.candidates) > fewCandidates && !j.Now.Before(j.Progress.notBefore) {
 		j.ask(from)
 	}
@@ -282,13 +322,14 @@ func (j *Joiner) OnBroadcastWelcome(msg message.Gossip) {
 	}
 }
 
-// OnWelcome makes this node a member.
+// OnWelcome makes this node a member. The answer of the member that was asked last counts also
+// when it comes late.
 func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	if msg.Target != message.TargetOf(j.Config.Self) {
 		j.Refuse(core.RefusedTarget)
 		return
 	}
-	if j.Phase != core.Asking || from != j.Progress.asked {
+	if j.Phase != core.Asking && j.Phase != core.Searching || from != j.Progress.asked {
 		return
 	}
 	if msg.State.CheckUnder(j.Rule()) != nil {
@@ -303,6 +344,7 @@ func (j *Joiner) enter(g *gossip.State) {
 	if r, ok := g.Member(j.Config.Self); !ok || r.Status == gossip.Down || r.Quarantined {
 		return
 	}
+	j.withdraw()
 	j.Gossip = g.WithSeen(j.Config.Self)
 	j.BecomeMember()
 }
@@ -323,11 +365,13 @@ func (j *Joiner) OnJoinRefused(from transport.Address, msg message.JoinRefused) 
 // OnHelloAsJoiner records other joiners, and the return of this node's own hello.
 func (j *Joiner) OnHelloAsJoiner(from transport.Address, msg message.Hello) {
 	if from == j.Config.Self {
-		if j.Progress.heardSelf.IsZero() && msg.Attempt == j.Progress.attempt {
+		if j.Progress.heardSelf.IsZero() && msg.Attempt > j.Progress.before {
 			j.Progress.heardSelf = j.Now
 		}
+		j.Progress.claim.noteReturned(msg.Attempt)
 		return
 	}
+	j.noteClaim(from, msg.Claim)
 	if len(msg.Seeds) > 0 {
 		return // it forms nothing, or waits for its seeds
 	}

@@ -35,7 +35,7 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	switch m := m.(type) {
 	case Hello:
 		w.Body = &wire.MembershipMessage_Hello{Hello: &wire.MembershipHello{
-			Attempt: m.Attempt, Seeds: m.Seeds, IntervalMilliseconds: uint32(min(m.Interval, maxQuiet).Milliseconds()),
+			Attempt: m.Attempt, Seeds: m.Seeds, IntervalMilliseconds: uint32(min(m.Interval, maxQuiet).Milliseconds()), Claim: m.Claim,
 		}}
 	case HelloAck:
 		w.Target = m.Target
@@ -123,7 +123,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	target := w.GetTarget()
 	switch b := w.Body.(type) {
 	case *wire.MembershipMessage_Hello:
-		return Hello{b.Hello.Attempt, b.Hello.Seeds, milliseconds(uint64(b.Hello.IntervalMilliseconds))}, nil
+		return Hello{b.Hello.Attempt, b.Hello.Seeds, milliseconds(uint64(b.Hello.IntervalMilliseconds)), b.Hello.Claim}, nil
 	case *wire.MembershipMessage_HelloAck:
 		return HelloAck{target}, nil
 	case *wire.MembershipMessage_Join:

@@ -33,7 +33,7 @@ func everyMessage() []Message {
 		Version:        gossip.VectorClock{{Node: a, Count: 300}, {Node: b, Count: 2}, {Node: c, Count: 1}},
 	}
 	return []Message{
-		Hello{3, []string{"a", "b"}, 100 * time.Millisecond},
+		Hello{3, []string{"a", "b"}, 100 * time.Millisecond, true},
 		HelloAck{2},
 		Join{1, []string{"web"}, []gossip.KeyValue{{Key: "m", Value: "1"}}, []gossip.KeyValue{{Key: "lanes", Value: "4"}}},
 		Welcome{2, state},

@@ -31,16 +31,23 @@ type Hello struct {
 	Seeds []string
 	// Interval is the time until the next hello, unless the node is answered before.
 	Interval time.Duration
+	// Claim means that the node is about to form the cluster. Every member answers, and
+	// other joiners form none.
+	Claim bool
 }
 
 func (Hello) message() {}
 
 // String is for transcripts and logs.
 func (m Hello) String() string {
-	if len(m.Seeds) == 0 {
-		return fmt.Sprintf("hello %d", m.Attempt)
+	text := fmt.Sprintf("hello %d", m.Attempt)
+	if len(m.Seeds) > 0 {
+		text += " to " + strings.Join(m.Seeds, ",")
 	}
-	return fmt.Sprintf("hello %d to %s", m.Attempt, strings.Join(m.Seeds, ","))
+	if m.Claim {
+		text += ", claims"
+	}
+	return text
 }
 
 // HelloAck is a member's offer to join through it.

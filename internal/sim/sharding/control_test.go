@@ -172,19 +172,26 @@ func (v *memberEnv) Waiting(string) int              { return v.process.held() }
 func (v *memberEnv) SetTable(t *placement.Table)     { v.process.takeTable(t) }
 func (v *memberEnv) SetExiting(on bool)              { v.process.control.exiting = on }
 
-func (v *memberEnv) Serve(on bool)                                     { v.process.control.serves = on }
-func (v *memberEnv) LeaseValid() bool                                  { return v.process.leased() }
-func (v *memberEnv) Fail(err error)                                    { v.process.w.fail("%s: %v", v.process.name, err) }
-func (v *memberEnv) Remembered() []string                              { return nil }
-func (v *memberEnv) RememberView(*membership.View)                     {}
-func (v *memberEnv) RenewLease(time.Time)                              {} // members.leased has it
-func (v *memberEnv) TakeLease(membership.LeaseRequest)                 {}
-func (v *memberEnv) InspectShards(string) []coordinator.InspectedShard { return nil }
-func (v *memberEnv) LeaveByOrder()                                     {}
-func (v *memberEnv) Up()                                               {}
-func (v *memberEnv) Leaving()                                          {}
-func (v *memberEnv) Left()                                             {} // members.ended ends the process
-func (v *memberEnv) Downed(string)                                     {}
+func (v *memberEnv) Serve(on bool, then func()) {
+	v.process.control.serves = on
+	if then != nil {
+		v.Post(then)
+	}
+}
+
+func (v *memberEnv) Founding(membership.FoundingRequest, func(membership.FoundingAnswer)) {}
+func (v *memberEnv) LeaseValid() bool                                                     { return v.process.leased() }
+func (v *memberEnv) Fail(err error)                                                       { v.process.w.fail("%s: %v", v.process.name, err) }
+func (v *memberEnv) Remembered() []string                                                 { return nil }
+func (v *memberEnv) RememberView(*membership.View)                                        {}
+func (v *memberEnv) RenewLease(time.Time)                                                 {} // members.leased has it
+func (v *memberEnv) TakeLease(membership.LeaseRequest)                                    {}
+func (v *memberEnv) InspectShards(string) []coordinator.InspectedShard                    { return nil }
+func (v *memberEnv) LeaveByOrder()                                                        {}
+func (v *memberEnv) Up()                                                                  {}
+func (v *memberEnv) Leaving()                                                             {}
+func (v *memberEnv) Left()                                                                {} // members.ended ends the process
+func (v *memberEnv) Downed(string)                                                        {}
 
 func (v *memberEnv) Log(l control.Level, text string, args ...any) { v.world.Log(l, text, args...) }
 
@@ -245,11 +252,11 @@ func (v *memberEnv) PeerLeft(a transport.Address) { v.process.data.PeerLeft(a) }
 func (v *memberEnv) Homes() []transport.Address { return v.process.data.Homes() }
 
 // TakeTerm begins a term, of which the oracle hears.
-func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32)) {
+func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32, uint32)) {
 	p := v.process
 	p.w.log("%s: coordinator starts, term %d", p.name, atLeast)
 	p.w.oracle.term(p, placement.Term{Number: atLeast, Incarnation: p.self.Incarnation})
-	take(atLeast)
+	take(atLeast, 0)
 }
 
 // LastTerm does nothing: there is no store.

@@ -87,22 +87,23 @@ func (v *controlEnv) Homes() []transport.Address {
 	return []transport.Address{a}
 }
 
-func (v *controlEnv) RenewLease(time.Time)                                 {} // the world has it
-func (v *controlEnv) LeaseValid() bool                                     { return v.run.world.Lease(v.node) }
-func (v *controlEnv) TakeLease(membership.LeaseRequest)                    {}
-func (v *controlEnv) TakeTerm(atLeast uint32, take func(uint32))           { take(atLeast) }
-func (v *controlEnv) LastTerm(func(uint32))                                {}
-func (v *controlEnv) Serve(on bool)                                        { v.serves = on }
-func (v *controlEnv) Publish(*membership.View, []membership.Event)         {}
-func (v *controlEnv) Remember(transport.Address, []byte) error             { return nil }
-func (v *controlEnv) RememberView(*membership.View)                        {}
-func (v *controlEnv) Up()                                                  {}
-func (v *controlEnv) Leaving()                                             {}
-func (v *controlEnv) Left()                                                {} // the world ends the process
-func (v *controlEnv) Fail(err error)                                       { v.run.fail("%s: %w", v.self.Name, err) }
-func (v *controlEnv) Downed(string)                                        {}
-func (v *controlEnv) LeaveByOrder()                                        {}
-func (v *controlEnv) Operate(_ *operator.Request, _ func(operator.Answer)) {}
+func (v *controlEnv) RenewLease(time.Time)                                                 {} // the world has it
+func (v *controlEnv) LeaseValid() bool                                                     { return v.run.world.Lease(v.node) }
+func (v *controlEnv) TakeLease(membership.LeaseRequest)                                    {}
+func (v *controlEnv) TakeTerm(atLeast uint32, take func(uint32, uint32))                   { take(atLeast, 0) }
+func (v *controlEnv) LastTerm(func(uint32))                                                {}
+func (v *controlEnv) Serve(on bool, _ func())                                              { v.serves = on }
+func (v *controlEnv) Founding(membership.FoundingRequest, func(membership.FoundingAnswer)) {}
+func (v *controlEnv) Publish(*membership.View, []membership.Event)                         {}
+func (v *controlEnv) Remember(transport.Address, []byte) error                             { return nil }
+func (v *controlEnv) RememberView(*membership.View)                                        {}
+func (v *controlEnv) Up()                                                                  {}
+func (v *controlEnv) Leaving()                                                             {}
+func (v *controlEnv) Left()                                                                {} // the world ends the process
+func (v *controlEnv) Fail(err error)                                                       { v.run.fail("%s: %w", v.self.Name, err) }
+func (v *controlEnv) Downed(string)                                                        {}
+func (v *controlEnv) LeaveByOrder()                                                        {}
+func (v *controlEnv) Operate(_ *operator.Request, _ func(operator.Answer))                 {}
 
 // A controlLink is the control channel as a process has it.
 type controlLink actor
