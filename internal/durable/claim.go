@@ -21,6 +21,7 @@ const (
 	stepRead        // the log is read up to it
 	stepTable       // the table is read; not when the shard claims again
 	stepBases       // the records are read that events of the log follow
+	stepLose        // a head is marked from which a later one was lost
 )
 
 // A claim makes the log this home's. A full one is made when the shard comes here, and another
@@ -34,6 +35,7 @@ type claim struct {
 	since  store.Position // from where the log is read
 	line   line
 	write  headWrite
+	lost   *wire.DurableLost // of stepLose
 
 	position store.Position
 	log      []store.Append // the entries read, until the table is there
@@ -70,6 +72,10 @@ func (c *claim) done(s *Shard, r Response) {
 		if c.line.settled(&s.desk, r) {
 			c.haveBases(s, r)
 		}
+	case stepLose:
+		if c.line.settled(&s.desk, r) {
+			c.loses(s, r)
+		}
 	default:
 	}
 }
@@ -81,10 +87,9 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	switch {
 	case err != nil:
 		s.broken(err)
-	case c.climbs(s):
+	case c.climbs(s) && h.value.GetLost() == nil && !s.Mark().above(h):
 		c.climb(s, h)
-	case h.beyond(s.config):
-		s.outgrown(h.value.GetEpoch())
+	case s.refuses(h):
 	case c.full:
 		c.replace(s, h)
 	default:
@@ -115,14 +120,14 @@ func (c *claim) replace(s *Shard, h head) {
 
 // headDone takes the answer to the write of the head.
 func (c *claim) headDone(s *Shard, r Response) {
-	written, beyond, err := c.write.done(&s.desk, s.config, r)
+	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
 	case err != nil:
 		s.broken(err)
-	case beyond != nil && c.climbs(s):
-		c.climb(s, *beyond)
-	case beyond != nil:
-		s.outgrown(beyond.value.GetEpoch())
+	case other != nil && c.climbs(s) && other.value.GetLost() == nil && !s.Mark().above(*other):
+		c.climb(s, *other)
+	case other != nil:
+		s.refuses(*other)
 	case written != nil:
 		s.head = *written
 		s.absent.fresh = c.write.over == store.None
@@ -245,7 +250,7 @@ var errLost = errors.New("the store has lost a part of it (restore a backup, or 
 
 func (c *claim) haveTable(s *Shard, r Response) {
 	if !s.ours(r.Head) {
-		if s.state != Dropped {
+		if s.state != Dropped && c.step == stepTable {
 			c.line.again(&s.desk) // it was stale
 		}
 		return
@@ -308,6 +313,10 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 		}
 	}
 	c.log = nil
+	if err := s.journal.check(); err != nil {
+		s.broken(fmt.Errorf("%w: %w", errLost, err))
+		return
+	}
 	c.bases(s)
 }
 
@@ -333,7 +342,7 @@ func (c *claim) bases(s *Shard) {
 
 func (c *claim) haveBases(s *Shard, r Response) {
 	if r.Outcome != OK || !s.ours(r.Head) {
-		if s.state != Dropped {
+		if s.state != Dropped && c.step == stepBases {
 			c.line.again(&s.desk) // it was stale
 		}
 		return

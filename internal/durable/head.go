@@ -81,9 +81,10 @@ func (w *headWrite) begin(d *desk, want head) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done takes an answer. It returns the head once it is certain that it was written, or as beyond
-// another home's head that it has read instead.
-func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, err error) {
+// done takes an answer. It returns the head once it is certain that it was written, or as other a head
+// that it has read instead, and that the shard refuses: see [Shard.refuses].
+func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
+	c := s.config
 	switch {
 	case w.line.request.Op == OpSetHead && r.Outcome == OK:
 		w.want.stored.Revision = r.Revision
@@ -99,7 +100,7 @@ func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, 
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case h.beyond(c):
+	case h.beyond(c), h.value.GetLost() != nil, s.Mark().above(h):
 		return nil, &h, nil
 	case h.mine(c) && h.value.GetWrite() == w.want.value.GetWrite():
 		w.want = h
