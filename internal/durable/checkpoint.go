@@ -17,6 +17,7 @@ type checkpoint struct {
 	scope  scope // of the one under way
 	keeps  bool  // entities stay in the tail, for the one under way does not move since: see lost
 	anew   bool  // it begins again: see doubted
+	more   bool  // it writes records of entities, or of the journal
 	doubt  bool  // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
@@ -81,12 +82,13 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	for _, change := range s.journal.begin(s.desk.now) {
 		add(change)
 	}
+	c.more = len(put) > 0
 	if what != scopeEvents {
 		for _, e := range s.tail.dirty() {
 			if what == scopeOlder && s.tail.isYoung(e) {
 				continue
 			}
-			e.saving = e.acked.number
+			e.saving, c.more = e.acked.number, true
 			s.absent.written(e.id)
 			add(e.change(s.desk.now, s.limits.AppendBytes))
 		}
@@ -147,14 +149,14 @@ func (c *checkpoint) put(s *Shard) {
 	switch {
 	case c.scope == scopeEvents && c.doubt:
 		// A Put that comes late would undo a later Put under this head, and so the head changes.
-		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()))
+		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()), s.head.mark())
 		return
 	case c.scope == scopeEvents:
 		c.active = false
 		s.journal.written(s.desk.now)
 		return
 	}
-	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts))
+	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts), s.head.mark())
 }
 
 // done takes the answer to a Put, or to the reading of the head after one was refused.
@@ -203,6 +205,23 @@ func (c *checkpoint) doubted() {
 	}
 }
 
+// number is that of the head that may be on its way, or 0.
+func (c *checkpoint) number() uint64 {
+	if !c.write.due {
+		return 0
+	}
+	return c.write.want.value.GetWrite()
+}
+
+// abandon ends the checkpoint under way, whose head the store has lost, and has another one begin.
+func (c *checkpoint) abandon(s *Shard) {
+	if c.active {
+		s.tail.kept()
+		s.journal.writing = nil
+	}
+	*c = checkpoint{wanted: true, after: c.after}
+}
+
 // sent returns the since of a head that may be on its way, or else [store.Start].
 func (c *checkpoint) sent() store.Position {
 	if !c.write.due {
@@ -223,6 +242,9 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		}
 	case written != nil:
 		s.head = *written
+		if c.more {
+			s.base = s.head.mark()
+		}
 		c.active = false
 		if c.keeps {
 			s.journal.writing = nil
@@ -235,6 +257,9 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		if c.keeps {
 			s.tail.kept()
 			c.wanted = c.wanted || c.scope == scopeAll
+			if s.group.position <= s.head.stored.Since {
+				s.advance()
+			}
 		} else {
 			s.tail.saved(c.since, s.group.acked)
 			s.orphans = s.orphans && c.scope != scopeAll

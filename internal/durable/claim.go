@@ -35,7 +35,7 @@ type claim struct {
 	since  store.Position // from where the log is read
 	line   line
 	write  headWrite
-	lost   *wire.DurableLost // of stepLose
+	mend   head // of stepLose
 
 	position store.Position
 	log      []store.Append // the entries read, until the table is there
@@ -96,6 +96,10 @@ func (c *claim) haveHead(s *Shard, r Response) {
 		c.since = s.head.stored.Since
 		if h.mine(s.config) { // it may be one of which the checkpoint has no answer yet
 			c.since = max(c.since, h.stored.Since)
+			if !s.checkpoint.write.due && h.value.GetWrite() > s.head.value.GetWrite() { // lose wrote it, in doubt
+				c.again(s, h)
+				return
+			}
 		}
 		c.append(s)
 	}
@@ -115,7 +119,7 @@ func (c *claim) climb(s *Shard, h head) {
 // replace writes this home's head over h.
 func (c *claim) replace(s *Shard, h head) {
 	c.step = stepSet
-	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()))
+	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.mark())
 }
 
 // headDone takes the answer to the write of the head.
@@ -130,6 +134,7 @@ func (c *claim) headDone(s *Shard, r Response) {
 		s.refuses(*other)
 	case written != nil:
 		s.head = *written
+		s.base = c.write.base
 		s.absent.fresh = c.write.over == store.None
 		c.since = s.head.stored.Since
 		c.append(s)

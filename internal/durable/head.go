@@ -73,11 +73,12 @@ type headWrite struct {
 	line line
 	want head           // to be written
 	over store.Revision // of the head that it replaces
+	base Mark           // of the same
 	due  bool
 }
 
-func (w *headWrite) begin(d *desk, want head) {
-	w.want, w.due, w.over = want, true, want.stored.Revision
+func (w *headWrite) begin(d *desk, want head, over Mark) {
+	w.want, w.due, w.over, w.base = want, true, want.stored.Revision, over
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
@@ -109,7 +110,7 @@ func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, e
 	// It was stale, or the claim came too late by a checkpoint: the head that is read now is
 	// the one to replace, unless this home's own follows it.
 	if h.stored.Revision > w.want.stored.Revision && !h.mine(c) {
-		w.want, w.over = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.stored.Revision
+		w.want, w.over, w.base = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.stored.Revision, h.mark()
 	}
 	w.line.later(d, Request{Op: OpSetHead, Head: w.want.stored})
 	return nil, nil, nil

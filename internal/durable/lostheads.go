@@ -28,7 +28,13 @@ func (m Mark) String() string {
 	if m.Epoch == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("epoch %d, write %d, log from %d", m.Epoch, m.Write, m.Since)
+	return fmt.Sprintf("epoch %s, write %d, log from %d", EpochText(m.Epoch), m.Write, m.Since)
+}
+
+// EpochText is an epoch of the store as people read it: the coordinator's term, its counter, and the attempts
+// of the home.
+func EpochText(epoch uint64) string {
+	return fmt.Sprintf("%d.%d.%d", epoch>>32, uint32(epoch)>>10, epoch&(1<<10-1))
 }
 
 // Mark returns the last head that this process is known to have written, in this tenure or before it.
@@ -55,44 +61,62 @@ func (s *Shard) refuses(h head) bool {
 	return true
 }
 
-// lose replaces a head that is older than one of this process by one that says so. If h was stale, that is
-// refused. Otherwise the store has lost the later one, and with it the records that were written before it
-// and the log that was trimmed for it. This process does not have all of that any more, so nobody opens the
-// shard, here or elsewhere, before an operator has decided.
+// lose replaces a head that is older than one of this process. If h was stale, the store refuses that.
+// Otherwise the store has lost the later one, and with it the records that were written before it. If these
+// were records of no entity, the home has all that they had, and goes on. Otherwise it does not have all of
+// that any more. Its head then says so, and nobody opens the shard, here or elsewhere, before an operator has
+// decided.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return
 	}
 	c.write.line.close()
-	c.write.due = false
-	c.step = stepLose
-	had, lost := h.mark(), s.Mark()
-	marked := h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts())
-	marked.value.SinceEpoch, marked.value.Write = h.value.GetSinceEpoch(), 1
+	c.write.due, c.step = false, stepLose
+	lost := s.Mark()
+	now := h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts())
+	now.value.SinceEpoch = h.value.GetSinceEpoch()
 	if lost.Epoch == s.config.Epoch {
-		marked.value.Write = lost.Write + 1
+		now.value.Write = max(lost.Write, s.checkpoint.number()) + 1
 	}
-	marked.value.Lost = &wire.DurableLost{
-		Node: s.config.Node, Epoch: lost.Epoch, Write: lost.Write, Since: uint64(lost.Since),
-		HadEpoch: had.Epoch, HadWrite: had.Write, HadSince: uint64(had.Since),
+	if s.state != Open || s.base.above(h) {
+		had := h.mark()
+		now.value.Lost = &wire.DurableLost{
+			Node: s.config.Node, Epoch: lost.Epoch, Write: lost.Write, Since: uint64(lost.Since),
+			HadEpoch: had.Epoch, HadWrite: had.Write, HadSince: uint64(had.Since),
+		}
 	}
-	c.lost = marked.value.Lost
-	marked.stored.Value = seal(marked.value)
-	c.line.ask(&s.desk, Request{Op: OpSetHead, Head: marked.stored})
+	now.stored.Value = seal(now.value)
+	c.mend = now
+	c.line.ask(&s.desk, Request{Op: OpSetHead, Head: now.stored})
 }
 
 // loses takes the answer.
 func (c *claim) loses(s *Shard, r Response) {
 	switch r.Outcome {
 	case OK:
-		s.broken(lostHead(c.lost))
+		c.mend.stored.Revision = r.Revision
+		if lost := c.mend.value.GetLost(); lost != nil {
+			s.broken(lostHead(lost))
+			return
+		}
+		c.again(s, c.mend)
 	case Conflict: // h was stale, or this is the answer to a repetition
-		s.group.line.close() // what it has sent is void behind the claim
+		s.group.line.close()
 		c.begin(s, s.state == Claiming)
 	case TooLarge:
 		s.broken(refused("head", r))
 	default:
 	}
+}
+
+// again goes on with this home's head in the place of one that the store has lost. A checkpoint that is under
+// way begins again.
+func (c *claim) again(s *Shard, h head) {
+	s.head, s.absent.fresh = h, s.absent.fresh && s.base == Mark{}
+	s.checkpoint.abandon(s)
+	s.group.line.close() // what it has sent is void behind the claim
+	c.full, c.base, c.since = false, c.number, h.stored.Since
+	c.append(s)
 }
 
 // lostHead is the error of a shard whose store has lost a head.

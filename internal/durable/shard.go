@@ -19,7 +19,10 @@ type Config struct {
 	// Known is the last head of the shard that this process has written in an earlier tenure. An older one in the
 	// store is not accepted. Zero means it has written none.
 	Known Mark
-	// FirstTell is the least number of the tenure's tells, if it is above Epoch: see outbox.number.
+	// FirstTell is the least number of the tenure's tells, if it is above Epoch. It must be above the numbers of all
+	// earlier tenures: the store may have lost those, and the receivers have them. The Unix time in microseconds
+	// is, if clocks differ by less than the time until another process has the shard. A process that has had the
+	// shard itself knows its [Shard.NextTell].
 	FirstTell uint64
 	// Node and Incarnation are the process's; the incarnation is no other's, and not 0.
 	Node        string
@@ -56,6 +59,7 @@ type Shard struct {
 	absent     absent
 	messages   messages
 	opened     time.Time // when the claim stood
+	base       Mark      // of the head behind which no record of an entity was written
 	orphans    bool      // a checkpoint is to write what the log has lost of older homes
 	tell       bool      // tells may be due
 }
