@@ -16,6 +16,8 @@ type checkpoint struct {
 	active bool
 	scope  scope // of the one under way
 	keeps  bool  // entities stay in the tail, for the one under way does not move since: see lost
+	anew   bool  // it begins again: see doubted
+	more   bool  // it writes records of entities, or of the journal
 	doubt  bool  // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
@@ -27,7 +29,7 @@ type checkpoint struct {
 // next begins a checkpoint if there is a reason and none is under way. While commits wait to be
 // appended again, their entities must stay in the tail.
 func (c *checkpoint) next(s *Shard) {
-	if c.active || s.group.repeats() {
+	if c.active || s.group.repeats() || s.journal.lost {
 		return
 	}
 	if c.after > 0 && c.after <= s.group.acked {
@@ -66,7 +68,7 @@ const (
 // begin takes the commits that are acknowledged now.
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
-	c.doubt, c.keeps = false, false
+	c.doubt, c.keeps, c.anew = false, false, false
 	c.since, c.puts = s.group.position, nil
 	var put []store.Change
 	bytes := 0
@@ -80,12 +82,13 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	for _, change := range s.journal.begin(s.desk.now) {
 		add(change)
 	}
+	c.more = len(put) > 0
 	if what != scopeEvents {
 		for _, e := range s.tail.dirty() {
 			if what == scopeOlder && s.tail.isYoung(e) {
 				continue
 			}
-			e.saving = e.acked.number
+			e.saving, c.more = e.acked.number, true
 			s.absent.written(e.id)
 			add(e.change(s.desk.now, s.limits.AppendBytes))
 		}
@@ -146,14 +149,14 @@ func (c *checkpoint) put(s *Shard) {
 	switch {
 	case c.scope == scopeEvents && c.doubt:
 		// A Put that comes late would undo a later Put under this head, and so the head changes.
-		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()))
+		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()), s.head.mark())
 		return
 	case c.scope == scopeEvents:
 		c.active = false
 		s.journal.written(s.desk.now)
 		return
 	}
-	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts))
+	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts), s.head.mark())
 }
 
 // done takes the answer to a Put, or to the reading of the head after one was refused.
@@ -169,6 +172,8 @@ func (c *checkpoint) done(s *Shard, r Response) {
 		} else if s.state != Dropped { // it was stale
 			c.line.again(&s.desk)
 		}
+	case r.Outcome == OK && c.anew:
+		c.begin(s, c.scope)
 	case r.Outcome == OK:
 		c.puts = c.puts[1:]
 		c.put(s)
@@ -188,6 +193,35 @@ func (c *checkpoint) lost(s *Shard) {
 	}
 }
 
+// doubted says that the store may have lost records that were written. The checkpoint under way writes them
+// again. If its head is on its way already, another one does, before the home forgets them.
+func (c *checkpoint) doubted() {
+	switch {
+	case !c.active:
+	case c.write.due:
+		c.keeps = true
+	default:
+		c.anew = true
+	}
+}
+
+// number is that of the head that may be on its way, or 0.
+func (c *checkpoint) number() uint64 {
+	if !c.write.due {
+		return 0
+	}
+	return c.write.want.value.GetWrite()
+}
+
+// abandon ends the checkpoint under way, whose head the store has lost, and has another one begin.
+func (c *checkpoint) abandon(s *Shard) {
+	if c.active {
+		s.tail.kept()
+		s.journal.writing = nil
+	}
+	*c = checkpoint{wanted: true, after: c.after}
+}
+
 // sent returns the since of a head that may be on its way, or else [store.Start].
 func (c *checkpoint) sent() store.Position {
 	if !c.write.due {
@@ -198,24 +232,37 @@ func (c *checkpoint) sent() store.Position {
 
 // headDone takes the answer to the write of the head.
 func (c *checkpoint) headDone(s *Shard, r Response) {
-	written, beyond, err := c.write.done(&s.desk, s.config, r)
+	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
 	case err != nil:
 		s.broken(err)
-	case beyond != nil:
-		s.outgrown(beyond.value.GetEpoch())
+	case other != nil:
+		if s.refuses(*other); s.state != Dropped {
+			c.write.line.again(&s.desk) // until the claim knows more
+		}
 	case written != nil:
 		s.head = *written
+		if c.more {
+			s.base = s.head.mark()
+		}
 		c.active = false
-		s.journal.written(s.desk.now)
+		if c.keeps {
+			s.journal.writing = nil
+		} else {
+			s.journal.written(s.desk.now)
+		}
 		if c.scope == scopeEvents {
 			return
 		}
 		if c.keeps {
 			s.tail.kept()
 			c.wanted = c.wanted || c.scope == scopeAll
+			if s.group.position <= s.head.stored.Since {
+				s.advance()
+			}
 		} else {
 			s.tail.saved(c.since, s.group.acked)
+			s.orphans = s.orphans && c.scope != scopeAll
 		}
 		s.out.Events = append(s.out.Events, Event{Kind: Checkpointed, Position: c.since})
 		s.desk.send(Request{Op: OpTrim, Head: s.head.stored})

@@ -21,6 +21,7 @@ const (
 	stepRead        // the log is read up to it
 	stepTable       // the table is read; not when the shard claims again
 	stepBases       // the records are read that events of the log follow
+	stepLose        // a head is marked from which a later one was lost
 )
 
 // A claim makes the log this home's. A full one is made when the shard comes here, and another
@@ -34,6 +35,7 @@ type claim struct {
 	since  store.Position // from where the log is read
 	line   line
 	write  headWrite
+	mend   head // of stepLose
 
 	position store.Position
 	log      []store.Append // the entries read, until the table is there
@@ -70,6 +72,10 @@ func (c *claim) done(s *Shard, r Response) {
 		if c.line.settled(&s.desk, r) {
 			c.haveBases(s, r)
 		}
+	case stepLose:
+		if c.line.settled(&s.desk, r) {
+			c.loses(s, r)
+		}
 	default:
 	}
 }
@@ -81,16 +87,19 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	switch {
 	case err != nil:
 		s.broken(err)
-	case c.climbs(s):
+	case c.climbs(s) && h.value.GetLost() == nil && !s.Mark().above(h):
 		c.climb(s, h)
-	case h.beyond(s.config):
-		s.outgrown(h.value.GetEpoch())
+	case s.refuses(h):
 	case c.full:
 		c.replace(s, h)
 	default:
 		c.since = s.head.stored.Since
 		if h.mine(s.config) { // it may be one of which the checkpoint has no answer yet
 			c.since = max(c.since, h.stored.Since)
+			if !s.checkpoint.write.due && h.value.GetWrite() > s.head.value.GetWrite() { // lose wrote it, in doubt
+				c.again(s, h)
+				return
+			}
 		}
 		c.append(s)
 	}
@@ -110,21 +119,22 @@ func (c *claim) climb(s *Shard, h head) {
 // replace writes this home's head over h.
 func (c *claim) replace(s *Shard, h head) {
 	c.step = stepSet
-	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()))
+	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.mark())
 }
 
 // headDone takes the answer to the write of the head.
 func (c *claim) headDone(s *Shard, r Response) {
-	written, beyond, err := c.write.done(&s.desk, s.config, r)
+	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
 	case err != nil:
 		s.broken(err)
-	case beyond != nil && c.climbs(s):
-		c.climb(s, *beyond)
-	case beyond != nil:
-		s.outgrown(beyond.value.GetEpoch())
+	case other != nil && c.climbs(s) && other.value.GetLost() == nil && !s.Mark().above(*other):
+		c.climb(s, *other)
+	case other != nil:
+		s.refuses(*other)
 	case written != nil:
 		s.head = *written
+		s.base = c.write.base
 		s.absent.fresh = c.write.over == store.None
 		c.since = s.head.stored.Since
 		c.append(s)
@@ -245,7 +255,7 @@ var errLost = errors.New("the store has lost a part of it (restore a backup, or 
 
 func (c *claim) haveTable(s *Shard, r Response) {
 	if !s.ours(r.Head) {
-		if s.state != Dropped {
+		if s.state != Dropped && c.step == stepTable {
 			c.line.again(&s.desk) // it was stale
 		}
 		return
@@ -308,6 +318,10 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 		}
 	}
 	c.log = nil
+	if err := s.journal.check(); err != nil {
+		s.broken(fmt.Errorf("%w: %w", errLost, err))
+		return
+	}
 	c.bases(s)
 }
 
@@ -333,7 +347,7 @@ func (c *claim) bases(s *Shard) {
 
 func (c *claim) haveBases(s *Shard, r Response) {
 	if r.Outcome != OK || !s.ours(r.Head) {
-		if s.state != Dropped {
+		if s.state != Dropped && c.step == stepBases {
 			c.line.again(&s.desk) // it was stale
 		}
 		return

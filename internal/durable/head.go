@@ -73,17 +73,19 @@ type headWrite struct {
 	line line
 	want head           // to be written
 	over store.Revision // of the head that it replaces
+	base Mark           // of the same
 	due  bool
 }
 
-func (w *headWrite) begin(d *desk, want head) {
-	w.want, w.due, w.over = want, true, want.stored.Revision
+func (w *headWrite) begin(d *desk, want head, over Mark) {
+	w.want, w.due, w.over, w.base = want, true, want.stored.Revision, over
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done takes an answer. It returns the head once it is certain that it was written, or as beyond
-// another home's head that it has read instead.
-func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, err error) {
+// done takes an answer. It returns the head once it is certain that it was written, or as other a head
+// that it has read instead, and that the shard refuses: see [Shard.refuses].
+func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
+	c := s.config
 	switch {
 	case w.line.request.Op == OpSetHead && r.Outcome == OK:
 		w.want.stored.Revision = r.Revision
@@ -99,7 +101,7 @@ func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, 
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case h.beyond(c):
+	case h.beyond(c), h.value.GetLost() != nil, s.Mark().above(h):
 		return nil, &h, nil
 	case h.mine(c) && h.value.GetWrite() == w.want.value.GetWrite():
 		w.want = h
@@ -108,7 +110,7 @@ func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, 
 	// It was stale, or the claim came too late by a checkpoint: the head that is read now is
 	// the one to replace, unless this home's own follows it.
 	if h.stored.Revision > w.want.stored.Revision && !h.mine(c) {
-		w.want, w.over = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.stored.Revision
+		w.want, w.over, w.base = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.stored.Revision, h.mark()
 	}
 	w.line.later(d, Request{Op: OpSetHead, Head: w.want.stored})
 	return nil, nil, nil

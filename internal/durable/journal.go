@@ -67,6 +67,8 @@ type journal struct {
 	writing *wire.DurableJournal
 	adding  *wire.DurableChunk
 	count   int
+
+	lost bool // the store has put the index back: see errEvents
 }
 
 // A chunkEnd is the last event of a chunk.
@@ -105,6 +107,18 @@ func readIndex(r store.Record) (*wire.DurableJournal, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return index, nil
+}
+
+// behind reports whether the index in the store is older than the one that this home has written.
+func (j *journal) behind(r store.Record) (bool, error) {
+	index := &wire.DurableJournal{}
+	if r.Revision != store.None {
+		var err error
+		if index, err = readIndex(r); err != nil {
+			return false, err
+		}
+	}
+	return index.GetNumber() < j.index.GetNumber() || index.GetLast() < j.index.GetLast(), nil
 }
 
 // ack notes that a commit is in the log. One that came there a second time has nothing new.

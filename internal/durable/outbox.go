@@ -101,9 +101,9 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 }
 
 // number gives the tells of a commit their numbers, which are not below first. A receiver drops numbers
-// that it has had. A log may begin anew, because its type was deleted or put back to an export, or may
-// tell a type that was imported under another name. If it counted from 1 again, its tells would be
-// dropped. So first grows from tenure to tenure: it is the epoch, or the time where nobody gives out epochs.
+// that it has had. The store may be put back to an earlier state, and a log may begin again because its type was
+// deleted. If it counted from its last number again, its tells would be dropped. So first grows from tenure to
+// tenure, whatever the store has: see [Config.FirstTell].
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
@@ -199,6 +199,16 @@ func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
 	o.put(e.GetCommit(), now, 0)
 	o.settle(e.GetAcknowledged())
 	return o.settle(e.GetDead())
+}
+
+// NextTell returns a number above those of all tells that the tenure has read or given out.
+func (s *Shard) NextTell() uint64 {
+	next := s.config.FirstTell
+	//arch:order-free the highest of them
+	for _, p := range s.outbox.pairs {
+		next = max(next, p.next)
+	}
+	return next
 }
 
 // floor is the lowest number to the target that is not finished.

@@ -40,13 +40,14 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
 }
 
-// Unanchored returns the value of a head for a copy of its log, of which the first append may be another.
+// Unanchored returns the value of a head for a copy of its log, of which the first append may be another, and
+// which is opened although the store may have had more.
 func Unanchored(value []byte) ([]byte, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: value})
 	if err != nil {
 		return nil, err
 	}
-	was.value.SinceEpoch = 0
+	was.value.SinceEpoch, was.value.Lost = 0, nil
 	return seal(was.value), nil
 }
 

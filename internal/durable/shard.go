@@ -16,7 +16,13 @@ type Config struct {
 	// Above: nobody gives out the shard's epochs, so the claim goes above that of the head.
 	// Epoch is the lowest one then: above all that this process has used for the shard.
 	Above bool
-	// FirstTell is the least number of the tenure's tells, if it is above Epoch: see outbox.number.
+	// Known is the last head of the shard that this process has written in an earlier tenure. An older one in the
+	// store is not accepted. Zero means it has written none.
+	Known Mark
+	// FirstTell is the least number of the tenure's tells, if it is above Epoch. It must be above the numbers of all
+	// earlier tenures: the store may have lost those, and the receivers have them. The Unix time in microseconds
+	// is, if clocks differ by less than the time until another process has the shard. A process that has had the
+	// shard itself knows its [Shard.NextTell].
 	FirstTell uint64
 	// Node and Incarnation are the process's; the incarnation is no other's, and not 0.
 	Node        string
@@ -49,9 +55,12 @@ type Shard struct {
 	journal    journal
 	loads      loads
 	sweep      sweep
+	verify     verify
 	absent     absent
 	messages   messages
 	opened     time.Time // when the claim stood
+	base       Mark      // of the head behind which no record of an entity was written
+	orphans    bool      // a checkpoint is to write what the log has lost of older homes
 	tell       bool      // tells may be due
 }
 
@@ -141,7 +150,7 @@ func (s *Shard) Wake() time.Time {
 }
 
 func (s *Shard) lines() []*line {
-	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line}
+	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line, &s.verify.line}
 }
 
 // Tick lets time pass. Failed requests are sent again, tells are sent again or given up,
@@ -201,6 +210,8 @@ func (s *Shard) Done(now time.Time, r Response) {
 		s.journal.looked(s, r)
 	case s.sweep.line.id:
 		s.sweep.done(s, r)
+	case s.verify.line.id:
+		s.verify.done(s, r)
 	default:
 		s.loads.done(s, r)
 	}
@@ -370,7 +381,7 @@ func (s *Shard) TailBytes() int { return s.tail.bytes }
 // Busy reports whether an append or a checkpoint is under way or to come.
 func (s *Shard) Busy() bool {
 	return s.state != Open || s.claim.step != stepNone || s.group.acked < s.group.last || len(s.group.queue) > 0 ||
-		s.checkpoint.active || s.checkpoint.wanted
+		s.checkpoint.active || s.checkpoint.wanted || !s.verify.line.idle()
 }
 
 // Advance appends something to an idle shard's log and moves its since there, for it holds
@@ -384,17 +395,6 @@ func (s *Shard) Advance(now time.Time) {
 	s.next()
 }
 
-// Verify appends something unless that is about to happen, because only an append shows whether the
-// store still has all that it has acknowledged.
-func (s *Shard) Verify(now time.Time) {
-	s.desk.now = now
-	if s.state != Open || s.group.acked < s.group.last || len(s.group.queue) > 0 {
-		return
-	}
-	s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
-	s.next()
-}
-
 // advance has a checkpoint follow an append, so that it moves since.
 func (s *Shard) advance() {
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
@@ -404,6 +404,10 @@ func (s *Shard) advance() {
 // next begins requests that can begin.
 func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
+		if s.journal.lost && s.verify.logged(s) {
+			s.withoutEvents()
+			return
+		}
 		s.journal.look(s)
 		s.checkpoint.next(s)
 	}
@@ -480,6 +484,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.tail.turn(p)
 		s.checkpoint.lost(s)
 	}
+	s.orphans = s.orphans || orphaned > 0
 	if orphaned > 0 || p == c.since {
 		s.advance()
 	}
@@ -493,10 +498,7 @@ func (s *Shard) ours(stored store.Head) bool {
 		s.broken(err)
 		return false
 	}
-	if h.beyond(s.config) {
-		s.outgrown(h.value.GetEpoch())
-	}
-	return h.mine(s.config)
+	return !s.refuses(h) && h.mine(s.config)
 }
 
 // outgrown drops the shard, for another epoch was met.

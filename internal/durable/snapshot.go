@@ -54,6 +54,9 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		s.Problems = append(s.Problems, Problem{Place: "head", Err: err, Blocks: true})
 	} else {
 		s.Epoch, s.Node = decoded.value.GetEpoch(), decoded.value.GetNode()
+		if lost := decoded.value.GetLost(); lost != nil {
+			s.Problems = append(s.Problems, Problem{Place: "head", Err: lostHead(lost), Blocks: true})
+		}
 		s.others(decoded.value, records)
 		s.checkIndex(h.Since, log, records)
 	}

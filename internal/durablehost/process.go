@@ -3,7 +3,6 @@ package durablehost
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -69,7 +68,7 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 }
 
 func epochText(epoch uint64) string {
-	return fmt.Sprintf("%d.%d.%d", Term(epoch), uint32(epoch)>>attemptBits, epoch&maxAttempt)
+	return durable.EpochText(epoch)
 }
 
 // One request of the control plane to the store may take try, and the next begins after

@@ -84,11 +84,13 @@ type Shard struct {
 	mu      sync.Mutex
 	epoch   uint64 // under which the shard was placed here last
 	here    bool
-	placed  bool   // here, as far as the cluster is concerned
-	outgrow bool   // it needs an epoch of a later term
-	attempt uint64 // of the tenures under this epoch
-	floor   uint64 // with Config.Alone: above all epochs of the store that this process has used or met
-	failed  int    // tenures that have ended in a row without opening
+	placed  bool         // here, as far as the cluster is concerned
+	outgrow bool         // it needs an epoch of a later term
+	attempt uint64       // of the tenures under this epoch
+	known   durable.Mark // the last head that this process is known to have written
+	tells   uint64       // above all numbers of tells that this process has given out for the shard
+	floor   uint64       // with Config.Alone: above all epochs of the store that this process has used or met
+	failed  int          // tenures that have ended in a row without opening
 	tenure  *Tenure
 	current atomic.Pointer[Tenure] // tenure, for those without the lock
 	changed chan struct{}          // closed when the tenure, or whether there is one, changes
@@ -192,8 +194,12 @@ func (s *Shard) end() (old *Tenure) {
 		s.again = nil
 	}
 	old, s.tenure = s.tenure, nil
-	if old != nil && s.cfg.Alone != nil {
-		s.floor = old.fixedEpoch() + 1
+	if old != nil {
+		var epoch uint64
+		epoch, s.known, s.tells = old.fix()
+		if s.cfg.Alone != nil {
+			s.floor = epoch + 1
+		}
 	}
 	s.current.Store(nil)
 	close(s.changed)

@@ -39,7 +39,7 @@ type Tenure struct {
 	tail      int64            // bytes of its log's tail, as Appends counts them
 	over      bool
 	left      chan struct{} // closed when it has ended; made by leave
-	away      bool          // the store did not answer the last append, or could not take it
+	away      [2]bool       // the store did not answer the last append, or the last write of records, or could not take it
 	failed    error         // the store's last fault; nil after a success
 	failing   time.Time     // when the first fault since the last success was
 	tellDoubt bool          // callers that ask again are to be told of failed
@@ -79,9 +79,9 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	now := time.Now()
 	t := &Tenure{shard: s, opened: make(chan struct{}), idle: newIdle(&s.cfg, now)}
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
-	config := durable.Config{Epoch: epoch, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal}
-	if s.cfg.Alone != nil { // its epochs begin with 1 after its type was deleted
-		config.Above, config.FirstTell = true, uint64(max(now.UnixMicro(), 0))
+	config := durable.Config{
+		Epoch: epoch, Above: s.cfg.Alone != nil, Known: s.known, FirstTell: max(s.tells, uint64(max(now.UnixMicro(), 0))),
+		Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
 	}
 	t.core = durable.New(now, config)
 	t.epoch.Store(epoch)
@@ -95,12 +95,13 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 // Epoch returns the epoch in the store. It only grows over the tenures of a shard, wherever they are.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fixedEpoch returns an epoch above which the tenure does not go any more.
-func (t *Tenure) fixedEpoch() uint64 {
+// fix returns what the next tenure of the process must know: an epoch above which this one does not go any
+// more, the last head that it has written, and a number above those of its tells.
+func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.core.FixEpoch()
-	return t.core.Epoch()
+	return t.core.Epoch(), t.core.Mark(), t.core.NextTell()
 }
 
 // isOpen reports whether turns may begin.
@@ -218,7 +219,8 @@ func (t *Tenure) releaseLocked() (due []wait) {
 // endLocked ends everything that waits.
 func (t *Tenure) endLocked(e durable.Event, after *aftermath) {
 	t.over = true
-	t.backLocked()
+	t.backLocked(0)
+	t.backLocked(1)
 	t.shard.cfg.Appends.tailOf(t)
 	t.open.Store(false)
 	t.shard.cfg.Claims.over(t)
@@ -267,7 +269,10 @@ func (t *Tenure) leave(ctx context.Context) error {
 	left := t.left
 	t.mu.Unlock()
 	t.shard.cfg.Claims.want(t)
-	t.do(func(now time.Time) { t.core.Checkpoint(now) })
+	t.do(func(now time.Time) {
+		t.idle.verify(t.core, &t.shard.cfg, now) // nobody else knows what the store has lost
+		t.core.Checkpoint(now)
+	})
 	select {
 	case <-left:
 		return nil
@@ -362,13 +367,14 @@ func (t *Tenure) ask(r durable.Request) {
 // doneLocked brings the core an answer of the store.
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
-	switch {
-	case r.Op != durable.OpAppend || errors.Is(a.Err, store.ErrBusy):
-	case a.Outcome == durable.NotApplied || a.Outcome == durable.Uncertain:
-		t.away = true
-	default:
-		t.backLocked()
+	if stream := streamOf(r.Op); stream >= 0 && !errors.Is(a.Err, store.ErrBusy) {
+		if a.Outcome == durable.NotApplied || a.Outcome == durable.Uncertain {
+			t.away[stream] = true
+		} else {
+			t.backLocked(stream)
+		}
 	}
+	t.idle.verify(t.core, &t.shard.cfg, now) // before the core takes what it has written for kept
 	if r.Op == durable.OpAppend && a.Err == nil {
 		t.shard.cfg.Appends.written.Add(int64(len(r.Data)))
 	}
@@ -381,10 +387,22 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 }
 
-// backLocked counts an outage of the store that is over, or of whose end the tenure will not hear.
-func (t *Tenure) backLocked() {
-	if t.away {
-		t.away = false
+// streamOf is the stream that an operation writes: 0 for that of the log, 1 for that of the records, -1 for none.
+func streamOf(op durable.Op) int {
+	switch op {
+	case durable.OpAppend:
+		return 0
+	case durable.OpPut, durable.OpSetHead:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// backLocked counts an outage of a stream that is over, or of whose end the tenure will not hear.
+func (t *Tenure) backLocked(stream int) {
+	if t.away[stream] {
+		t.away[stream] = false
 		t.shard.cfg.Appends.outages.Add(1)
 	}
 }

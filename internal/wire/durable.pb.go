@@ -911,6 +911,7 @@ type DurableHead struct {
 	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`                    // of the shard's table; 0: there is none
 	Parts         uint32                 `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`                              // of the table
 	SinceEpoch    uint64                 `protobuf:"fixed64,8,opt,name=since_epoch,json=sinceEpoch,proto3" json:"since_epoch,omitempty"` // of the append at its since; from the log's start: at most that of the first append; 0: any
+	Lost          *DurableLost           `protobuf:"bytes,9,opt,name=lost,proto3" json:"lost,omitempty"`                                 // absent: nothing was found to be lost
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1002,9 +1003,110 @@ func (x *DurableHead) GetSinceEpoch() uint64 {
 	return 0
 }
 
+func (x *DurableHead) GetLost() *DurableLost {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
 func (x *DurableHead) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
+	}
+	return 0
+}
+
+// DurableLost says that a home had written a later head, which the store has lost. The shard is not opened
+// until an operator has decided.
+type DurableLost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // that had written the head
+	Epoch         uint64                 `protobuf:"fixed64,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Write         uint64                 `protobuf:"varint,3,opt,name=write,proto3" json:"write,omitempty"`
+	Since         uint64                 `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
+	HadEpoch      uint64                 `protobuf:"fixed64,5,opt,name=had_epoch,json=hadEpoch,proto3" json:"had_epoch,omitempty"` // of the head that the store had instead; 0: it had none
+	HadWrite      uint64                 `protobuf:"varint,6,opt,name=had_write,json=hadWrite,proto3" json:"had_write,omitempty"`
+	HadSince      uint64                 `protobuf:"varint,7,opt,name=had_since,json=hadSince,proto3" json:"had_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableLost) Reset() {
+	*x = DurableLost{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableLost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableLost) ProtoMessage() {}
+
+func (x *DurableLost) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableLost.ProtoReflect.Descriptor instead.
+func (*DurableLost) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DurableLost) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DurableLost) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *DurableLost) GetWrite() uint64 {
+	if x != nil {
+		return x.Write
+	}
+	return 0
+}
+
+func (x *DurableLost) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *DurableLost) GetHadEpoch() uint64 {
+	if x != nil {
+		return x.HadEpoch
+	}
+	return 0
+}
+
+func (x *DurableLost) GetHadWrite() uint64 {
+	if x != nil {
+		return x.HadWrite
+	}
+	return 0
+}
+
+func (x *DurableLost) GetHadSince() uint64 {
+	if x != nil {
+		return x.HadSince
 	}
 	return 0
 }
@@ -1029,7 +1131,7 @@ type DurableRecord struct {
 
 func (x *DurableRecord) Reset() {
 	*x = DurableRecord{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1143,7 @@ func (x *DurableRecord) String() string {
 func (*DurableRecord) ProtoMessage() {}
 
 func (x *DurableRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1156,7 @@ func (x *DurableRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableRecord.ProtoReflect.Descriptor instead.
 func (*DurableRecord) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DurableRecord) GetFormat() uint32 {
@@ -1148,7 +1250,7 @@ type DurableJournal struct {
 
 func (x *DurableJournal) Reset() {
 	*x = DurableJournal{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1262,7 @@ func (x *DurableJournal) String() string {
 func (*DurableJournal) ProtoMessage() {}
 
 func (x *DurableJournal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1275,7 @@ func (x *DurableJournal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableJournal.ProtoReflect.Descriptor instead.
 func (*DurableJournal) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DurableJournal) GetFormat() uint32 {
@@ -1225,7 +1327,7 @@ type DurableChunk struct {
 
 func (x *DurableChunk) Reset() {
 	*x = DurableChunk{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1339,7 @@ func (x *DurableChunk) String() string {
 func (*DurableChunk) ProtoMessage() {}
 
 func (x *DurableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1352,7 @@ func (x *DurableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableChunk.ProtoReflect.Descriptor instead.
 func (*DurableChunk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DurableChunk) GetFormat() uint32 {
@@ -1295,7 +1397,7 @@ type DurableEvent struct {
 
 func (x *DurableEvent) Reset() {
 	*x = DurableEvent{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1409,7 @@ func (x *DurableEvent) String() string {
 func (*DurableEvent) ProtoMessage() {}
 
 func (x *DurableEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1422,7 @@ func (x *DurableEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableEvent.ProtoReflect.Descriptor instead.
 func (*DurableEvent) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DurableEvent) GetNumber() uint64 {
@@ -1374,7 +1476,7 @@ type DurableTable struct {
 
 func (x *DurableTable) Reset() {
 	*x = DurableTable{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1488,7 @@ func (x *DurableTable) String() string {
 func (*DurableTable) ProtoMessage() {}
 
 func (x *DurableTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1501,7 @@ func (x *DurableTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTable.ProtoReflect.Descriptor instead.
 func (*DurableTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DurableTable) GetFormat() uint32 {
@@ -1458,7 +1560,7 @@ type DurableKnown struct {
 
 func (x *DurableKnown) Reset() {
 	*x = DurableKnown{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1572,7 @@ func (x *DurableKnown) String() string {
 func (*DurableKnown) ProtoMessage() {}
 
 func (x *DurableKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1585,7 @@ func (x *DurableKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableKnown.ProtoReflect.Descriptor instead.
 func (*DurableKnown) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DurableKnown) GetSource() *DurableSource {
@@ -1534,7 +1636,7 @@ type DurableOutbox struct {
 
 func (x *DurableOutbox) Reset() {
 	*x = DurableOutbox{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1648,7 @@ func (x *DurableOutbox) String() string {
 func (*DurableOutbox) ProtoMessage() {}
 
 func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1661,7 @@ func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOutbox.ProtoReflect.Descriptor instead.
 func (*DurableOutbox) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DurableOutbox) GetLog() string {
@@ -1603,7 +1705,7 @@ type DurableWaiting struct {
 
 func (x *DurableWaiting) Reset() {
 	*x = DurableWaiting{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1717,7 @@ func (x *DurableWaiting) String() string {
 func (*DurableWaiting) ProtoMessage() {}
 
 func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1730,7 @@ func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableWaiting.ProtoReflect.Descriptor instead.
 func (*DurableWaiting) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DurableWaiting) GetNumber() uint64 {
@@ -1729,7 +1831,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x0eDurableNumbers\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x18\n" +
-	"\anumbers\x18\x03 \x03(\x04R\anumbers\"\xf4\x01\n" +
+	"\anumbers\x18\x03 \x03(\x04R\anumbers\"\xa4\x02\n" +
 	"\vDurableHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x06R\x05epoch\x12\x12\n" +
@@ -1741,8 +1843,17 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"generation\x12\x14\n" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x12\x1f\n" +
 	"\vsince_epoch\x18\b \x01(\x06R\n" +
-	"sinceEpoch\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\xa0\x02\n" +
+	"sinceEpoch\x12.\n" +
+	"\x04lost\x18\t \x01(\v2\x1a.shardgen.wire.DurableLostR\x04lost\x12\x14\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\xba\x01\n" +
+	"\vDurableLost\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x06R\x05epoch\x12\x14\n" +
+	"\x05write\x18\x03 \x01(\x04R\x05write\x12\x14\n" +
+	"\x05since\x18\x04 \x01(\x04R\x05since\x12\x1b\n" +
+	"\thad_epoch\x18\x05 \x01(\x06R\bhadEpoch\x12\x1b\n" +
+	"\thad_write\x18\x06 \x01(\x04R\bhadWrite\x12\x1b\n" +
+	"\thad_since\x18\a \x01(\x04R\bhadSince\"\xa0\x02\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
@@ -1811,7 +1922,7 @@ func file_shardgen_wire_durable_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_durable_proto_rawDescData
 }
 
-var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableAppend)(nil),  // 0: shardgen.wire.DurableAppend
 	(*DurableEntry)(nil),   // 1: shardgen.wire.DurableEntry
@@ -1825,14 +1936,15 @@ var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableTold)(nil),    // 9: shardgen.wire.DurableTold
 	(*DurableNumbers)(nil), // 10: shardgen.wire.DurableNumbers
 	(*DurableHead)(nil),    // 11: shardgen.wire.DurableHead
-	(*DurableRecord)(nil),  // 12: shardgen.wire.DurableRecord
-	(*DurableJournal)(nil), // 13: shardgen.wire.DurableJournal
-	(*DurableChunk)(nil),   // 14: shardgen.wire.DurableChunk
-	(*DurableEvent)(nil),   // 15: shardgen.wire.DurableEvent
-	(*DurableTable)(nil),   // 16: shardgen.wire.DurableTable
-	(*DurableKnown)(nil),   // 17: shardgen.wire.DurableKnown
-	(*DurableOutbox)(nil),  // 18: shardgen.wire.DurableOutbox
-	(*DurableWaiting)(nil), // 19: shardgen.wire.DurableWaiting
+	(*DurableLost)(nil),    // 12: shardgen.wire.DurableLost
+	(*DurableRecord)(nil),  // 13: shardgen.wire.DurableRecord
+	(*DurableJournal)(nil), // 14: shardgen.wire.DurableJournal
+	(*DurableChunk)(nil),   // 15: shardgen.wire.DurableChunk
+	(*DurableEvent)(nil),   // 16: shardgen.wire.DurableEvent
+	(*DurableTable)(nil),   // 17: shardgen.wire.DurableTable
+	(*DurableKnown)(nil),   // 18: shardgen.wire.DurableKnown
+	(*DurableOutbox)(nil),  // 19: shardgen.wire.DurableOutbox
+	(*DurableWaiting)(nil), // 20: shardgen.wire.DurableWaiting
 }
 var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	1,  // 0: shardgen.wire.DurableAppend.entries:type_name -> shardgen.wire.DurableEntry
@@ -1845,18 +1957,19 @@ var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	8,  // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
 	5,  // 8: shardgen.wire.DurableCommand.source:type_name -> shardgen.wire.DurableSource
 	10, // 9: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
-	7,  // 10: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
-	15, // 11: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
-	17, // 12: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
-	18, // 13: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
-	5,  // 14: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
-	6,  // 15: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
-	19, // 16: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	12, // 10: shardgen.wire.DurableHead.lost:type_name -> shardgen.wire.DurableLost
+	7,  // 11: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
+	16, // 12: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
+	18, // 13: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
+	19, // 14: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
+	5,  // 15: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
+	6,  // 16: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
+	20, // 17: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_durable_proto_init() }
@@ -1877,7 +1990,7 @@ func file_shardgen_wire_durable_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_durable_proto_rawDesc), len(file_shardgen_wire_durable_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -137,6 +137,9 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 	case durable.OpRead:
 		return k.read(r.From, r.To, s.w.chance(s.trouble.stale)), nil
 	case durable.OpGet:
+		if s.revision < r.AtLeast { // it was put back
+			return durable.Response{Outcome: durable.NotApplied}, nil
+		}
 		moment := s.moment(r.AtLeast)
 		a := durable.Response{Head: k.headAt(moment)}
 		for _, id := range r.IDs {

@@ -1,0 +1,130 @@
+package durable
+
+import (
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Mark names a head that a home has written.
+type Mark struct {
+	Epoch, Write uint64
+	Since        store.Position
+}
+
+// mark is the mark of a head.
+func (h head) mark() Mark {
+	return Mark{h.value.GetEpoch(), h.value.GetWrite(), h.stored.Since}
+}
+
+// above reports whether m is of a later head than h.
+func (m Mark) above(h head) bool {
+	o := h.mark()
+	return m.Epoch > o.Epoch || m.Epoch == o.Epoch && m.Write > o.Write
+}
+
+func (m Mark) String() string {
+	if m.Epoch == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("epoch %s, write %d, log from %d", EpochText(m.Epoch), m.Write, m.Since)
+}
+
+// EpochText is an epoch of the store as people read it: the coordinator's term, its counter, and the attempts
+// of the home.
+func EpochText(epoch uint64) string {
+	return fmt.Sprintf("%d.%d.%d", epoch>>32, uint32(epoch)>>10, epoch&(1<<10-1))
+}
+
+// Mark returns the last head that this process is known to have written, in this tenure or before it.
+func (s *Shard) Mark() Mark {
+	if s.head.value != nil {
+		return s.head.mark()
+	}
+	return s.config.Known
+}
+
+// refuses reports whether a head that was read ends the tenure, or is to be marked first: it is another
+// home's, it says that a later one was lost, or this process has written a later one.
+func (s *Shard) refuses(h head) bool {
+	switch {
+	case h.beyond(s.config):
+		s.outgrown(h.value.GetEpoch())
+	case h.value.GetLost() != nil:
+		s.broken(lostHead(h.value.GetLost()))
+	case s.Mark().above(h):
+		s.claim.lose(s, h)
+	default:
+		return false
+	}
+	return true
+}
+
+// lose replaces a head that is older than one of this process. If h was stale, the store refuses that.
+// Otherwise the store has lost the later one, and with it the records that were written before it. If these
+// were records of no entity, the home has all that they had, and goes on. Otherwise it does not have all of
+// that any more. Its head then says so, and nobody opens the shard, here or elsewhere, before an operator has
+// decided.
+func (c *claim) lose(s *Shard, h head) {
+	if c.step == stepLose {
+		return
+	}
+	c.write.line.close()
+	c.write.due, c.step = false, stepLose
+	lost := s.Mark()
+	now := h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts())
+	now.value.SinceEpoch = h.value.GetSinceEpoch()
+	if lost.Epoch == s.config.Epoch {
+		now.value.Write = max(lost.Write, s.checkpoint.number()) + 1
+	}
+	if s.state != Open || s.base.above(h) {
+		had := h.mark()
+		now.value.Lost = &wire.DurableLost{
+			Node: s.config.Node, Epoch: lost.Epoch, Write: lost.Write, Since: uint64(lost.Since),
+			HadEpoch: had.Epoch, HadWrite: had.Write, HadSince: uint64(had.Since),
+		}
+	}
+	now.stored.Value = seal(now.value)
+	c.mend = now
+	c.line.ask(&s.desk, Request{Op: OpSetHead, Head: now.stored})
+}
+
+// loses takes the answer.
+func (c *claim) loses(s *Shard, r Response) {
+	switch r.Outcome {
+	case OK:
+		c.mend.stored.Revision = r.Revision
+		if lost := c.mend.value.GetLost(); lost != nil {
+			s.broken(lostHead(lost))
+			return
+		}
+		c.again(s, c.mend)
+	case Conflict: // h was stale, or this is the answer to a repetition
+		s.group.line.close()
+		c.begin(s, s.state == Claiming)
+	case TooLarge:
+		s.broken(refused("head", r))
+	default:
+	}
+}
+
+// again goes on with this home's head in the place of one that the store has lost. A checkpoint that is under
+// way begins again.
+func (c *claim) again(s *Shard, h head) {
+	s.head, s.absent.fresh = h, s.absent.fresh && s.base == Mark{}
+	s.checkpoint.abandon(s)
+	s.group.line.close() // what it has sent is void behind the claim
+	c.full, c.base, c.since = false, c.number, h.stored.Since
+	c.append(s)
+}
+
+// lostHead is the error of a shard whose store has lost a head.
+func lostHead(l *wire.DurableLost) error {
+	had := Mark{l.GetHadEpoch(), l.GetHadWrite(), store.Position(l.GetHadSince())}
+	lost := Mark{l.GetEpoch(), l.GetWrite(), store.Position(l.GetSince())}
+	return fmt.Errorf("%w: node %s had written its head (%v), and the store has an older one (%v), without acknowledged changes",
+		errRolledBack, l.GetNode(), lost, had)
+}
+
+var errRolledBack = fmt.Errorf("the store was put back to an earlier state (restore the later state, or stop the nodes that host the type and decide by shardctl store repair TYPE -shard N: -drop goes on with the older state, -from with an export)")

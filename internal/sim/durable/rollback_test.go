@@ -1,0 +1,177 @@
+package durable
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// closed requires that the seat has given the shard up because of a lost head, and that nobody opens it.
+func (s *seat) closed() {
+	s.d.t.Helper()
+	s.run()
+	last := s.events[len(s.events)-1]
+	if last.Kind != durable.Ended || last.Err == nil || !strings.Contains(last.Err.Error(), "had written its head") {
+		s.d.t.Fatalf("%s: events %+v: want that it names the lost head", s.home.name, s.events)
+	}
+	if known := s.core.Mark(); known.Epoch == 0 {
+		s.d.t.Errorf("%s knows no head after it has ended", s.home.name)
+	}
+	for epoch := uint64(100); epoch < 103; epoch++ {
+		next := s.d.seat(s.shard, epoch)
+		next.run()
+		if last := next.events[len(next.events)-1]; last.Kind != durable.Ended || last.Err == nil {
+			s.d.t.Fatalf("%s opens the shard: %+v", next.home.name, next.events)
+		}
+	}
+	if snap := durable.Snap(s.d.server.head(s.shard), nil, nil, nil); len(snap.Problems) == 0 {
+		s.d.t.Error("shardctl store verify names nothing")
+	}
+}
+
+// TestOlderHead: the server comes back with the state before a checkpoint. The living home neither goes on nor
+// opens the shard again, whatever shows it the older head, and no other home opens it.
+func TestOlderHead(t *testing.T) {
+	for name, find := range map[string]func(*seat){
+		"by an append":    func(a *seat) { a.apply("b", number(90, 1), "2") },
+		"by a checkpoint": func(a *seat) { a.core.Checkpoint(a.now()) },
+		"by Verify":       func(a *seat) { a.core.Verify(a.now()) },
+		"by a record":     func(a *seat) { a.core.Load(a.now(), "a") },
+		"by the next claim": func(a *seat) {
+			known := a.core.Mark()
+			a.core.Drop()
+			a.core = durable.New(a.now(), durable.Config{Epoch: 2, Known: known, Node: a.home.name, Incarnation: a.home.incarnation})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := blindDesk(t)
+			a := d.seat(0, 1).open()
+			a.commit("a", "1")
+			disk := d.server.sync()
+			a.save("a")
+			a.commit("b", "1")
+			high := d.server.revision
+			d.server.putBackTo(disk, name != "by a record", true)
+			if name == "by a record" { // others have written more since
+				d.server.revision = high + 5
+			}
+			find(a)
+			a.closed()
+		})
+	}
+}
+
+// TestOlderHeadWithoutRecords: the same where nothing was written to records of entities. The home has all, and goes on.
+func TestOlderHeadWithoutRecords(t *testing.T) {
+	for name, lose := range map[string]func(a *seat) image{
+		"the claim": func(a *seat) (disk image) {
+			disk = a.d.server.sync()
+			a.claim(1)
+			a.open().commit("a", "1")
+			return disk
+		},
+		"an empty checkpoint": func(a *seat) (disk image) {
+			a.claim(1)
+			a.open()
+			disk = a.d.server.sync()
+			a.hold = only(durable.OpTrim)
+			a.core.Advance(a.now())
+			a.run()
+			a.commit("a", "1")
+			return disk
+		},
+	} {
+		for _, logs := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", logs ", logs), func(t *testing.T) {
+				d := blindDesk(t)
+				a := d.seat(0, 1)
+				disk := lose(a)
+				d.server.putBackTo(disk, logs, true)
+				a.core.Verify(a.now())
+				a.run()
+				a.commit("a", "2")
+				a.save("a")
+				a.commit("b", "1")
+				if a.core.State() != durable.Open {
+					t.Fatalf("events %+v: want that the home goes on", a.events)
+				}
+				b := d.seat(0, 2).open()
+				b.want("a", "2", 2)
+				b.want("b", "1", 1)
+			})
+		}
+	}
+}
+
+// TestRecordsOfACheckpointUnderWay: the server loses records that a checkpoint has written, and whose head comes
+// later. They are written again.
+func TestRecordsOfACheckpointUnderWay(t *testing.T) {
+	for _, late := range []durable.Op{durable.OpPut, durable.OpSetHead} {
+		d := blindDesk(t)
+		a := d.seat(0, 1).open()
+		large := strings.Repeat("1", 200<<10)
+		for i := range 8 { // two Puts at least
+			a.begun(fmt.Sprint("e", i), large)
+		}
+		a.run()
+		disk := d.server.sync()
+		puts := 0
+		a.hold = func(r durable.Request) bool {
+			if r.Op == durable.OpPut {
+				puts++
+			}
+			return r.Op == late && (late != durable.OpPut || puts > 1)
+		}
+		a.core.Checkpoint(a.now())
+		a.run()
+		for i := range 8 {
+			a.core.Passivated(fmt.Sprint("e", i))
+		}
+		d.server.putBackTo(disk, false, true)
+		a.core.Verify(a.now())
+		a.release()
+		a.run()
+		b := d.seat(0, 2).open()
+		for i := range 8 {
+			b.want(fmt.Sprint("e", i), large, 1)
+		}
+	}
+}
+
+// TestJournalPutBack: the server loses events that were written to the journal without a head. The log has
+// them, from where the next tenure writes them again.
+func TestJournalPutBack(t *testing.T) {
+	d := blindDesk(t)
+	a := d.seat(0, 1)
+	a.journal = true
+	a.claim(1)
+	a.open().commit("a", "\x02")
+	disk := d.server.sync()
+	for i := range 5 {
+		a.commit(fmt.Sprint("e", i), "\x02")
+		a.pass(time.Second)
+	}
+	d.server.putBackTo(disk, false, true)
+	a.core.Verify(a.now())
+	a.run()
+	if last := a.events[len(a.events)-1]; last.Kind != durable.Ended || last.Err == nil {
+		t.Fatalf("events %+v: want that the tenure ends", a.events)
+	}
+	known := a.core.Mark()
+	a.core = durable.New(a.now(), durable.Config{Epoch: 2, Known: known, Node: a.home.name, Incarnation: a.home.incarnation, Journal: durable.Journal{Kept: true}})
+	a.open()
+	a.pass(time.Second)
+	events, _, err := new(durable.Place).Look(func(keys ...string) (all []store.Record, err error) {
+		for _, key := range keys {
+			all = append(all, d.server.record(0, key))
+		}
+		return all, nil
+	})
+	if err != nil || len(events) != 6 {
+		t.Errorf("the journal has %d events, %v: want 6", len(events), err)
+	}
+}
