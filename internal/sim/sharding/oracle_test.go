@@ -39,9 +39,9 @@ type oracle struct {
 	asked   map[string]bool
 	refused map[string]bool // calls whose callers were told that they did not run
 	strikes int
-	pinning map[placement.ShardID]bool   // shards about whose pins a request is under way, or was not answered
-	pinned  map[placement.ShardID]string // the homes of the last request about each, which was granted
-	paused  bool                         // so was a pause of rebalancing
+	pinning map[placement.ShardID]bool             // shards about whose pins a request is under way, or was not answered
+	pinned  map[placement.ShardID]string           // the homes of the last request about each, which was granted
+	paused  bool                                   // so was a pause of rebalancing
 	onMove  func(at *process, e coordinator.Event) // told of each move that begins
 
 	counts       map[coordinator.EventKind]int
