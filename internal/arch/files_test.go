@@ -6,17 +6,6 @@ import (
 	"testing"
 )
 
-// maxFileLines bounds a hand-written file: past it a second concept hides.
-const maxFileLines = 600
-
-func TestFilesStaySmall(t *testing.T) {
-	for _, f := range loadTree(t) {
-		if !f.generated && f.lines > maxFileLines {
-			t.Errorf("%s: %d lines, more than %d (move its second concept to a file of its own)", f.path, f.lines, maxFileLines)
-		}
-	}
-}
-
 // TestNoSleepInTests keeps sleeping from standing in for synchronisation. In a
 // testing/synctest bubble sleep is virtual, and files that use one, or shardtest, may.
 func TestNoSleepInTests(t *testing.T) {

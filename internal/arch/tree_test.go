@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -26,7 +25,6 @@ type sourceFile struct {
 	nested    bool   // in a module of its own
 	test      bool
 	generated bool
-	lines     int
 	syntax    *ast.File
 	fset      *token.FileSet
 }
@@ -94,11 +92,10 @@ func parseFile(path string) (*sourceFile, error) {
 		return nil, err
 	}
 	f := &sourceFile{
-		path:  filepath.ToSlash(rel),
-		dir:   filepath.ToSlash(filepath.Dir(rel)),
-		test:  strings.HasSuffix(path, "_test.go"),
-		lines: bytes.Count(src, []byte("\n")),
-		fset:  token.NewFileSet(),
+		path: filepath.ToSlash(rel),
+		dir:  filepath.ToSlash(filepath.Dir(rel)),
+		test: strings.HasSuffix(path, "_test.go"),
+		fset: token.NewFileSet(),
 	}
 	f.syntax, err = parser.ParseFile(f.fset, path, src, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {

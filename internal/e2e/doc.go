@@ -7,6 +7,5 @@
 // the faults, and cmd/fault is the command that runs one and prints its row. netns, proxy,
 // cgroup and wallclock break networks, slow processes down and set clocks wrong for it. idle and
 // cmd/idle measure the traffic of nodes without calls. hostile and cmd/hostile attack a cluster
-// with the rights of a client, and onecall makes the calls of which internal/arch counts the
-// code. README.md has the figures.
+// with the rights of a client. README.md has the figures.
 package e2e

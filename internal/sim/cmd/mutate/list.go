@@ -311,9 +311,9 @@ var listed = []listedMutant{
 	{
 		number: 39, breaks: "HandOverDone is taken from any node",
 		file: "internal/singleton/manager.go",
-		before: `if m.state == BecomingOldest && m.older[from] != nil {
+		before: `if m.asks() && m.older[from] != nil {
 			delete`,
-		after: `if m.state == BecomingOldest {
+		after: `if m.asks() {
 			delete`,
 		run: "TestTranscripts",
 	},
@@ -327,7 +327,7 @@ var listed = []listedMutant{
 	{
 		number: 41, breaks: "a manager that has handed off does not end",
 		file: "internal/singleton/manager.go",
-		before: `	m.become(End, transport.Address{}, "the instance has stopped")
+		before: `	m.become(End, transport.Address{}, why)
 `,
 		after: "",
 		run:   "TestTranscripts",
