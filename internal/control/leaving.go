@@ -40,7 +40,7 @@ func (l *leaving) check() {
 		l.readyToExit()
 		return
 	}
-	if env.HoldsShards() {
+	if core := l.m.seat.core; core != nil && !core.HandedDown() || env.HoldsShards() {
 		return
 	}
 	env.SetExiting(true)   // nothing comes in from here on
@@ -58,12 +58,18 @@ func (l *leaving) readyToExit() {
 	l.m.members.step(membership.ExitReady{})
 }
 
-// otherHosts reports whether another member could take the shards of this one.
+// otherHosts reports whether another member could take the shards of this one, now or when it
+// comes Up.
 func (l *leaving) otherHosts(v *membership.View) bool {
 	for _, m := range v.ByAge {
-		if m.Address != l.m.self.Address && m.Status == membership.Up && hostmeta.HostsAny(m.Member) {
+		if m.Address != l.m.self.Address && comesUp(m.Status) && hostmeta.HostsAny(m.Member) {
 			return true
 		}
 	}
 	return false
+}
+
+// comesUp reports whether a member is Up or will soon be.
+func comesUp(s membership.Status) bool {
+	return s == membership.Joining || s == membership.WeaklyUp || s == membership.Up
 }

@@ -180,6 +180,7 @@ func (s *seat) step(in coordinator.Input) {
 		s.m.SendPlacement(transport.Peer{Address: e.To}, e.Message)
 	}
 	s.lookForOwing()
+	s.m.leaving.check()
 }
 
 // lookForOwing quarantines members that owe the coordinator an answer for too long. Only

@@ -230,6 +230,25 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 	return c.out
 }
 
+// HandedDown reports whether all members that stay keep the pins and the pause of rebalancing, so
+// that the next coordinator learns of them. Until then the coordinator's own process must not leave.
+func (c *Coordinator) HandedDown() bool {
+	if c.superseded {
+		return true // a later one has them
+	}
+	return c.recovered && !slices.ContainsFunc(c.order, func(a transport.Address) bool {
+		m := c.members[a]
+		return m.present && m.Hosts && m.Status == singleton.Up && !m.Unreachable && !c.keeps(m)
+	})
+}
+
+// keeps reports whether a member keeps the latest pins of all kinds, and the latest pause.
+func (c *Coordinator) keeps(m *member) bool {
+	return m.register != nil && m.pauseKept >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
+		return m.kept[name] < c.kinds[name].pins.Seq
+	})
+}
+
 // settle brings the shards to where they belong, as far as this moment allows.
 func (c *Coordinator) settle() {
 	if c.reap {

@@ -78,19 +78,52 @@ func (c *member) changed(v *membership.View, events []membership.Event) {
 
 // setPin asks to pin a shard, again and again for a while.
 func (c *member) setPin(id placement.ShardID, node string) {
-	done := false
-	n := c.Inquire(func(transport.Address, coordinator.Message) { done = true })
+	o := c.process.w.oracle
+	if o.pinning[id] { // so that one of the requests is known to be the last
+		return
+	}
+	o.pinning[id] = true
+	delete(o.pinned, id)
 	pins := []coordinator.Pin{{Shard: id.Shard, Node: node}}
-	var ask func(tries int)
-	ask = func(tries int) {
+	c.request(func(n uint64) coordinator.Message {
+		return coordinator.SetPins{ID: n, Kind: kindName, Pins: pins}
+	}, func(answer coordinator.Message) {
+		if m, ok := answer.(coordinator.PinsSet); ok && m.Reason == "" {
+			o.pinning[id], o.pinned[id] = false, node
+		}
+	})
+}
+
+// pause asks to pause moves for balance.
+func (c *member) pause() {
+	c.request(func(n uint64) coordinator.Message {
+		return coordinator.Balance{ID: n, Want: coordinator.WantPause, By: "sim"}
+	}, func(answer coordinator.Message) {
+		if m, ok := answer.(coordinator.Balanced); ok && m.Refusal == "" {
+			c.process.w.oracle.paused = true
+		}
+	})
+}
+
+// request makes a request to the coordinator, again and again for a while.
+func (c *member) request(ask func(n uint64) coordinator.Message, answered func(coordinator.Message)) {
+	done := false
+	n := c.Inquire(func(_ transport.Address, m coordinator.Message) {
+		if !done { // answers are repeated
+			done = true
+			answered(m)
+		}
+	})
+	var try func(tries int)
+	try = func(tries int) {
 		if done || tries == 0 {
 			c.Conclude(n)
 			return
 		}
-		c.do(func() { c.ToCoordinator(coordinator.SetPins{ID: n, Kind: kindName, Pins: pins}) })
-		c.process.after(control.ResendEvery, func() { ask(tries - 1) })
+		c.do(func() { c.ToCoordinator(ask(n)) })
+		c.process.after(control.ResendEvery, func() { try(tries - 1) })
 	}
-	ask(6)
+	try(6)
 }
 
 // pin pins a shard to a home, or withdraws its pin.

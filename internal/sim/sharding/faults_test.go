@@ -22,6 +22,7 @@ type plan struct {
 	strikes  int // faults in the middle of a move, at a home or at the coordinator
 	restarts bool
 	leaves   int            // hosts that leave in order
+	together bool           // they leave within a moment of each other
 	pauses   int            // processes that stand still for a while
 	cuts     int            // processes, or halves of the cluster, that are cut off
 	hides    int            // hosts that fall silent as a coordinator begins, before they register
@@ -69,7 +70,11 @@ func (w *world) faults() {
 		w.pick(func(p *process) bool { return p.alive && !p.paused }).breakConnection(w.upTo(200 * time.Millisecond))
 	})
 	at(p.joins, func() { w.begin("j"+strconv.Itoa(len(w.procs)), true) })
-	at(p.leaves, w.leaveAny)
+	if p.together {
+		w.leaveTogether()
+	} else {
+		at(p.leaves, w.leaveAny)
+	}
 	at(p.kills, func() {
 		if p := w.victim(); p != nil {
 			w.kill(p)
@@ -210,6 +215,32 @@ func (w *world) leaveAny() {
 	if p := w.victim(); p != nil {
 		w.log("%s leaves", p.name)
 		p.control.do(p.control.Leave)
+	}
+}
+
+// leaveTogether lets hosts leave as fast as they can be told to, or a little apart. Of those that
+// are Up one stays.
+func (w *world) leaveTogether() {
+	if w.one(2) {
+		w.after(w.upTo(warmUp), w.pauseMoves)
+	}
+	at := warmUp + w.upTo(faultTime)
+	apart := []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond}[w.r.IntN(3)]
+	for range w.plan.leaves {
+		w.after(at, func() {
+			if w.spare() {
+				w.leaveAny()
+			}
+		})
+		at += w.upTo(apart)
+	}
+}
+
+// pauseMoves has a member pause moves for balance.
+func (w *world) pauseMoves() {
+	if p := w.pick((*process).healthy); p != nil {
+		w.log("%s pauses moves for balance", p.name)
+		p.control.pause()
 	}
 }
 

@@ -25,7 +25,9 @@ type value struct{ turns uint64 }
 //  3. per (thread, entity), turns begin in the order in which they were asked for;
 //  4. nothing runs twice, and what is said not to have run never does;
 //  5. nothing is lost, unless the plan allows it;
-//  6. epochs and terms grow.
+//  6. epochs and terms grow;
+//  7. where members leave in order and none is killed, no state is ever lost, and pins and
+//     the pause of rebalancing stay in force.
 //
 // All but the fourth and the fifth hold in each life of the cluster by itself: another one
 // begins where a process is cut off from all members as it joins, and ends when it meets
@@ -37,6 +39,9 @@ type oracle struct {
 	asked   map[string]bool
 	refused map[string]bool // calls whose callers were told that they did not run
 	strikes int
+	pinning map[placement.ShardID]bool             // shards about whose pins a request is under way, or was not answered
+	pinned  map[placement.ShardID]string           // the homes of the last request about each, which was granted
+	paused  bool                                   // so was a pause of rebalancing
 	onMove  func(at *process, e coordinator.Event) // told of each move that begins
 
 	counts       map[coordinator.EventKind]int
@@ -90,6 +95,7 @@ func newOracle(w *world) *oracle {
 		w: w, lives: map[transport.Address]*life{},
 		ran: map[string]bool{}, asked: map[string]bool{}, refused: map[string]bool{},
 		counts: map[coordinator.EventKind]int{}, strikes: w.plan.strikes,
+		pinning: map[placement.ShardID]bool{}, pinned: map[placement.ShardID]string{},
 	}
 }
 
@@ -136,6 +142,9 @@ func (o *oracle) writeOff(p *process) {
 	for _, id := range o.w.ids {
 		if p.shards[id].lastCopy() {
 			o.w.log("%v may be lost with %s", id, p.name)
+			if o.w.plan.together {
+				o.w.fail("%v is lost with %s, which left in order", id, p.name)
+			}
 			o.life(p).lost[id] = true
 		}
 	}

@@ -31,6 +31,7 @@ var plans = []plan{
 	{name: "breaks", hosts: 3, clients: 2, shards: 2, moves: 24, breaks: 8, stale: 300 * time.Millisecond, loss: 0.1},
 	{name: "breaks and aborts", hosts: 4, clients: 1, shards: 2, moves: 24, breaks: 8, aborts: true, stale: time.Second, loss: 0.1},
 	{name: "joins and leaves", hosts: 3, clients: 2, shards: 4, moves: 15, joins: 2, leaves: 3, stale: 300 * time.Millisecond, loss: 0.1},
+	{name: "leave together", hosts: 3, clients: 1, shards: 4, moves: 12, joins: 2, leaves: 5, together: true, stale: 300 * time.Millisecond, loss: 0.2},
 	{name: "small buffers", hosts: 3, clients: 3, shards: 2, moves: 24, joins: 1, aborts: true, small: true, mayLose: true, stale: 300 * time.Millisecond},
 	{name: "other ways", hosts: 3, clients: 2, shards: 2, moves: 30, joins: 1, leaves: 1, aborts: true, anyWay: true, mayLose: true, stale: 300 * time.Millisecond, loss: 0.1},
 	{name: "strikes", hosts: 4, clients: 1, shards: 4, moves: 30, strikes: 2, mayLose: true, stale: 300 * time.Millisecond, loss: 0.1},
@@ -121,6 +122,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"everything", 6000130, "a member that was not Up made a majority for its lease with itself and a member that was fenced, while the others fenced it"},
 		{"joins and leaves", 6000196, "two homes left one after the other, and a call that had come back from the second to a third was refused when its sender went on"},
 		{"joins and leaves", 8000012, "a client with a late table called a home that had left before, and waited three seconds for the goodbye of that home"},
+		{"leave together", 1280, "the coordinator left before the member that stayed knew the pins"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
@@ -285,8 +287,31 @@ func (w *world) settled() {
 			}
 		}
 	}
+	if w.plan.together {
+		w.orders(cs[0])
+	}
 	if missing := w.oracle.missing(); len(missing) > 0 && !w.plan.mayLose {
 		w.fail("never ran: %v", missing)
+	}
+}
+
+// orders looks whether what operators have ordered is in force.
+func (w *world) orders(at *process) {
+	c := at.control.Coordinator()
+	if w.oracle.paused && !c.Pause().On {
+		w.fail("the pause of rebalancing is lost")
+	}
+	for _, id := range w.ids {
+		node := w.oracle.pinned[id]
+		if e, _ := c.Table().Lookup(id); node == "" || e.Home.Name == node {
+			continue
+		}
+		out := c.Step(w.now, coordinator.Receive{From: at.self.Address, Message: coordinator.Explain{ID: 1, ShardID: id}})
+		for _, answer := range out.Send {
+			if m, ok := answer.Message.(coordinator.Explained); ok && !strings.Contains(m.Text, "it is pinned to "+node) {
+				w.fail("the pin to %s is lost: %s", node, m.Text)
+			}
+		}
 	}
 }
 
