@@ -1,11 +1,13 @@
 package shard_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/fixture/giro"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -50,4 +52,92 @@ func TestReadsRecordNothing(t *testing.T) {
 	balance, entries, err := giro.NewAccountClient(v.nodes["a"]).Ref("x").Statement(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, []int64{10, 2}, []int64{balance, entries})
+}
+
+// strays are the log's lines about durable state that was changed beside turns.
+func strays(book logBook) (all []string) {
+	for _, l := range book.take() {
+		if l.text == "durable state was changed beside its turns" {
+			all = append(all, l.String())
+		}
+	}
+	return all
+}
+
+// TestLostChangesAreLogged: a program does not check each turn. A change beside an event is shown, and is not
+// there any more when the events have given the state anew, which is logged with the entity. The same events
+// are then those of that state, and nothing more is logged.
+func TestLostChangesAreLogged(t *testing.T) {
+	v, book := newVaults(t), newLogBook()
+	start := func(name string) *giro.AccountClient {
+		cfg := v.config(name)
+		cfg.Store, cfg.Logger = v.store.Client(), slog.New(book)
+		n := shard.New(cfg)
+		n.UncheckTurns()
+		require.NoError(t, giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }))
+		require.NoError(t, n.Start(testContext(t)))
+		v.nodes[name] = n
+		return giro.NewAccountClient(n)
+	}
+	c := start("a")
+	for _, id := range []string{"honest", "sly"} {
+		for range 2 { // the first commit has the state, the second one the event alone
+			_, err := c.Ref(id).Enter(testContext(t), 5, "")
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, c.Ref("sly").Skim(testContext(t), 100))
+	balance := func(id string, want int64) {
+		t.Helper()
+		got, _, err := c.Ref(id).Statement(testContext(t))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	balance("sly", 111)
+	for i, want := range []int64{11, 12} {
+		v.kill([]string{"a", "b"}[i])
+		c = start([]string{"b", "c"}[i])
+		require.Empty(t, strays(book))
+		balance("honest", 10)
+		require.Empty(t, strays(book))
+		balance("sly", want)
+		if i > 0 {
+			require.Empty(t, strays(book), "its last event follows the state that it gave")
+			continue
+		}
+		lines := strays(book)
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], "kind=Account")
+		require.Contains(t, lines[0], "entity=sly")
+		_, err := c.Ref("sly").Enter(testContext(t), 1, "")
+		require.NoError(t, err)
+	}
+}
+
+// TestStrayChangesAreLogged: a change by a method that is marked //shard:read is logged when the entity, without
+// a journal, is passivated or moves, and nothing is logged of changes by turns and hooks.
+func TestStrayChangesAreLogged(t *testing.T) {
+	v, book := newVaults(t), newLogBook()
+	v.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }
+	v.made = func(n *shard.Node) {
+		n.UncheckTurns()
+		require.NoError(t, vault.HostGuest(n, func() *vault.Guest { return &vault.Guest{} }))
+	}
+	a := v.start("a")
+	for _, id := range []string{"honest", "sly"} {
+		_, err := ref(a, id).Add(testContext(t), 5)
+		require.NoError(t, err)
+		_, err = guestOf(a, id).Add(testContext(t), 5) // its hooks change it
+		require.NoError(t, err)
+	}
+	_, _, _, err := guestOf(a, "only seen").Get(testContext(t))
+	require.NoError(t, err)
+	_, err = ref(a, "sly").Peek(testContext(t), 1)
+	require.NoError(t, err)
+	require.NoError(t, a.Shutdown(testContext(t)))
+	delete(v.nodes, "a")
+	lines := strays(book)
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], "kind=Vault")
+	require.Contains(t, lines[0], "entity=sly")
 }

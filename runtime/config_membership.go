@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"cmp"
-	"strconv"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -120,24 +118,6 @@ func (m MembershipOptions) withDefaults() MembershipOptions {
 	set(&m.Downing.StableAfter, 20*time.Second)
 	set(&m.Downing.MinorityDelay, 2*time.Second)
 	return m
-}
-
-// compat has the settings that must be equal at all members: a member that judges must
-// wait for longer than the member that is judged may go on.
-func (m MembershipOptions) compat() []membership.KeyValue {
-	return []membership.KeyValue{
-		{Key: "Membership.LeaseEcho", Value: m.LeaseEcho.String()},
-		{Key: "Membership.LeaseMajority", Value: m.LeaseMajority.String()},
-		{Key: "Membership.GoneAfter", Value: m.GoneAfter.String()},
-		{Key: "Membership.CutAfter", Value: m.CutAfter.String()},
-		{Key: "Membership.SilentAfter", Value: m.SilentAfter.String()},
-		{Key: "Membership.AgreedAfter", Value: m.AgreedAfter.String()},
-		{Key: "Membership.Watched", Value: strconv.Itoa(cmp.Or(m.Watched, 5))},
-		{Key: "Membership.Detection", Value: m.Detection.String()},
-		{Key: "Membership.Downing.StableAfter", Value: m.Downing.StableAfter.String()},
-		{Key: "Membership.Downing.AutoDownAfter", Value: m.Downing.AutoDownAfter.String()},
-		{Key: "Membership.Downing.MinorityDelay", Value: m.Downing.MinorityDelay.String()},
-	}
 }
 
 // configure sets the options in the config of the membership machine.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -31,21 +30,5 @@ func TestMembershipOptionsReachTheCore(t *testing.T) {
 		if got := core.FieldByName(f.Name); !got.IsValid() || got.Interface() != option.Interface() {
 			t.Errorf("Membership.%s: the core has %v, want %v", f.Name, got, option)
 		}
-	}
-}
-
-// TestDetectionMustMatch: members that judge by different rules are refused.
-func TestDetectionMustMatch(t *testing.T) {
-	values := func(d Detection) (found []membership.KeyValue) {
-		for _, kv := range (MembershipOptions{Detection: d}).compat() {
-			if kv.Key == "Membership.Detection" {
-				found = append(found, kv)
-			}
-		}
-		return found
-	}
-	many, single := values(ManyEdges), values(SingleObserver)
-	if len(many) != 1 || len(single) != 1 || many[0].Value == single[0].Value {
-		t.Errorf("got %v and %v, want one entry each, with different values", many, single)
 	}
 }

@@ -78,7 +78,7 @@ func TestDowningMustAgree(t *testing.T) {
 	c.start("a")
 	c.tune = func(cfg *shard.Config) { cfg.Membership.Downing.Strategy = shard.DowningKeepOldest }
 	err := c.add("b").Start(testContext(t))
-	require.ErrorContains(t, err, `downing is "keep oldest" here and "broker" in the cluster`)
+	require.ErrorContains(t, err, `Config.Membership.Downing.Strategy is "keep oldest" at b and "broker" at a`)
 }
 
 // leased is three nodes that decide by a lease.

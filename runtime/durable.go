@@ -119,6 +119,9 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		return nil, err
 	}
 	if loaded.Found {
+		if strayed(&s.host.desc, &loaded) {
+			d.noteStray(e, "the state that calls saw last is lost: the events give another, so it was changed beside them (by a goroutine, by a method beside Record or marked //shard:read), or Apply has changed since")
+		}
 		e.SetState(loaded.State, codegen.Recovered)
 	}
 	a := &durableEntity{tenure: tenure, core: loaded.Active, last: tenure.Seen(e.ID), expires: loaded.Expires}
@@ -176,6 +179,19 @@ func (d *durableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
+// stray notes that an entity which is about to be passivated has another state than its last turn left.
+func (d *durableShard) stray(e *region.Entity, state []byte) {
+	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
+		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
+	}
+}
+
+// noteStray logs that the state of an entity was changed in a way that no commit has.
+func (d *durableShard) noteStray(e *region.Entity, why string) {
+	drv, kind := d.hosted.driver(), d.hosted.ID.Kind
+	drv.seldom.error(drv.log, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
+}
+
 // retire commits the changes of an entity's stop hook. If err is not nil, state is not
 // the state that the hook left. It returns nil, because the region must not keep a state
 // of a durable entity.
@@ -194,7 +210,9 @@ func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	events, err := d.events().take(e.Value, a.state, state, false, e.ID)
 	var ticket durable.Ticket
 	if err == nil {
-		ticket, err = a.tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
+		ticket, err = a.tenure.Commit(&durable.Turn{
+			Entity: e.ID, State: state, Events: events, Sum: stateSum(&d.hosted.host.desc, state), Expires: d.expiry(), Form: form(&d.hosted.host.desc),
+		})
 	}
 	switch {
 	case err != nil:
@@ -332,7 +350,7 @@ func (d *durableShard) activateInstance(t *turn, e *region.Entity) error {
 		return err
 	}
 	if !bytes.Equal(state, a.state) || len(events) > 0 {
-		if a.last, err = tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Form: form(h)}); err != nil {
+		if a.last, err = tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Sum: stateSum(h, state), Form: form(h)}); err != nil {
 			return fmt.Errorf("the changes of OnActivate: %w", err)
 		}
 		a.state = state

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -137,5 +138,62 @@ func TestDurableTellsArriveOnceOverDeaths(t *testing.T) {
 	for i, n := range sent {
 		require.Positive(t, n)
 		v.noted(conn, fmt.Sprint("to", i), countUpTo(n))
+	}
+}
+
+// A lateTeller is a vault that is told, instead of called, when the context of its caller's turn has ended.
+type lateTeller struct {
+	vault.VaultAPI
+	end func(context.Context) context.Context
+}
+
+func (l lateTeller) Add(ctx context.Context, n int64) (total int64, err error) {
+	ctx = l.end(ctx)
+	<-ctx.Done()
+	return 0, l.Note(ctx, n)
+}
+
+// TestTellsOfALateTurn: what a turn changes and what it tells others is committed together, also if the
+// context of the turn, or one derived from it, has ended meanwhile.
+func TestTellsOfALateTurn(t *testing.T) {
+	var end func(context.Context) context.Context
+	v := newVaults(t)
+	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return lateTeller{c.Ref(id), end} }
+	v.start("a")
+	v.start("b")
+	conn, err := shard.Dial(testContext(t), v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		end     func(ctx context.Context, giveUp func()) context.Context
+	}{
+		"the deadline has passed": {20 * time.Millisecond, func(ctx context.Context, _ func()) context.Context { return ctx }},
+		"the caller has given up": {testPatience, func(ctx context.Context, giveUp func()) context.Context {
+			giveUp()
+			return ctx
+		}},
+		"a part's time is over": {testPatience, func(ctx context.Context, _ func()) context.Context {
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			return ended
+		}},
+	} {
+		for by, caller := range map[string]shard.Caller{"a": v.nodes["a"], "b": v.nodes["b"], "client": conn} {
+			t.Run(name+", "+by, func(t *testing.T) {
+				from, to := t.Name(), t.Name()+"'s other"
+				for began, timeout := false, c.timeout; !began; timeout *= 2 {
+					ctx, giveUp := context.WithTimeout(testContext(t), timeout)
+					end = func(ctx context.Context) context.Context {
+						began = true
+						return c.end(ctx, giveUp)
+					}
+					_, _ = ref(caller, from).Send(ctx, to, 5)
+					giveUp()
+					total(t, caller, from, map[bool]int64{true: -5}[began]) // it waits until the turn has ended
+				}
+				(&vaults{t: t}).noted(caller, to, []int64{5})
+			})
+		}
 	}
 }

@@ -338,6 +338,9 @@ func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *dura
 	if turn.Events, err = s.durable.events().take(e.Value, active.state, turn.State, read, e.ID); err != nil {
 		return false, fmt.Errorf("%s/%s: %w", s.ID.Kind, clip(e.ID), err)
 	}
+	if len(turn.Events) > 0 {
+		turn.Sum = stateSum(&s.host.desc, turn.State)
+	}
 	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil
 }
 

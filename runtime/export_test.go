@@ -32,6 +32,10 @@ func (n *Node) WriteStates(kind string, version int) {
 	(*n.driver.kinds.Load())[kind].host.desc.StateVersion = version
 }
 
+// UncheckTurns has the node not hold turns to the promises of their types, as in a program. It is called before
+// types are hosted.
+func (n *Node) UncheckTurns() { n.driver.checksTurns = false }
+
 // Peer is the node as transports name it.
 func (n *Node) Peer() transport.Peer { return n.driver.self }
 

@@ -90,7 +90,7 @@ const (
 )
 
 // FollowEvents is for generated code.
-func FollowEvents[E any](ctx context.Context, p codegen.Invoker, from Position, decode func([]byte) (E, error), opts ...EventsOption) iter.Seq2[Event[E], error] {
+func FollowEvents[E any](ctx context.Context, p codegen.Invoker, from Position, decode func(codegen.Decoder) (E, error), opts ...EventsOption) iter.Seq2[Event[E], error] {
 	return func(yield func(Event[E], error) bool) {
 		f, err := newFollowing(p, from, opts)
 		if err == nil {
@@ -103,7 +103,7 @@ func FollowEvents[E any](ctx context.Context, p codegen.Invoker, from Position, 
 		defer f.end(ctx)
 		for {
 			err := f.round(ctx, func(shard int, r durable.Recorded) (bool, error) {
-				event, err := decode(r.Event)
+				event, err := decode(codegen.NewDecoder(r.Event))
 				if err != nil {
 					return false, fmt.Errorf("events of %s: event %d of shard %d: %w", f.kind, r.Place.Number, f.Number(shard), err)
 				}

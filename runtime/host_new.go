@@ -31,7 +31,7 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 		limits.Lead = codegen.SingletonID
 	}
 	if settings.remember != nil {
-		h.remembered = drv.memory.Type(desc.Name, settings.remember.settings(drv.cfg.Store))
+		h.remembered = drv.memory.Type(desc.Name, settings.remember.settings(k, drv.cfg.Store))
 	}
 	cfg := &shardhost.Config{
 		Kind: k.name, Self: drv.self.Address, CallTimeout: drv.cfg.CallTimeout, HandoffTimeout: drv.cfg.HandoffTimeout,

@@ -340,6 +340,7 @@ func (s *hostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 		}
 		var err error
 		if states[i], err = s.host.encodeState(e); err == nil || s.host.settings.handoff.DropState {
+			s.stray(e, states[i], err)
 			continue
 		}
 		err = fmt.Errorf("encode the state of %s/%s: %w (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err)
@@ -365,10 +366,19 @@ func (s *hostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 // its changes since it was last encoded, and this is logged.
 func (s *hostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.host.encodeState(e)
+	s.stray(e, state, err)
 	if err == nil {
 		state, err = s.hookAndEncode(e, why, state)
 	}
 	s.settle(e, why, state, err)
+}
+
+// stray notes that an entity of a durable type, which is about to be passivated, has a state that none of its
+// turns left. err is the error of encoding it.
+func (s *hostedShard) stray(e *region.Entity, state []byte, err error) {
+	if s.durable != nil && err == nil {
+		s.durable.stray(e, state)
+	}
 }
 
 // settle passivates an entity whose hook has run, with the given encoded state; err is

@@ -61,6 +61,9 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 		return err
 	}
 	codegen.Recycle(args)
+	if !tell {
+		p.uncalled(ctx, r, method)
+	}
 	if refusal == nil {
 		refusal = errNoNext
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -135,6 +136,19 @@ func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) 
 // cannot is the reason why a call cannot begin: its reference is invalid, or its time
 // is over.
 func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) error {
+	why := unfit(r)
+	if err := ctx.Err(); why == nil && err != nil {
+		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
+	}
+	if why == nil {
+		return nil
+	}
+	p.uncalled(ctx, r, method)
+	return p.fail(r, method, NotExecuted, why)
+}
+
+// unfit is the reason why nothing can be sent to a reference, whatever the context.
+func unfit(r *codegen.Ref) error {
 	why := r.Err()
 	if why == nil && r.Timeout() < 0 {
 		why = expired("its timeout is negative (give shard.Timeout a positive duration)")
@@ -142,13 +156,7 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 	if key := commandKey(r); why == nil && key != nil && *key == "" {
 		why = errNoCommandID
 	}
-	if err := ctx.Err(); why == nil && err != nil {
-		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
-	}
-	if why == nil {
-		return nil
-	}
-	return p.fail(r, method, NotExecuted, why)
+	return why
 }
 
 // waitTurn waits for the entity's turn, for a local caller. If the shard leaves
@@ -222,14 +230,17 @@ func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error
 
 // Send sends a tell. It returns nil when the tell is appended to a session or waits for
 // its shard's home; the sender does not learn whether it arrives.
+//
+// A tell of a durable entity's turn is part of the turn's commit, and so does not depend on the
+// context, which may have ended: a late turn commits all that it did, or nothing.
 func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
+	if d := durableOf(turnOf(ctx)); d != nil && unfit(r) == nil && d.tells.add(&c, p) {
+		return nil
+	}
 	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
 		return err
-	}
-	if d := durableOf(turnOf(ctx)); d != nil && d.tells.add(&c, p) { // it is part of the turn's commit
-		return nil
 	}
 	return p.tell(&c)
 }
@@ -396,6 +407,7 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 		limit, stop := p.limit(ctx, r)
 		defer stop()
 		if err := d.before(limit); err != nil {
+			p.uncalled(ctx, r, method)
 			return p.fail(r, method, NotExecuted, err)
 		}
 	}
@@ -420,6 +432,21 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	p.kind.driver.commands.Begin(&s.id)
 	s.number = s.id.Number
 	return s
+}
+
+// uncalled counts a call that the turn of ctx wanted to make and that is not sent. The turn's later calls
+// then have the numbers that they have when the turn runs again and makes this call: whether its time is
+// over, or an interceptor refuses it, may differ.
+//
+//go:noinline
+func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
+	if !p.kind.desc.Durable || commandKey(r) != nil {
+		return
+	}
+	if d := durableOf(turnOf(ctx)); d != nil {
+		var id durablehost.ID
+		d.nested(&id, p.kind.desc.Name, r.ID, method)
+	}
 }
 
 // attempt sends the call once. up is the turn that makes it; nil means none. The answer comes to w.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
@@ -55,13 +57,24 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 		}
 	}()
 	return restate(h, id, state, func(entity any) error {
-		for _, e := range events {
+		for i, e := range events {
 			if err := h.Events.Apply(entity, e); err != nil {
-				return err
+				return notFolded(h, id, i, len(events), err)
 			}
 		}
 		return nil
 	})
+}
+
+// notFolded is the error of an event that this program cannot apply, the one at that place behind its entity's
+// state. None of them counts then: a part of them would give a state that never was, and be stored.
+func notFolded(h *codegen.Host, id string, at, of int, err error) error {
+	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
+	var unread *codegen.DecodeError
+	if errors.As(err, &unread) {
+		err = fmt.Errorf("%w (its state and events are kept as they are: run the program that recorded the event, or a later one, on this node too)", err)
+	}
+	return err
 }
 
 // restate returns an encoded state after a change of it. Fields that this program does not know
@@ -85,6 +98,23 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 		changed = codegen.AppendUnknown(changed, codegen.UnknownFields(state, h.StateFields), h.StateFields)
 	}
 	return changed, err
+}
+
+// stateSum is a checksum of a state for [durable.Turn], of a type with a journal; 0 means none. Its upper half,
+// of 12 bits, stands for the contract of the program: another contract may write the same state otherwise.
+func stateSum(h *codegen.Host, state []byte) uint32 {
+	if h.Events == nil || h.Contract == "" {
+		return 0
+	}
+	const half = 1<<12 - 1
+	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
+}
+
+// strayed reports whether the state that an entity's events give is not the one that its last turn left, which
+// calls saw. It compares them only where a program of the same contract ran that turn.
+func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
+	sum := stateSum(h, loaded.State)
+	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
 }
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")

@@ -118,6 +118,15 @@ func checkKind(k *codegen.Kind) error {
 	return errors.Join(errs...)
 }
 
+// locate returns the number of an entity's shard.
+func (k *kind) locate(id string) (shard uint32, err error) {
+	hash, err := invoker{k}.Hash(id)
+	if err != nil {
+		return 0, err
+	}
+	return placement.ShardOf(hash, k.shards), nil
+}
+
 // ownHash calls the user's shard function twice, because two different results for one
 // id would give one entity two homes.
 func (k *kind) ownHash(id string) (hash uint64, err error) {

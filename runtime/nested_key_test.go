@@ -88,3 +88,71 @@ func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
 	total(t, conn, "to", 5)
 	total(t, conn, "from", -5)
 }
+
+// A hurried is a vault of which the first call cannot be made, if the turn runs the first time, because fail
+// ends its context or has it refused. A second call follows.
+type hurried struct {
+	vault.VaultAPI
+	fail    func(cancel func())
+	first   *sync.Once
+	applied chan struct{}
+}
+
+func (h hurried) Add(ctx context.Context, n int64) (total int64, err error) {
+	ended, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := false
+	h.first.Do(func() {
+		first = true
+		h.fail(cancel)
+	})
+	if _, err := h.VaultAPI.Add(ended, 1); (err != nil) != first {
+		return 0, err
+	}
+	total, err = h.VaultAPI.Add(ctx, n)
+	if first {
+		close(h.applied)
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return total, err
+}
+
+// TestLateCallsOfATurnThatRunsAgain: a call that a turn could not make, because its time was over or an
+// interceptor refused it, is made when the turn runs again at another home. The calls behind it are still those
+// of the first time.
+func TestLateCallsOfATurnThatRunsAgain(t *testing.T) {
+	var refuse atomic.Bool
+	for name, fail := range map[string]func(cancel func()){
+		"late":    func(cancel func()) { cancel() },
+		"refused": func(func()) { refuse.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, applied := new(sync.Once), make(chan struct{})
+			v := newVaults(t)
+			v.tune = func(cfg *shard.Config) {
+				cfg.Interceptors = []shard.Interceptor{func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+					if refuse.CompareAndSwap(true, false) {
+						return vault.ErrRefused
+					}
+					return next(ctx)
+				}}
+			}
+			v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return hurried{c.Ref(id), fail, first, applied} }
+			v.start("a")
+			conn, err := shard.Dial(testContext(t), v.config("client"))
+			require.NoError(t, err)
+			defer conn.Close()
+			sent := make(chan error, 1)
+			go func() {
+				_, err := ref(conn, "from").Send(testContext(t), "to", 5)
+				sent <- err
+			}()
+			<-applied
+			v.kill("a")
+			v.start("b")
+			require.NoError(t, <-sent)
+			total(t, conn, "to", 6)
+		})
+	}
+}

@@ -210,6 +210,7 @@ func (r *passivationWorker) passivate(next idleEntity) bool {
 	if r.state, err = s.host.appendState(r.state[:0], e); err != nil {
 		return true
 	}
+	s.stray(e, r.state, nil)
 	value := e.Value
 	ctx := r.watch(s, e)
 	err = errHookExited // should the hook end this goroutine

@@ -124,7 +124,7 @@ func TestRoleMustMatch(t *testing.T) {
 		n := shard.New(cfg)
 		require.NoError(t, fixture.HostAccount(n, newAccount))
 		err := n.Start(testContext(t))
-		for _, want := range []string{"Account", "role", "back", "make them equal"} {
+		for _, want := range []string{`type Account: HostRole is "" at b and "back" at a`, "make them equal"} {
 			require.ErrorContains(t, err, want)
 		}
 		require.NoError(t, n.Close())

@@ -43,15 +43,18 @@ type RememberOptions struct {
 // the default of [IdleAfter] is 0. If IdleAfter or [MaxActive] is set all the same, entities that
 // it passivates are no longer remembered.
 //
+// With a Config.Store, all members can be stopped and started with another number of shards or another
+// shard function: the first ones that need the ids move them to their new shards, and log how many.
+//
 // Members must agree on whether the type is remembered: one that differs is refused at joining.
 func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
 // settings returns the options in the form of package remembering; ids is nil without a store.
-func (r *RememberOptions) settings(ids store.Store) remembering.Settings {
+func (r *RememberOptions) settings(k *kind, ids store.Store) remembering.Settings {
 	return remembering.Settings{
-		Store: ids, Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,
+		Store: ids, Shards: k.shards, HashName: k.desc.HashName, Locate: k.locate, Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,
 		ConstantRate: r.ConstantRate, Entities: r.Entities, Every: r.Every, Backoff: r.Backoff,
 	}
 }

@@ -325,7 +325,7 @@ func TestRememberMustAgree(t *testing.T) {
 	c.start("a")
 	c.opts = nil
 	err := c.add("b").Start(testContext(t))
-	for _, what := range []string{"type Account is remembered", "false", "true"} {
+	for _, what := range []string{`type Account: Remember is "false" at b and "true" at a`} {
 		require.ErrorContains(t, err, what)
 	}
 }

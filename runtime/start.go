@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -202,12 +203,18 @@ func (n *Node) opening(give context.CancelFunc) error {
 	return nil
 }
 
-// checkStore compares the durable types that the node hosts with those in the store, and tries the
-// rights that they need there (ADR 0014).
+// checkStore compares the types that the node hosts with those in the store, and tries the
+// rights that durable ones need there (ADR 0014).
 func checkStore(ctx context.Context, n *Node) error {
 	var types []string
 	for _, h := range n.hosted() {
 		if !h.desc.Durable {
+			if n.cfg.Store == nil {
+				continue
+			}
+			if err := durablehost.CheckVolatile(ctx, n.cfg.Store, n.cfg.Cluster, h.desc.Name); err != nil {
+				return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
+			}
 			continue
 		}
 		if err := n.driver.durable.Check(ctx, h.desc.Name, h.kind.shards, h.desc.HashName); err != nil {

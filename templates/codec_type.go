@@ -120,9 +120,14 @@ func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 func (e typeEmitter) appendMap(g *jen.Group, t *model.Type) {
 	b := jen.Id("b")
 	keys := jen.List(jen.Id("_"), jen.Id("key")).Op(":=").Range().Add(codegen("SortedKeys")).Call(jen.Id("v"))
-	ordered := t.Key.Shape >= model.Int && t.Key.Shape <= model.String
+	ordered := t.Key.Shape == model.Int || t.Key.Shape == model.Uint || t.Key.Shape == model.String
 	value := jen.Id("v").Index(jen.Id("key"))
-	if !ordered {
+	switch {
+	case ordered:
+	case t.Key.Shape == model.Float32 || t.Key.Shape == model.Float64:
+		keys = jen.List(jen.Id("key"), jen.Id("e")).Op(":=").Range().Add(codegen("SortedFloats")).Call(jen.Id("v"))
+		value = jen.Id("e")
+	default:
 		keys = jen.List(jen.Id("key"), jen.Id("e")).Op(":=").Range().Id("v")
 		value = jen.Id("e")
 	}
@@ -193,7 +198,7 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 				for _, f := range t.Fields {
 					places, numbers, types = append(places, selected("v", f.Name)), append(numbers, f.Number), append(types, f.Type)
 				}
-				messageEmitter(e).readFields(g, d, d, numbers, types, places)
+				messageEmitter(e).readFields(g, d, d, numbers, types, places, t.Retired)
 			})
 		case model.Oneof:
 			oneofEmitter(e).read(g, t)

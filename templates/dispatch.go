@@ -70,7 +70,7 @@ func (e dispatchEmitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, a
 		codecEmitter(e).init(g, p.Type, places[i])
 	}
 	g.Id(d).Op(":=").Add(codegen("NewDecoder")).Call(jen.Id(args))
-	messageEmitter(e).readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Params), types(m.Params), places)
+	messageEmitter(e).readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Params), types(m.Params), places, nil)
 	g.If(jen.Id(l.err).Op(":=").Id(d).Dot("Arguments").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
 }
 

@@ -69,7 +69,7 @@ func (e errorEmitter) errorCodec(x *model.Error) {
 	e.file.Func().Id(t.DecodeFunc()).Params(b.Clone().Index().Byte()).Params(v.Clone().Add(typ(t.Expr)), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		codecEmitter(e).init(g, t, variable("v"))
 		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(b.Clone())
-		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{1}, []*model.Type{t}, []place{variable("v")})
+		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{1}, []*model.Type{t}, []place{variable("v")}, nil)
 		g.Return(v.Clone(), jen.Id("d").Dot("Err").Call(jen.Lit("error "+x.Name)))
 	})
 }

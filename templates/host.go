@@ -218,7 +218,7 @@ func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 
 // hash emits the adapter of the user's shard function.
 func (e hostEmitter) hash(n *model.Entity) {
-	e.comment("%s is [%s] of an id as it is on the wire.", n.HashFunc(), n.Hash.Func)
+	e.comment("%s is [%s] of an id as it is on the wire, mixed.", n.HashFunc(), n.Hash.Func)
 	e.file.Func().Id(n.HashFunc()).Params(jen.Id("id").String()).Params(jen.Uint64(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		key, fallible := parsedID(n)
 		if fallible {
@@ -226,7 +226,7 @@ func (e hostEmitter) hash(n *model.Entity) {
 			ifErr(g, "err", jen.Lit(0), jen.Err())
 			key = jen.Id("key")
 		}
-		g.Return(jen.Id(n.Hash.Func).Call(key), jen.Nil())
+		g.Return(codegen("MixHash").Call(jen.Id(n.Hash.Func).Call(key)), jen.Nil())
 	})
 }
 

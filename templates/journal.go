@@ -52,17 +52,16 @@ func (e journalEmitter) journal(n *model.Entity) {
 	})
 
 	e.comment("%s decodes the output of %s.", n.DecodeEventFunc(), n.AppendEventFunc())
-	e.file.Func().Id(n.DecodeEventFunc()).Params(jen.Id("b").Index().Byte()).Params(jen.Id("event").Add(event.Clone()), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
+	e.file.Func().Id(n.DecodeEventFunc()).Params(jen.Id("d").Add(codegen("Decoder"))).Params(jen.Id("event").Add(event.Clone()), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		p := variable("event")
 		codecEmitter(e).init(g, j.Event.Type, p)
-		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(jen.Id("b"))
-		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{j.Event.Number}, []*model.Type{j.Event.Type}, []place{p})
+		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{j.Event.Number}, []*model.Type{j.Event.Type}, []place{p}, nil)
 		g.Return(jen.Id("event"), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 
-	e.comment("%s applies an encoded event.", n.ApplyEventFunc())
+	e.comment("%s applies an encoded event, of which all must be known.", n.ApplyEventFunc())
 	e.file.Func().Id(n.ApplyEventFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Error().BlockFunc(func(g *jen.Group) {
-		g.List(jen.Id("event"), jen.Err()).Op(":=").Id(n.DecodeEventFunc()).Call(jen.Id("b"))
+		g.List(jen.Id("event"), jen.Err()).Op(":=").Id(n.DecodeEventFunc()).Call(codegen("NewEventDecoder").Call(jen.Id("b")))
 		ifErr(g, "err", jen.Err())
 		g.Add(self()).Dot("Apply").Call(jen.Id("event"))
 		g.Return(jen.Nil())

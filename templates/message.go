@@ -84,17 +84,17 @@ func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 			places = append(places, variable(l.results[i]))
 			codecEmitter(e).init(g, r.Type, places[i])
 		}
-		e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Results), types(m.Results), places)
+		e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Results), types(m.Results), places, nil)
 		g.Return(append(l.values(), jen.Id(d).Dot("Results").Call())...)
 	})
 }
 
-// readFields emits the loop over the fields of one message.
-func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []int, types []*model.Type, places []place) {
-	switch len(types) {
-	case 0:
+// readFields emits the loop over the fields of one message. Those of retired numbers are known, and skipped.
+func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []int, types []*model.Type, places []place, retired []int) {
+	switch {
+	case len(types)+len(retired) == 0:
 		g.For(d.Clone().Dot("Next").Call()).Block(jen.Comment("Nothing is known here: skip it."))
-	case 1:
+	case len(types) == 1 && len(retired) == 0:
 		g.For(d.Clone().Dot("Next").Call()).Block(
 			jen.If(d.Clone().Dot("Field").Call().Op("==").Lit(numbers[0])).Block(codecEmitter(e).readField(types[0], pointer, places[0])),
 		)
@@ -103,6 +103,13 @@ func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numb
 			jen.Switch(d.Clone().Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
 				for i, t := range types {
 					g.Case(jen.Lit(numbers[i])).Block(codecEmitter(e).readField(t, pointer, places[i]))
+				}
+				if len(retired) > 0 {
+					g.CaseFunc(func(g *jen.Group) {
+						for _, number := range retired {
+							g.Lit(number)
+						}
+					}).Block(d.Clone().Dot("Retired").Call())
 				}
 			}),
 		)

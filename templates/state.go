@@ -70,7 +70,7 @@ func (e stateEmitter) state(n *model.Entity) {
 			places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
 		}
 		g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b"))
-		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
+		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places, nil)
 		g.Return(jen.Id("d").Dot("Skipped").Call(), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 	e.knownState(n)

@@ -80,8 +80,9 @@ type State struct {
 	// Server identifies the running broker instance behind the connection: it
 	// changes when another one is reached and when the same one was restarted.
 	Server string
-	// Alone says that the instance is part of no cluster of brokers: all who listen to
-	// messages through it are connected to it. False where that is not known.
+	// Alone says that the instance is part of no cluster of brokers, and that this process
+	// was given no other to connect to: members of the same configuration listen there or
+	// nowhere. False where that is not known.
 	Alone bool
 }
 

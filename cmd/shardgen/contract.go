@@ -18,6 +18,7 @@ Stock.Reserve.order (an argument or a result) or Color.Red (a constant).
 	rm PATH         it is gone for good; its number is never given to another
 	retype PATH TYPE
 	                its type is TYPE now, which reads what the former wrote
+	                (of a constant: its value, which nothing has had)
 	reset [-unstored] PATH
 	                forget it, and number anew: for what no running program knows.
 	                What records of a durable type have is refused, unless

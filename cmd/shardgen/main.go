@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		case "contract":
 			return runContract(rest, stdout, stderr)
 		case "breaking":
-			return runBreaking(rest, stdout, stderr)
+			return runBreaking(ctx, rest, stdout, stderr)
 		case "explain":
 			return runExplain(rest, stdout, stderr)
 		case "init":

@@ -30,7 +30,7 @@ type Warehouse interface {
 type Stock struct {
 	SKU       SKU       `shard:"id"`
 	Left      int64     `shard:"state"`
-	Warehouse Warehouse // set by the factory
+	Warehouse Warehouse `shard:"-"` // set by the factory
 }
 
 // OnActivate loads what a new entity cannot know. An entity that was idle, or

@@ -221,13 +221,15 @@ func (g *gateway) kinds() []*wire.GatewayKind {
 	for _, m := range g.m.View().ByAddress {
 		for _, kv := range m.Meta {
 			name, ok := hostmeta.Split(kv.Key)
-			f := strings.Fields(kv.Value) // and the other settings that members must agree on
-			if !ok || seen[name] || len(f) < 3 {
+			shards, hosted := hostmeta.Value(kv.Value, hostmeta.Shards)
+			if !ok || seen[name] || !hosted {
 				continue
 			}
 			seen[name] = true
-			n, _ := strconv.ParseUint(f[0], 10, 32)
-			kinds = append(kinds, &wire.GatewayKind{Name: name, Shards: uint32(n), Hash: f[1], Package: f[2]})
+			n, _ := strconv.ParseUint(shards, 10, 32)
+			hash, _ := hostmeta.Value(kv.Value, hostmeta.Hash)
+			pkg, _ := hostmeta.Value(kv.Value, hostmeta.Package)
+			kinds = append(kinds, &wire.GatewayKind{Name: name, Shards: uint32(n), Hash: hash, Package: pkg})
 		}
 	}
 	slices.SortFunc(kinds, func(a, b *wire.GatewayKind) int { return strings.Compare(a.GetName(), b.GetName()) })

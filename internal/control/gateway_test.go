@@ -242,7 +242,7 @@ func TestClientsHearOfEachTypeOnce(t *testing.T) {
 	for _, name := range []string{"a", "b", "d"} {
 		machine.view.ByAddress = append(machine.view.ByAddress, membership.MemberView{Member: membership.Member{
 			Address: transport.Address{Name: name, Incarnation: 1}, Status: membership.Up,
-			Meta: []membership.KeyValue{{Key: hostmeta.EntityKey("K"), Value: "2 xxh64 p"}, {Key: hostmeta.EntityKey("J"), Value: "4 xxh64 p"}},
+			Meta: []membership.KeyValue{{Key: hostmeta.EntityKey("K"), Value: "shards=2 hash=xxh64 package=p"}, {Key: hostmeta.EntityKey("J"), Value: "shards=4 hash=xxh64 package=p"}},
 		}})
 	}
 	require.NoError(t, m.gateway.message(client(0), hello(t)))

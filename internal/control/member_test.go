@@ -199,7 +199,7 @@ func TestMemberThatHoldsShardsStays(t *testing.T) {
 	machine.view.SelfStatus = membership.Leaving
 	machine.view.ByAge = []membership.MemberView{{Member: membership.Member{
 		Address: transport.Address{Name: "b", Incarnation: 1}, Status: membership.Up,
-		Meta: []membership.KeyValue{{Key: hostmeta.EntityKey("K"), Value: "2 xxh64 p"}},
+		Meta: []membership.KeyValue{{Key: hostmeta.EntityKey("K"), Value: "shards=2 hash=xxh64 package=p"}},
 	}}}
 	require.True(t, m.leaving.otherHosts(&machine.view))
 	env.holds = true

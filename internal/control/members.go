@@ -191,7 +191,11 @@ func (s *members) event(e membership.Event) {
 			env.Serve(false, nil)
 		}
 	case membership.MemberDowned:
-		env.Log(Warn, "member downed", "member", e.Member.Address.String())
+		if e.Why != "" {
+			env.Log(Warn, "member downed", "member", e.Member.Address.String(), "why", e.Why)
+		} else {
+			env.Log(Warn, "member downed", "member", e.Member.Address.String())
+		}
 		m, _ := s.machine.View().Member(e.Member.Address)
 		s.traffic.noteDowned(m.Evidence)
 		if e.Member.Address != self {

@@ -28,6 +28,7 @@ type Loaded struct {
 	Version uint64 // of its last commit, which the next one follows
 	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0 means never
 	Form    uint32 // the version of State, by the type's directive; 0 means the first
+	Sum     uint32 // the low 24 bits of [Turn.Sum] of the last commit, which Since ends with; 0 means none
 	Err     error  // its record cannot be read; it names the entity
 }
 

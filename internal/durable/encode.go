@@ -56,7 +56,11 @@ func appendCommit(b []byte, c *wire.DurableCommit, source []byte) []byte {
 	b = appendUint(b, 10, one(c.Folded))
 	b = appendUint(b, 13, uint64(c.Keys))
 	b = appendUint(b, 14, uint64(c.Expires))
-	return appendUint(b, 15, uint64(c.Form))
+	b = appendUint(b, 15, uint64(c.Form))
+	if c.Sum != 0 { // its number takes two bytes
+		b = protowire.AppendVarint(protowire.AppendTag(b, 16, protowire.VarintType), uint64(c.Sum))
+	}
+	return b
 }
 
 func appendCommand(b []byte, field byte, c *wire.DurableCommand, source []byte) []byte {

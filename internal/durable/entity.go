@@ -16,10 +16,20 @@ type version struct {
 	expires int64
 	form    uint32 // the version of state, by the type's directive; 0 means the first
 	ended   bool
+	sum     stateSum
 	state   []byte
 	since   [][]byte // events that are to be applied to state
 	keys    []key    // not to be changed
 }
+
+// A stateSum is the [Turn.Sum] of the last commit, if since has its events. It fits between other fields.
+type stateSum [3]byte
+
+const maxSum = 1<<24 - 1
+
+func newStateSum(n uint32) stateSum { return stateSum{byte(n), byte(n >> 8), byte(n >> 16)} }
+
+func (s stateSum) uint32() uint32 { return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 }
 
 // gone reports whether the entity has no state at a time.
 func (v *version) gone(now time.Time) bool {
@@ -43,6 +53,7 @@ func (v *version) apply(c *wire.DurableCommit) {
 		v.state, v.since = c.GetState(), nil
 	}
 	v.number, v.ended, v.expires, v.form = c.GetVersion(), c.GetEnded(), c.GetExpires(), c.GetForm()
+	v.sum = newStateSum(c.GetSum())
 	v.keys = keysAfter(v.keys, c)
 }
 
@@ -211,6 +222,6 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	}
 	return store.Change{ID: e.recordKey(), Value: seal(&wire.DurableRecord{
 		Format: formatNow, Entity: []byte(e.id), Version: v.number, State: v.state, Since: v.since,
-		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form,
+		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form, Sum: v.sum.uint32(),
 	})}
 }

@@ -77,7 +77,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 // loadedNow describes an entity to the driver. Its last version is at hand.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
-	l := Loaded{Entity: e.id, Active: Active{e}, Version: v.number, Expires: v.expires, Form: v.form}
+	l := Loaded{Entity: e.id, Active: Active{e}, Version: v.number, Expires: v.expires, Form: v.form, Sum: v.sum.uint32()}
 	if v.number > 0 && !v.ended {
 		l.Found, l.State, l.Since = true, v.state, v.since
 	}
@@ -109,7 +109,7 @@ func readRecord(id string, r store.Record) (version, error) {
 		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
 	return version{
-		number: w.GetVersion(), expires: w.GetExpires(), form: w.GetForm(), ended: w.GetEnded(),
+		number: w.GetVersion(), expires: w.GetExpires(), form: w.GetForm(), ended: w.GetEnded(), sum: newStateSum(w.GetSum()),
 		state: w.GetState(), since: w.GetSince(), keys: keysOf(w.GetKeys()),
 	}, nil
 }

@@ -17,6 +17,8 @@ type Turn struct {
 	// State, it stays out of the log; it is written again after [Journal.Every] of them. They
 	// are not copied.
 	Events [][]byte
+	// Sum is a checksum of State, as [Loaded.Sum] has it if State stays out of the log; 0 means none.
+	Sum uint32
 	// Ended: the entity ends, and has no state.
 	Ended bool
 	// Expires is the Unix time from which the entity is as if it had ended, unless it commits
@@ -52,6 +54,9 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	w.Folded = !e.bare && !e.hollow && !e.last.gone(now) && e.last.folds(t, s.journal.config.Every, s.group.limit)
 	if t.Ended || w.Folded {
 		w.State = nil
+	}
+	if w.Folded {
+		w.Sum = t.Sum & maxSum
 	}
 	var from *known
 	var source []byte

@@ -51,6 +51,26 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	return have.differs(kind, want)
 }
 
+// CheckVolatile returns an error if the store has the type as a durable one of that cluster: a program
+// whose type is volatile would hide all acknowledged changes.
+func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) error {
+	ctx, cancel := context.WithTimeout(ctx, try)
+	defer cancel()
+	found, err := s.Get(ctx, TypeKey(kind))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var have Type
+	if err := json.Unmarshal(found.Value, &have); err == nil && have.Cluster != cluster {
+		return nil // a type of another cluster, which has the same name
+	}
+	return fmt.Errorf("type %s: %w: durable, and volatile in this program, which would begin its entities anew "+
+		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
+}
+
 // differs returns an error that names the differences between the type in the store and want.
 func (t Type) differs(kind string, want Type) error {
 	switch {

@@ -2,8 +2,10 @@ package gen
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/gen/contract"
+	"github.com/shardgen/shardgen/internal/gen/load"
+	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
 // A Breach is a difference between the contracts of running programs and those of a
@@ -45,6 +49,36 @@ func Breaking(against, dir string, all bool) ([]Breach, error) {
 		}
 	}
 	return breaches, nil
+}
+
+// Unadopted returns why contracts of a folder are not those of the source beside them: comparing
+// them would say nothing about the programs that are built from it. With all it is the
+// contracts below the folder. Tags are build tags. A folder without generated code has no source.
+func Unadopted(ctx context.Context, dir, tags string, all bool) ([]load.Diagnostic, error) {
+	now, err := contractsOf(dir, dir, all)
+	if err != nil {
+		return nil, nil //nolint:nilerr // without a contract there is nothing that could differ
+	}
+	o := Options{Options: load.Options{Dir: dir, Tags: tags}, Check: true}
+	for _, folder := range now.folders() {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(folder), model.OutputName)); err == nil {
+			o.Patterns = append(o.Patterns, "./"+folder)
+		}
+	}
+	if len(o.Patterns) == 0 {
+		return nil, nil
+	}
+	out, err := Run(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	list := out.Diagnostics
+	for _, path := range out.Stale {
+		if filepath.Base(path) == contract.FileName {
+			list = append(list, load.Diagnostic{Pos: token.Position{Filename: path, Line: 1, Column: 1}, Code: contract.CodeStale, Message: "not the contract of the source", Remedy: "run go generate"})
+		}
+	}
+	return list, nil
 }
 
 // contracts are the contracts of several folders, by their slash-separated paths.

@@ -1,5 +1,5 @@
-// Package hostmeta is how members announce the types that they host, in the metadata that
-// membership spreads.
+// Package hostmeta is how members announce the types that they know, in the metadata that
+// membership spreads, and how the announcements of two members are compared.
 package hostmeta
 
 import (
@@ -10,10 +10,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// The keys of hosted types begin with these; the type's name follows.
+// The keys of types begin with these; the type's name follows.
 const (
 	entityPrefix    = "kind/"
 	singletonPrefix = "singleton/"
+	proxyPrefix     = "proxy/" // known, and not hosted
 )
 
 // EntityKey is the metadata key of a hosted entity type.
@@ -21,6 +22,9 @@ func EntityKey(kind string) string { return entityPrefix + kind }
 
 // SingletonKey is the metadata key of a hosted singleton.
 func SingletonKey(kind string) string { return singletonPrefix + kind }
+
+// ProxyKey is the metadata key of a type that the member knows and does not host.
+func ProxyKey(kind string) string { return proxyPrefix + kind }
 
 // HostsAny reports whether the member hosts an entity type.
 func HostsAny(m membership.Member) bool {

@@ -55,7 +55,7 @@ func (m *Memory) Begin(maxMessage int) {
 	m.recorder = map[string]*recorder{}
 	for kind, t := range m.types {
 		if t.settings.Store != nil {
-			m.recorder[kind] = newRecorder(m, t.settings)
+			m.recorder[kind] = newRecorder(m, kind, t.settings)
 		} else {
 			kinds[kind] = remember.Kind{Replicas: t.settings.Replicas, Max: t.settings.MaxPerShard}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/remember"
@@ -17,25 +18,41 @@ import (
 // loop; the requests run on other goroutines.
 type recorder struct {
 	memory  *Memory
+	kind    string
 	store   store.Store
+	locate  func(id string) (shard uint32, err error)
+	want    layout // without its space
 	machine *remember.StoreMachine
 	slots   chan struct{} // bounds the requests under way
+
+	placing sync.Mutex
+	space   string // where the ids are; guarded by placing until it is set
+	attempt int    // guarded by placing
 }
 
 // storeRequests bounds a type's concurrent requests to its store.
 const storeRequests = 16
 
-func newRecorder(m *Memory, s Settings) *recorder {
+func newRecorder(m *Memory, kind string, s Settings) *recorder {
 	return &recorder{
-		memory: m, store: s.Store, slots: make(chan struct{}, storeRequests),
+		memory: m, kind: kind, store: s.Store, locate: s.Locate, want: layout{Shards: s.Shards, Hash: s.HashName}, slots: make(chan struct{}, storeRequests),
 		machine: remember.NewStoreMachine(remember.Kind{Max: s.MaxPerShard}),
 	}
 }
 
-// prefix is the prefix of the keys of a shard's records:
-// "remembered/<cluster>/<kind>/<shard>/".
+// base is the prefix of the keys of the type's records.
+func (r *recorder) base() string {
+	return "remembered/" + r.memory.process.Cluster() + "/" + r.kind + "/"
+}
+
+// prefix is the prefix of the keys of a shard's records.
 func (r *recorder) prefix(id placement.ShardID) string {
-	return "remembered/" + r.memory.process.Cluster() + "/" + id.Kind + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
+	return r.base() + r.space + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
+}
+
+// recordKey is the key of a record below the prefix of a space.
+func recordKey(space string, id placement.ShardID, bucket int) string {
+	return space + strconv.FormatUint(uint64(id.Shard), 10) + "/" + strconv.Itoa(bucket)
 }
 
 func (r *recorder) step(in remember.Input) {
@@ -46,13 +63,13 @@ func (r *recorder) step(in remember.Input) {
 	}
 	for _, w := range out.Write {
 		r.request(func(ctx context.Context) remember.Input {
-			revision, err := r.store.Put(ctx, r.prefix(w.ShardID)+strconv.Itoa(w.Bucket), w.Value, w.Expect)
+			revision, err := r.store.Put(ctx, recordKey(r.base()+r.space+"/", w.ShardID, w.Bucket), w.Value, w.Expect)
 			return remember.Written{Load: w.Load, Bucket: w.Bucket, Revision: revision, Err: r.fault(w.ShardID, err)}
 		})
 	}
 	for _, w := range out.Find {
 		r.request(func(ctx context.Context) remember.Input {
-			record, err := r.store.Get(ctx, r.prefix(w.ShardID)+strconv.Itoa(w.Bucket))
+			record, err := r.store.Get(ctx, recordKey(r.base()+r.space+"/", w.ShardID, w.Bucket))
 			if errors.Is(err, store.ErrNotFound) {
 				record, err = store.Record{}, nil
 			}
@@ -66,6 +83,9 @@ func (r *recorder) step(in remember.Input) {
 func (r *recorder) request(do func(context.Context) remember.Input) {
 	p := r.memory.process
 	p.Go(func() {
+		if !r.place() {
+			return
+		}
 		select {
 		case r.slots <- struct{}{}:
 		case <-p.Context().Done():

@@ -156,6 +156,14 @@ func (s *Shard) activateUncalled(id string) {
 	if p.WaitLease(p.Context()) != nil {
 		return
 	}
+	if shard, err := s.kind.settings.Locate(id); err != nil || shard != s.shard.ID.Shard {
+		// Calls of the entity go to another shard, where it would be active a second time.
+		if n, tell := p.Count(ActivationFailed); tell {
+			p.Log().Error("a remembered entity is not of its shard any more, and not activated (does its shard function have other results than before? give the function a new name, and the ids are moved)",
+				"kind", s.shard.ID.Kind, "entity", bounded.ID(id), "shard", s.shard.ID.String(), "now", shard, "err", err, "count", n)
+		}
+		return
+	}
 	s.shard.Mu.Lock()
 	e := s.shard.Core.Take(id, s.home.Ticks())
 	s.shard.Mu.Unlock()

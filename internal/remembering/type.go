@@ -35,6 +35,9 @@ type Type struct {
 // Settings say how the entities of a type are remembered: see shard.Remember.
 type Settings struct {
 	Store        store.Store // nil: other members keep the ids
+	Shards       uint32
+	HashName     string                                    // of the shard function
+	Locate       func(id string) (shard uint32, err error) // of the entity with that id
 	Replicas     int
 	MaxPerShard  int
 	ConstantRate bool

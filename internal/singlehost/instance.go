@@ -32,6 +32,7 @@ type Instance struct {
 	busy     bool            // a goroutine works on entity and will let go of it
 	life     context.Context // ends when the instance must stop
 	end      context.CancelFunc
+	relays   bool // what comes with the shard is kept for the next member: no instance begins
 	dying    bool // it has died: the next end of a turn keeps the turn
 	stopping bool
 	reason   string // why it died
@@ -73,12 +74,33 @@ func (in *Instance) holds() bool {
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// Lead takes the first turn after the shard has opened.
+// arrivedFrom returns the predecessor that has sent the state and the waiting calls, as long as
+// the shard has not opened with them; zero means none has.
+func (in *Instance) arrivedFrom() (from transport.Address) {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	if in.shard.Core.State() == region.Prepared {
+		from = in.shard.Core.Peer()
+	}
+	return from
+}
+
+// relay notes whether what comes with the shard is only kept for the next member.
+func (in *Instance) relay(on bool) {
+	in.shard.Mu.Lock()
+	in.relays = on
+	in.shard.Mu.Unlock()
+}
+
+// Lead takes the first turn after the shard has opened. A relay keeps it.
 func (in *Instance) Lead(e *region.Entity) {
 	in.shard.Mu.Lock()
-	in.entity, in.busy, in.dying, in.stopping = e, true, false, false
+	relays := in.relays
+	in.entity, in.busy, in.dying, in.stopping = e, !relays, false, false
 	in.shard.Mu.Unlock()
-	in.home.Go(func() { in.activate(e) })
+	if !relays {
+		in.home.Go(func() { in.activate(e) })
+	}
 }
 
 // again activates an instance that died. It reports false when none died here: then the
@@ -297,11 +319,11 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// successorGone gives up the handoff to a node that is lost.
-func (in *Instance) successorGone(a transport.Address) {
+// forsaken gives up the handoff to a node that is gone.
+func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	s := in.shard
 	s.Mu.Lock()
-	sent := s.Core.State() == region.Sent && s.Core.Peer() == a
+	sent := s.Core.State() == region.Sent && gone(s.Core.Peer())
 	s.Mu.Unlock()
 	if sent {
 		in.close()

@@ -229,7 +229,7 @@ func (g *Set) Lost(a transport.Address) {
 			s.open(false)
 		}
 		if s.instance != nil {
-			s.instance.successorGone(a)
+			s.instance.forsaken(func(to transport.Address) bool { return to == a })
 		}
 	}
 }
@@ -242,12 +242,16 @@ func (g *Set) Settled() bool {
 		if s.manager == nil {
 			continue
 		}
-		if s.manager.Holds() && s.manager.Oldest().IsZero() {
+		if s.manager.Holds() && s.manager.Alone() {
 			s.step(singleton.Quit{})
 		}
-		if !s.manager.Holds() && s.manager.Oldest().IsZero() {
+		if !s.manager.Holds() && s.manager.Alone() {
 			s.instance.dropArrived()
 		}
+		s.instance.forsaken(func(to transport.Address) bool { // it has left itself
+			_, member := g.process.View().Member(to)
+			return !member
+		})
 		if s.manager.Holds() || s.instance.holds() {
 			settled = false
 		}

@@ -38,6 +38,13 @@ type opening struct {
 	from  transport.Address
 	epoch placement.Epoch
 	until time.Time
+	next  *handoff // what comes goes on at once
+}
+
+// A handoff is the member that takes an instance over, and the epoch under which it does.
+type handoff struct {
+	to    transport.Address
+	epoch placement.Epoch
 }
 
 // view takes the members that may run the instance, which announced it at joining.
@@ -51,6 +58,9 @@ func (s *single) view(v *membership.View) {
 		}
 	}
 	if s.manager != nil {
+		if from := s.instance.arrivedFrom(); !from.IsZero() {
+			s.step(singleton.Arrived{From: from})
+		}
 		s.step(view)
 	}
 	s.search(view)
@@ -92,10 +102,10 @@ func (s *single) step(in singleton.Input) {
 		s.holder.acquire()
 	}
 	if out.StartInstance {
-		s.start(out.Epoch, out.Predecessor)
+		s.start(out.Epoch, out.Predecessor, out.Relay)
 	}
 	if out.StopInstance {
-		s.stop(out.Successor, out.Epoch)
+		s.stop(out.Successor, out.SuccessorEpoch)
 	}
 	if out.ReleaseLease {
 		s.holder.release()
@@ -109,12 +119,13 @@ func (s *single) step(in singleton.Input) {
 }
 
 // start activates the instance: again where it died, with the state that the predecessor
-// sends, or from nothing.
-func (s *single) start(epoch placement.Epoch, from transport.Address) {
+// sends, or from nothing. With relay it only keeps what the predecessor sends.
+func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
+	s.instance.relay(relay)
 	if s.instance.again() {
 		return
 	}
-	s.opening = &opening{from, epoch, s.set.process.Now().Add(openPatience)}
+	s.opening = &opening{from: from, epoch: epoch, until: s.set.process.Now().Add(openPatience)}
 	switch {
 	case from.IsZero() || s.instance.home.HasDeparted(from):
 		s.open(false)
@@ -135,6 +146,9 @@ func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch
 func (s *single) open(arrived bool) {
 	o := s.opening
 	s.opening = nil
+	if o.next != nil {
+		defer s.instance.stop(o.next.to, o.next.epoch)
+	}
 	s.instance.shard.Do(func(now uint32, at time.Time) region.Effects {
 		core := s.instance.shard.Core
 		if arrived {
@@ -154,14 +168,19 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance, and passes the calls that wait for it to the successor if there is one.
+// stop ends the instance, and passes its state and the calls that wait for it to the successor if
+// there is one. What is on its way here passes on when it has come.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
-	if s.opening != nil {
+	switch o := s.opening; {
+	case o == nil:
+		s.instance.stop(to, epoch)
+	case to.IsZero():
 		s.opening = nil
 		s.instance.post(singleton.InstanceStopped{})
-		return
+	default:
+		o.next = &handoff{to, epoch}
+		s.instance.relay(true)
 	}
-	s.instance.stop(to, epoch)
 }
 
 // search gives the proxy one input and carries out its effects.

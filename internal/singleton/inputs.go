@@ -7,8 +7,8 @@ import (
 )
 
 // An Input is an event for a [Manager]: [View], [Receive],
-// [InstanceStarted], [InstanceStopped], [LeaseAcquired], [LeaseDenied],
-// [LeaseLost], [LeaseReleased], [Quit] or [Tick].
+// [Arrived], [InstanceStarted], [InstanceStopped], [LeaseAcquired],
+// [LeaseDenied], [LeaseLost], [LeaseReleased], [Quit] or [Tick].
 type Input interface{ input() }
 
 // Receive is a message from a manager or a proxy.
@@ -16,6 +16,10 @@ type Receive struct {
 	From    transport.Address
 	Message Message
 }
+
+// Arrived reports that the state of the former instance is here, which From has handed over
+// to this node. It stands for a HandOverDone that got lost before From was removed.
+type Arrived struct{ From transport.Address }
 
 // InstanceStarted answers StartInstance: the instance has begun to run.
 type InstanceStarted struct{}
@@ -50,6 +54,8 @@ type Quit struct{}
 type Tick struct{}
 
 func (Receive) input() {}
+
+func (Arrived) input() {}
 
 func (InstanceStarted) input() {}
 

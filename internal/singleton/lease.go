@@ -43,7 +43,7 @@ func (m *Manager) onLease(in Input) {
 	case LeaseReleased:
 		l.releasing = false
 		if m.state == HandingOver && !m.stopping {
-			m.finish()
+			m.end("the instance has stopped")
 		}
 	}
 }

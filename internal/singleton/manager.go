@@ -18,6 +18,7 @@ type Manager struct {
 	out      Output
 	state    State
 	running  bool // StartInstance was returned, and InstanceStopped not received
+	relays   bool // what runs is no instance: Output.Relay
 	stopping bool // StopInstance was returned, and InstanceStopped not received
 	starts   uint32
 	// older are the members that may still run the instance: older than this one,
@@ -26,6 +27,7 @@ type Manager struct {
 	order     []transport.Address // keys of older, sorted
 	view      map[transport.Address]Member
 	oldest    transport.Address // of the members that are Up or Leaving
+	heirs     bool              // another member is Up, or will soon be
 	seen      bool              // a view came
 	quit      bool
 	askers    []transport.Address
@@ -67,13 +69,16 @@ func (m *Manager) State() State { return m.state }
 // Up.
 func (m *Manager) Oldest() transport.Address { return m.oldest }
 
+// Alone reports whether no other member can take the instance, now or when it comes Up.
+func (m *Manager) Alone() bool { return !m.heirs && m.oldest.IsZero() }
+
 // Running reports whether the instance runs here, or is being started or stopped.
 func (m *Manager) Running() bool { return m.running }
 
 // Holds reports whether this node still has a part of the instance: it runs, pauses or
-// stops, or its lease is being released.
+// stops, its lease is being released, or this node relays its state.
 func (m *Manager) Holds() bool {
-	return m.state == Oldest || m.state == LosingLease || m.state == WasOldest || m.state == HandingOver
+	return m.state == Oldest || m.state == LosingLease || m.state == WasOldest || m.state == Relaying || m.state == HandingOver
 }
 
 // Why returns the reason why the instance does not run here, as text, or "" if it does.
@@ -109,6 +114,8 @@ func (m *Manager) Step(now time.Time, in Input) Output {
 		if in.Message.Name == m.config.Name {
 			m.onMessage(in.From, in.Message)
 		}
+	case Arrived:
+		m.from = in.From
 	case InstanceStarted:
 		m.started = now
 	case InstanceStopped:
@@ -136,7 +143,7 @@ func (m *Manager) Step(now time.Time, in Input) Output {
 // Check tests the invariants of the manager between two steps:
 //
 //  1. the instance runs in Oldest, WasOldest, LosingLease and HandingOver only,
-//     and in WasOldest always;
+//     and in WasOldest always; in Relaying, running means that its state is kept;
 //  2. in Oldest it runs, or a restart is set;
 //  3. in Oldest no older member is left that may run it;
 //  4. in LosingLease StopInstance has gone out and was not answered;
@@ -155,7 +162,7 @@ func (m *Manager) Check() error {
 		return fmt.Errorf("invariant 4: nothing is stopping")
 	case m.config.Lease && !held && (m.state == Oldest || m.state == WasOldest):
 		return fmt.Errorf("invariant 5: no lease in %v", m.state)
-	case m.lease.releasing && m.running:
+	case m.lease.releasing && m.running && !m.relays:
 		return fmt.Errorf("invariant 5: the lease is given back while the instance runs")
 	}
 	return nil
@@ -187,7 +194,7 @@ func (m *Manager) wakeAt() time.Time {
 		}
 	}
 	switch m.state {
-	case BecomingOldest:
+	case BecomingOldest, Relaying:
 		//arch:order-free the earliest is the same in any order
 		for _, o := range m.older {
 			if !o.removed.IsZero() {
@@ -217,6 +224,9 @@ func (m *Manager) onView(v View) {
 		m.view[o.Address] = o
 	}
 	m.oldest = v.oldest(m.config.Role, m.config.HandoffAt)
+	m.heirs = slices.ContainsFunc(v.Members, func(o Member) bool {
+		return o.Address != m.config.Self && o.Status <= Up && o.has(m.config.Role)
+	})
 	m.trackOlder(v)
 }
 
@@ -297,13 +307,15 @@ func (m *Manager) advance() {
 		}
 	case BecomingOldest:
 		if leaving {
-			m.become(End, transport.Address{}, "leaves before it took over")
+			m.become(Relaying, transport.Address{}, "leaves before it took over")
+			m.advanceRelaying(gone, last)
 		} else if len(m.order) == 0 {
 			m.proceed("took over")
 		}
 	case AcquiringLease:
 		if leaving {
-			m.become(End, transport.Address{}, "leaves before it got the lease")
+			m.become(Relaying, transport.Address{}, "leaves before it got the lease")
+			m.advanceRelaying(gone, last)
 		} else if m.lease.held {
 			m.start("got the lease")
 		}
@@ -317,8 +329,48 @@ func (m *Manager) advance() {
 		if gone || last && m.oldest.IsZero() {
 			m.stop(transport.Address{}, "nobody to hand off to")
 		}
+	case Relaying:
+		m.advanceRelaying(gone, last)
 	case HandingOver, End:
 	}
+}
+
+// advanceRelaying takes in what older members have handed over, and passes it on to a member that
+// asks for it.
+func (m *Manager) advanceRelaying(gone, last bool) {
+	hopeless := gone || last && m.oldest.IsZero()
+	if !m.running {
+		switch {
+		case hopeless:
+			m.end("no member is left to take what was handed over")
+		case len(m.order) > 0: // one of them may have handed over to this node
+		case m.from.IsZero():
+			m.end("nothing was handed over")
+		default:
+			m.launch()
+			m.out.Relay, m.relays = true, true
+			m.retryAt = m.now
+			m.event(m.out.Predecessor, "passes on what was handed over")
+		}
+	}
+	switch to := m.asker(); {
+	case !m.running:
+	case hopeless:
+		m.stop(transport.Address{}, "nobody to hand off to")
+	case !to.IsZero():
+		m.stop(to, "asked to hand off")
+	}
+}
+
+// asker returns a member that has asked for the instance and can take it, the oldest if that is
+// one; zero if there is none.
+func (m *Manager) asker() (to transport.Address) {
+	for _, a := range m.askers {
+		if o, known := m.view[a]; known && o.Status != Down && (to.IsZero() || a == m.oldest) {
+			to = a
+		}
+	}
+	return to
 }
 
 func (m *Manager) advanceOldest(leaving, gone, last bool) {
@@ -382,7 +434,7 @@ func (m *Manager) halt(to transport.Address) {
 	m.out.StopInstance = true
 	if o := m.view[to]; to != m.config.Self && o.UpNumber > 0 {
 		m.out.Successor, m.givenTo = to, transport.Address{}
-		m.out.Epoch = placement.MakeEpoch(uint32(o.UpNumber), 1)
+		m.out.SuccessorEpoch = placement.MakeEpoch(uint32(o.UpNumber), 1)
 	}
 	m.successor = m.out.Successor
 }
@@ -400,7 +452,7 @@ func (m *Manager) onStopped(in InstanceStopped) {
 			m.become(AcquiringLease, m.config.Self, "the instance has stopped")
 			m.lease.askAt, m.why = m.now, "it was lost"
 		case !m.releaseLease():
-			m.finish()
+			m.end("the instance has stopped")
 		}
 		return
 	}
@@ -420,12 +472,12 @@ func (m *Manager) onStopped(in InstanceStopped) {
 	m.event(transport.Address{}, "the instance stopped by itself")
 }
 
-// finish confirms that no instance runs here and none will be started.
-func (m *Manager) finish() {
+// end confirms that no instance runs here and none will be started.
+func (m *Manager) end(why string) {
 	for _, a := range m.askers {
 		m.send(a, HandOverDone)
 	}
-	m.become(End, transport.Address{}, "the instance has stopped")
+	m.become(End, transport.Address{}, why)
 }
 
 func (m *Manager) onMessage(from transport.Address, msg Message) {
@@ -433,12 +485,12 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	case HandOverToMe:
 		m.onHandOverToMe(from)
 	case HandOverInProgress:
-		if m.state == BecomingOldest && m.older[from] != nil {
+		if m.asks() && m.older[from] != nil {
 			m.retries = 0 // it has answered
 			m.event(from, "is stopping its instance")
 		}
 	case HandOverDone:
-		if m.state == BecomingOldest && m.older[from] != nil {
+		if m.asks() && m.older[from] != nil {
 			delete(m.older, from)
 			m.order = slices.DeleteFunc(m.order, func(a transport.Address) bool { return a == from })
 			if _, ok := m.view[from]; ok {
@@ -477,28 +529,31 @@ func (m *Manager) onHandOverToMe(from transport.Address) {
 		m.askers = append(m.askers, from)
 	}
 	m.send(from, HandOverInProgress)
-	if m.state != HandingOver {
+	if m.state != HandingOver && m.state != Relaying {
 		m.stop(from, "asked to hand off")
 	}
 }
+
+// asks reports whether this node asks older members for the instance.
+func (m *Manager) asks() bool { return m.state == BecomingOldest || m.state == Relaying }
 
 // retry sends unanswered messages again, when they are due.
 func (m *Manager) retry() {
 	if m.now.Before(m.retryAt) {
 		return
 	}
-	switch m.state {
-	case BecomingOldest:
+	switch {
+	case m.state == WasOldest, m.state == Relaying && m.running:
+		if !m.oldest.IsZero() {
+			m.send(m.oldest, TakeOverFromMe)
+			m.count(m.oldest)
+		}
+	case m.asks():
 		for _, a := range m.order {
 			if m.older[a].removed.IsZero() {
 				m.send(a, HandOverToMe)
 				m.count(a)
 			}
-		}
-	case WasOldest:
-		if !m.oldest.IsZero() {
-			m.send(m.oldest, TakeOverFromMe)
-			m.count(m.oldest)
 		}
 	default:
 		return

@@ -25,6 +25,10 @@ const (
 	// WasOldest means that the instance runs here, this node leaves, and the new
 	// oldest has yet to ask for it.
 	WasOldest
+	// Relaying means that this node leaves before its instance has begun, although an
+	// older member may have handed the state over to it. It waits for the word of the
+	// older members. State that comes goes on to the next oldest without an instance.
+	Relaying
 	// HandingOver means that the instance is stopping. Then the lease is released.
 	HandingOver
 	// End means that no instance runs here and none will be started.
@@ -33,7 +37,8 @@ const (
 
 var stateNames = [...]string{
 	Start: "start", Younger: "younger", BecomingOldest: "becoming oldest", AcquiringLease: "acquiring lease",
-	Oldest: "oldest", LosingLease: "losing lease", WasOldest: "was oldest", HandingOver: "handing off", End: "end",
+	Oldest: "oldest", LosingLease: "losing lease", WasOldest: "was oldest",
+	Relaying: "relaying", HandingOver: "handing off", End: "end",
 }
 
 // String returns the name of the state.
@@ -50,10 +55,11 @@ func (s State) String() string {
 var changes = map[State][]State{
 	Start:          {Younger, BecomingOldest, AcquiringLease, Oldest, End},
 	Younger:        {BecomingOldest, AcquiringLease, Oldest, End},
-	BecomingOldest: {AcquiringLease, Oldest, End},
-	AcquiringLease: {Oldest, End},
+	BecomingOldest: {AcquiringLease, Oldest, Relaying, End},
+	AcquiringLease: {Oldest, Relaying, End},
 	Oldest:         {WasOldest, LosingLease, HandingOver},
 	LosingLease:    {AcquiringLease, HandingOver},
 	WasOldest:      {HandingOver},
+	Relaying:       {HandingOver, End},
 	HandingOver:    {End},
 }

@@ -75,12 +75,15 @@ func (s *script) run(words []string) string {
 		if !out.Predecessor.IsZero() {
 			fmt.Fprintf(&b, ", with what comes from %s", out.Predecessor.Name)
 		}
+		if out.Relay {
+			b.WriteString(", only to pass it on")
+		}
 		b.WriteString("\n")
 	}
 	if out.StopInstance {
 		b.WriteString("stop the instance")
 		if !out.Successor.IsZero() {
-			fmt.Fprintf(&b, ", it goes to %s at %v", out.Successor.Name, out.Epoch)
+			fmt.Fprintf(&b, ", it goes to %s at %v", out.Successor.Name, out.SuccessorEpoch)
 		}
 		b.WriteString("\n")
 	}

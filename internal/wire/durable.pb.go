@@ -344,6 +344,7 @@ type DurableCommit struct {
 	Keys          uint32                 `protobuf:"varint,13,opt,name=keys,proto3" json:"keys,omitempty"`       // how many keys of earlier commands the entity keeps
 	Form          uint32                 `protobuf:"varint,15,opt,name=form,proto3" json:"form,omitempty"`       // the version of the state, by the type's directive; 0: the first
 	Expires       int64                  `protobuf:"varint,14,opt,name=expires,proto3" json:"expires,omitempty"` // Unix time from which the entity is as if it had ended, in milliseconds; 0: never
+	Sum           uint32                 `protobuf:"varint,16,opt,name=sum,proto3" json:"sum,omitempty"`         // of the state that the events of a folded commit gave, 24 bits of the driver's; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +466,13 @@ func (x *DurableCommit) GetForm() uint32 {
 func (x *DurableCommit) GetExpires() int64 {
 	if x != nil {
 		return x.Expires
+	}
+	return 0
+}
+
+func (x *DurableCommit) GetSum() uint32 {
+	if x != nil {
+		return x.Sum
 	}
 	return 0
 }
@@ -1013,6 +1021,7 @@ type DurableRecord struct {
 	Ended         bool                   `protobuf:"varint,7,opt,name=ended,proto3" json:"ended,omitempty"`     // it has no state, only keys
 	Expires       int64                  `protobuf:"varint,8,opt,name=expires,proto3" json:"expires,omitempty"` // as in the commit
 	Form          uint32                 `protobuf:"varint,9,opt,name=form,proto3" json:"form,omitempty"`       // as in the commit
+	Sum           uint32                 `protobuf:"varint,10,opt,name=sum,proto3" json:"sum,omitempty"`        // as in the commit
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1107,6 +1116,13 @@ func (x *DurableRecord) GetExpires() int64 {
 func (x *DurableRecord) GetForm() uint32 {
 	if x != nil {
 		return x.Form
+	}
+	return 0
+}
+
+func (x *DurableRecord) GetSum() uint32 {
+	if x != nil {
+		return x.Sum
 	}
 	return 0
 }
@@ -1665,7 +1681,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04kind\"\"\n" +
 	"\fDurableClaim\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
-	"\fDurableEmpty\"\xfc\x02\n" +
+	"\fDurableEmpty\"\x8e\x03\n" +
 	"\rDurableCommit\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1680,7 +1696,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	" \x01(\bR\x06folded\x12\x12\n" +
 	"\x04keys\x18\r \x01(\rR\x04keys\x12\x12\n" +
 	"\x04form\x18\x0f \x01(\rR\x04form\x12\x18\n" +
-	"\aexpires\x18\x0e \x01(\x03R\aexpiresJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
+	"\aexpires\x18\x0e \x01(\x03R\aexpires\x12\x10\n" +
+	"\x03sum\x18\x10 \x01(\rR\x03sumJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
@@ -1725,7 +1742,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x12\x1f\n" +
 	"\vsince_epoch\x18\b \x01(\x06R\n" +
 	"sinceEpoch\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\x8e\x02\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\xa0\x02\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
@@ -1735,7 +1752,9 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04keys\x18\x06 \x03(\v2\x19.shardgen.wire.DurableKeyR\x04keys\x12\x14\n" +
 	"\x05ended\x18\a \x01(\bR\x05ended\x12\x18\n" +
 	"\aexpires\x18\b \x01(\x03R\aexpires\x12\x12\n" +
-	"\x04form\x18\t \x01(\rR\x04form\x12\x14\n" +
+	"\x04form\x18\t \x01(\rR\x04form\x12\x10\n" +
+	"\x03sum\x18\n" +
+	" \x01(\rR\x03sum\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x80\x01\n" +
 	"\x0eDurableJournal\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +

@@ -47,34 +47,19 @@ func ClonePointer[P ~*T, T any](p P) P {
 func CloneTime(t time.Time) time.Time { return t.Round(0).UTC() }
 
 // CloneText copies v by way of its text, so that a local call sees what a remote one
-// would, and fails where that would. An empty text is the zero value.
+// would, and fails where that would.
 func CloneText[T any, P textPointer[T]](v T) (T, error) {
-	var c T
-	text, err := P(&v).MarshalText()
-	if err != nil || len(text) == 0 {
-		return c, err
-	}
-	return c, P(&c).UnmarshalText(text)
+	return cloneOwn(&v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
 
-// CloneBinary copies v by way of its bytes. No bytes are the zero value.
+// CloneBinary copies v by way of its bytes.
 func CloneBinary[T any, P binaryPointer[T]](v T) (T, error) {
-	var c T
-	data, err := P(&v).MarshalBinary()
-	if err != nil || len(data) == 0 {
-		return c, err
-	}
-	return c, P(&c).UnmarshalBinary(data)
+	return cloneOwn(&v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
-// CloneGob copies v by way of its bytes. No bytes are the zero value.
+// CloneGob copies v by way of its bytes.
 func CloneGob[T any, P gobPointer[T]](v T) (T, error) {
-	var c T
-	data, err := P(&v).GobEncode()
-	if err != nil || len(data) == 0 {
-		return c, err
-	}
-	return c, P(&c).GobDecode(data)
+	return cloneOwn(&v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
 // CloneProto copies a message; nil stays nil.

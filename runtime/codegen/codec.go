@@ -191,6 +191,7 @@ type Decoder struct {
 	unread bool // the field's value has not been read
 	passed bool // a field was skipped
 	keeps  bool // it reads a state
+	strict bool // it reads an event: unknown fields are refused
 	err    error
 	// Of the results of a call: whose error theirs becomes.
 	ref    *Ref
@@ -205,10 +206,15 @@ func NewDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b)} }
 // [NewDecoder] refuses.
 func NewStateDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), keeps: true} }
 
+// NewEventDecoder returns a decoder of an event that is to be applied. It refuses fields that nobody
+// reads: applying the rest would make a state that the event does not give, and a later commit would
+// store it.
+func NewEventDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), strict: true} }
+
 // Next goes to the next field of the message and reports whether there is one.
 func (d *Decoder) Next() bool {
 	if d.err == nil && d.unread {
-		d.skip()
+		d.pass()
 	}
 	if d.err != nil || d.pos == d.end {
 		return false
@@ -243,7 +249,7 @@ func (d *Decoder) Enter() (outer int) {
 // Leave goes back to the message around the one entered.
 func (d *Decoder) Leave(outer int) {
 	if d.err == nil && d.unread {
-		d.skip()
+		d.pass()
 	}
 	d.depth--
 	if d.err == nil {
@@ -330,6 +336,25 @@ func (d *Decoder) took(n int) bool {
 	}
 	d.pos += n
 	return true
+}
+
+// Retired skips a field that this program's contract has retired. It is known, so that an event with it
+// is applied.
+func (d *Decoder) Retired() {
+	if d.err == nil {
+		d.skip()
+	}
+}
+
+var errUnknownField = errors.New("it is not known here: it was added after this program was built")
+
+// pass skips a field that nobody has read.
+func (d *Decoder) pass() {
+	if d.strict {
+		d.fail(errUnknownField)
+		return
+	}
+	d.skip()
 }
 
 func (d *Decoder) skip() {

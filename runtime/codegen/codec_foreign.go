@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // AppendTime appends t as field num, unless it is the zero time. The Unix epoch
@@ -59,32 +60,20 @@ type textPointer[T any] interface {
 	encoding.TextUnmarshaler
 }
 
-// AppendText appends v's text as field num, unless that is empty.
+// AppendText appends v's text as field num, unless v is the zero value and its text is
+// empty or does not mean it.
 func AppendText[T any, P textPointer[T]](b []byte, num int, v T) ([]byte, error) {
-	text, err := P(&v).MarshalText()
-	return AppendBytes(b, num, text), err
+	return appendOwn(b, num, &v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
 
 // PutText appends v's text as field num.
 func PutText[T any, P textPointer[T]](b []byte, num int, v T) ([]byte, error) {
-	text, err := P(&v).MarshalText()
-	return PutBytes(b, num, text), err
+	return putOwn(b, num, &v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
 
-// ReadText reads the field's text into v. An empty text is the zero value, wherever it
-// stands: protobuf does not write an empty field, so UnmarshalText never sees one.
+// ReadText reads the field's text into v.
 func ReadText[T any, P textPointer[T]](d *Decoder, v *T) {
-	text := d.bytes()
-	if d.err != nil {
-		return
-	}
-	if len(text) == 0 {
-		*v = *new(T)
-		return
-	}
-	if err := P(v).UnmarshalText(text); err != nil {
-		d.fail(err)
-	}
+	readOwn(d, v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
 
 // A binaryPointer is a pointer to a T that turns into bytes and back.
@@ -94,32 +83,19 @@ type binaryPointer[T any] interface {
 	encoding.BinaryUnmarshaler
 }
 
-// AppendBinary appends v's bytes as field num, unless there are none.
+// AppendBinary appends v's bytes as field num, as [AppendText] does.
 func AppendBinary[T any, P binaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
-	data, err := P(&v).MarshalBinary()
-	return AppendBytes(b, num, data), err
+	return appendOwn(b, num, &v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
 // PutBinary appends v's bytes as field num.
 func PutBinary[T any, P binaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
-	data, err := P(&v).MarshalBinary()
-	return PutBytes(b, num, data), err
+	return putOwn(b, num, &v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
-// ReadBinary reads the field's bytes into v. As an empty text, no bytes are the zero
-// value.
+// ReadBinary reads the field's bytes into v.
 func ReadBinary[T any, P binaryPointer[T]](d *Decoder, v *T) {
-	data := d.bytes()
-	if d.err != nil {
-		return
-	}
-	if len(data) == 0 {
-		*v = *new(T)
-		return
-	}
-	if err := P(v).UnmarshalBinary(data); err != nil {
-		d.fail(err)
-	}
+	readOwn(d, v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
 // A gobPointer is a pointer to a T that turns into bytes and back by the methods that
@@ -130,31 +106,19 @@ type gobPointer[T any] interface {
 	GobDecode([]byte) error
 }
 
-// AppendGob appends v's bytes as field num, unless there are none.
+// AppendGob appends v's bytes as field num, as [AppendText] does.
 func AppendGob[T any, P gobPointer[T]](b []byte, num int, v T) ([]byte, error) {
-	data, err := P(&v).GobEncode()
-	return AppendBytes(b, num, data), err
+	return appendOwn(b, num, &v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
 // PutGob appends v's bytes as field num.
 func PutGob[T any, P gobPointer[T]](b []byte, num int, v T) ([]byte, error) {
-	data, err := P(&v).GobEncode()
-	return PutBytes(b, num, data), err
+	return putOwn(b, num, &v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
-// ReadGob reads the field's bytes into v. No bytes are the zero value.
+// ReadGob reads the field's bytes into v.
 func ReadGob[T any, P gobPointer[T]](d *Decoder, v *T) {
-	data := d.bytes()
-	if d.err != nil {
-		return
-	}
-	*v = *new(T)
-	if len(data) == 0 {
-		return
-	}
-	if err := P(v).GobDecode(data); err != nil {
-		d.fail(err)
-	}
+	readOwn(d, v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
 // A protoPointer is a generated protobuf message: a pointer to an M.
@@ -193,5 +157,29 @@ func ReadProto[M any, P protoPointer[M]](d *Decoder, m *P) {
 	}
 	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(data, *m); err != nil {
 		d.fail(err)
+	} else if d.strict && holdsUnknown((*m).ProtoReflect()) {
+		d.fail(errUnknownField)
 	}
+}
+
+// holdsUnknown reports whether a message, or one in it, has fields that this program does not know.
+func holdsUnknown(m protoreflect.Message) (found bool) {
+	found = len(m.GetUnknown()) > 0
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap() && f.MapValue().Message() != nil:
+			v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool {
+				found = found || holdsUnknown(e.Message())
+				return !found
+			})
+		case f.IsList() && f.Message() != nil:
+			for i := range v.List().Len() {
+				found = found || holdsUnknown(v.List().Get(i).Message())
+			}
+		case !f.IsMap() && !f.IsList() && f.Message() != nil:
+			found = found || holdsUnknown(v.Message())
+		}
+		return !found
+	})
+	return found
 }

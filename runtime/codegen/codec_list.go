@@ -3,6 +3,7 @@ package codegen
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -245,11 +246,32 @@ func SortedKeys[M ~map[K]V, K cmp.Ordered, V any](m M) []K {
 	return keys
 }
 
+// SortedFloats returns the entries of m in the order of their keys. No key finds the value of a NaN,
+// of which a map may have several: they come first.
+func SortedFloats[M ~map[K]V, K ~float32 | ~float64, V any](m M) iter.Seq2[K, V] {
+	type entry struct {
+		key   K
+		value V
+	}
+	return func(yield func(K, V) bool) {
+		entries := make([]entry, 0, len(m))
+		for k, v := range m {
+			entries = append(entries, entry{k, v})
+		}
+		slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+		for _, e := range entries {
+			if !yield(e.key, e.value) {
+				return
+			}
+		}
+	}
+}
+
 // CheckKeys returns an error where a map of so many keys has fewer distinct ones on the
 // wire: one of two values would be lost, and which is chance.
 func CheckKeys(distinct, keys int) error {
 	if distinct == keys {
 		return nil
 	}
-	return fmt.Errorf("a map of %d keys has %d distinct ones when they are encoded (let different keys have different texts or bytes)", keys, distinct)
+	return fmt.Errorf("a map of %d keys has %d distinct ones when they are encoded (let different keys have different texts or bytes, times of one time zone, and no field that is not sent)", keys, distinct)
 }

@@ -48,3 +48,15 @@ func EntityShard(k Kind, id string) (uint32, error) {
 	_, shard, err := Locate(k, id)
 	return shard, err
 }
+
+// MixHash spreads the result of a user's shard function over all 64 bits, because a shard
+// is a prefix of the hash: without it, the numbers below 2^57 would share the first of
+// 128 shards. Equal hashes stay equal, so types with one function keep their entities
+// in shards of one number. It is the step of SplitMix64 (Steele, Lea, Flood 2014), and the
+// name of the mixed function, "splitmix64(package.Func)", says so to members and stores.
+func MixHash(h uint64) uint64 {
+	h += 0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}

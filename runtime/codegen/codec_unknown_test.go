@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // knownNode is of a message with a number in field 1 and itself in fields 2 and 3.
@@ -141,6 +143,52 @@ func TestUnknownOfHostileBytes(t *testing.T) {
 			kept := UnknownFields(bad, knownNode)
 			_ = AppendUnknown(bad, kept, knownNode)
 			_ = UnknownFields(bad[:i], knownNode)
+		}
+	}
+}
+
+// TestEventsAreKnownCompletely: an event's decoder refuses fields that nobody reads, also within protobuf
+// messages, and passes over retired ones.
+func TestEventsAreKnownCompletely(t *testing.T) {
+	within := func(m *structpb.Struct) []byte {
+		b, err := PutProto(nil, 1, m)
+		require.NoError(t, err)
+		return b
+	}
+	message := func(unknown protoreflect.RawFields) *structpb.Struct {
+		s, err := structpb.NewStruct(map[string]any{"a": []any{map[string]any{"b": 1.0}}})
+		require.NoError(t, err)
+		s.Fields["a"].GetListValue().Values[0].GetStructValue().Fields["b"].ProtoReflect().SetUnknown(unknown)
+		return s
+	}
+	read := func(d Decoder) error {
+		var m *structpb.Struct
+		for d.Next() {
+			switch d.Field() {
+			case 1:
+				ReadProto(&d, &m)
+			case 2:
+				d.Retired()
+			}
+		}
+		return d.Err("event")
+	}
+	unknown := AppendInt(nil, 77, 1)
+	for name, tt := range map[string]struct {
+		event []byte
+		known bool
+	}{
+		"known":                 {within(message(nil)), true},
+		"retired":               {AppendInt(within(message(nil)), 2, 1), true},
+		"unknown":               {AppendInt(within(message(nil)), 3, 1), false},
+		"unknown in a message":  {within(message(unknown)), false},
+		"unknown and cut short": {AppendInt(nil, 3, 1<<40)[:3], false},
+	} {
+		if err := read(NewEventDecoder(tt.event)); (err == nil) != tt.known {
+			t.Errorf("%s: got %v, want it to be known: %t", name, err, tt.known)
+		}
+		if err := read(NewDecoder(tt.event)); name != "unknown and cut short" && err != nil {
+			t.Errorf("%s, to be read alone: %v", name, err)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package codegen
 
 import (
-	"errors"
 	"fmt"
+	"reflect"
 )
 
 // An Error is one that a package declares with //shard:error: a remote caller finds it in
@@ -10,9 +10,9 @@ import (
 // [SentinelError], [ValueError] or [PointerError].
 type Error struct {
 	Name string // on the wire, unique in a kind
-	// find looks for the error in err's tree. pointer reports whether it found a pointer
-	// to a type whose values are errors too.
-	find func(err error) (content []byte, pointer, ok bool)
+	// find reports whether a node of an error's tree is the error, without those that it wraps.
+	// pointer reports whether the node is a pointer to a type whose values are errors too.
+	find func(node error) (content []byte, pointer, ok bool)
 	// revive makes the error that find found.
 	revive func(content []byte, pointer bool) (error, error)
 }
@@ -21,8 +21,11 @@ type Error struct {
 func SentinelError(name string, sentinel error) Error {
 	return Error{
 		Name: name,
-		find: func(err error) ([]byte, bool, bool) {
-			return nil, false, sentinel != nil && errors.Is(err, sentinel)
+		find: func(node error) ([]byte, bool, bool) {
+			if is, ok := node.(interface{ Is(error) bool }); ok && sentinel != nil && is.Is(sentinel) {
+				return nil, false, true
+			}
+			return nil, false, sentinel != nil && same(node, sentinel)
 		},
 		revive: func([]byte, bool) (error, error) { return sentinel, nil },
 	}
@@ -33,18 +36,16 @@ func SentinelError(name string, sentinel error) Error {
 func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error), decode func(b []byte) (T, error)) Error {
 	return Error{
 		Name: name,
-		find: func(err error) ([]byte, bool, bool) {
-			var v T
-			if errors.As(err, &v) {
+		find: func(node error) ([]byte, bool, bool) {
+			if v, ok := nodeAs[T](node); ok {
 				content, refused := encode(nil, v)
 				return content, false, refused == nil
 			}
-			var p *T
-			if !asPointer(err, &p) || p == nil {
-				return nil, false, false
+			if p, ok := nodeAs[*T](node); ok && p != nil {
+				content, refused := encode(nil, *p)
+				return content, true, refused == nil
 			}
-			content, refused := encode(nil, *p)
-			return content, true, refused == nil
+			return nil, false, false
 		},
 		revive: func(content []byte, pointer bool) (error, error) {
 			v, err := decode(content)
@@ -59,14 +60,38 @@ func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error)
 	}
 }
 
-// asPointer is errors.As for a pointer to a type whose values are errors, which
-// is an error too, though the compiler cannot tell.
-func asPointer[T error](err error, p **T) bool {
-	if _, ok := any(*p).(error); !ok {
-		return false // T is itself a pointer
+// same reports whether two errors are equal; errors of a type that cannot be compared are not.
+func same(a, b error) bool {
+	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
+}
+
+// nodeAs is errors.As for one node of a tree. T may be a pointer to a type whose values are
+// errors: it is an error too, though the compiler cannot tell.
+func nodeAs[T any](node error) (v T, ok bool) {
+	if v, ok = any(node).(T); ok {
+		return v, true
 	}
-	var target any = p
-	return errors.As(err, target)
+	if _, isError := any(v).(error); !isError {
+		return v, false
+	}
+	as, ok := node.(interface{ As(any) bool })
+	return v, ok && as.As(&v)
+}
+
+// nodes are the errors of err's tree, in the order in which errors.Is looks at them.
+func nodes(err error, yield func(error)) {
+	if err == nil {
+		return
+	}
+	yield(err)
+	switch wraps := err.(type) {
+	case interface{ Unwrap() error }:
+		nodes(wraps.Unwrap(), yield)
+	case interface{ Unwrap() []error }:
+		for _, e := range wraps.Unwrap() {
+			nodes(e, yield)
+		}
+	}
 }
 
 // PointerError is a type to which pointers are errors, and whose values cross
@@ -77,9 +102,9 @@ func PointerError[T any, P interface {
 }](name string, encode func(b []byte, v T) ([]byte, error), decode func(b []byte) (T, error)) Error {
 	return Error{
 		Name: name,
-		find: func(err error) ([]byte, bool, bool) {
-			var p P
-			if !errors.As(err, &p) || p == nil {
+		find: func(node error) ([]byte, bool, bool) {
+			p, ok := nodeAs[P](node)
+			if !ok || p == nil {
 				return nil, false, false
 			}
 			content, refused := encode(nil, *p)
@@ -106,8 +131,9 @@ const (
 )
 
 // DescribeError returns the form on the wire of an error that a method returned: its
-// text, and the errors of the table that are in its tree. More than 64 KiB of the latter
-// are left out. A user's methods that panic here are told in the text.
+// text, and the errors of the table that are in its tree, each value once and in the order in which
+// errors.Is looks at them. More than 64 KiB of the latter are left out. A user's methods that
+// panic here are told in the text.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -115,19 +141,27 @@ func DescribeError(table []Error, err error) (text string, causes []byte) {
 		}
 	}()
 	text = err.Error()
-	for _, e := range table {
-		content, pointer, ok := e.find(err)
-		if !ok {
-			continue
-		}
-		b, at := Open(causes, 1)
-		b = AppendString(b, causeName, e.Name)
-		b = AppendBytes(b, causeContent, content)
-		b = AppendBool(b, causePointer, pointer)
-		if b = Close(b, at); len(b) <= maxCauses {
-			causes = b
-		}
+	if len(table) == 0 {
+		return text, nil
 	}
+	known := make(map[string]bool)
+	nodes(err, func(node error) {
+		for _, e := range table {
+			content, pointer, ok := e.find(node)
+			if !ok {
+				continue
+			}
+			begin := len(causes)
+			b, at := Open(causes, 1)
+			b = AppendString(b, causeName, e.Name)
+			b = AppendBytes(b, causeContent, content)
+			b = AppendBool(b, causePointer, pointer)
+			if b = Close(b, at); len(b) <= maxCauses && !known[string(b[begin:])] {
+				known[string(b[begin:])] = true
+				causes = b
+			}
+		}
+	})
 	return text, causes
 }
 

@@ -16,7 +16,7 @@ type Kind struct {
 	// Singleton: the kind has one instance in a cluster, and one shard. It lives
 	// with the singleton manager, not where allocation would put it.
 	Singleton bool
-	// HashName names the shard function: "xxh64", or the user's function as
+	// HashName names the shard function: "xxh64", or the user's mixed function as
 	// package path and name. Hash is that function; nil means XXH64 of the id's bytes.
 	HashName string
 	Hash     func(id string) (uint64, error)

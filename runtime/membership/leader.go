@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/lease"
 	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // A Leader does the leader's duties while this node is the leader.
@@ -54,11 +56,12 @@ func (l *Leader) lead() bool {
 	}
 	l.led = l.Gossip
 	var moved, removed []gossip.Member
-	enough, room := l.enough(), l.voters.Room()
+	differing, room := l.differing(), l.voters.Room()
+	enough := len(differing) == 0 && l.enough() // those that differ do not count for MinMembers
 	for _, r := range l.Gossip.Members {
 		switch r.Status {
 		case gossip.Joining, gossip.WeaklyUp:
-			if l.doubled(r) {
+			if l.doubled(r) || slices.Contains(differing, r.Address) {
 				r.Status = gossip.Down
 				moved = append(moved, r)
 			} else if enough && (room > 0 || !l.Config.Votes(r)) {
@@ -126,6 +129,46 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
+// differing returns the members that are not up yet and differ from one that precedes them in what
+// must be equal (Config.Differ): the members that admitted the two did not know of each other's
+// joiner. Members that were up come first, then this node, then those that serve already, then the
+// others by incarnation.
+func (l *Leader) differing() (nodes []transport.Address) {
+	if l.Config.Differ == nil {
+		return nil
+	}
+	var kept, joining []gossip.Member
+	for _, r := range l.Gossip.Members {
+		switch {
+		case r.Status == gossip.Down:
+		case r.UpNumber != 0:
+			kept = append(kept, r)
+		default:
+			joining = append(joining, r)
+		}
+	}
+	rank := func(r gossip.Member) int {
+		switch {
+		case r.Address == l.Config.Self:
+			return 0
+		case r.Status != gossip.Joining:
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(joining, func(a, b gossip.Member) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Incarnation, b.Incarnation), a.Compare(b.Address))
+	})
+	for _, r := range joining {
+		if l.Mismatch(r, kept) == "" {
+			kept = append(kept, r)
+		} else {
+			nodes = append(nodes, r.Address)
+		}
+	}
+	return nodes
+}
+
 // enough reports whether joining members may become Up: always once one was Up, and
 // before that when the configured number of members have joined.
 func (l *Leader) enough() bool {
@@ -152,8 +195,10 @@ func (l *Leader) leadWeakly() bool {
 		return false
 	}
 	var weak []gossip.Member
+	differing := l.differing()
 	for _, r := range l.Gossip.Members {
-		if r.Status == gossip.Joining && l.EvidenceAgainst(r.Address) == gossip.NoEvidence && !l.doubled(r) {
+		if r.Status == gossip.Joining && l.EvidenceAgainst(r.Address) == gossip.NoEvidence && !l.doubled(r) &&
+			!slices.Contains(differing, r.Address) {
 			weak = append(weak, r)
 		}
 	}

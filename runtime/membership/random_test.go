@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 // A chaos is one random run: nodes that come, go, die, stand still and lose their
@@ -21,6 +22,7 @@ type chaos struct {
 	incarnation uint64
 	history     []string
 	large       bool // more than three members are a large cluster
+	flavours    bool // nodes differ in what must be equal
 }
 
 func newChaos(t testing.TB, seed uint64) *chaos {
@@ -40,9 +42,15 @@ func (c *chaos) spawn() {
 	c.incarnation++
 	name := fmt.Sprintf("n%d", c.random.IntN(9))
 	key := fmt.Sprintf("%s.%d", name, c.incarnation)
-	config := core.Config{Cluster: "test", Self: addr(name, 1+c.random.Uint64N(1<<40)), Seed: c.incarnation}
+	config := core.Config{Cluster: "test", Self: addr(name, 1+c.random.Uint64N(1<<40)), Seed: c.incarnation, Differ: differ}
 	if c.large {
 		config.SmallCluster = 3
+	}
+	if c.flavours {
+		config.Meta = []gossip.KeyValue{{Key: fmt.Sprint("type", c.random.IntN(2)), Value: fmt.Sprint(c.random.IntN(3))}}
+		if nodes := c.running(); len(nodes) > 0 { // so that several members admit at the same moment
+			config.Seeds = []string{nodes[c.random.IntN(len(nodes))].name()}
+		}
 	}
 	n := c.add(key, fmt.Sprintf("s%d", 1+c.random.IntN(3)), config)
 	c.note("start %s on %s", n.config.Self, n.server.name)
@@ -168,6 +176,59 @@ func (c *chaos) settled() bool {
 		c.spawn()
 	}
 	return len(nodes) > 0 && c.converged(nodes)
+}
+
+// TestNoTwoThatDiffer: whatever goes wrong, and whoever admits, no state has two members that were
+// Up and differ in what must be equal. Some are found when two members have admitted them.
+func TestNoTwoThatDiffer(t *testing.T) {
+	refused, downed := 0, 0
+	for seed := range *randomSeeds {
+		c := newChaos(t, 7000+seed)
+		c.plain, c.flavours = true, true // not of the first few, which any member fits
+		c.watch = func(n *simNode) {
+			g := n.machine.node.Gossip
+			if g == nil {
+				return
+			}
+			for i, a := range g.Members {
+				for _, b := range g.Members[:i] {
+					if a.UpNumber == 0 || b.UpNumber == 0 || a.Status == gossip.Down || b.Status == gossip.Down {
+						continue
+					}
+					if diff := differ(a, b); diff != "" {
+						t.Fatalf("seed %d: %s has two members that differ: %s\n%s", seed, n.name(), diff, strings.Join(c.history, "\n"))
+					}
+				}
+			}
+		}
+		for range 30 {
+			c.run(time.Duration(c.random.IntN(4000))*time.Millisecond, nil)
+			for range c.random.IntN(4) { // at the same moment
+				if len(c.running()) < 8 {
+					c.spawn()
+				}
+			}
+			c.fault()
+		}
+		for _, n := range c.nodes {
+			for _, e := range n.events {
+				switch e := e.(type) {
+				case core.JoinFailed:
+					if strings.Contains(e.Err.Error(), "type") {
+						refused++
+					}
+				case core.SelfDowned:
+					if strings.Contains(e.Reason, "type") {
+						downed++
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d seeds: %d refused, %d downed because they differ", *randomSeeds, refused, downed)
+	if refused == 0 || downed == 0 {
+		t.Errorf("%d nodes were refused, and %d were downed: want some of each", refused, downed)
+	}
 }
 
 var randomSeeds = flag.Uint64("seeds", 40, "how many random runs TestRandomFaults makes")

@@ -72,7 +72,7 @@ func (s *script) duration(word string) time.Duration {
 // do runs one command:
 //
 //	options k=v …            for the nodes made after it
-//	node KEY [k=v …]         makes a node (name, inc, server, seeds, compat, …)
+//	node KEY [k=v …]         makes a node (name, inc, server, seeds, compat, meta, …)
 //	start KEY …              makes those that are not there, connects and starts
 //	run 2s                   lets time pass
 //	up KEY … within 1s       runs until exactly these are Up and agree
@@ -240,7 +240,7 @@ func (s *script) gone(nodes []*simNode) bool {
 
 // add makes a node from k=v words. Incarnations count up from 1.
 func (s *script) add(key string, words []string) {
-	config := core.Config{Cluster: "test"}
+	config := core.Config{Cluster: "test", Differ: differ}
 	name, server, incarnation := key, "s1", uint64(len(s.incarnations)+1)
 	for _, word := range slices.Concat(s.options, words) {
 		k, v, _ := strings.Cut(word, "=")
@@ -256,6 +256,9 @@ func (s *script) add(key string, words []string) {
 		case "compat":
 			a, b, _ := strings.Cut(v, ":")
 			config.Compat = append(config.Compat, gossip.KeyValue{Key: a, Value: b})
+		case "meta":
+			a, b, _ := strings.Cut(v, ":")
+			config.Meta = append(config.Meta, gossip.KeyValue{Key: a, Value: b})
 		case "min":
 			config.MinMembers, _ = strconv.Atoi(v)
 		case "weakly":
@@ -300,4 +303,14 @@ func (s *script) add(key string, words []string) {
 	s.incarnations[fmt.Sprint(key, incarnation)] = incarnation
 	config.Self, config.Seed = addr(name, incarnation), incarnation
 	s.network.add(key, server, config)
+}
+
+// differ compares the values of the keys that both members have.
+func differ(a, b gossip.Member) string {
+	for _, kv := range a.Meta {
+		if value, ok := gossip.LookupKey(b.Meta, kv.Key); ok && value != kv.Value {
+			return fmt.Sprintf("%s is %q at %s and %q at %s", kv.Key, kv.Value, a.Name, value, b.Name)
+		}
+	}
+	return ""
 }

@@ -464,7 +464,10 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	s.nc, s.wire = nc, d.wire()
-	s.server, s.alone = nc.ConnectedServerId(), nc.ConnectedClusterName() == ""
+	s.server = nc.ConnectedServerId()
+	// A server of no cluster may still serve leaf nodes, which it does not tell. Members that
+	// are given one address cannot move there.
+	s.alone = nc.ConnectedClusterName() == "" && len(c.options.Servers) == 1
 	return s, nil
 }
 

@@ -27,7 +27,7 @@ type connection struct {
 	nc      *nats.Conn
 	wire    *wire
 	server  string // the id of the server that it is connected to
-	alone   bool   // whether that is part of no cluster
+	alone   bool   // whether that is part of no cluster, and the only one to connect to
 	replies *nats.Subscription
 	began   time.Time
 	over    chan struct{} // closed once nc is closed and feeds nothing any more

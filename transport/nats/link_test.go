@@ -224,7 +224,8 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// A server by itself says so, and one of a cluster does not.
+// A server by itself says so, and one of a cluster does not, nor one of several addresses: it may
+// serve leaf nodes, to which members move.
 func TestStateAlone(t *testing.T) {
 	cluster, err := natsproc.RunCluster(2)
 	require.NoError(t, err)
@@ -234,7 +235,8 @@ func TestStateAlone(t *testing.T) {
 		}
 	})
 	self := transport.Address{Name: "n", Incarnation: 1}
-	for url, want := range map[string]bool{natsproc.Start(t).URL(): true, cluster[0].URL(): false} {
+	single := natsproc.Start(t).URL()
+	for url, want := range map[string]bool{single: true, cluster[0].URL(): false, single + "," + natsproc.Start(t).URL(): false} {
 		if got := openLink(t, url, self).State(transport.Control); got.Alone != want || !got.Connected {
 			t.Errorf("%s: got %+v, want Alone to be %v", url, got, want)
 		}

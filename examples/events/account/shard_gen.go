@@ -212,8 +212,7 @@ func appendAccountEvent(b []byte, event Entry) ([]byte, error) {
 }
 
 // decodeAccountEvent decodes the output of appendAccountEvent.
-func decodeAccountEvent(b []byte) (event Entry, err error) {
-	d := codegen.NewDecoder(b)
+func decodeAccountEvent(d codegen.Decoder) (event Entry, err error) {
 	for d.Next() {
 		if d.Field() == 1 {
 			readEntry(&d, &event)
@@ -222,9 +221,9 @@ func decodeAccountEvent(b []byte) (event Entry, err error) {
 	return event, d.Err("event of Account")
 }
 
-// applyAccountEvent applies an encoded event.
+// applyAccountEvent applies an encoded event, of which all must be known.
 func applyAccountEvent(entity any, b []byte) error {
-	event, err := decodeAccountEvent(b)
+	event, err := decodeAccountEvent(codegen.NewEventDecoder(b))
 	if err != nil {
 		return err
 	}

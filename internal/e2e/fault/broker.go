@@ -154,7 +154,7 @@ var brokerStallKill = Fault{
 	Times:   10,
 	Rate:    1000,
 	Length:  3 * time.Second,
-	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2500 * time.Millisecond}, // as durable-kill
+	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2 * time.Second}, // after the server goes on
 	Hit: func(ctx context.Context, d *DurableRun) (b Strike, err error) {
 		server := d.Cluster.Servers()[0]
 		if err := server.Pause(); err != nil {

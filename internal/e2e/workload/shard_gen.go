@@ -1583,8 +1583,7 @@ func appendTillEvent(b []byte, event Sale) ([]byte, error) {
 }
 
 // decodeTillEvent decodes the output of appendTillEvent.
-func decodeTillEvent(b []byte) (event Sale, err error) {
-	d := codegen.NewDecoder(b)
+func decodeTillEvent(d codegen.Decoder) (event Sale, err error) {
 	for d.Next() {
 		if d.Field() == 1 {
 			readSale(&d, &event)
@@ -1593,9 +1592,9 @@ func decodeTillEvent(b []byte) (event Sale, err error) {
 	return event, d.Err("event of Till")
 }
 
-// applyTillEvent applies an encoded event.
+// applyTillEvent applies an encoded event, of which all must be known.
 func applyTillEvent(entity any, b []byte) error {
-	event, err := decodeTillEvent(b)
+	event, err := decodeTillEvent(codegen.NewEventDecoder(b))
 	if err != nil {
 		return err
 	}

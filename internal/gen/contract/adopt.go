@@ -38,6 +38,9 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 			}
 		}
 		kept.Fields = a.fields(m.Name, m.fieldsAre(), before, m.Fields)
+		if !m.Oneof && recordedBy(now, m.Name) != "" {
+			setRetired(m, kept)
+		}
 		next.Messages = append(next.Messages, kept)
 	}
 	for _, m := range old.Messages {
@@ -49,6 +52,19 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 	a.enums(old, now, next)
 	a.reportRenamed()
 	return next, sorted(a.problems)
+}
+
+// setRetired gives the model the numbers of a message's retired fields.
+func setRetired(m, kept *Message) {
+	var numbers []int
+	for _, f := range kept.Fields {
+		if f.Retired {
+			numbers = append(numbers, f.Number)
+		}
+	}
+	for _, set := range m.set {
+		*set = numbers
+	}
 }
 
 // An adoption collects problems.
@@ -317,6 +333,9 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	case narrower(is.Type, was.Type):
 		a.add(CodeType, was.line, "change it back; or, if every number fits that kept state and running programs hold, run "+retypeCommand(path, is.Type),
 			"%s %s: number %d was %s and is %s: it could not hold all values of the old version", what, path, was.Number, was.Type, is.Type)
+	case compatible(was.Type, is.Type) && a.old.optionChanged(was.Type, is.Type):
+		a.add(CodeType, was.line, "give the new one another name; or, if nil and zero mean the same, run "+retypeCommand(path, is.Type),
+			"%s %s: number %d was %s and is %s: %s", what, path, was.Number, was.Type, is.Type, optionEffect(is.Type))
 	case compatible(was.Type, is.Type), a.onlyRenamed(was.Type, is.Type):
 	case formsDiffer(loose(was.Type), loose(is.Type)):
 		a.add(CodeType, was.line, "give the new one another name; or, if the two types read each other's form, run "+retypeCommand(path, is.Type),
@@ -336,6 +355,10 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)
+		if was := formerEnum(old, now, e); was != nil {
+			a.add(CodeGone, was.Values[0].line, moveCommand(was.Name, e.Name)+"; or, if "+e.Name+" is another type, run shardgen contract reset "+was.Name,
+				"type %s: in the contract and no longer in the source, which has %s with the same constants", was.Name, e.Name)
+		}
 		if before == nil {
 			before = &Enum{}
 		}
@@ -348,6 +371,26 @@ func (a *adoption) enums(old, now, next *Contract) {
 	}
 }
 
+// formerEnum returns the type that was renamed to e: its values are in the old contract, it is gone from
+// the source, and at least half of its constants are now e's. It is nil if there is none.
+func formerEnum(old, now *Contract, e *Enum) *Enum {
+	if old.enum(e.Name) != nil {
+		return nil
+	}
+	for _, was := range old.Enums {
+		same := 0
+		for _, v := range was.Values {
+			if e.value(v.Name) != nil {
+				same++
+			}
+		}
+		if now.enum(was.Name) == nil && 2*same >= len(was.Values) {
+			return was
+		}
+	}
+	return nil
+}
+
 func (a *adoption) enum(before, e *Enum) *Enum {
 	next := &Enum{Name: e.Name}
 	for _, v := range e.Values {
@@ -355,11 +398,11 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 		was := before.value(v.Name)
 		switch {
 		case was != nil && was.Number != v.Number:
-			a.add(CodeChanged, was.line, "give it its number back: write constants that are new behind those that were there; or, "+a.reset(path),
+			a.add(CodeChanged, was.line, "give it its value back: write constants that are new behind those that were there; or, if no message or state has had it, as one that counts the others, run "+retypeCommand(path, v.Number),
 				"constant %s: was %s and is %s: programs of both versions, and kept state, would mistake one for the other", path, was.Number, v.Number)
 		case was == nil && before.retired(v.Number) != nil:
 			gone := before.retired(v.Number)
-			a.add(CodeTwice, gone.line, "give it a number that nothing had", "constant %s: %s was %s, which is gone for good", path, v.Number, gone.Name)
+			a.add(CodeTwice, gone.line, "give it a value that nothing had", "constant %s: %s was %s, which is gone for good", path, v.Number, gone.Name)
 		}
 		next.Values = append(next.Values, &Value{Name: v.Name, Number: v.Number})
 	}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"slices"
 )
 
 // A Break is an incompatibility between programs of two versions.
@@ -142,6 +143,9 @@ func (b *breaks) structs(was, is string) {
 		b.add("type "+was, "its form has changed", "neither version can read the other's data"+b.onDisk(was, false))
 	case old.Is == "" && now.Is == "":
 		b.fields(was, old.fieldsAre(), old.Fields, now.Fields)
+		if kind := recordedBy(b.old, was); kind != "" && !old.Oneof {
+			b.newInEvents(kind, is, old.Fields, now.Fields)
+		}
 	case (old.Is == "") != (now.Is == "") || !b.sameType(old.Is, now.Is):
 		b.add("type "+was, "its form has changed", "neither version can read the other's data"+b.onDisk(was, false))
 	}
@@ -164,6 +168,8 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 			b.add(subject, "was "+f.Type+", is "+n.Type, "the versions read each other's data only if the two types read each other's form"+b.onDisk(path, false))
 		case !b.sameType(f.Type, n.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read the other's data"+b.onDisk(path, false))
+		case b.old.optionChanged(f.Type, n.Type):
+			b.add(subject, "was "+f.Type+", is "+n.Type, optionEffect(n.Type)+", and the reverse at the old version")
 		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower are refused by its reader")
 		}
@@ -181,14 +187,26 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 	}
 }
 
+// newInEvents reports new fields of a struct that events of a type hold.
+func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
+	for _, f := range now {
+		if !f.Retired && byNumber(old, f.Number) == nil {
+			b.add("field "+of+"."+f.Name, "new in events of "+kind,
+				"programs of the old version refuse calls to entities with an event that has it, until a newer program has written their state: "+
+					"set it once none of them runs, or do not go back")
+		}
+	}
+}
+
 // newCases reports new cases, and how older programs treat them.
 func (b *breaks) newCases(of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
-			b.list = append(b.list, Break{
-				Subject: "case " + of + "." + f.Name, What: "new", Compatible: true,
-				Who: "programs of the old version refuse messages that hold it, and keep it in state without knowing it: pass it once none of them runs",
-			})
+			who := "programs of the old version refuse messages that hold it, and keep it in state without knowing it: pass it once none of them runs"
+			if kind := recordedBy(b.now, of); kind != "" {
+				who = "programs of the old version refuse messages that hold it, and calls to entities of " + kind + " with an event that does: record it once none of them runs"
+			}
+			b.list = append(b.list, Break{Subject: "case " + of + "." + f.Name, What: "new", Compatible: true, Who: who})
 		}
 	}
 }
@@ -238,8 +256,21 @@ func byNumber(fields []*Field, number int) *Field {
 func (b *breaks) enums(old, now *Contract) {
 	for _, e := range old.Enums {
 		n := now.enum(e.Name)
+		for _, renamed := range now.Enums {
+			if formerEnum(old, now, renamed) == e {
+				n = renamed
+			}
+		}
 		if n == nil {
 			continue
+		}
+		if kind := recordedBy(b.old, e.Name); kind != "" {
+			for _, v := range n.Values {
+				if !v.Retired && !slices.ContainsFunc(e.Values, func(o *Value) bool { return o.Name == v.Name || o.Number == v.Number }) {
+					b.add("constant "+e.Name+"."+v.Name, "new in events of "+kind,
+						"Apply of the old version gets it as a number without a name: record it once none of its programs runs, or raise version= of "+kind)
+				}
+			}
 		}
 		for _, v := range e.Values {
 			if is := n.value(v.Name); is != nil && !v.Retired && is.Number != v.Number {

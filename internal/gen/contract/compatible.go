@@ -39,6 +39,27 @@ func element(t string) (elem string, slice bool) {
 	return strings.CutPrefix(t, "[]")
 }
 
+// optionChanged reports whether values of a field change in silence because it became
+// optional, or no longer is: zero is not written, so it would be read as nil, and nil as
+// zero. A struct that becomes optional is not among them, because it is always written.
+func (c *Contract) optionChanged(was, is string) bool {
+	before, wasOptional := strings.CutPrefix(was, "*")
+	after, isOptional := strings.CutPrefix(is, "*")
+	if wasOptional == isOptional || !oneField(before) || !oneField(after) {
+		return false
+	}
+	m := c.message(before)
+	return wasOptional || m == nil || m.Is != ""
+}
+
+// optionEffect is the effect on values where optionChanged is true.
+func optionEffect(is string) string {
+	if strings.HasPrefix(is, "*") {
+		return "a zero that the old version wrote would be read as nil"
+	}
+	return "a nil that the old version wrote would be read as zero"
+}
+
 // narrower reports whether the integers of a type have a smaller range than those of
 // another type, with which it is compatible.
 func narrower(is, than string) bool {

@@ -65,6 +65,7 @@ type Message struct {
 	Oneof  bool
 	Is     string // "[]Forest" of a Forest; then it has no fields
 	Fields []*Field
+	set    []*[]int // receive the numbers of retired fields, if events hold the message
 	line   int
 }
 
@@ -78,7 +79,7 @@ type Error struct {
 	line    int
 }
 
-// An Enum is an integer type whose values have names.
+// An Enum is a type whose values have names.
 type Enum struct {
 	Name   string
 	Values []*Value
@@ -87,7 +88,7 @@ type Enum struct {
 // A Value is one of an enum's.
 type Value struct {
 	Name    string
-	Number  string // decimal
+	Number  string // a number, true, false, or a quoted string without spaces
 	Retired bool
 	line    int
 }
@@ -106,6 +107,7 @@ const (
 	CodeEdited   = "SG602" // not as this tool writes it
 	CodeNewer    = "SG603" // written by a newer shardgen
 	CodeTwice    = "SG604" // one number or name for two things
+	CodeStale    = "SG605" // the source has changed since it was written
 	CodeChanged  = "SG611" // a change that would break a running cluster
 	CodeGone     = "SG612" // a removal of something that others may still call or send
 	CodeType     = "SG613" // a number whose type would change

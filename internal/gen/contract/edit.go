@@ -102,10 +102,17 @@ func Retire(c *Contract, path string) error {
 	return fmt.Errorf("remove %s: not in the contract", path)
 }
 
-// Retype records that the field at path of a contract has another type, in the notation of the
-// contract. It does not check that programs of both versions understand each other; it
+// Retype records that the field at path of a contract has another type, or the constant another value, in the
+// notation of the contract. It does not check that programs of both versions understand each other; it
 // is for types whose encoded values both read alike.
 func Retype(c *Contract, path, to string) error {
+	if v, _ := c.value(path); v != nil {
+		if !isValue(to) {
+			return fmt.Errorf("retype %s: %q is no value of a constant", path, to)
+		}
+		v.Number = to
+		return nil
+	}
 	f, _ := c.field(path)
 	switch {
 	case f == nil || f.Retired:

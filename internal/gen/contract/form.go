@@ -3,12 +3,13 @@ package contract
 import "strings"
 
 // formTag is the tag by which a field keeps its former form, if its type is unchanged
-// but now travels as its bytes instead of its text, or the reverse. Otherwise it is "".
+// but now travels as its bytes or by its fields instead of its text, or as its text instead of its
+// bytes. Otherwise it is "".
 func formTag(what, was, is string) string {
 	const text, binary = "text:", "binary:"
 	form := ""
 	switch {
-	case was != is && strings.ReplaceAll(is, binary, text) == was:
+	case was != is && (strings.ReplaceAll(is, binary, text) == was || strings.ReplaceAll(was, text, "") == is):
 		form = "text"
 	case was != is && strings.ReplaceAll(is, text, binary) == was:
 		form = "binary"
@@ -45,7 +46,7 @@ func formsDiffer(a, b string) bool {
 
 // retypeCommand is the command to type, quoted where a shell would interpret brackets.
 func retypeCommand(path, to string) string {
-	if strings.ContainsAny(to, "[]*()") {
+	if strings.ContainsAny(to, "[]*()\"\\") {
 		to = "'" + to + "'"
 	}
 	return "shardgen contract retype " + path + " " + to

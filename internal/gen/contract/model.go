@@ -45,7 +45,7 @@ func (o *source) message(t *model.Type) {
 	if t.Shape != model.Struct && t.Shape != model.Oneof {
 		return
 	}
-	m := &Message{Name: o.typeName(t), Oneof: t.Shape == model.Oneof}
+	m := &Message{Name: o.typeName(t), Oneof: t.Shape == model.Oneof, set: []*[]int{&t.Retired}}
 	for i := range t.Cases {
 		c := &t.Cases[i]
 		m.Fields = append(m.Fields, &Field{Name: c.Name, Type: o.typeName(c.Type), set: []*int{&c.Number}})
@@ -58,6 +58,7 @@ func (o *source) message(t *model.Type) {
 		for i, f := range m.Fields {
 			known.Fields[i].set = append(known.Fields[i].set, f.set...)
 		}
+		known.set = append(known.set, m.set...)
 		return
 	}
 	o.messages[m.Name] = m

@@ -3,6 +3,9 @@ package contract
 import (
 	"math/big"
 	"strconv"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
 // A reader builds a contract from lines.
@@ -14,7 +17,7 @@ type reader struct {
 // fact reads one line and reports whether it is a valid entry.
 func (r *reader) fact(line int, words []string) bool {
 	retired := false
-	if n := len(words); n > 1 && words[n-1] == retiredWord {
+	if n := len(words); n > 1 && words[n-1] == retiredWord && (words[0] != "enum" || n > 4) { // a constant may have that name
 		retired, words = true, words[:n-1]
 	}
 	switch {
@@ -64,8 +67,7 @@ func (r *reader) enumFact(line int, words []string, retired bool) bool {
 	if len(words) != 3 {
 		return false
 	}
-	number, ok := new(big.Int).SetString(words[1], 10)
-	if !ok || number.String() != words[1] {
+	if !isValue(words[1]) {
 		return false
 	}
 	e := r.c.enum(words[0])
@@ -75,6 +77,19 @@ func (r *reader) enumFact(line int, words []string, retired bool) bool {
 	}
 	e.Values = append(e.Values, &Value{Name: words[2], Number: words[1], Retired: retired, line: line})
 	return true
+}
+
+// isValue reports whether a word is the value of a constant.
+func isValue(word string) bool {
+	if strings.HasPrefix(word, `"`) {
+		s, err := strconv.Unquote(word)
+		return err == nil && model.QuoteValue(s) == word
+	}
+	if number, ok := new(big.Int).SetString(word, 10); ok {
+		return number.String() == word
+	}
+	_, err := strconv.ParseFloat(word, 64)
+	return err == nil || word == "true" || word == "false"
 }
 
 func (r *reader) kindFact(line int, name string, words []string, retired bool) bool {

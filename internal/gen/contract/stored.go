@@ -15,7 +15,17 @@ func storedBy(c *Contract, path string) string {
 		case !k.Durable || m != nil && method == k:
 		case path == k.Name || strings.HasPrefix(path, k.Name+".") && isStored(k, path):
 			return k.Name
-		case holds(c, k, path):
+		case holds(c, k.State, path), holds(c, k.Events, path):
+			return k.Name
+		}
+	}
+	return ""
+}
+
+// recordedBy returns the name of a type whose events hold the type or constant at path; "" if there is none.
+func recordedBy(c *Contract, path string) string {
+	for _, k := range c.Kinds {
+		if !k.Retired && holds(c, k.Events, path) {
 			return k.Name
 		}
 	}
@@ -34,9 +44,9 @@ func isStored(k *Kind, path string) bool {
 	return false
 }
 
-// holds reports whether a kind's state and events are of types among which is the one at path, or the
-// one whose field or constant is at path.
-func holds(c *Contract, k *Kind, path string) bool {
+// holds reports whether fields are of types among which is the one at path, or the one whose field or
+// constant is at path.
+func holds(c *Contract, fields []*Field, path string) bool {
 	seen := make(map[string]bool)
 	var visit func(fields []*Field) bool
 	visit = func(fields []*Field) bool {
@@ -57,7 +67,7 @@ func holds(c *Contract, k *Kind, path string) bool {
 		}
 		return false
 	}
-	return visit(k.State) || visit(k.Events)
+	return visit(fields)
 }
 
 // errStored is the error of a reset of an entry that records in a store may have.

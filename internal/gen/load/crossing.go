@@ -172,7 +172,7 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 		return false, &refusal{code: CodeType, why: "a protobuf message cannot be copied", remedy: "use a pointer to it"}
 	case c.entities[named.Obj()]:
 		return false, &refusal{code: CodeType, why: "an entity stays where it lives", remedy: "pass its id"}
-	case setForm(m, t, ""):
+	case c.setForm(m, t, ""):
 	default:
 		return false, c.refuseHalf(t)
 	}
@@ -237,13 +237,36 @@ func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
 	if m.Key, r = c.of(u.Key()); r != nil {
 		return r.at("[key]")
 	}
-	if m.Key.Shape == model.Pointer || m.Key.Shape == model.Proto {
-		return &refusal{code: CodeType, path: "[key]", why: "a pointer is another key after every call", remedy: "use the value that it points to as the key"}
-	}
-	if m.Key.Shape == model.Oneof {
-		return &refusal{code: CodeType, path: "[key]", why: "the value in an interface may be another key after every call", remedy: "use a concrete type as the key"}
+	if r = c.badKey(u.Key()); r != nil {
+		return r.at("[key]")
 	}
 	return c.fillElem(m, u.Elem())
+}
+
+// badKey refuses a type of keys that holds a pointer or an interface.
+func (c *crossing) badKey(t types.Type) *refusal {
+	if isNamed(t, "time", "Time") || hasBinary(t) || hasText(t) && !c.isOpen(t) {
+		return nil
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		return &refusal{code: CodeType, why: "a pointer is another key after every call", remedy: "use the value that it points to as the key"}
+	case *types.Interface:
+		return &refusal{code: CodeType, why: "the value in an interface may be another key after every call", remedy: "use a concrete type as the key"}
+	case *types.Array:
+		if r := c.badKey(u.Elem()); r != nil {
+			return r.at("[]")
+		}
+	case *types.Struct:
+		for i := range u.NumFields() {
+			if f := u.Field(i); reflect.StructTag(u.Tag(i)).Get("shard") != "-" {
+				if r := c.badKey(f.Type()); r != nil {
+					return r.at("." + f.Name())
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // fillStruct reads the fields. Fields of the user's own package cross whether or not
@@ -253,12 +276,15 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() == c.pkg.Types && named.TypeArgs().Len() == 0 {
 		m.Own = ownFields(u)
 	}
+	var refused []*refusal
 	for i := range u.NumFields() {
 		f := u.Field(i)
 		own := f.Pkg() == c.pkg.Types
 		tag, hasTag := reflect.StructTag(u.Tag(i)).Lookup("shard")
 		switch {
 		case f.Name() == "_":
+			continue
+		case !own && !f.Exported() && isNothing(f.Type()):
 			continue
 		case !own && !f.Exported():
 			return c.unexported(t, f)
@@ -267,7 +293,8 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			if own {
 				r.pos = f.Pos()
 			}
-			return r.at("." + f.Name())
+			refused = append(refused, r.at("."+f.Name()))
+			continue
 		case hasTag && tag == "-":
 			x, r := c.expr(f.Type())
 			zero := zeroOf(f.Type())
@@ -278,27 +305,33 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			continue
 		case hasTag && tag == "id" && m.IDField != "":
 			r := &refusal{code: CodeIDTwice, why: m.IDField + " is tagged id, too", remedy: "keep one"}
-			return c.locate(r.at("."+f.Name()), f, own)
+			refused = append(refused, c.locate(r.at("."+f.Name()), f, own))
+			continue
 		case hasTag && tag == "id":
 			m.IDField = f.Name()
 		case hasTag && validOptions(tag):
 		case hasTag:
 			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"id", shard:"-", shard:"text", shard:"binary" and shard:"secret" do outside an entity`}
-			return c.locate(r.at("."+f.Name()), f, own)
+			refused = append(refused, c.locate(r.at("."+f.Name()), f, own))
+			continue
 		}
 		chosen, _ := fieldOptions(strings.Split(tag, ","))
 		elem, r := c.forms.inForm(f.Type(), chosen)
 		if r != nil && !own {
 			foreign := *r
+			foreign.more = nil // the field is one mistake here
 			foreign.remedy = "copy the values that you need into a struct of your own"
 			r = &foreign
 		}
 		if r != nil {
-			return c.locate(r.at("."+f.Name()), f, own)
+			for _, each := range r.at("." + f.Name()).all() {
+				refused = append(refused, c.locate(each, f, own))
+			}
+			continue
 		}
 		m.Fields = append(m.Fields, model.Field{Name: f.Name(), Number: len(m.Fields) + 1, Type: elem})
 	}
-	return nil
+	return join(refused)
 }
 
 // fillOneof makes the model of an interface.
@@ -312,21 +345,24 @@ func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 		return r
 	}
 	m.Shape = model.Oneof
+	var refused []*refusal
 	for i, k := range cases {
 		elem, r := c.of(travels(k.of))
 		if r != nil {
-			r = r.at(".(" + c.short(k.of) + ")")
-			if !r.pos.IsValid() {
-				r.pos, r.remedy = c.at(decl, t), "change that type, or list the other cases in the directive"
+			for _, r := range r.at(".(" + c.short(k.of) + ")").all() {
+				if !r.pos.IsValid() {
+					r.pos, r.remedy = c.at(decl, t), "change that type, or list the other cases in the directive"
+				}
+				refused = append(refused, r)
 			}
-			return r
+			continue
 		}
 		m.Cases = append(m.Cases, model.Case{
 			Name: k.name, Number: i + 1, Type: elem,
 			Pointer: k.isPointer() && elem.Shape != model.Proto,
 		})
 	}
-	return nil
+	return join(refused)
 }
 
 // travels is the type that represents a case on the wire.

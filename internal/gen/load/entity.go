@@ -161,8 +161,7 @@ func (s *fieldReader) stateField(f *types.Var, form string) {
 }
 
 // untaggedField reports a field whose value would be lost when its entity is passivated
-// or moves. A field needs no tag if its type holds no data, or if only the factory can
-// make its values: see [isTool].
+// or moves. A field needs no tag if its type holds no data, or is a known tool: see [isTool].
 func (s *fieldReader) untaggedField(f *types.Var) {
 	n := s.n
 	subject := n.Name + "." + f.Name()
@@ -174,7 +173,7 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 	}
 	_, r := s.crossing.of(f.Type())
 	switch {
-	case r == nil && isEmpty(f.Type()):
+	case isNothing(f.Type()):
 	case r == nil && n.ID.Field == "" && !n.Singleton && looksLikeID(n, f):
 		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"id\"` to find the entity's id in it, or `shard:\"state\"` if it is something else", why, subject)
 	case r == nil:
@@ -182,7 +181,7 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 	case s.syntax.awaited(f, s.expected):
 	case r.code == CodeUnknownType:
 		s.refuse(f, subject, r)
-	case !isTool(s.pkg.Types, f.Type()):
+	case !isTool(f.Type()):
 		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"-\"` to make it anew, or change its type and tag it `shard:\"state\"`",
 			why+", and cannot be state: %s%s: %s", subject, f.Name(), r.path, r.why)
 	}

@@ -121,14 +121,16 @@ func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	}
 	m, r := s.crossing.of(t)
 	if r != nil {
-		if r.told {
-			return
+		for _, r := range r.all() {
+			if r.told {
+				continue
+			}
+			at := pos
+			if r.pos.IsValid() {
+				at = r.pos
+			}
+			s.add(at, r.code, r.remedy, "%s%s: %s", name, r.path, r.why)
 		}
-		at := pos
-		if r.pos.IsValid() {
-			at = r.pos
-		}
-		s.add(at, r.code, r.remedy, "%s%s: %s", name, r.path, r.why)
 		return
 	}
 	s.addError(pos, &model.Error{Name: name, Wire: name, Type: m, Pointer: !value})

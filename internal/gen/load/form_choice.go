@@ -27,13 +27,16 @@ type formChoice struct {
 }
 
 // setForm sets the form of a type that defines its own, and reports whether it does.
-// Without a choice by a tag it takes bytes, which lose less than text.
-func setForm(m *model.Type, t types.Type, chosen string) bool {
+// Without a choice by a tag it takes bytes, which lose less than text, and so do the fields
+// of another module's struct: see [isOpen].
+func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	switch {
 	case chosen != formText && hasBinary(t):
 		m.Shape = model.Binary
 	case chosen != formText && isNamed(t, "math/big", "Float"):
 		m.Shape = model.Gob // it has no MarshalBinary, and its text leaves out the precision
+	case chosen == "" && c.isOpen(t):
+		return false
 	case chosen != formBinary && hasText(t):
 		m.Shape = model.Text
 	default:
@@ -41,6 +44,48 @@ func setForm(m *model.Type, t types.Type, chosen string) bool {
 	}
 	m.Plain = isLossless(t)
 	return true
+}
+
+// isOpen reports whether t is a struct of another module that has a text and no bytes of its own, and
+// whose fields generated code can read and write: a text may lose what the fields have, as that of
+// null.String loses whether an empty one is valid. In the user's own module the text is the form that the
+// user wants.
+func (c *crossing) isOpen(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
+		return false
+	}
+	u, ok := t.Underlying().(*types.Struct)
+	return ok && c.fieldsOpen(u, make(map[types.Type]bool))
+}
+
+// fieldsOpen reports whether all fields of a struct are exported and of types that can travel.
+func (c *crossing) fieldsOpen(u *types.Struct, seen map[types.Type]bool) bool {
+	for f := range u.Fields() {
+		if !isNothing(f.Type()) && (!f.Exported() || !c.opens(f.Type(), seen)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *crossing) opens(t types.Type, seen map[types.Type]bool) bool {
+	if seen[t] || isNamed(t, "time", "Time") || hasBinary(t) || hasText(t) {
+		return true
+	}
+	seen[t] = true
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return fillBasic(&model.Type{}, u, t) == nil
+	case *types.Struct:
+		return c.fieldsOpen(u, seen)
+	case *types.Map:
+		return c.opens(u.Key(), seen) && c.opens(u.Elem(), seen)
+	case interface{ Elem() types.Type }: // a pointer, a slice or an array
+		_, isChan := u.(*types.Chan)
+		return !isChan && c.opens(u.Elem(), seen)
+	}
+	return false
 }
 
 // inForm is [crossing.of] for a field whose tag chooses a form. The choice applies to the field's
@@ -74,7 +119,8 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 			return c.reformElem(&other, key, u.Elem())
 		}
 	}
-	if !setForm(&other, t, chosen) {
+	other.Fields, other.Skipped, other.Own = nil, nil, nil
+	if !c.setForm(&other, t, chosen) {
 		return nil, c.formless(t, chosen)
 	}
 	if other.Shape == m.Shape {

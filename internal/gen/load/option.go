@@ -269,5 +269,5 @@ func (s *optionReader) readHash(a ast.DirectiveArg, value string) {
 		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: its type is %s", value, types.TypeString(signature, qualifier))
 		return
 	}
-	s.n.Hash = &model.Hash{Func: value, Name: s.pkg.PkgPath + "." + value}
+	s.n.Hash = &model.Hash{Func: value, Name: "splitmix64(" + s.pkg.PkgPath + "." + value + ")"}
 }

@@ -9,8 +9,22 @@ type refusal struct {
 	pos    token.Pos // of the field of the refused type, if it is in the user's package
 	why    string
 	remedy string
-	told   bool // it has been reported
-	owned  bool // it is declared beside the entity, which the client's package cannot import
+	told   bool       // it has been reported
+	owned  bool       // it is declared beside the entity, which the client's package cannot import
+	more   []*refusal // of the other fields of the same struct
+}
+
+// all are a refusal and those of other fields.
+func (r *refusal) all() []*refusal { return append([]*refusal{r}, r.more...) }
+
+// join returns the refusals of a struct's fields as one; nil if there is none.
+func join(list []*refusal) *refusal {
+	if len(list) == 0 {
+		return nil
+	}
+	first := *list[0]
+	first.more = list[1:]
+	return &first
 }
 
 // at puts a step before the path. The end of a long path is left out.
@@ -18,6 +32,10 @@ func (r *refusal) at(step string) *refusal {
 	c := *r
 	if c.path = step + r.path; len(c.path) > maxPath {
 		c.path = c.path[:maxPath] + "…"
+	}
+	c.more = nil
+	for _, other := range r.more {
+		c.more = append(c.more, other.at(step))
 	}
 	return &c
 }

@@ -24,8 +24,14 @@ type source struct {
 	entities map[*types.TypeName]bool   // the types that are entities
 	oneofs   map[*types.TypeName]*oneof // interfaces with the directive
 	expected map[string]bool            // exported names that will be generated in this package
-	reported map[token.Pos]bool         // fields at which a refusal was reported
+	reported map[refusedAt]bool         // refusals of fields that were reported
 	packages map[string]string          // names of packages by path
+}
+
+// A refusedAt is one refusal of a field: it is the same however many messages use its struct.
+type refusedAt struct {
+	pos token.Pos
+	why string
 }
 
 func newSource(r *report, p *packages.Package, l *loader) *source {
@@ -35,7 +41,7 @@ func newSource(r *report, p *packages.Package, l *loader) *source {
 		entities: make(map[*types.TypeName]bool),
 		oneofs:   make(map[*types.TypeName]*oneof),
 		expected: make(map[string]bool),
-		reported: make(map[token.Pos]bool),
+		reported: make(map[refusedAt]bool),
 		packages: make(map[string]string),
 		syntax:   newSyntax(p),
 	}
@@ -104,7 +110,13 @@ func (s *source) missingImports() {
 		return
 	}
 	for _, e := range s.pkg.TypeErrors {
-		if path, ok := missingImport(e.Msg); ok {
+		path, ok := missingImport(e.Msg)
+		if !ok {
+			continue
+		}
+		if file := protoFile(s.pkg, path); file != "" {
+			s.add(e.Pos, CodeUnknownType, generateRemedy(file), "import %s: not generated yet, and types of it are used here", path)
+		} else {
 			s.add(e.Pos, CodeUnknownType, "correct the path, or run go get "+path, "import %s: cannot be read, and types of it are used here", path)
 		}
 	}
@@ -130,22 +142,34 @@ func missingImport(message string) (path string, ok bool) {
 // refuse reports a type that cannot cross the wire: once, at the field of the refused
 // type or, if that is elsewhere, at the parameter or field that uses it.
 func (s *source) refuse(at *types.Var, subject string, r *refusal) {
+	for _, r := range r.all() {
+		s.refuseOne(at, subject, r)
+	}
+}
+
+// refuseOne is refuse for one of several fields.
+func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	pos := at.Pos()
 	if r.told {
 		return
 	}
 	if r.pos.IsValid() {
 		pos = r.pos
-		if s.reported[pos] {
+		at := refusedAt{pos, r.why}
+		if s.reported[at] {
 			return
 		}
-		s.reported[pos] = true
+		s.reported[at] = true
 	}
 	why := r.why
 	if r.code == CodeUnknownType && !r.pos.IsValid() {
 		why = s.syntax.unknown(at, why)
 	}
-	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
+	remedy := r.remedy
+	if r.code == CodeUnknownType && remedy == "" {
+		remedy = s.notGenerated(why)
+	}
+	s.add(pos, r.code, remedy, "%s%s: %s", subject, r.path, why)
 }
 
 // emptyStruct is the type of the values of a set's map.

@@ -3,36 +3,105 @@ package load
 import (
 	"go/types"
 	"reflect"
+	"slices"
+	"strings"
 )
 
-// isEmpty reports whether a type's values hold no data.
-func isEmpty(t types.Type) bool {
-	u, ok := t.Underlying().(*types.Struct)
-	return ok && u.NumFields() == 0
+// isNothing reports whether values of t have no bytes, as the markers that libraries embed: a noCopy or
+// a [0]func().
+func isNothing(t types.Type) bool {
+	switch u := t.Underlying().(type) {
+	case *types.Array:
+		return u.Len() == 0 || isNothing(u.Elem())
+	case *types.Struct:
+		for f := range u.Fields() {
+			if !isNothing(f.Type()) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// tools are the types of other packages that hold no data of an entity: locks, loggers, clients,
+// handles of connections and instruments. "*" stands for all types of a package. Other types
+// with unexported fields may hold data, as atomic.Int64 and bytes.Buffer do.
+var tools = map[string]string{
+	"context":      "Context",
+	"database/sql": "DB Conn Stmt",
+	"log":          "Logger",
+	"log/slog":     "Logger Handler",
+	"net":          "Dialer Resolver Listener",
+	"net/http":     "Client Server Transport RoundTripper Handler",
+	"sync":         "Mutex RWMutex WaitGroup Once Cond Pool Locker",
+	"time":         "Timer Ticker",
+
+	"golang.org/x/sync/errgroup":     "Group",
+	"golang.org/x/sync/semaphore":    "Weighted",
+	"golang.org/x/sync/singleflight": "Group",
+
+	"github.com/go-logr/logr":    "Logger",
+	"github.com/rs/zerolog":      "Logger",
+	"github.com/sirupsen/logrus": "Logger Entry FieldLogger",
+	"go.uber.org/zap":            "Logger SugaredLogger",
+
+	"github.com/prometheus/client_golang/prometheus": "*",
+	"go.opentelemetry.io/otel/metric":                "*",
+	"go.opentelemetry.io/otel/trace":                 "Tracer TracerProvider",
+
+	"github.com/jackc/pgx/v5":                "Conn",
+	"github.com/jackc/pgx/v5/pgxpool":        "Pool",
+	"github.com/nats-io/nats.go":             "Conn JetStreamContext",
+	"github.com/nats-io/nats.go/jetstream":   "JetStream Stream KeyValue ObjectStore",
+	"github.com/redis/go-redis/v9":           "Client ClusterClient UniversalClient Cmdable",
+	"go.mongodb.org/mongo-driver/mongo":      "Client Database Collection",
+	"go.mongodb.org/mongo-driver/v2/mongo":   "Client Database Collection",
+	"google.golang.org/grpc":                 "ClientConn ClientConnInterface",
+	"github.com/shardgen/shardgen/runtime":   "Node Conn",
+	"github.com/shardgen/shardgen/transport": "*",
 }
 
 // isTool reports whether a value of t, or the target of a pointer t, is a tool of the
-// entity that only its factory can make: a channel, a function, an interface, a lock or
-// another package's struct with unexported fields, as sql.DB. Any other value may hold
-// data of the entity.
-func isTool(from *types.Package, t types.Type) bool {
+// entity that only its factory can make: a channel, a function, one of [tools], or a client
+// that shardgen or gRPC has generated. Any other value may hold data of the entity.
+func isTool(t types.Type) bool {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()
 	}
 	switch u := t.Underlying().(type) {
-	case *types.Chan, *types.Signature, *types.Interface:
+	case *types.Chan, *types.Signature:
 		return true
-	case *types.Struct:
-		if isMessage(types.NewPointer(t)) {
-			return false
-		}
-		for f := range u.Fields() {
-			if f.Pkg() != from && !f.Exported() {
-				return true
-			}
+	case *types.Interface:
+		if callsRemotely(u) {
+			return true
 		}
 	}
-	return false
+	named, ok := types.Unalias(t).(*types.Named)
+	if !ok || named.Obj().Pkg() == nil {
+		return false
+	}
+	name, pkg := named.Obj().Name(), named.Obj().Pkg()
+	list := tools[pkg.Path()]
+	if list == "*" || slices.Contains(strings.Fields(list), name) {
+		return true
+	}
+	if entity, ok := strings.CutSuffix(name, "API"); ok { // the interface of its references
+		client, _ := pkg.Scope().Lookup(entity + "Client").(*types.TypeName)
+		return client != nil && isReference(client.Type())
+	}
+	return isReference(t)
+}
+
+// callsRemotely reports whether an interface is a client of gRPC: its methods take options of calls.
+func callsRemotely(u *types.Interface) bool {
+	for m := range u.Methods() {
+		params := m.Signature().Params()
+		if !m.Signature().Variadic() || !isNamed(params.At(params.Len()-1).Type().(*types.Slice).Elem(), "google.golang.org/grpc", "CallOption") {
+			return false
+		}
+	}
+	return u.NumMethods() > 0
 }
 
 // taggedInside finds a field tagged id or state in a struct, in a value that t points

@@ -54,7 +54,7 @@ type Addressed struct {
 // A Hash is the user's shard function.
 type Hash struct {
 	Func string // of the client's package
-	Name string // on the wire: package path and name
+	Name string // of the mixed function, on the wire: splitmix64(example.com/shop.ByWarehouse)
 }
 
 // An ID is the field that identifies an entity within its kind.

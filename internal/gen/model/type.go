@@ -1,5 +1,11 @@
 package model
 
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // Shape is the form of a type on the wire.
 type Shape int
 
@@ -32,8 +38,7 @@ type Type struct {
 	Shape Shape
 	Expr  *Expr  // as Go code writes it
 	Basic string // of Int and Uint: int8 to int64, uint8 to uint64
-	// Constants are the names that the package of an integer type gives to its
-	// values, where they are an enumeration.
+	// Constants are the names that the package of a type gives to its values.
 	Constants []Constant
 	Len       int64  // of Array and ByteArray
 	Name      string // part of the names of its functions: "SKULineMap"
@@ -42,6 +47,7 @@ type Type struct {
 	// Fields of a Struct cross; Skipped fields do not, and arrive as zero.
 	Fields  []Field
 	Skipped []Skipped
+	Retired []int // numbers of a Struct's former fields, if events hold it
 	Zero    Zero
 	// Own are the names of all fields of a Struct that the package declares, in
 	// order; nil where generated code cannot name them all.
@@ -67,11 +73,14 @@ type Type struct {
 	NeedsInit bool
 }
 
-// A Constant is a name for a value of an integer type.
+// A Constant is a name for a value of a type.
 type Constant struct {
 	Name  string
-	Value string // decimal
+	Value string // a number, true, false, or a quoted string without spaces
 }
+
+// QuoteValue is the value of a string constant.
+func QuoteValue(s string) string { return strings.ReplaceAll(strconv.QuoteToASCII(s), " ", `\x20`) }
 
 // A Case is one of the types that implement an interface.
 type Case struct {
@@ -157,14 +166,21 @@ func (t *Type) Message() *Type {
 func (t *Type) UnknownType() string { return "unknown" + t.Name }
 
 // ChecksKeys reports whether two different keys of a map may travel as the same key:
-// they have the same text or bytes, or they are the same instant in two time zones.
-func (t *Type) ChecksKeys() bool {
-	if t.Shape != Map || t.Key.Plain {
-		return false
-	}
-	switch t.Key.Shape {
-	case Text, Binary, Gob, Time:
+// they have the same text or bytes, they are the same instant in two time zones, or they
+// differ in a field that is not sent.
+func (t *Type) ChecksKeys() bool { return t.Shape == Map && ambiguous(t.Key) }
+
+// ambiguous reports whether two different values of a key's type may travel as the same value.
+func ambiguous(t *Type) bool {
+	switch t.Shape {
+	case Text, Binary, Gob:
+		return !t.Plain
+	case Time:
 		return true
+	case Array:
+		return ambiguous(t.Elem)
+	case Struct:
+		return len(t.Skipped) > 0 || slices.ContainsFunc(t.Fields, func(f Field) bool { return ambiguous(f.Type) })
 	}
 	return false
 }

@@ -222,7 +222,7 @@ type Zoo struct {
 	texts     Texts       `shard:"state"`
 	oneofs    Oneofs      `shard:"state"`
 	shape     Shape       `shard:"state"`
-	seen      any         // the value of the last message
+	seen      any         `shard:"-"` // the value of the last message
 }
 
 // Plain takes five scalars, the case that must not allocate.

@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -29,14 +28,17 @@ type Config struct {
 	Seeds []string
 	// Meta is sent to all members with the record of this one. New sorts it.
 	Meta []gossip.KeyValue
-	// Compat holds settings that must be equal at all members that know the key: the
-	// member through which a node joins compares them, and refuses a node that
-	// differs with both values.
+	// Compat holds settings of the cluster, which must be equal at all members that know
+	// the key: the member through which a node joins compares them with its own, and
+	// refuses a node that differs with both values. All members have the same keys, unless
+	// they are of different releases, so it does not matter which of them compares.
 	Compat []gossip.KeyValue
-	// MatchMeta is the prefix of keys of Meta that must have the same value at all
-	// members that have the key, even if the member through which a node joins does
-	// not have it. Empty means that there are none.
-	MatchMeta string
+	// Differ compares what two members say of themselves in Meta, and describes the first
+	// difference that must not be, or returns "". It is a pure function, and finds a
+	// difference between a and b where it finds one between b and a. A node that differs from
+	// any member is refused, and one that was admitted by a member that did not know the
+	// other yet is downed before it becomes Up. Default nil: any members fit.
+	Differ func(a, b gossip.Member) string
 	// MinMembers is the number of members that must have joined before the leader
 	// makes the first one Up. Default 1.
 	MinMembers int
@@ -307,21 +309,6 @@ func (c Config) withDowning() Config {
 		} else {
 			c.MinRoleMembers = append(slices.Clip(c.MinRoleMembers), RoleMinimum{c.DowningRole, c.QuorumSize})
 		}
-	}
-	add := func(key, value string) {
-		if !slices.ContainsFunc(c.Compat, func(kv gossip.KeyValue) bool { return kv.Key == key }) {
-			c.Compat = append(slices.Clip(c.Compat), gossip.KeyValue{Key: key, Value: value})
-		}
-	}
-	add("downing", c.Downing.String())
-	switch c.Downing {
-	case splitbrain.DowningStaticQuorum:
-		add("downing quorum size", strconv.Itoa(c.QuorumSize))
-	case splitbrain.DowningKeepOldest:
-		add("downing keeps the oldest alone", strconv.FormatBool(c.KeepOldestAlone))
-	}
-	if c.DowningRole != "" {
-		add("downing role", c.DowningRole)
 	}
 	return c
 }

@@ -30,7 +30,10 @@ type (
 	// MemberExiting means that a leaving member has handed off everything.
 	MemberExiting struct{ Member gossip.Member }
 	// MemberDowned means that a member was downed, or told to stop.
-	MemberDowned struct{ Member gossip.Member }
+	MemberDowned struct {
+		Member gossip.Member
+		Why    string // the setting in which it differs from another member, if that is the cause; else ""
+	}
 	// MemberRemoved means that a node is no longer a member. Member.Status is its
 	// last status before: Exiting if it left in order.
 	MemberRemoved struct{ Member gossip.Member }
@@ -120,7 +123,12 @@ func (e MemberLeaving) String() string { return fmt.Sprintf("leaving %v", e.Memb
 
 func (e MemberExiting) String() string { return fmt.Sprintf("exiting %v", e.Member.Address) }
 
-func (e MemberDowned) String() string { return fmt.Sprintf("downed %v", e.Member.Address) }
+func (e MemberDowned) String() string {
+	if e.Why != "" {
+		return fmt.Sprintf("downed %v: %s", e.Member.Address, e.Why)
+	}
+	return fmt.Sprintf("downed %v", e.Member.Address)
+}
 
 func (e MemberRemoved) String() string {
 	return fmt.Sprintf("removed %v was %v", e.Member.Address, e.Member.Status)

@@ -64,7 +64,7 @@ type FoundingAnswer struct {
 type ConnState struct {
 	Connected bool   // whether the control connection stands
 	Server    string // the running instance; see above
-	Alone     bool   // whether it is part of no cluster of brokers, so that all listen there or nowhere
+	Alone     bool   // whether there is no other, so that all listen there or nowhere
 }
 
 // Paused means that the driver's loop did not run for the time For, because the process

@@ -115,7 +115,22 @@ func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	if r, ok := n.Gossip.Member(n.Config.Self); left && (!ok || r.Status != gossip.Leaving && r.Status != gossip.Exiting) {
 		left, reason = false, by.Name+" says that this node left, but it did not"
 	}
-	n.EndMember(left, reason)
+	if !left {
+		n.EndDowned(reason)
+		return
+	}
+	n.EndMember(true, reason)
+}
+
+// EndDowned ends a member that others have downed. The reason names the setting, if a difference
+// in one is the cause: see Config.Differ.
+func (n *Node) EndDowned(reason string) {
+	if mine, ok := n.Gossip.Member(n.Config.Self); ok && mine.UpNumber == 0 {
+		if why := n.Mismatch(mine, n.Gossip.Members); why != "" {
+			reason += ": " + why
+		}
+	}
+	n.EndMember(false, reason)
 }
 
 // EndMember ends a member: it left in order, or was downed for the given reason.
@@ -149,6 +164,25 @@ func (n *Node) Self() gossip.Member {
 		invariant.Failf("%v is not in its own state %v", n.Config.Self, n.Gossip)
 	}
 	return n.Gossip.Members[i]
+}
+
+// Mismatch returns the first difference, as Config.Differ has it, between a node and others that
+// are not Down; "" if there is none.
+func (n *Node) Mismatch(r gossip.Member, others ...[]gossip.Member) string {
+	if n.Config.Differ == nil {
+		return ""
+	}
+	for _, list := range others {
+		for _, o := range list {
+			if o.Address == r.Address || o.Status == gossip.Down {
+				continue
+			}
+			if why := n.Config.Differ(r, o); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
 }
 
 // Send sends a message to a node. It does nothing without a connection, because the
@@ -246,7 +280,11 @@ func (n *Node) emitMember(was, r gossip.MemberView) {
 		case gossip.Exiting:
 			n.Emit(MemberExiting{r.Member})
 		case gossip.Down:
-			n.Emit(MemberDowned{r.Member})
+			e := MemberDowned{Member: r.Member}
+			if r.UpNumber == 0 {
+				e.Why = n.Mismatch(r.Member, n.Gossip.Members)
+			}
+			n.Emit(e)
 		case gossip.NoStatus, gossip.Joining, gossip.Removed:
 		}
 	}

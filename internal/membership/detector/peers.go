@@ -144,7 +144,7 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 
 // ReturnGrace is how long members may need to come back to a broker that was restarted, before
 // one that nobody has heard there counts as gone.
-const ReturnGrace = 2 * time.Second
+const ReturnGrace = 4 * time.Second
 
 // DropEvidence forgets the evidence that this node's connection has given about others, and
 // the servers to which they are connected: they may have moved while this node heard nothing.

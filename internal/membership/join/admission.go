@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
@@ -188,7 +187,8 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible compares the settings that both know, and names the first difference.
+// incompatible names the first setting in which a joiner differs: of the cluster from this
+// member, of what members say of themselves from any member and from joiners that wait here.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
@@ -200,31 +200,11 @@ func (a *Admission) incompatible(from transport.Address, msg message.Join) strin
 	for _, theirs := range msg.Compat {
 		i, ok := slices.BinarySearchFunc(a.Config.Compat, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
 		if ok && a.Config.Compat[i].Value != theirs.Value {
-			return fmt.Sprintf("%s is %q here and %q in the cluster (make them equal, or stop all members first)",
-				theirs.Key, theirs.Value, a.Config.Compat[i].Value)
+			return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)",
+				theirs.Key, theirs.Value, from.Name, a.Config.Compat[i].Value, a.Config.Self.Name)
 		}
 	}
-	return a.mismatch(msg.Meta)
-}
-
-// mismatch compares a joiner's settings with those of members, where they must be equal.
-func (a *Admission) mismatch(meta []gossip.KeyValue) string {
-	if a.Config.MatchMeta == "" {
-		return ""
-	}
-	for _, theirs := range meta {
-		if !strings.HasPrefix(theirs.Key, a.Config.MatchMeta) {
-			continue
-		}
-		for _, r := range a.Gossip.Members {
-			i, ok := slices.BinarySearchFunc(r.Meta, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
-			if ok && r.Status != gossip.Down && r.Meta[i].Value != theirs.Value {
-				return fmt.Sprintf("%s is %q here and %q at %s (make them equal, or stop all members first)",
-					theirs.Key, theirs.Value, r.Meta[i].Value, r.Name)
-			}
-		}
-	}
-	return ""
+	return a.Mismatch(gossip.Member{Address: from, Meta: msg.Meta}, a.Gossip.Members, a.group.waiting)
 }
 
 // sameName finds the member that holds the joiner's name.

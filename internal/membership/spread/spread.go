@@ -191,7 +191,7 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	merged, order := s.Gossip.Join(msg.State)
 	s.Gossip = merged.WithSeen(s.Config.Self)
 	if mine.Status == gossip.Down {
-		s.EndMember(false, in.From.Name+" says that this node was downed")
+		s.EndDowned(in.From.Name + " says that this node was downed")
 		return
 	}
 	if mine.Quarantined {

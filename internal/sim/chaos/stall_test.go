@@ -16,7 +16,7 @@ import (
 var stallSeeds = flag.Int("stallseeds", 300, "how many runs TestKilledBesideBrokerStalls makes")
 
 // A process that is killed while the only server stands still, or is restarted, is downed soon
-// after the server answers again, and no other is.
+// after the server answers again and a paused observer goes on, and no other is.
 func TestKilledBesideBrokerStalls(t *testing.T) {
 	for seed := range uint64(*stallSeeds) {
 		if err := stalled(seed); err != nil {
@@ -72,7 +72,16 @@ func stalled(seed uint64) error {
 			bound += detector.ReturnGrace
 			w.Run(milliseconds(r, 0, float64(d/time.Millisecond)+300))
 		}
-		victim := w.Running()[r.IntN(len(w.Running()))]
+		running := w.Running()
+		i := r.IntN(len(running))
+		victim, observer := running[i], running[(i+1)%len(running)]
+		if r.IntN(2) == 0 { // its loop pauses around the kill
+			d := milliseconds(r, 100, 2000)
+			w.Freeze(observer)
+			w.After(d, func() { w.Thaw(observer) })
+			back = max(back, w.Now()+d)
+			w.Run(milliseconds(r, 0, float64(d/time.Millisecond)+300))
+		}
 		w.Kill(victim)
 		back = max(back, w.Now())
 		downed := func() bool {

@@ -264,5 +264,5 @@ func (v *memberEnv) LastTerm(func(uint32)) {}
 
 // metaOf announces the type that all members host.
 func metaOf(p plan) []membership.KeyValue {
-	return []membership.KeyValue{{Key: hostmeta.EntityKey(kindName), Value: strconv.Itoa(p.shards) + " xxh64 p"}}
+	return []membership.KeyValue{{Key: hostmeta.EntityKey(kindName), Value: "shards=" + strconv.Itoa(p.shards) + " hash=xxh64 package=p"}}
 }

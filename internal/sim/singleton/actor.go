@@ -215,7 +215,7 @@ func (a *actor) seen() transport.Address {
 }
 
 func (a *actor) String() string {
-	return fmt.Sprintf("%v (active %v, %d tasks, finds it at %s)", a.node.Address, a.active, a.tasks, a.seen().Name)
+	return fmt.Sprintf("%v (active %v, %d tasks, finds it at %s, its shard is %v)", a.node.Address, a.active, a.tasks, a.seen().Name, a.shard.Core.State())
 }
 
 // A machine is a process's membership, which the world runs, as its control plane has it.

@@ -71,16 +71,17 @@ func (h *home) Activate(life context.Context, e *region.Entity) error {
 	h.life++
 	r.counts.Started++
 	r.trace("%s starts an instance under %v after %d turns", h.self.Name, h.shard.Core.Epoch(), v.turns)
-	if r.calm {
+	r.begins(a, v.turns)
+	if r.calm || r.plan.planned && r.random.IntN(3) == 0 {
 		return nil
 	}
-	if r.random.IntN(16) == 0 {
+	if !r.plan.planned && r.random.IntN(16) == 0 {
 		return errDies
 	}
 	for range r.random.IntN(3) {
 		h.instance.Go(func(context.Context) error { return nil })
 	}
-	if n := h.life; r.random.IntN(4) == 0 {
+	if n := h.life; !r.plan.planned && r.random.IntN(4) == 0 {
 		h.After(r.milliseconds(0, 5000), func() {
 			if h.life == n && h.active && !r.calm {
 				h.failed = n
@@ -99,7 +100,7 @@ func (h *home) RunTask(life context.Context, _ singlehost.Task, ended func(error
 		h.tasks--
 		ended(err)
 	}
-	fails := h.run.random.IntN(8) == 0
+	fails := !h.run.plan.planned && h.run.random.IntN(8) == 0
 	var look func()
 	look = func() {
 		switch {
@@ -132,6 +133,7 @@ func (h *home) turn() {
 				h.run.fail("%s: the instance ends during a turn", h.self.Name)
 			} else if h.actor().mayTurn() {
 				v.turns++
+				h.run.turns = v.turns
 				h.run.counts.Turns++
 			}
 			h.EndTurn(e)

@@ -28,6 +28,10 @@ type plan struct {
 	retry     time.Duration
 	downing   membership.Downing
 	servers   int
+	// planned: members leave in order and join, and instances do not die by themselves.
+	planned bool
+	kill    bool // planned, and members are killed too
+	ends    bool // planned, and in the end all members leave
 }
 
 func newPlan(r *rand.Rand) plan {
@@ -45,4 +49,16 @@ func newPlan(r *rand.Rand) plan {
 		p.downing = []membership.Downing{membership.DowningBroker, membership.DowningKeepMajority, membership.DowningAll}[r.IntN(3)]
 	}
 	return p
+}
+
+// newLeaves is a plan of leaves in order, often of many members within milliseconds.
+func newLeaves(r *rand.Rand) plan {
+	return plan{
+		planned: true, kill: r.IntN(4) == 0, ends: r.IntN(4) == 0,
+		guard: []guard{byDowning, byDowning, byLease}[r.IntN(3)], downing: membership.DowningBroker,
+		nodes: 2 + r.IntN(6), faults: 3 + r.IntN(15),
+		pause: []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second}[r.IntN(4)],
+		loss:  []float64{0, 0.05, 0.3}[r.IntN(3)], slow: []float64{0, 0.1}[r.IntN(2)],
+		retry: time.Duration(50+r.IntN(500)) * time.Millisecond, servers: 1 + r.IntN(3),
+	}
 }

@@ -44,8 +44,12 @@ type run struct {
 	hash       uint64
 	say        func(string)
 	counts     Counts
-	handing    bool   // the home leaves when all is well
-	passivated uint64 // turns of the instance that has stopped last
+	handing    bool              // the home leaves when all is well
+	passivated uint64            // turns of the instance that has stopped last
+	turns      uint64            // of all instances, in a run of planned leaves
+	founder    transport.Address // of the cluster in which the last instance was
+	mayLose    bool              // the next instance need not know of them
+	ended      bool              // no instance need know of them any more
 }
 
 // settleTime is the time in which all must be well after the last fault.
@@ -53,11 +57,26 @@ const settleTime = 2 * time.Minute
 
 // Run makes the run of a seed. Trace, if set, is told every line of it.
 func Run(seed uint64, trace func(line string)) Result {
-	r := &run{
-		random: rand.New(rand.NewPCG(seed, 0x51)), actors: map[transport.Address]*actor{},
-		parted: map[[2]*sim.Server]bool{}, say: trace,
+	random := rand.New(rand.NewPCG(seed, 0x51))
+	r := newRun(random, newPlan(random), trace)
+	for range r.plan.nodes {
+		r.world.At(r.milliseconds(0, 1500), r.start)
 	}
-	r.plan = newPlan(r.random)
+	r.wait(r.milliseconds(1000, 6000))
+	for range r.plan.faults {
+		faults{r}.any()
+		r.wait(r.milliseconds(0, float64(r.plan.pause/time.Millisecond)))
+		if r.random.IntN(4) == 0 {
+			r.wait(r.milliseconds(2000, 25_000))
+		}
+	}
+	return r.end()
+}
+
+func newRun(random *rand.Rand, p plan, trace func(line string)) *run {
+	r := &run{
+		plan: p, random: random, actors: map[transport.Address]*actor{}, parted: map[[2]*sim.Server]bool{}, say: trace,
+	}
 	// Automatic downing breaks the world's invariants of leases and fences; the other
 	// ones are checked here.
 	r.world = sim.New(sim.Config{
@@ -72,18 +91,7 @@ func Run(seed uint64, trace func(line string)) Result {
 		}
 	}
 	r.trace("%+v", r.plan)
-	for range r.plan.nodes {
-		r.world.At(r.milliseconds(0, 1500), r.start)
-	}
-	r.wait(r.milliseconds(1000, 6000))
-	for range r.plan.faults {
-		faults{r}.any()
-		r.wait(r.milliseconds(0, float64(r.plan.pause/time.Millisecond)))
-		if r.random.IntN(4) == 0 {
-			r.wait(r.milliseconds(2000, 25_000))
-		}
-	}
-	return r.end()
+	return r
 }
 
 // wait lets time pass, unless something is wrong already.
@@ -237,6 +245,9 @@ func (r *run) attach(n *sim.Node) {
 // delay is how long a message takes.
 func (r *run) delay() time.Duration {
 	if !r.calm && r.random.Float64() < r.plan.slow {
+		if r.plan.planned {
+			return r.milliseconds(20, 300) // a broker that is not broken
+		}
 		return r.milliseconds(20, 3000)
 	}
 	return r.milliseconds(0.2, 10)

@@ -35,36 +35,51 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// TestSeeds runs random runs, one in twenty of them twice, which must come to the
-// same.
+// TestSeeds runs random runs.
 func TestSeeds(t *testing.T) {
+	all := runSeeds(t, Run)
+	if *seed < 0 && (all.Started == 0 || all.Handed == 0 || all.Tasks == 0 || all.Turns == 0 || all.Died == 0 || all.Leases == 0 || all.LeasesLost == 0 || all.Halves == 0 || all.Found == 0) {
+		t.Errorf("the faults do not reach everything: %+v", all)
+	}
+}
+
+// TestLeaves runs random runs of planned leaves.
+func TestLeaves(t *testing.T) {
+	all := runSeeds(t, RunLeaves)
+	if *seed < 0 && (all.Handed == 0 || all.Tasks == 0 || all.Turns == 0 || all.Leases == 0) {
+		t.Errorf("the leaves do not reach everything: %+v", all)
+	}
+}
+
+// runSeeds makes the runs of all seeds, one in twenty of them twice, which must come to the
+// same.
+func runSeeds(t *testing.T, run func(seed uint64, trace func(line string)) Result) (all Counts) {
 	if *seed >= 0 {
-		r := Run(uint64(*seed), func(line string) { t.Log(line) })
+		r := run(uint64(*seed), func(line string) { t.Log(line) })
 		t.Logf("%+v", r)
 		if r.Err != nil {
 			t.Error(r.Err)
 		}
-		return
+		return all
 	}
 	var (
 		next    atomic.Int64
 		wg      sync.WaitGroup
 		mu      sync.Mutex
-		all     Counts
 		slowest time.Duration
 	)
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(*seeds); i = next.Add(1) - 1 {
 				n := i + int64(*first)
-				r := Run(uint64(n), nil)
+				r := run(uint64(n), nil)
 				if n%20 == 0 {
-					if again := Run(uint64(n), nil); again.Hash != r.Hash {
+					if again := run(uint64(n), nil); again.Hash != r.Hash {
 						t.Errorf("seed %d: two runs differ: %016x, %016x", n, r.Hash, again.Hash)
 					}
 				}
 				if r.Err != nil {
-					t.Errorf("seed %d: %v\ngo test ./internal/sim/singleton -run TestSeeds -seed %d -v", n, r.Err, n)
+					t.Errorf("seed %d: %v\ngo test ./internal/sim/singleton -run %s -seed %d -v", n, r.Err, t.Name(), n)
 				}
 				mu.Lock()
 				all.add(r.Counts)
@@ -75,9 +90,7 @@ func TestSeeds(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d seeds: %+v; all was well after %v at the latest", *seeds, all, slowest)
-	if all.Started == 0 || all.Handed == 0 || all.Tasks == 0 || all.Turns == 0 || all.Died == 0 || all.Leases == 0 || all.LeasesLost == 0 || all.Halves == 0 || all.Found == 0 {
-		t.Errorf("the faults do not reach everything: %+v", all)
-	}
+	return all
 }
 
 func (c *Counts) add(o Counts) {

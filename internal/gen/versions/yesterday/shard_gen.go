@@ -5,6 +5,7 @@ package yesterday
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -545,6 +546,256 @@ func knownParcelState(num int) (bool, codegen.Fields) {
 		return true, knownWrapping
 	}
 	return false, nil
+}
+
+// PurseAPI has the methods of a [Purse]. The entity implements it, and so does
+// a reference to an entity at any node.
+type PurseAPI interface {
+	// Book records a booking.
+	Book(_ context.Context, b Booking) (int64, error)
+
+	// Get returns the sum.
+	Get(context.Context) (sum int64, err error)
+}
+
+var (
+	_ PurseAPI = (*Purse)(nil)
+	_ PurseAPI = PurseRef{}
+)
+
+// PurseClient makes references to Purse entities. It is safe for concurrent
+// use.
+type PurseClient struct {
+	invoker codegen.Invoker
+}
+
+// NewPurseClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewPurseClient(c shard.Caller) *PurseClient {
+	return &PurseClient{invoker: c.ShardInvoker(purseKind())}
+}
+
+// Ref returns a reference to the Purse with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *PurseClient) Ref(id string, opts ...shard.CallOption) PurseRef {
+	return PurseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *PurseClient) API(id string) PurseAPI {
+	return c.Ref(id)
+}
+
+// PurseRef is one Purse, wherever it lives. It comes from [PurseClient.Ref] and
+// is safe for concurrent use.
+type PurseRef struct {
+	ref *codegen.Ref
+}
+
+// Book records a booking.
+func (r PurseRef) Book(ctx context.Context, b Booking) (result int64, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Book")
+	if e, ok := turn.Entity.(*Purse); ok {
+		defer turn.End("Book", &err)
+		if b, err = cloneBooking(b); err != nil {
+			return result, codegen.BadArguments(err)
+		}
+		return codegen.Result(e.Book(turn.Context, b))
+	}
+	args, bad := appendBooking(codegen.NewArgs(), 1, b)
+	if bad != nil {
+		return result, r.ref.NotEncoded("Book", bad)
+	}
+	return decodePurseBookReply(r.ref.Ask(ctx, "Book", args, err))
+}
+
+// Get returns the sum.
+func (r PurseRef) Get(ctx context.Context) (sum int64, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
+	if e, ok := turn.Entity.(*Purse); ok {
+		defer turn.End("Get", &err)
+		return codegen.Result(e.Get(turn.Context))
+	}
+	return decodePurseGetReply(r.ref.Ask(ctx, "Get", nil, err))
+}
+
+// Events returns the events of all Purse entities behind a position, each once
+// and those of one entity in order. It waits for more until ctx ends, and then
+// yields ctx's error. An error is the last that it yields.
+func (c *PurseClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Booking], error] {
+	return shard.FollowEvents(ctx, c.invoker, from, decodePurseEvent, opts...)
+}
+
+// PurseExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type PurseExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (PurseExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (PurseExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(purseKind(), id)
+}
+
+// HostPurse lets n host Purse entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
+func HostPurse(n *shard.Node, factory func() *Purse, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: purseKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Book": dispatchPurseBook,
+			"Get":  dispatchPurseGet,
+		},
+		Reads:       map[string]bool{"Get": true},
+		NoContext:   map[string]bool{"Book": true, "Get": true},
+		Struct:      (*Purse)(nil),
+		Exported:    3,
+		SetID:       setPurseID,
+		AppendState: appendPurseState,
+		DecodeState: decodePurseState,
+		StateFields: knownPurseState,
+		Events: &codegen.Events{
+			Every: 3,
+			Take:  takePurseEvents,
+			Apply: applyPurseEvent,
+		},
+	}, opts...)
+}
+
+// purseKind describes Purse. All members of a cluster must agree on it.
+func purseKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "purse",
+		Package:  "github.com/shardgen/shardgen/internal/gen/versions/yesterday",
+		Shards:   1,
+		HashName: "xxh64",
+		Methods:  []string{"Book", "Get"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "3e6753a13302c32e",
+	}
+}
+
+// setPurseID sets the field that a Purse finds its own id in.
+func setPurseID(entity any, id string) error {
+	entity.(*Purse).ID = id
+	return nil
+}
+
+// The functions dispatchPurse… run methods of Purse on encoded arguments.
+
+func dispatchPurseBook(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var b Booking
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			readBooking(&d, &b)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	result, err := entity.(*Purse).Book(ctx, b)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendInt(out, 1, result), nil
+}
+
+func dispatchPurseGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	sum, err := entity.(*Purse).Get(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendInt(out, 1, sum), nil
+}
+
+func decodePurseBookReply(d codegen.Decoder) (result int64, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &result)
+		}
+	}
+	return result, d.Results()
+}
+
+func decodePurseGetReply(d codegen.Decoder) (sum int64, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &sum)
+		}
+	}
+	return sum, d.Results()
+}
+
+// appendPurseState encodes the fields tagged state.
+func appendPurseState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Purse)
+	return codegen.AppendInt(b, 1, e.Sum), nil
+}
+
+// decodePurseState decodes the output of appendPurseState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
+func decodePurseState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Purse)
+	e.Sum = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &e.Sum)
+		}
+	}
+	return d.Skipped(), d.Err("state of Purse")
+}
+
+// knownPurseState reports which fields of the state are known: others are kept
+// as they came.
+func knownPurseState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// takePurseEvents encodes the events that were recorded, and forgets them.
+func takePurseEvents(entity any) ([][]byte, error) {
+	return codegen.TakeEvents(&entity.(*Purse).Journal, appendPurseEvent)
+}
+
+// appendPurseEvent encodes an event of Purse.
+func appendPurseEvent(b []byte, event Booking) ([]byte, error) {
+	b, err := appendBooking(b, 1, event)
+	if err != nil {
+		return nil, &codegen.EncodeError{What: "event of Purse", Err: err}
+	}
+	return b, nil
+}
+
+// decodePurseEvent decodes the output of appendPurseEvent.
+func decodePurseEvent(d codegen.Decoder) (event Booking, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			readBooking(&d, &event)
+		}
+	}
+	return event, d.Err("event of Purse")
+}
+
+// applyPurseEvent applies an encoded event, of which all must be known.
+func applyPurseEvent(entity any, b []byte) error {
+	event, err := decodePurseEvent(codegen.NewEventDecoder(b))
+	if err != nil {
+		return err
+	}
+	entity.(*Purse).Apply(event)
+	return nil
 }
 
 // StockAPI has the methods of a [Stock]. The entity implements it, and so does
@@ -1107,6 +1358,173 @@ func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
 	return c, nil
 }
 
+// appendBooking encodes a Booking as field num.
+func appendBooking(b []byte, num int, v Booking) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Amount)
+	b = codegen.AppendString(b, 2, v.Old)
+	b = appendPartSlice(b, 3, v.Parts)
+	b = appendPlace(b, 4, v.Where)
+	if b, err = appendMeans(b, 5, v.By); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readBooking decodes a field into a Booking.
+func readBooking(d *codegen.Decoder, v *Booking) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.Amount)
+		case 2:
+			codegen.ReadString(d, &v.Old)
+		case 3:
+			readPartSlice(d, &v.Parts)
+		case 4:
+			readPlace(d, &v.Where)
+		case 5:
+			readMeans(d, &v.By)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneBooking copies a Booking, as it would arrive.
+func cloneBooking(v Booking) (_ Booking, err error) {
+	v.Parts = codegen.CloneSlice(v.Parts)
+	if v.By, err = cloneMeans(v.By); err != nil {
+		return Booking{}, err
+	}
+	return v, nil
+}
+
+// appendPartSlice encodes a []Part as field num.
+func appendPartSlice(b []byte, num int, v []Part) []byte {
+	for _, e := range v {
+		b = appendPart(b, num, e)
+	}
+	return b
+}
+
+// readPartSlice decodes a field into a []Part.
+func readPartSlice(d *codegen.Decoder, v *[]Part) {
+	var e Part
+	readPart(d, &e)
+	*v = append(*v, e)
+}
+
+// appendPart encodes a Part as field num.
+func appendPart(b []byte, num int, v Part) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Count)
+	return codegen.Close(b, at)
+}
+
+// readPart decodes a field into a Part.
+func readPart(d *codegen.Decoder, v *Part) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Count)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendPlace encodes a Place as field num.
+func appendPlace(b []byte, num int, v Place) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Room)
+	return codegen.Close(b, at)
+}
+
+// readPlace decodes a field into a Place.
+func readPlace(d *codegen.Decoder, v *Place) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Room)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendMeans encodes a Means as field num.
+func appendMeans(b []byte, num int, v Means) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case Cash:
+		b = appendCash(b, 1, c)
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/versions/yesterday.Means", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readMeans decodes a field into a Means.
+func readMeans(d *codegen.Decoder, v *Means) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(Cash)
+			readCash(d, &c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/versions/yesterday.Means"); kept {
+				*v = unknownMeans{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownMeans stands in a state for a case of Means that this program does not
+// know. It is kept, and its methods panic.
+type unknownMeans struct {
+	Means
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownMeans) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneMeans copies a Means, as it would arrive.
+func cloneMeans(v Means) (_ Means, err error) {
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case Cash:
+		return c, nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/yesterday.Means", v)
+}
+
+// appendCash encodes a Cash as field num.
+func appendCash(b []byte, num int, v Cash) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Coins)
+	return codegen.Close(b, at)
+}
+
+// readCash decodes a field into a Cash.
+func readCash(d *codegen.Decoder, v *Cash) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Coins)
+		}
+	}
+	d.Leave(outer)
+}
+
 // appendLineSlice encodes a []Line as field num.
 func appendLineSlice(b []byte, num int, v []Line) []byte {
 	for _, e := range v {
@@ -1152,10 +1570,15 @@ func readLine(d *codegen.Decoder, v *Line) {
 var (
 	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named} }
 	_ = func(e *Parcel) *Parcel { return &Parcel{e.Count, e.Wrap, e.Wraps} }
+	_ = func(e *Purse) *Purse { return &Purse{e.ID, e.Sum, e.Journal} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Left, e.Lines} }
 	_ = func(v Box) Box { return Box{v.Wide, v.Lid, v.Next} }
 	_ = func(v Lid) Lid { return Lid{v.High} }
 	_ = func(v Slot) Slot { return Slot{v.Free} }
 	_ = func(v Paper) Paper { return Paper{v.Color} }
+	_ = func(v Booking) Booking { return Booking{v.Amount, v.Old, v.Parts, v.Where, v.By} }
+	_ = func(v Part) Part { return Part{v.Count} }
+	_ = func(v Place) Place { return Place{v.Room} }
+	_ = func(v Cash) Cash { return Cash{v.Coins} }
 	_ = func(v Line) Line { return Line{v.SKU, v.Count, v.Note} }
 )

@@ -1,0 +1,70 @@
+package hostmeta
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// The settings of a type that clients compare, too.
+const (
+	Shards  = "shards"  // their number
+	Hash    = "hash"    // the name of the shard function
+	Package = "package" // the import path of the struct
+)
+
+// Value returns one setting of an announcement, which is "name=value" for each, with spaces between. It reports false if the announcement does not
+// have the setting, because the member is of another release or does not host the type.
+func Value(announcement, name string) (value string, ok bool) {
+	for word := range strings.FieldsSeq(announcement) {
+		if n, v, _ := strings.Cut(word, "="); n == name {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// Differ returns the first difference between two members in a setting of a type that both
+// announce, with both names and values and the remedy, and "" if there is none. It is the
+// same for both members, except that a comes first in the text. Settings that only one of
+// them knows are not compared.
+func Differ(a, b membership.Member) string {
+	for _, kv := range a.Meta {
+		kind, ok := name(kv.Key)
+		if !ok {
+			continue
+		}
+		for _, key := range []string{EntityKey(kind), SingletonKey(kind), ProxyKey(kind)} {
+			if diff := differ(kv.Value, b.MetaValue(key)); diff != nil {
+				return Mismatch("type "+kind+": "+diff[0], diff[1], a.Name, diff[2], b.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// differ returns the name and the two values of the first setting that is in both announcements
+// and differs.
+func differ(a, b string) []string {
+	for word := range strings.FieldsSeq(a) {
+		setting, have, _ := strings.Cut(word, "=")
+		if want, ok := Value(b, setting); ok && have != want {
+			return []string{setting, have, want}
+		}
+	}
+	return nil
+}
+
+// Mismatch describes a setting that two members have with different values.
+func Mismatch(setting, value, at, other, there string) string {
+	return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)", setting, value, at, other, there)
+}
+
+// name returns the type that a metadata key stands for.
+func name(key string) (kind string, ok bool) {
+	if kind, ok = Split(key); !ok {
+		kind, ok = strings.CutPrefix(key, proxyPrefix)
+	}
+	return kind, ok
+}

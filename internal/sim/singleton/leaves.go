@@ -1,0 +1,119 @@
+package singleton
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// RunLeaves makes the run of a seed in which members only leave in order and join: no turn of the
+// singleton may be lost, however many leave at once. In some runs members are killed too: what
+// such a member had, or was being given, may be lost, and nobody may wait for it forever. Trace,
+// if set, is given every line of the run.
+func RunLeaves(seed uint64, trace func(line string)) Result {
+	random := rand.New(rand.NewPCG(seed, 0x52))
+	r := newRun(random, newLeaves(random), trace)
+	for range r.plan.nodes {
+		r.world.At(r.milliseconds(0, 1500), r.start)
+	}
+	if !r.settle(r.settled) {
+		return r.end()
+	}
+	l := leaves{r, map[*sim.Node]bool{}}
+	for range r.plan.faults {
+		l.any()
+		r.wait(r.milliseconds(0, float64(r.plan.pause)/float64(time.Millisecond)))
+		if r.random.IntN(6) == 0 {
+			r.wait(r.milliseconds(100, 5000))
+		}
+	}
+	if r.plan.ends {
+		l.all()
+	}
+	return r.end()
+}
+
+// leaves makes the leaves of a run.
+type leaves struct {
+	*run
+	left map[*sim.Node]bool // they were told to leave, or were killed
+}
+
+// any lets one thing happen.
+func (l leaves) any() {
+	nodes := l.stay()
+	switch kind := l.random.IntN(8); {
+	case len(nodes) < 2 || kind == 0:
+		l.trace("another node starts")
+		l.start()
+	case kind == 1 && l.plan.kill:
+		n := nodes[l.random.IntN(len(nodes))]
+		l.trace("%s is killed", n.Address.Name)
+		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].active
+		l.left[n] = true
+		l.world.Kill(n)
+	case kind < 4: // the oldest
+		l.leave(nodes[0])
+	default:
+		l.leave(nodes[l.random.IntN(len(nodes))])
+	}
+}
+
+// stay returns the members that stay for now, the oldest first: those that know that they are Up,
+// and were not told to leave.
+func (l leaves) stay() (nodes []*sim.Node) {
+	for _, n := range l.world.Running() {
+		if v := n.View(); !l.left[n] && v != nil && v.SelfStatus == membership.Up {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// transit reports whether the state is on its way.
+func (l leaves) transit() bool {
+	for _, a := range l.order {
+		switch a.shard.Core.State() {
+		case region.Draining, region.Sent, region.Preparing, region.Prepared:
+			if !a.over() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (l leaves) leave(n *sim.Node) {
+	l.trace("%s leaves", n.Address.Name)
+	l.left[n] = true
+	a := l.actors[n.Address]
+	a.onLoop(a.control.Leave)
+}
+
+// all has everybody leave: the state ends with the last one, and nobody waits for another.
+func (l leaves) all() {
+	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
+		l.ended = l.ended || len(stay) == 1
+		l.leave(stay[0])
+		l.wait(l.milliseconds(0, float64(l.plan.pause)/float64(time.Millisecond)))
+	}
+	if !l.settle(func() bool { return len(l.stay()) > 0 || len(l.world.Running()) == 0 }) {
+		l.fail("not all have left after %v: %v", settleTime, l.world.Running())
+	}
+}
+
+// begins compares the turns that an instance knows of with those of the instances before.
+func (r *run) begins(at *actor, turns uint64) {
+	founder := at.node.View().Founder
+	if r.plan.kill && founder != r.founder { // too many were killed, and a cluster was founded anew
+		r.mayLose = true
+	}
+	r.founder = founder
+	if r.plan.planned && turns != r.turns && !r.mayLose && !r.ended {
+		r.fail("an instance starts after %d turns and knows of %d", r.turns, turns)
+	}
+	r.turns, r.mayLose = turns, false
+}

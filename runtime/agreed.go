@@ -1,0 +1,182 @@
+package shard
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// A setting is one that members of a cluster have, of which value is compared at joining. With a
+// nil value members may differ.
+type setting[T any] struct {
+	name  string
+	value func(T) string
+}
+
+// clusterSettings are the fields of [Config], and what this release adds to them. The member that
+// admits a node compares each with its own.
+var clusterSettings = []setting[*Node]{
+	{"frame format", func(*Node) string { return strconv.Itoa(wire.FrameVersion) }},
+	{"control format", func(*Node) string { return strconv.Itoa(wire.ControlFormat) }},
+
+	{"Config.Lanes", func(n *Node) string { return strconv.Itoa(n.cfg.Lanes) }},
+	{"Config.Store", func(n *Node) string { return map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil] }},
+	// A member that judges must wait for longer than the member that is judged may go on.
+	{"Config.Membership.LeaseEcho", func(n *Node) string { return n.cfg.Membership.LeaseEcho.String() }},
+	{"Config.Membership.LeaseMajority", func(n *Node) string { return n.cfg.Membership.LeaseMajority.String() }},
+	{"Config.Membership.GoneAfter", func(n *Node) string { return n.cfg.Membership.GoneAfter.String() }},
+	{"Config.Membership.CutAfter", func(n *Node) string { return n.cfg.Membership.CutAfter.String() }},
+	{"Config.Membership.SilentAfter", func(n *Node) string { return n.cfg.Membership.SilentAfter.String() }},
+	{"Config.Membership.AgreedAfter", func(n *Node) string { return n.cfg.Membership.AgreedAfter.String() }},
+	{"Config.Membership.Watched", func(n *Node) string { return strconv.Itoa(cmp.Or(n.cfg.Membership.Watched, 5)) }},
+	{"Config.Membership.Detection", func(n *Node) string { return n.cfg.Membership.Detection.String() }},
+	{"Config.Membership.Downing.Strategy", func(n *Node) string { return n.cfg.Membership.Downing.Strategy.String() }},
+	{"Config.Membership.Downing.Role", func(n *Node) string { return n.cfg.Membership.Downing.Role }},
+	{"Config.Membership.Downing.StableAfter", func(n *Node) string { return n.cfg.Membership.Downing.StableAfter.String() }},
+	{"Config.Membership.Downing.AutoDownAfter", func(n *Node) string { return n.cfg.Membership.Downing.AutoDownAfter.String() }},
+	{"Config.Membership.Downing.AutoDownDespiteSharding", func(n *Node) string { return strconv.FormatBool(n.cfg.Membership.Downing.AutoDownDespiteSharding) }},
+	{"Config.Membership.Downing.QuorumSize", func(n *Node) string { return strconv.Itoa(n.cfg.Membership.Downing.QuorumSize) }},
+	{"Config.Membership.Downing.KeepOldestAlone", func(n *Node) string { return strconv.FormatBool(n.cfg.Membership.Downing.KeepOldestAlone) }},
+	{"Config.Membership.Downing.MinorityDelay", func(n *Node) string { return n.cfg.Membership.Downing.MinorityDelay.String() }},
+
+	{name: "Config.Cluster"}, // with another name it is another cluster
+	{name: "Config.Transport"},
+	{name: "Config.Name"},
+	{name: "Config.Roles"},
+	{name: "Config.Seeds"},
+	{name: "Config.JoinByCommand"},
+	{name: "Config.MinMembers"}, // that of the leader counts
+	{name: "Config.MinRoleMembers"},
+	{name: "Config.Membership.WeaklyUpAfter"},
+	{name: "Config.Membership.SeedTimeout"},
+	{name: "Config.Membership.GossipInterval"},
+	{name: "Config.Membership.GossipSpeedup"},
+	{name: "Config.Membership.GossipToUnseen"},
+	{name: "Config.Membership.GossipManyMembers"},
+	{name: "Config.Membership.GossipMaxWait"},
+	{name: "Config.Membership.HeartbeatInterval"},
+	{name: "Config.Membership.PhiThreshold"},
+	{name: "Config.Membership.PauseAllowance"},
+	{name: "Config.Membership.QuarantineAfter"},
+	{name: "Config.CallTimeout"},
+	{name: "Config.JoinTimeout"},
+	{name: "Config.HandoffTimeout"},
+	{name: "Config.LeaveDelay"},
+	{name: "Config.LeaveTimeout"},
+	{name: "Config.BufferSize"},
+	{name: "Config.MailboxCalls"},
+	{name: "Config.MailboxBytes"},
+	{name: "Config.ShardBytes"},
+	{name: "Config.BufferBytes"},
+	{name: "Config.Window"},
+	{name: "Config.MaxBuffered"},
+	{name: "Config.AnswerBytes"},
+	{name: "Config.SingletonBuffer"},
+	{name: "Config.MaxMoves"}, // those of the coordinator count
+	{name: "Config.RebalanceThreshold"},
+	{name: "Config.RebalanceInterval"},
+	{name: "Config.Direct.Listen"}, // processes with and without direct lanes work together
+	{name: "Config.Direct.Advertise"},
+	{name: "Config.Direct.Dial"},
+	{name: "Config.Gateway"},
+	{name: "Config.Interceptors"},
+	{name: "Config.Logger"},
+}
+
+// directiveSettings are the options of a type's directive. The members that know a type announce
+// them to all, as their metadata, so whoever admits a node compares it with all.
+var directiveSettings = []setting[*kind]{
+	{hostmeta.Shards, func(k *kind) string { return strconv.Itoa(int(k.shards)) }},
+	{hostmeta.Hash, func(k *kind) string { return k.desc.HashName }},
+	{hostmeta.Package, func(k *kind) string { return k.desc.Package }},
+	{"singleton", func(k *kind) string { return strconv.FormatBool(k.desc.Singleton) }},
+	{"durable", func(k *kind) string { return strconv.FormatBool(k.desc.Durable) }},
+
+	{name: "name"}, // with another name it is another type
+	{name: "ttl"},
+	{name: "version"}, // states of earlier versions are migrated, those of later ones refused
+	{name: "keep"},
+	{name: "snapshot"},
+	{name: "client"},
+	{name: "json"},
+	{name: "tell"},
+}
+
+// optionSettings are the options of [HostOption]. They are announced as those of the directive, by
+// members that host the type or would with another role.
+var optionSettings = []setting[*kind]{
+	{"HostRole", func(k *kind) string { return k.declared.role }},
+	{"Handoff", func(k *kind) string { return k.declared.handoff.String() }},
+	{"Remember", func(k *kind) string { return strconv.FormatBool(k.declared.remember != nil) }},
+	{"SingletonOptions.Lease", func(k *kind) string { return strconv.FormatBool(k.declared.single.Lease) }},
+
+	{name: "IdleAfter"},
+	{name: "StopTimeout"},
+	{name: "MaxActive"},
+	{name: "Inline"},
+	{name: "Proxy"},
+	{name: "Allocation"}, // of these three that of the last to join counts
+	{name: "MaxMoves"},
+	{name: "MinHosts"},
+	{name: "MaxMailboxCalls"},
+	{name: "MaxMailboxBytes"},
+	{name: "Intercept"},
+	{name: "Supervise"},
+	{name: "RestartBackoff"},
+	{name: "RememberOptions.Replicas"},
+	{name: "RememberOptions.ConstantRate"},
+	{name: "RememberOptions.Entities"},
+	{name: "RememberOptions.Every"},
+	{name: "RememberOptions.Backoff"},
+	{name: "RememberOptions.MaxPerShard"},
+	{name: "SingletonOptions.LeaseTTL"}, // that of the holder counts
+	{name: "SingletonOptions.LeaseRetry"},
+	{name: "SingletonOptions.HandoffRetry"},
+	{name: "SingletonOptions.MaxHandoffRetries"},
+	{name: "SingletonOptions.RemovalMargin"},
+	{name: "SingletonOptions.RestartBackoff"},
+	{name: "SingletonOptions.MaxRestartBackoff"},
+	{name: "SingletonOptions.StableAfter"},
+}
+
+// declarations returns the node's announcement for other members, and the settings of the cluster
+// that must be equal at all members.
+func declarations(n *Node) (meta, compat []membership.KeyValue) {
+	for _, s := range clusterSettings {
+		if s.value != nil {
+			compat = append(compat, membership.KeyValue{Key: s.name, Value: s.value(n)})
+		}
+	}
+	for _, k := range n.declared() {
+		key := hostmeta.EntityKey(k.desc.Name)
+		switch {
+		case k.host == nil:
+			key = hostmeta.ProxyKey(k.desc.Name)
+		case k.desc.Singleton:
+			key = hostmeta.SingletonKey(k.desc.Name)
+		}
+		meta = append(meta, membership.KeyValue{Key: key, Value: announcement(k)})
+	}
+	return meta, compat
+}
+
+// announcement returns the settings of a type that must be equal at all members that know them.
+func announcement(k *kind) string {
+	var words []string
+	add := func(settings []setting[*kind]) {
+		for _, s := range settings {
+			if s.value != nil {
+				words = append(words, s.name+"="+s.value(k))
+			}
+		}
+	}
+	add(directiveSettings)
+	if !k.declared.proxy {
+		add(optionSettings)
+	}
+	return strings.Join(words, " ")
+}

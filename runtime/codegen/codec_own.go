@@ -1,0 +1,141 @@
+package codegen
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// The zero value of a type with a form of its own, a text or bytes, may have none that it
+// reads: the text of a date is 0000-00-00, which is no date. And values that are not zero
+// may have an empty form, as the regular expression "" has. So:
+//
+//   - A zero value is written as nothing if its own form is not read as the zero value.
+//   - Nothing is read by the type's own method if that accepts it and the zero value is
+//     not written as nothing. Otherwise it is the zero value.
+//   - A value that this would turn into the zero value is refused, unless the zero value
+//     has the same form: then the type itself does not tell them apart.
+
+// ownMethods are the methods of a type's own form.
+type ownMethods[T any, P ~*T] struct {
+	form  string // textForm, binaryForm or gobForm
+	write func(P) ([]byte, error)
+	read  func(P, []byte) error
+}
+
+const (
+	textForm   = "text"
+	binaryForm = "binary form"
+	gobForm    = "gob form"
+)
+
+// ownZero is how the zero value of a type is told from others.
+type ownZero struct {
+	written    bool // by its own form; else as nothing
+	empty      bool // its own form is empty
+	readsEmpty bool // nothing is read by the type's own method
+}
+
+type ownKey struct {
+	of   reflect.Type
+	form string
+}
+
+// ownZeros has the ownZero of each type that was encoded so far, by its ownKey.
+var ownZeros sync.Map
+
+// zero finds out how the zero value travels, by trying.
+func (m ownMethods[T, P]) zero() ownZero {
+	key := ownKey{reflect.TypeFor[T](), m.form}
+	if known, ok := ownZeros.Load(key); ok {
+		return known.(ownZero)
+	}
+	z := m.tryZero()
+	ownZeros.Store(key, z)
+	return z
+}
+
+func (m ownMethods[T, P]) tryZero() (z ownZero) {
+	defer func() {
+		if recover() != nil { // the zero value is not made for its own methods
+			z = ownZero{}
+		}
+	}()
+	var zero, again, none T
+	data, err := m.write(&zero)
+	if err != nil {
+		return ownZero{}
+	}
+	z.empty = len(data) == 0
+	data = bytes.Clone(data)
+	if m.read(&again, data) == nil {
+		same, err := m.write(&again)
+		z.written = isZero(&again) || err == nil && bytes.Equal(same, data)
+	}
+	z.readsEmpty = z.written && m.read(&none, []byte{}) == nil
+	return z
+}
+
+func isZero[T any](v *T) bool { return reflect.ValueOf(v).Elem().IsZero() }
+
+// encode returns v's own form. Absent reports that v is written as nothing.
+func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
+	if !isZero(v) {
+		if data, err = m.write(v); err != nil || len(data) > 0 {
+			return data, false, err
+		}
+		switch z := m.zero(); {
+		case z.readsEmpty:
+			return nil, false, nil
+		case z.empty:
+			return nil, true, nil
+		}
+		return nil, false, fmt.Errorf("the %s of this %T is empty, as if it were the zero value", m.form, *v)
+	}
+	if z := m.zero(); !z.written || z.empty {
+		return nil, true, nil
+	}
+	data, err = m.write(v)
+	return data, false, err
+}
+
+// decode reads the result of encode into v, of which nothing remains.
+func (m ownMethods[T, P]) decode(v *T, data []byte) error {
+	*v = *new(T)
+	if len(data) == 0 && !m.zero().readsEmpty {
+		return nil
+	}
+	return m.read(v, data)
+}
+
+func appendOwn[T any, P ~*T](b []byte, num int, v *T, m ownMethods[T, P]) ([]byte, error) {
+	data, absent, err := m.encode(v)
+	if absent {
+		return b, err
+	}
+	return PutBytes(b, num, data), err
+}
+
+func putOwn[T any, P ~*T](b []byte, num int, v *T, m ownMethods[T, P]) ([]byte, error) {
+	data, _, err := m.encode(v)
+	return PutBytes(b, num, data), err
+}
+
+func readOwn[T any, P ~*T](d *Decoder, v *T, m ownMethods[T, P]) {
+	data := d.bytes()
+	if d.err != nil {
+		return
+	}
+	if err := m.decode(v, data); err != nil {
+		d.fail(err)
+	}
+}
+
+func cloneOwn[T any, P ~*T](v *T, m ownMethods[T, P]) (c T, err error) {
+	data, absent, err := m.encode(v)
+	if absent || err != nil {
+		return c, err
+	}
+	return c, m.decode(&c, data)
+}
