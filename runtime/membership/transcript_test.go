@@ -114,8 +114,8 @@ func (s *script) do(words []string) {
 		w.cuts[[2]string{args[0], args[1]}] = command == "cut"
 		w.cuts[[2]string{args[1], args[0]}] = command == "cut"
 	case "lose":
-		from, to := s.node(args[0]), s.node(args[1])
-		w.lossy = func(f, t *simNode) bool { return f == from && t == to }
+		from, to, before := s.node(args[0]), s.node(args[1]), w.lossy
+		w.lossy = func(f, t *simNode) bool { return f == from && t == to || before != nil && before(f, t) }
 	case "stop":
 		w.stopServer(w.server(args[0]))
 	case "serve":
