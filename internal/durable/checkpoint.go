@@ -26,10 +26,15 @@ type checkpoint struct {
 	parts  uint32
 }
 
+// may reports whether a checkpoint may begin, if none is under way.
+func (c *checkpoint) may(s *Shard) bool {
+	return s.state == Open && s.claim.step == stepNone && !s.group.repeats() && !s.journal.lost
+}
+
 // next begins a checkpoint if there is a reason and none is under way. While commits wait to be
 // appended again, their entities must stay in the tail.
 func (c *checkpoint) next(s *Shard) {
-	if c.active || s.group.repeats() || s.journal.lost {
+	if c.active || !c.may(s) {
 		return
 	}
 	if c.after > 0 && c.after <= s.group.acked {

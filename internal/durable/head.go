@@ -107,9 +107,9 @@ func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, e
 		w.want = h
 		return w.finish(), nil, nil
 	}
-	// It was stale, or the claim came too late by a checkpoint: the head that is read now is
-	// the one to replace, unless this home's own follows it.
-	if h.stored.Revision > w.want.stored.Revision && !h.mine(c) {
+	// It was stale, or the claim came too late by a checkpoint, or the store was put back: the head that is
+	// read now is the one to replace, unless this home's own follows it.
+	if h.stored.Revision != w.want.stored.Revision && !h.mine(c) {
 		w.want, w.over, w.base = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.stored.Revision, h.mark()
 	}
 	w.line.later(d, Request{Op: OpSetHead, Head: w.want.stored})

@@ -138,7 +138,7 @@ func (s *Shard) Wake() time.Time {
 			wake = l.at
 		}
 	}
-	if at := s.journal.due; !at.IsZero() && at.Before(wake) && !s.checkpoint.active && s.state == Open && s.claim.step == stepNone {
+	if at := s.journal.due; !at.IsZero() && at.Before(wake) && !s.checkpoint.active && s.checkpoint.may(s) {
 		wake = at
 	}
 	for _, id := range s.loads.pause {
@@ -461,8 +461,8 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
 		return
 	}
-	if since := s.checkpoint.sent(); c.misses(since) {
-		s.broken(endsBefore(since, p))
+	if c.misses(s.checkpoint.sent()) { // that head must not come, or the next home does not open the shard
+		c.lose(s, s.head)
 		return
 	}
 	last := c.misses(s.group.position)

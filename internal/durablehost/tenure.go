@@ -270,7 +270,7 @@ func (t *Tenure) leave(ctx context.Context) error {
 	t.mu.Unlock()
 	t.shard.cfg.Claims.want(t)
 	t.do(func(now time.Time) {
-		t.idle.verify(t.core, &t.shard.cfg, now) // nobody else knows what the store has lost
+		t.core.Verify(now) // nobody else knows what the store has lost
 		t.core.Checkpoint(now)
 	})
 	select {

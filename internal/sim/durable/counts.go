@@ -9,6 +9,7 @@ type Counts struct {
 	Followed, Folded, Deleted, Gone, Sought                                                               int
 	Expired, Migrated, Newer, Swept                                                                       int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
+	PutBacks, Kept, Void, Closed, InOrder                                                                 int // of runs whose server loses what was not on its disk
 }
 
 func (c *Counts) event(e durable.Event, above bool) {

@@ -40,6 +40,9 @@ func (f *follower) poll() {
 
 func (f *follower) read() {
 	w := f.r.w
+	if f.r.judge.shards[f.shard].crashed { // the journal may begin again
+		return
+	}
 	if f.begun && w.chance(0.1) { // an image of the shard would have the events in other chunks
 		f.place.Chunk = uint64(w.random.IntN(int(f.place.Chunk) + 4))
 	}

@@ -24,7 +24,10 @@ type home struct {
 	used        map[[2]uint64]bool // shard and epoch
 	met         map[int]uint64     // epochs that were met in the store
 	handed      map[int]uint64     // epochs that were given up here
-	floor       map[int]uint64     // of singletons: above all epochs of the store that were used or met here
+	known       map[int]durable.Mark
+	told        map[int]uint64 // above all numbers of tells that were given out here
+	putBacks    int            // of the server that the home has noticed
+	floor       map[int]uint64 // of singletons: above all epochs of the store that were used or met here
 }
 
 func newHome(r *run) *home {
@@ -32,10 +35,25 @@ func newHome(r *run) *home {
 	h := &home{
 		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1, form: r.program(), clock: clock{r.w, r.skew()},
 		tenures: map[int]*tenure{}, used: map[[2]uint64]bool{}, met: map[int]uint64{}, handed: map[int]uint64{}, floor: map[int]uint64{},
+		known: map[int]durable.Mark{}, told: map[int]uint64{}, putBacks: r.server.putBacks,
 	}
 	r.homes = append(r.homes, h)
 	h.beat()
 	return h
+}
+
+// verify has all shards look at the store, if it was away since the last time.
+func (h *home) verify() {
+	if h.cutStore || h.putBacks == h.r.server.putBacks || h.r.w.now < h.r.server.downTill {
+		return
+	}
+	h.putBacks = h.r.server.putBacks
+	for _, shard := range h.r.shards() {
+		if t := h.tenures[shard]; t != nil {
+			t.core.Verify(h.clock.now())
+			t.step()
+		}
+	}
 }
 
 // do runs f in the process: now, or when it goes on, or never.
@@ -81,6 +99,7 @@ func (h *home) beat() {
 		met, handed := copyOf(h.met), copyOf(h.handed)
 		h.r.message(func() { h.r.coordinator.hear(h, report, met, handed) })
 	}
+	h.verify()
 	h.later(100*time.Millisecond, h.beat)
 }
 
@@ -100,7 +119,7 @@ func (h *home) assign(shard int, epoch uint64) {
 		}
 		t.drop()
 	}
-	c := durable.Config{Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling}
+	c := durable.Config{Known: h.known[shard], FirstTell: max(h.told[shard], uint64(h.clock.now().UnixMicro())), Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling}
 	if c.Above = h.r.plan.singletons; c.Above {
 		c.Epoch = max(h.floor[shard], 1) // in the store; that of the placement is another
 	} else if key := [2]uint64{uint64(shard), epoch}; h.used[key] {
@@ -122,6 +141,7 @@ func (h *home) assign(shard int, epoch uint64) {
 func (h *home) leave(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil && t.epoch <= epoch {
 		t.leaving = true
+		t.core.Verify(h.clock.now())
 		t.core.Checkpoint(h.clock.now())
 		t.step()
 		h.later(time.Second, func() { // it does not wait for ever

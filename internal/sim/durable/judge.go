@@ -26,7 +26,8 @@ type judge struct {
 	// applied are the commands of all shards that were committed, by commandKey, or by tellKey if
 	// they are tells.
 	applied    map[string]commit
-	folded     int // commits with events alone
+	told       map[string]string // by tellKey, of all tells that were ever committed: the tenure and command that told it
+	folded     int               // commits with events alone
 	turns      map[string]turn
 	skew       time.Duration   // by which clocks differ from the true time at most
 	journaling durable.Journal // how long events are kept
@@ -58,6 +59,14 @@ type truth struct {
 	since    store.Position
 	first    store.Position // of the log's appends that were ever there
 	events   []recorded     // of all commits, in order
+
+	// promise is all that the shard had when a server was put back to an older state; nil if the promise was
+	// kept, or is void. Its home was promiser.
+	promise  map[string][]commit
+	promiser *home
+	named    bool // the promiser has said that it cannot keep it
+	crashed  bool // a server was put back: what the judge compares after each write may differ
+	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 
 // A commit is a commit that counts.
@@ -70,6 +79,7 @@ type commit struct {
 	expires  int64
 	form     uint32
 	at       time.Time // when the store had it
+	key      string    // of its command in judge.applied; "" means none
 }
 
 // gone reports whether an entity ended with that commit, or has expired since by the clock of some home.
@@ -110,7 +120,7 @@ func (c commit) is(r *wire.DurableRecord) bool {
 }
 
 func newJudge(s *server) *judge {
-	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}, turns: map[string]turn{}}
+	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}, told: map[string]string{}, turns: map[string]turn{}}
 	for i := range s.shards {
 		j.shards[i] = &truth{entities: map[string][]commit{}, tells: map[string]bool{}, told: map[string]uint64{}}
 	}
@@ -182,6 +192,9 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 		return nil
 	}
 	if c := t.claim; c == nil || c.GetEpoch() != a.GetEpoch() || c.GetIncarnation() != a.GetIncarnation() || c.GetClaim() != a.GetClaim() {
+		if t.tainted {
+			return nil
+		}
 		return fmt.Errorf("invariant 1: an append under epoch %d, claim %d, the highest claim is of epoch %d, %d",
 			a.GetEpoch(), a.GetClaim(), c.GetEpoch(), c.GetClaim())
 	}
@@ -203,29 +216,43 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn string) error {
 	t := j.shards[shard]
 	id := string(c.GetEntity())
+	for _, tell := range c.GetTells() {
+		key := tellKey(shard, tell.GetShard(), tell.GetNumber())
+		if was, twice := j.told[key]; twice && was != turn {
+			return fmt.Errorf("invariant 10: %s: tell %s was told by %s, and now by %s", id, key, was, turn)
+		}
+		j.told[key] = turn
+	}
+	if key := j.keyOf(shard, c); t.crashed && slices.ContainsFunc(t.entities[id], func(was commit) bool {
+		return was.position == 0 && was.version == c.GetVersion() && was.key == key
+	}) {
+		return nil // a record had it before the log had it again
+	}
+	t.restore(j, id, c.GetVersion()-1)
 	before := commit{}
 	if all := t.entities[id]; len(all) > 0 {
 		before = all[len(all)-1]
 	}
-	if again := j.gone(before) && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again {
+	if again := j.gone(before) && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again && !t.tainted {
 		return fmt.Errorf("invariant 3: %s: version %d behind %d", id, c.GetVersion(), before.version)
 	}
-	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), 2 * uint64(len(t.entities[id])+1), c.GetExpires(), c.GetForm(), j.server.w.clock()}
+	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), 2 * uint64(len(t.entities[id])+1), c.GetExpires(), c.GetForm(), j.server.w.clock(), ""}
 	if c.GetFolded() {
 		j.folded++
 		now.state = binary.AppendVarint(nil, fold(before.state, c.GetEvents()))
 	}
-	if turn, noted := j.turns[turn]; noted {
+	if turn, noted := j.turns[turn]; noted && !t.tainted {
 		if err := j.follows(before, now, turn); err != nil {
 			return fmt.Errorf("%s v%d: %w", id, c.GetVersion(), err)
 		}
 	}
 	for i, e := range c.GetEvents() {
 		t.events = append(t.events, recorded{id, c.GetVersion(), e, c.GetAt()})
-		if number := c.GetEvent() + uint64(i); number != uint64(len(t.events)) {
+		if number := c.GetEvent() + uint64(i); number != uint64(len(t.events)) && !t.crashed {
 			return fmt.Errorf("invariant 7: event %d of the log has number %d", len(t.events), number)
 		}
 	}
+	now.key = j.keyOf(shard, c)
 	t.entities[id] = append(t.entities[id], now)
 	if c.GetCommand() == nil { // it notes that the entity has expired
 		if !c.GetEnded() || !j.gone(before) {
@@ -233,23 +260,24 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 		}
 		return nil
 	}
-	key := commandKey(c.GetCommand())
+	key := now.key
 	if c.GetCommand().GetSource().GetIncarnation() == 0 {
 		from, number := c.GetCommand().GetSource().GetShard(), c.GetCommand().GetNumber()
-		key = tellKey(int(from), uint32(shard), number)
 		row := fmt.Sprintf("%d>%s", from, id)
 		dead := j.shards[int(from)].tells[key] // given up: a copy on its way may still run
-		if last := t.told[row]; number < last && !dead {
+		if last := t.told[row]; number < last && !dead && !t.tainted && !j.shards[int(from)].tainted {
 			return fmt.Errorf("order of tells: %s: number %d of shard %d is applied behind number %d", id, number, from, last)
 		}
 		t.told[row] = max(t.told[row], number)
 	}
-	if was, twice := j.applied[key]; twice {
+	if was, twice := j.applied[key]; twice && !t.tainted {
 		return fmt.Errorf("invariant 3: %s: command %s was applied at %d, and now at %d", id, key, was.position, p)
 	}
 	j.applied[key] = now
 	for _, tell := range c.GetTells() {
-		t.tells[tellKey(shard, tell.GetShard(), tell.GetNumber())] = false
+		if key := tellKey(shard, tell.GetShard(), tell.GetNumber()); !t.tells[key] { // else this commit was lost
+			t.tells[key] = false
+		}
 	}
 	return nil
 }
@@ -279,7 +307,7 @@ func (j *judge) head(shard int, h store.Head) error {
 		return nil
 	}
 	t := j.shards[shard]
-	if h.Since < t.since {
+	if h.Since < t.since && !t.crashed {
 		return fmt.Errorf("invariant 2: since falls from %d to %d", t.since, h.Since)
 	}
 	t.since = h.Since
@@ -287,11 +315,17 @@ func (j *judge) head(shard int, h store.Head) error {
 	if err := decode(h.Value, now); err != nil {
 		return err
 	}
-	if was := t.head; was != nil && (now.GetEpoch() < was.GetEpoch() || now.GetEpoch() == was.GetEpoch() && now.GetIncarnation() != was.GetIncarnation()) {
+	if was := t.head; was != nil && !t.tainted && (now.GetEpoch() < was.GetEpoch() || now.GetEpoch() == was.GetEpoch() && now.GetIncarnation() != was.GetIncarnation()) {
 		return fmt.Errorf("invariant 1: a head of epoch %d, home %x, behind one of epoch %d, home %x",
 			now.GetEpoch(), now.GetIncarnation(), was.GetEpoch(), was.GetIncarnation())
 	}
 	t.head = now
+	for _, id := range sortedKeys(t.promise) {
+		r := &wire.DurableRecord{}
+		if rec := j.server.record(shard, "e"+id); rec.Revision != store.None && decode(rec.Value, r) == nil {
+			t.restore(j, id, r.GetVersion())
+		}
+	}
 	return j.recoverable(shard)
 }
 
@@ -316,7 +350,11 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		if c.ID[0] != 'e' {
 			continue
 		}
-		all := j.shards[shard].entities[c.ID[1:]]
+		t := j.shards[shard]
+		all := append(slices.Clone(t.entities[c.ID[1:]]), t.promise[c.ID[1:]]...)
+		if t.tainted {
+			continue
+		}
 		if len(c.Value) == 0 {
 			if !slices.ContainsFunc(all, j.gone) {
 				return fmt.Errorf("invariant 3: the record of %s is deleted, which never ended", c.ID[1:])
@@ -339,7 +377,7 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 // deleted judges the deletion of a chunk of a journal: nothing asks for its events any more.
 func (j *judge) deleted(shard int, value []byte) error {
 	chunk, keep := &wire.DurableChunk{}, j.journaling
-	if len(value) == 0 {
+	if len(value) == 0 || j.shards[shard].crashed {
 		return nil // it was deleted before
 	}
 	if err := decode(value, chunk); err != nil {
@@ -364,12 +402,17 @@ func (j *judge) deleted(shard int, value []byte) error {
 
 // recoverable is invariant 2.
 func (j *judge) recoverable(shard int) error {
-	if j.blind {
+	if j.blind || j.shards[shard].crashed {
 		return nil
 	}
+	return j.has(shard)
+}
+
+// has is recoverable for a shard whose server was never put back.
+func (j *judge) has(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
-	if t.first > 0 && !j.server.whole(shard, max(since, t.first)) {
+	if begun := t.first > 0 && (since > 0 || !t.crashed); begun && !j.server.whole(shard, max(since, t.first)) {
 		return fmt.Errorf("invariant 2: the log begins after %d, from where the head needs it", since)
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
@@ -399,7 +442,14 @@ func (j *judge) recoverable(shard int) error {
 // ordinal is invariant 4: an answer that leaves a home saw an entity as the log has it. It returns
 // twice how many commits the entity had then, over all its lives, and one more if it had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
-	all := j.shards[shard].entities[id]
+	t := j.shards[shard]
+	if t.tainted {
+		return 0, nil
+	}
+	all := t.entities[id]
+	if t.promise != nil { // its home has these in memory
+		all = append(slices.Clone(t.promise[id]), all...)
+	}
 	if r.fresh {
 		return j.nothing(all, id, r)
 	}

@@ -31,6 +31,7 @@ type plan struct {
 	singletons                       bool          // shards of singletons, whose epochs nobody gives out
 	skew                             time.Duration // by which clocks differ from the true time at most
 	versions                         bool          // later programs come, with states of a later version
+	unsynced                         bool          // the server's machine crashes, and has not all on its disk
 }
 
 // without takes rules out of the driver, for tests that show the purpose of each.

@@ -1,9 +1,15 @@
 package durable
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -33,7 +39,8 @@ func (s *server) sync() image {
 }
 
 // putBackTo has the server come back with what it had on its disk, of the logs, of the heads and records, or
-// of both. It goes on behind the last position and revision that it has, so it uses some of them again.
+// of both. It goes on behind the last position and revision that it has, so it uses some of them again, unless
+// other shards have kept more.
 func (s *server) putBackTo(i image, logs, records bool) {
 	for shard, k := range s.shards { //arch:order-free each by itself
 		was := i.shards[shard].clone()
@@ -50,4 +57,253 @@ func (s *server) putBackTo(i image, logs, records bool) {
 	if records {
 		s.revision = i.revision
 	}
+}
+
+// keyOf is the key in applied of a commit's command.
+func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
+	switch s := c.GetCommand().GetSource(); {
+	case c.GetCommand() == nil:
+		return ""
+	case s.GetIncarnation() == 0:
+		return tellKey(int(s.GetShard()), uint32(shard), c.GetCommand().GetNumber())
+	}
+	return commandKey(c.GetCommand())
+}
+
+// restore adds to an entity's commits those up to a version that the log has lost and its home still has. The
+// home writes them to a record.
+func (t *truth) restore(j *judge, id string, version uint64) {
+	all, promised := t.entities[id], t.promise[id]
+	for n := len(promised); n > len(all); n-- {
+		if promised[n-1].version != version {
+			continue
+		}
+		for _, c := range promised[len(all):n] {
+			c.position = 0
+			t.entities[id] = append(t.entities[id], c)
+			if c.key != "" {
+				j.applied[c.key] = c
+			}
+		}
+		return
+	}
+}
+
+// A record of the judge is what it knew when the server wrote everything to the disk.
+type known struct {
+	shards  map[int]truth
+	applied map[string]commit
+}
+
+func (j *judge) sync() known {
+	k := known{map[int]truth{}, maps.Clone(j.applied)}
+	for shard, t := range j.shards { //arch:order-free each by itself
+		k.shards[shard] = t.clone()
+	}
+	return k
+}
+
+func (t *truth) clone() truth {
+	c := *t
+	c.entities, c.told = maps.Clone(t.entities), maps.Clone(t.told)
+	for id, all := range c.entities { //arch:order-free each by itself
+		c.entities[id] = slices.Clip(all)
+	}
+	return c
+}
+
+// putBack says that the server was put back to what it had then. What a home has in memory that lives is promised.
+func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *home) {
+	for _, shard := range sortedShards(j.shards) {
+		t, was := j.shards[shard], k.shards[shard]
+		now := was.clone()
+		if t.promise == nil {
+			t.promise = maps.Clone(t.entities)
+		} else { // the former one was not kept yet
+			for id, all := range t.entities { //arch:order-free each by itself
+				if len(all) > len(t.promise[id]) {
+					t.promise[id] = all
+				}
+			}
+		}
+		if logs {
+			t.claim, t.entities, t.told = now.claim, now.entities, now.told
+		}
+		if records {
+			t.head, t.since = now.head, now.since
+		}
+		h := homeOf(shard)
+		if h == nil || t.promiser != nil && t.promiser != h {
+			t.crashed = true
+			t.void()
+			continue
+		}
+		t.crashed, t.promiser = true, h
+	}
+	if logs {
+		j.applied = maps.Clone(k.applied)
+	}
+}
+
+func sortedShards(all map[int]*truth) []int { return slices.Sorted(maps.Keys(all)) }
+
+// void ends the promise: its home has died, or has said that it cannot keep it.
+func (t *truth) void() { t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true }
+
+// kept checks that a shard has everything that was promised.
+func (j *judge) kept(shard int) error {
+	t := j.shards[shard]
+	if t.promise == nil {
+		return nil
+	}
+	for _, id := range sortedKeys(t.promise) {
+		for i, want := range t.promise[id] {
+			if i >= len(t.entities[id]) {
+				return fmt.Errorf("acknowledged and gone: %s v%d of shard %d, of %d commits %d are left", id, want.version, shard, len(t.promise[id]), i)
+			}
+			if got := t.entities[id][i]; got.version != want.version || !bytes.Equal(got.state, want.state) || got.ended != want.ended {
+				return fmt.Errorf("acknowledged and gone: %s v%d of shard %d: v%d is in its place", id, want.version, shard, got.version)
+			}
+		}
+	}
+	return j.has(shard)
+}
+
+// syncs has the server write everything to its disk from time to time.
+func (r *run) syncs() {
+	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
+	r.w.after(r.between(100*time.Millisecond, 3*time.Second), r.syncs)
+}
+
+// unsynced crashes the server's machine. Sometimes it has one of its streams whole.
+func (r *run) unsynced() {
+	logs, records := true, true
+	switch r.w.random.IntN(4) {
+	case 0:
+		logs = false
+	case 1:
+		records = false
+	}
+	s := r.server
+	position, revision := s.position, s.revision
+	for _, shard := range r.shards() {
+		t := r.judge.shards[shard]
+		if h := r.ownerOf(shard); t.promise != nil && h == t.promiser && !r.busy(shard) && r.judge.kept(shard) == nil {
+			r.counts.Kept++
+			t.promise, t.promiser = nil, nil
+		}
+	}
+	s.putBackTo(s.disk, logs, records)
+	s.position, s.revision = position, revision // see the limits in docs/adr/0089
+	r.judge.putBack(s.synced, logs, records, r.ownerOf)
+	s.disk, s.synced = s.sync(), r.judge.sync()
+	s.putBacks++
+	r.counts.PutBacks++
+	r.w.trace("the server loses what is not on its disk, logs %v, records %v", logs, records)
+	s.restart(r.between(0, time.Second))
+}
+
+// ownerOf is the home whose tenure has the shard open in the store; nil if none has.
+func (r *run) ownerOf(shard int) *home {
+	head := &wire.DurableHead{}
+	if err := decode(r.server.head(shard).Value, head); err != nil {
+		return nil
+	}
+	for _, h := range r.homes {
+		if t := h.tenures[shard]; t != nil && t.core.State() == durable.Open && h.incarnation == head.GetIncarnation() && t.core.Epoch() == head.GetEpoch() {
+			return h
+		}
+	}
+	return nil
+}
+
+func (r *run) busy(shard int) bool {
+	h := r.ownerOf(shard)
+	return h == nil || h.tenures[shard].core.Busy()
+}
+
+// opened says that a home has the shard. Promises of another one are void: it has lost the shard without
+// leaving it in order.
+func (j *judge) opened(shard int, h *home) {
+	t := j.shards[shard]
+	if t.promise != nil && t.named && j.kept(shard) != nil {
+		j.server.w.fail("%s opens shard %d, though %s lives and has said that it is lost: %v", h.name, shard, t.promiser.name, j.kept(shard))
+	}
+	if t.promise != nil {
+		j.server.w.trace("the promise of %s for shard %d is void", t.promiser.name, shard)
+		h.r.counts.Void++
+		t.void()
+	}
+}
+
+// died says that a home has died.
+func (j *judge) died(h *home) {
+	for _, shard := range sortedShards(j.shards) {
+		if t := j.shards[shard]; t.promiser == h {
+			h.r.counts.Void++
+			t.void()
+		}
+	}
+}
+
+// leftInOrder says that a home gives the shard up and has written everything to the store.
+func (r *run) leftInOrder(t *tenure) {
+	truth := r.judge.shards[t.shard]
+	if truth.promise == nil || truth.promiser != t.home {
+		return
+	}
+	if err := r.judge.kept(t.shard); err != nil {
+		r.w.fail("%s leaves shard %d in order: %v", t.home.name, t.shard, err)
+	}
+	r.counts.InOrder++
+	truth.promise, truth.promiser = nil, nil
+}
+
+// closed says that a home cannot open the shard, and why. If it needs an operator, one drops the shard after a while.
+func (r *run) closed(t *tenure, why error) {
+	if truth := r.judge.shards[t.shard]; truth.promiser == t.home {
+		truth.named = true
+	}
+	r.counts.Closed++
+	if text := why.Error(); !strings.Contains(text, "had written its head") && !strings.Contains(text, "lost a part of it") {
+		return
+	}
+	r.w.after(r.between(time.Second, 3*time.Second), func() { r.drop(t.shard) })
+}
+
+// drop stops all processes and empties a shard, if it is closed.
+func (r *run) drop(shard int) {
+	if h := r.ownerOf(shard); h != nil {
+		return
+	}
+	for _, h := range slices.Clone(r.homes) {
+		r.crash(h)
+	}
+	r.w.trace("an operator drops shard %d", shard)
+	*r.server.shards[shard] = kept{records: map[string][]store.Record{}}
+	t := r.judge.shards[shard]
+	tells := t.tells
+	*t = truth{entities: map[string][]commit{}, tells: tells, told: map[string]uint64{}, crashed: true, tainted: true}
+	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
+}
+
+// unsettled is why a promise is not kept yet, or nil.
+func (r *run) unsettled() error {
+	for _, shard := range r.shards() {
+		if t := r.judge.shards[shard]; t.promise == nil {
+			continue
+		} else if err := r.judge.kept(shard); err != nil {
+			return err
+		} else if r.busy(shard) {
+			return fmt.Errorf("shard %d of %s is busy", shard, t.promiser.name)
+		}
+	}
+	return nil
+}
+
+// lossy reports whether a tell may be lost, because its sender's or its receiver's shard has lost commits.
+func (r *run) lossy(from int, key string) bool {
+	var to int
+	_, _ = fmt.Sscanf(key, fmt.Sprintf("%d>%%d:", from), &to)
+	return r.judge.shards[from].tainted || r.judge.shards[to].tainted
 }

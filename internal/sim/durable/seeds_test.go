@@ -75,6 +75,40 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestUnsynced runs random runs in which the server loses what was not on its disk, with the flags of TestSeeds.
+func TestUnsynced(t *testing.T) {
+	if *seed >= 0 {
+		r := RunUnsynced(uint64(*seed), func(line string) { t.Log(line) })
+		t.Logf("%+v", r.Counts)
+		if r.Err != nil {
+			t.Error(r.Err)
+		}
+		return
+	}
+	var (
+		next atomic.Int64
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		all  Counts
+	)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(*seeds) && !t.Failed(); i = next.Add(1) - 1 {
+				n := i + int64(*first)
+				r := RunUnsynced(uint64(n), nil)
+				if r.Err != nil {
+					t.Errorf("seed %d: %v\ngo test ./internal/sim/durable -run TestUnsynced -seed %d -v", n, r.Err, n)
+				}
+				mu.Lock()
+				all.add(r.Counts)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds: %+v", *seeds, all)
+}
+
 func (c *Counts) add(o Counts) {
 	sum, more := reflect.ValueOf(c).Elem(), reflect.ValueOf(o)
 	for i := range sum.NumField() {

@@ -19,6 +19,9 @@ type server struct {
 	trouble  trouble
 	downTill time.Duration
 	sparse   bool   // a blind judge's server does not use the positions next to each other
+	putBacks int    // how often it was put back to an earlier state
+	disk     image  // what it has on its disk
+	synced   known  // what the judge knew then
 	run      uint64 // counts its restarts, at which requests under way are lost
 }
 

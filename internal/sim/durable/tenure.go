@@ -74,6 +74,7 @@ func (t *tenure) step() {
 	for _, q := range out.Requests {
 		r.server.ask(h, t.shard, q, func(a durable.Response) {
 			h.do(func() {
+				h.verify()
 				t.core.Done(h.clock.now(), a)
 				t.step()
 			})
@@ -89,6 +90,7 @@ func (t *tenure) step() {
 		t.loaded(l)
 	}
 	if t.core.State() == durable.Dropped {
+		h.known[t.shard], h.told[t.shard] = t.core.Mark(), max(h.told[t.shard], t.core.NextTell())
 		h.floor[t.shard] = max(h.floor[t.shard], t.core.Epoch()+1)
 		if h.tenures[t.shard] == t {
 			delete(h.tenures, t.shard)
@@ -100,6 +102,9 @@ func (t *tenure) step() {
 		t.release()
 	}
 	if t.leaving && !t.core.Busy() {
+		if t.core.State() == durable.Open {
+			r.leftInOrder(t)
+		}
 		t.drop()
 		return
 	}
@@ -129,10 +134,16 @@ func (t *tenure) event(e durable.Event) {
 	r.counts.event(e, r.plan.singletons)
 	switch e.Kind {
 	case durable.Ended:
-		if e.Err != nil {
+		switch {
+		case e.Err != nil && r.judge.shards[t.shard].crashed:
+			r.closed(t, e.Err)
+		case e.Err != nil:
 			r.w.fail("%s: shard %d ended: %v", t.home.name, t.shard, e.Err)
 		}
 		switch {
+		case e.Epoch == t.core.Epoch() && r.judge.shards[t.shard].promiser == t.home: // it has given up by itself
+			r.judge.shards[t.shard].named = true
+			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
 		case e.Epoch > 0 && r.plan.singletons: // another home has it now; this one may claim again
 			t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
 			t.home.floor[t.shard] = max(t.home.floor[t.shard], e.Epoch+1)
@@ -140,9 +151,13 @@ func (t *tenure) event(e durable.Event) {
 			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
 		}
 	case durable.Resent, durable.Orphaned:
+		if r.judge.shards[t.shard].crashed {
+			break
+		}
 		r.w.fail("%s: shard %d: event %d for %d appends: the store has lost none", t.home.name, t.shard, e.Kind, e.N)
 	case durable.Opened:
 		r.w.trace("%s has %d under %d", t.home.name, t.shard, t.epoch)
+		r.judge.opened(t.shard, t.home)
 	default:
 	}
 }
