@@ -43,6 +43,7 @@ type Node struct {
 	give    context.CancelFunc // cancels connecting; nil unless the state is stateOpening
 	leaveAt time.Time          // when Shutdown leaves the cluster; zero means not yet called
 	probe   storeProbe         // begun under mu
+	store   string             // the identity of Config.Store, set by begin; "" without one
 
 	ordered  sync.Once     // an operator commanded it to leave
 	up       chan struct{} // closed when Up, or ended

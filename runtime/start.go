@@ -125,6 +125,9 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := checkStore(ctx, n); err != nil {
 		return n.notBegun(err)
 	}
+	if err := n.identifyStore(ctx); err != nil {
+		return n.notBegun(err)
+	}
 	if err := n.driver.openDirect(ctx); err != nil {
 		return n.notBegun(err)
 	}
@@ -163,6 +166,9 @@ func (n *Node) begin(ctx context.Context) error {
 		}
 	}
 	n.driver.group.Go(n.tickClock)
+	if n.store != "" {
+		n.driver.group.Go(n.watchStore)
+	}
 	return nil
 }
 

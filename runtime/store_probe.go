@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/durablehost"
 )
 
 // A storeProbe asks the store whether it answers, at most every probeEvery, or every
@@ -66,4 +68,50 @@ func (p *storeProbe) said(now time.Time) string {
 func tenths(d time.Duration) time.Duration {
 	const tenth = 100 * time.Millisecond
 	return (d + tenth - 1).Truncate(tenth)
+}
+
+// identifyStore reads by which identity the store is known, and announces it: members with
+// another store are refused.
+func (n *Node) identifyStore(ctx context.Context) error {
+	if n.cfg.Store == nil {
+		return nil
+	}
+	id, err := durablehost.Identity(ctx, n.cfg.Store, n.cfg.Cluster, n.cfg.Name, n.driver.self.Incarnation)
+	if err != nil {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.store = id
+	return n.control.member.Prepare(controlSetup(n))
+}
+
+// watchStore looks whether the store is still the same when its connection has come back, perhaps
+// from another server. It ends the node if it is not: what the node wrote there would be missing
+// in the store of the others.
+func (n *Node) watchStore() {
+	seen := durablehost.Outages(n.cfg.Store.Shards())
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.driver.stop:
+			return
+		case <-ticker.C:
+		}
+		outages := durablehost.Outages(n.cfg.Store.Shards())
+		if outages == seen {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(n.driver.ctx, storePatience)
+		err := durablehost.CheckIdentity(ctx, n.cfg.Store, n.cfg.Cluster, n.store)
+		cancel()
+		switch {
+		case err == nil:
+			seen = outages
+		case errors.Is(err, durablehost.ErrOtherStore):
+			n.stop(fmt.Errorf("node %s: %w (let Config.Store and all its servers lead to one store; natsstore.Config.Domain names that of a leaf node's hub)", n.cfg.Name, err))
+			return
+		}
+	}
 }

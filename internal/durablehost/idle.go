@@ -3,6 +3,8 @@ package durablehost
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/store"
+
 	"github.com/shardgen/shardgen/internal/durable"
 )
 
@@ -62,10 +64,13 @@ type interrupted interface{ Outages() uint64 }
 // outages returns a number that grows whenever the store is back after it was away, and may have lost
 // acknowledged appends. It does not grow while the store, or a stream of it, is away: appends would be of no
 // use there, and would come again and again to the streams that are not.
-func outages(c *Config) uint64 {
-	n := c.Appends.outages.Load()
-	if s, ok := c.Store.(interrupted); ok {
-		n += s.Outages()
+func outages(c *Config) uint64 { return c.Appends.outages.Load() + Outages(c.Store) }
+
+// Outages returns how often the connection of a store was lost and came back; 0 where the store
+// does not say.
+func Outages(s store.Shards) uint64 {
+	if s, ok := s.(interrupted); ok {
+		return s.Outages()
 	}
-	return n
+	return 0
 }

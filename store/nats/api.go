@@ -33,7 +33,7 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	if in != nil {
 		data, _ = json.Marshal(in) // plain structs
 	}
-	got, err := c.ask(ctx, &nats.Msg{Subject: "$JS.API." + subject, Data: data}, false, store.ErrUnavailable)
+	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + subject, Data: data}, false, store.ErrUnavailable)
 	if errors.Is(err, errNobody) {
 		return &apiError{Code: 503, ErrCode: codeNotEnabled, Description: "JetStream does not answer: it is not enabled, or its servers have no leader"}
 	}

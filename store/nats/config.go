@@ -23,6 +23,10 @@ type Config struct {
 	Partitions int
 	// NoCreate has the absence of a stream be an error.
 	NoCreate bool
+	// Domain is the JetStream domain in which the store lies: 1 to 32 of A-Z a-z 0-9 _ -. A leaf node
+	// with a JetStream of its own needs that of its hub, or it would keep a store beside the
+	// cluster's. Default "": that of the server.
+	Domain string
 	// Timeout bounds the wait for each answer of the server, beside the context that
 	// bounds the call. Default 5s, minimum 100ms.
 	Timeout time.Duration
@@ -68,6 +72,9 @@ func (c Config) validate() error {
 	var errs []error
 	if c.Name == "" || len(c.Name) > maxName || escape(c.Name, plainName) != c.Name {
 		errs = append(errs, fmt.Errorf("config: Name is %q: want 1 to %d of A-Z a-z 0-9 _ -", c.Name, maxName))
+	}
+	if c.Domain != "" && (len(c.Domain) > maxName || escape(c.Domain, plainName) != c.Domain) {
+		errs = append(errs, fmt.Errorf("config: Domain is %q: want 1 to %d of A-Z a-z 0-9 _ -", c.Domain, maxName))
 	}
 	if c.Name == "sh" { // its streams would keep what members send, and hide that nobody listens
 		errs = append(errs, errors.New(`config: Name is "sh": want another one, because the subjects of clusters begin with it`))

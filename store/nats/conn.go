@@ -24,6 +24,7 @@ import (
 type conn struct {
 	nc      *nats.Conn
 	name    string // of the store
+	js      string // what subjects of JetStream's API begin with
 	inbox   string // with a dot at the end
 	timeout time.Duration
 	outages atomic.Uint64 // how often the connection was lost and came back
@@ -129,9 +130,17 @@ func redacted(servers string) string {
 	return strings.Join(all, ",")
 }
 
+// apiPrefix is the beginning of the subjects of JetStream's API in a domain.
+func apiPrefix(domain string) string {
+	if domain == "" {
+		return "$JS.API."
+	}
+	return "$JS." + domain + ".API."
+}
+
 // connect opens the connection.
 func connect(url string, cfg Config) (*conn, error) {
-	c := &conn{name: cfg.Name, timeout: cfg.Timeout, waiting: make(map[uint64]*request)}
+	c := &conn{name: cfg.Name, js: apiPrefix(cfg.Domain), timeout: cfg.Timeout, waiting: make(map[uint64]*request)}
 	options := append([]nats.Option{
 		nats.Timeout(cfg.Timeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPingsOut),
 		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait/5, reconnectWait/5),

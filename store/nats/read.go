@@ -61,7 +61,7 @@ var errTooMany = errors.New("too many results")
 // page asks the replicas; one answers, from its own copy, isolated from writes.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
-	got, err := c.ask(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
+	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + "DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
 	if errors.Is(err, errNobody) {
 		return page{}, c.why(ctx, stream)
 	}

@@ -27,8 +27,8 @@ type rightsCheck struct{ *streams }
 
 // run is shards.CheckRights.
 func (c rightsCheck) run(ctx context.Context, types []string) error {
-	all := probes(c.cfg.Name, types)
-	create := probeCreate(c.cfg.Name)
+	all := probes(c.js, c.cfg.Name, types)
+	create := probeCreate(c.js, c.cfg.Name)
 	if !c.cfg.NoCreate {
 		all = append(all, create)
 	}
@@ -40,7 +40,7 @@ func (c rightsCheck) run(ctx context.Context, types []string) error {
 }
 
 // probes are messages that need a member's rights and have no effect.
-func probes(name string, types []string) []*nats.Msg {
+func probes(js, name string, types []string) []*nats.Msg {
 	nowhere := name + "_" + wordProbe // streams of the store have other names
 	var all []*nats.Msg
 	for _, kind := range types {
@@ -49,13 +49,13 @@ func probes(name string, types []string) []*nats.Msg {
 	return append(all,
 		message(keySubject(name, wordProbe), nil, headerStream, nowhere),
 		message(leaseSubject(name, wordProbe), nil, headerStream, nowhere),
-		message("$JS.API.DIRECT.GET."+nowhere, nil),
-		message("$JS.API.STREAM.PURGE."+nowhere, nil))
+		message(js+"DIRECT.GET."+nowhere, nil),
+		message(js+"STREAM.PURGE."+nowhere, nil))
 }
 
 // probeCreate asks for a stream with no configuration, which is refused.
-func probeCreate(name string) *nats.Msg {
-	return message("$JS.API.STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
+func probeCreate(js, name string) *nats.Msg {
+	return message(js+"STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
 
 // try sends messages and returns the first that the user may not send, and why.

@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/freeport"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+func vaultNode(t *testing.T, url, name string, s store.Backend) *shard.Node {
+	t.Helper()
+	n := shard.New(shard.Config{Cluster: "vaults", Name: name, Transport: natstransport.New(url), Store: s})
+	t.Cleanup(func() { _ = n.Close() })
+	if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func openStore(t *testing.T, url string, config natsstore.Config) store.Backend {
+	t.Helper()
+	s, err := natsstore.Open(t.Context(), url, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func starts(t *testing.T, n *shard.Node) error {
+	ctx, cancel := context.WithTimeout(t.Context(), serviceAgain)
+	defer cancel()
+	return n.Start(ctx)
+}
+
+// A member whose store is not the cluster's is refused, and the error names both.
+func TestMembersWithOtherStores(t *testing.T) {
+	server, other := natsproc.Start(t, "-js", "-sd", t.TempDir()), natsproc.Start(t, "-js", "-sd", t.TempDir())
+	first := vaultNode(t, server.URL(), "first", openStore(t, server.URL(), natsstore.Config{Name: "bank"}))
+	if err := starts(t, first); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		store store.Backend
+	}{
+		{"of another name", openStore(t, server.URL(), natsstore.Config{Name: "bank2"})},
+		{"of another server", openStore(t, other.URL(), natsstore.Config{Name: "bank"})},
+		{"in memory", memory.New().Client()},
+	} {
+		err := starts(t, vaultNode(t, server.URL(), "second", test.store))
+		for _, want := range []string{"Config.Store is", " of second\" at second", " of first\" at first"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a store %s: got %v, want it to name %q", test.name, err, want)
+			}
+		}
+	}
+	if err := starts(t, vaultNode(t, server.URL(), "third", openStore(t, server.URL(), natsstore.Config{Name: "bank"}))); err != nil {
+		t.Errorf("the same store: %v", err)
+	}
+}
+
+// A leaf node with a JetStream of its own: its members use that of the hub by its domain, and are
+// refused without.
+func TestStoreOfALeafNode(t *testing.T) {
+	address, err := freeport.Address("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := func(text string) *natsproc.Server {
+		path := filepath.Join(t.TempDir(), "nats.conf")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return natsproc.Start(t, "-c", path)
+	}
+	hub := server(fmt.Sprintf("server_name: hub\njetstream {store_dir: %q, domain: hub}\nleafnodes {listen: %q}\n", t.TempDir(), address))
+	leaf := server(fmt.Sprintf("server_name: leaf\njetstream {store_dir: %q, domain: leaf}\nleafnodes {remotes: [{url: \"nats-leaf://%s\"}]}\n", t.TempDir(), address))
+	atHub := vaultNode(t, hub.URL(), "hub", openStore(t, hub.URL(), natsstore.Config{Name: "bank"}))
+	if err := starts(t, atHub); err != nil {
+		t.Fatal(err)
+	}
+	if err := starts(t, vaultNode(t, leaf.URL(), "leaf", openStore(t, leaf.URL(), natsstore.Config{Name: "bank"}))); err == nil || !strings.Contains(err.Error(), "Config.Store is") {
+		t.Errorf("with the leaf's own JetStream: got %v", err)
+	}
+	if err := starts(t, vaultNode(t, leaf.URL(), "leaf", openStore(t, leaf.URL(), natsstore.Config{Name: "bank", Domain: "hub"}))); err != nil {
+		t.Fatalf("with the hub's: %v", err)
+	}
+	for i := range 40 { // some live at the leaf's member
+		ctx, cancel := context.WithTimeout(t.Context(), serviceAgain)
+		total, err := vault.NewVaultClient(atHub).Ref(fmt.Sprint(i)).Add(ctx, 1)
+		cancel()
+		if err != nil || total != 1 {
+			t.Fatalf("vault %d: %d, %v", i, total, err)
+		}
+	}
+}
+
+// A member whose connection comes to another store, here that of a server which takes the place of
+// the first, ends and says so.
+func TestStoreIsReplaced(t *testing.T) {
+	disk := t.TempDir()
+	server := natsproc.Start(t, "-js", "-sd", disk)
+	n := vaultNode(t, server.URL(), "first", openStore(t, server.URL(), natsstore.Config{Name: "bank", Timeout: time.Second}))
+	if err := starts(t, n); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(disk, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	openStore(t, server.URL(), natsstore.Config{Name: "bank"}) // another program makes the streams again
+	select {
+	case <-n.Done():
+		if err := n.Err(); err == nil || !strings.Contains(err.Error(), "another store answers") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(serviceAgain):
+		t.Error("the node goes on with another store")
+	}
+}
