@@ -18,13 +18,13 @@ import (
 // same for foundingLife.
 type Foundings struct {
 	*core.Node
-	number   uint64 // of the latest request
-	waits    bool   // for its answer
-	writes   bool   // it writes
+	number   uint64    // of the latest request
+	waits    bool      // for its answer
+	writes   bool      // it writes
 	at       time.Time // when the next request is due
 	pause    time.Time // no request before, because the store did not answer
-	known    bool // record and revision are those of the store, as far as this node knows
-	found    bool // this node wrote them
+	known    bool      // record and revision are those of the store, as far as this node knows
+	found    bool      // this node wrote them
 	record   core.Founding
 	revision uint64    // 0 means there is no record
 	since    time.Time // when revision was first read

@@ -26,7 +26,7 @@ type joining struct {
 	notBefore time.Time
 	attempt   uint32
 	before    uint32 // the last attempt before this round
-	// heardSelf is when the first hello of this round returned through the broker.
+	// heardSelf is when a hello of this round first returned through the broker.
 	// While it is zero, others may not have received it either, so this node must
 	// not form a cluster.
 	heardSelf time.Time

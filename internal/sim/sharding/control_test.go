@@ -213,18 +213,20 @@ func (v *memberEnv) Serve(on bool, then func()) {
 }
 
 func (v *memberEnv) Founding(membership.FoundingRequest, func(membership.FoundingAnswer)) {}
-func (v *memberEnv) LeaseValid() bool                                                     { return v.process.leased() }
-func (v *memberEnv) Fail(err error)                                                       { v.process.w.fail("%s: %v", v.process.name, err) }
-func (v *memberEnv) Remembered() []string                                                 { return nil }
-func (v *memberEnv) RememberView(*membership.View)                                        {}
-func (v *memberEnv) RenewLease(time.Time)                                                 {} // members.leased has it
-func (v *memberEnv) TakeLease(membership.LeaseRequest)                                    {}
-func (v *memberEnv) InspectShards(string) []coordinator.InspectedShard                    { return nil }
-func (v *memberEnv) LeaveByOrder()                                                        {}
-func (v *memberEnv) Up()                                                                  {}
-func (v *memberEnv) Leaving()                                                             {}
-func (v *memberEnv) Left()                                                                {} // members.ended ends the process
-func (v *memberEnv) Downed(string)                                                        {}
+func (v *memberEnv) LeaseValid() bool { return v.process.leased() }
+
+func (v *memberEnv) Fail(err error) { v.process.w.fail("%s: %v", v.process.name, err) }
+
+func (v *memberEnv) Remembered() []string                              { return nil }
+func (v *memberEnv) RememberView(*membership.View)                     {}
+func (v *memberEnv) RenewLease(time.Time)                              {} // members.leased has it
+func (v *memberEnv) TakeLease(membership.LeaseRequest)                 {}
+func (v *memberEnv) InspectShards(string) []coordinator.InspectedShard { return nil }
+func (v *memberEnv) LeaveByOrder()                                     {}
+func (v *memberEnv) Up()                                               {}
+func (v *memberEnv) Leaving()                                          {}
+func (v *memberEnv) Left()                                             {} // members.ended ends the process
+func (v *memberEnv) Downed(string)                                     {}
 
 func (v *memberEnv) Log(l control.Level, text string, args ...any) { v.world.Log(l, text, args...) }
 
