@@ -485,7 +485,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.checkpoint.lost(s)
 	}
 	s.orphans = s.orphans || orphaned > 0
-	if orphaned > 0 || p == c.since {
+	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved it meanwhile
 		s.advance()
 	}
 }
