@@ -226,7 +226,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	}
 	if key := j.keyOf(shard, c); t.crashed {
 		if i := slices.IndexFunc(t.entities[id], func(was commit) bool {
-			return was.position == 0 && was.version == c.GetVersion() && was.key == key
+			return was.version == c.GetVersion() && was.key == key && key != ""
 		}); i >= 0 { // a record had it before the log had it again
 			t.entities[id] = slices.Clone(t.entities[id])
 			t.entities[id][i].position = p

@@ -363,3 +363,9 @@ func (r *run) lossy(from int, key string) bool {
 	_, _ = fmt.Sscanf(key, fmt.Sprintf("%d>%%d:", from), &to)
 	return r.judge.shards[from].tainted || r.judge.shards[to].tainted
 }
+
+// promised reports whether a command's commit is in the memory of a home alone, which may answer it.
+func (j *judge) promised(shard int, id, key string) bool {
+	t := j.shards[shard]
+	return t.tainted || slices.ContainsFunc(t.promise[id], func(c commit) bool { return c.key == key })
+}
