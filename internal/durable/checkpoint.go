@@ -136,6 +136,10 @@ func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 		p := part(k)
 		p.Sources = append(p.Sources, k)
 	}
+	for _, keys := range s.table.old.parts(s.desk.now) {
+		p := part(keys)
+		p.Keys = append(p.Keys, keys)
+	}
 	for _, o := range s.outbox.parts(s.group.acked) {
 		p := part(o)
 		p.Outboxes = append(p.Outboxes, o)

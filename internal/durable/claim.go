@@ -295,7 +295,10 @@ func (c *claim) misses(p store.Position) bool {
 // recover builds the shard's state from the table and the log.
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, t := range parts {
-		s.table.recover(t, s.desk.now)
+		if err := s.table.recover(t, s.desk.now); err != nil {
+			s.broken(fmt.Errorf("table, part %d: %w", t.GetPart(), err))
+			return
+		}
 		s.outbox.recover(t, s.desk.now)
 	}
 	var counting chain
