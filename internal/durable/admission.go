@@ -16,6 +16,8 @@ const (
 	// Mismatch: another command has its id. The caller has made another call than its first
 	// run did.
 	Mismatch
+	// Forgotten: it was applied, and its answer is not kept any more. It never runs again.
+	Forgotten
 	// Overloaded: too much is kept of commands, tells, or of the log's tail. Later.
 	Overloaded
 	// Closed: the shard is not open here.

@@ -16,11 +16,12 @@ type checkpoint struct {
 	active bool
 	scope  scope // of the one under way
 	keeps  bool  // entities stay in the tail, for the one under way does not move since: see lost
-	anew   bool  // it begins again: see doubted
+	anew   bool  // all Puts are repeated: see doubted
 	more   bool  // it writes records of entities, or of the journal
 	doubt  bool  // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
+	all    [][]store.Change // puts, with those that are done
 	write  headWrite
 	since  store.Position
 	parts  uint32
@@ -113,6 +114,7 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	if len(put) > 0 {
 		c.puts = append(c.puts, put)
 	}
+	c.all = c.puts
 	c.put(s)
 }
 
@@ -133,6 +135,10 @@ func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	for _, k := range s.table.parts(s.group.acked) {
 		p := part(k)
 		p.Sources = append(p.Sources, k)
+	}
+	for _, keys := range s.table.old.parts(s.desk.now) {
+		p := part(keys)
+		p.Keys = append(p.Keys, keys)
 	}
 	for _, o := range s.outbox.parts(s.group.acked) {
 		p := part(o)
@@ -157,7 +163,7 @@ func (c *checkpoint) put(s *Shard) {
 		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()), s.head.mark())
 		return
 	case c.scope == scopeEvents:
-		c.active = false
+		c.active, c.all = false, nil
 		s.journal.written(s.desk.now)
 		return
 	}
@@ -178,7 +184,9 @@ func (c *checkpoint) done(s *Shard, r Response) {
 			c.line.again(&s.desk)
 		}
 	case r.Outcome == OK && c.anew:
-		c.begin(s, c.scope)
+		// The same ones: an earlier Put in doubt may come late, and there is no head in between that refuses it.
+		c.puts, c.anew = c.all, false
+		c.put(s)
 	case r.Outcome == OK:
 		c.puts = c.puts[1:]
 		c.put(s)
@@ -250,7 +258,7 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		if c.more {
 			s.base = s.head.mark()
 		}
-		c.active = false
+		c.active, c.all = false, nil
 		if c.keeps {
 			s.journal.writing = nil
 		} else {

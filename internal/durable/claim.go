@@ -96,7 +96,7 @@ func (c *claim) haveHead(s *Shard, r Response) {
 		c.since = s.head.stored.Since
 		if h.mine(s.config) { // it may be one of which the checkpoint has no answer yet
 			c.since = max(c.since, h.stored.Since)
-			if !s.checkpoint.write.due && h.value.GetWrite() > s.head.value.GetWrite() { // lose wrote it, in doubt
+			if h.value.GetWrite() > max(s.head.value.GetWrite(), s.checkpoint.number()) { // lose wrote it, in doubt
 				c.again(s, h)
 				return
 			}
@@ -295,7 +295,10 @@ func (c *claim) misses(p store.Position) bool {
 // recover builds the shard's state from the table and the log.
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, t := range parts {
-		s.table.recover(t, s.desk.now)
+		if err := s.table.recover(t, s.desk.now); err != nil {
+			s.broken(fmt.Errorf("table, part %d: %w", t.GetPart(), err))
+			return
+		}
 		s.outbox.recover(t, s.desk.now)
 	}
 	var counting chain

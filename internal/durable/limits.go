@@ -19,6 +19,9 @@ type Limits struct {
 	// CommandBytes their answers. Beyond it calls are refused. Defaults 16,384 and
 	// 16 MiB.
 	Commands, CommandBytes int
+	// Keys bounds the keys of [Command] that were sent within Silent. All are kept as long, the
+	// oldest without their answers. Beyond it commands with new keys are refused. Default 65,536.
+	Keys int
 	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond it calls
 	// are refused. Defaults 16,384 and 16 MiB.
 	Tells, TellBytes int
@@ -62,6 +65,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.TailCommits, 4000)
 	set(&l.Commands, 16<<10)
 	set(&l.CommandBytes, 16<<20)
+	set(&l.Keys, 64<<10)
 	set(&l.Tells, 16<<10)
 	set(&l.TellBytes, 16<<20)
 	set(&l.Silent, 10*time.Minute)

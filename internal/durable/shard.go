@@ -235,8 +235,8 @@ func (s *Shard) Admit(now time.Time, c *Command) Admission {
 			return a
 		}
 	}
-	s.table.makeRoom(&s.limits)
-	if s.overloaded(c.Number == c.Floor || c.Number < f.below) {
+	s.table.makeRoom(&s.limits, s.group.acked)
+	if !c.Source.keyed() && s.overloaded(c.Number == c.Floor || c.Number < f.below) { // Keyed decides on those
 		return Admission{Verdict: Overloaded}
 	}
 	k := s.table.source(&c.Source, now)
@@ -246,8 +246,8 @@ func (s *Shard) Admit(now time.Time, c *Command) Admission {
 }
 
 // Keyed decides on a command with a key, for an entity that is active. [Shard.Admit] has said
-// that it may run: the table has forgotten the command or never had it. The entity itself
-// keeps the last [KeysKept] keys for [KeyAge].
+// that it may run: the table does not have its answer. The entity itself keeps the last [KeysKept] keys for
+// [KeyAge], with their answers. A key that the shard would not keep for [Limits.Silent] is refused.
 func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	s.desk.now = now
 	e := s.tail.entities[id]
@@ -255,13 +255,22 @@ func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 		return Admission{Verdict: Closed}
 	}
 	k, ok := findKey(e.last.keys, c.Key, now.UnixMilli())
+	old := s.table.old.find(c.Key)
 	switch {
-	case !ok:
-		return Admission{Verdict: Run}
-	case k.hash != c.Hash:
+	case ok && k.hash != c.Hash, !ok && old != nil && old.hash != c.Hash:
 		return Admission{Verdict: Mismatch}
+	case ok:
+		if old != nil || s.table.keys+s.table.old.len() < s.limits.Keys { // the entity may get others
+			s.table.old.put(oldKey{c.Key, c.Hash, now})
+		}
+		return Admission{Verdict: Replay, Answer: k.answer, Ticket: e.ticket}
+	case old != nil:
+		s.table.old.put(oldKey{c.Key, c.Hash, now})
+		return Admission{Verdict: Forgotten, Ticket: e.ticket}
+	case c.Source.keyed() && (s.overloaded(true) || s.table.keys+s.table.old.len() > s.limits.Keys):
+		return Admission{Verdict: Overloaded}
 	}
-	return Admission{Verdict: Replay, Answer: k.answer, Ticket: e.ticket}
+	return Admission{Verdict: Run}
 }
 
 // overloaded reports whether a command is to be refused. The first that its source has not
@@ -278,6 +287,9 @@ func (s *Shard) Discard(c *Command) {
 	if k := s.table.find(&c.Source); k != nil {
 		if a := k.ids.get(name{c.Number, c.Path}); a != nil && a.running {
 			s.table.drop(k, name{c.Number, c.Path})
+		}
+		if c.Source.keyed() && k.ids.empty() {
+			s.table.remove(c.Source, k)
 		}
 	}
 }
@@ -485,7 +497,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.checkpoint.lost(s)
 	}
 	s.orphans = s.orphans || orphaned > 0
-	if orphaned > 0 || p == c.since {
+	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved it meanwhile
 		s.advance()
 	}
 }

@@ -78,6 +78,8 @@ func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 	return low
 }
 
+func (i *ids) empty() bool { return len(i.plain.commands())+len(i.nested) == 0 }
+
 // all yields them in any order. They hold until one is put or removed.
 func (i *ids) all() iter.Seq2[name, *applied] {
 	return func(yield func(name, *applied) bool) {
@@ -121,6 +123,7 @@ type known struct {
 	wire     *wire.DurableSource // the source in commits; nil until one has it
 	encoded  []byte              // wire as a field of a command
 	ids      ids
+	key      string    // of its command, if it is a key's and has been applied; "" otherwise
 	heard    time.Time // when a command of it came last, or its shard was opened
 }
 
@@ -131,6 +134,8 @@ type known struct {
 //  2. count and bytes are the sums over all sources.
 //  3. No id below its source's low is kept.
 //  4. The ids of a source that have no path ascend, each once.
+//  5. Old keys are indexed by their names.
+//  6. keys counts the sources that stand for keys.
 type table struct {
 	sources map[Source]*known
 	recent  struct { // the source that was looked up last: often the next command is of the same
@@ -143,6 +148,8 @@ type table struct {
 	// keyed are the sources that stand for keys, in the order in which they came here.
 	// Those that were forgotten may be among them.
 	keyed []keyed
+	keys  int     // how many of sources stand for keys
+	old   oldKeys // keys that have left sources to make room
 }
 
 // A keyed is the source of one key. Its entity keeps the key too.
@@ -190,6 +197,7 @@ func (t *table) source(s *Source, now time.Time) *known {
 		t.sources[*s] = k
 		if s.keyed() {
 			t.keyed = append(t.keyed, keyed{*s, k})
+			t.keys++
 		}
 	}
 	return k
@@ -262,6 +270,9 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 	t.bytes += len(c.GetAnswer()) - len(a.answer)
 	*a = applied{hash: c.GetHash(), answer: c.GetAnswer(), ticket: ticket}
+	if len(c.GetKey()) > 0 {
+		k.key = string(c.GetKey())
+	}
 }
 
 // forget forgets processes, and the turns of tells, that were silent since their time, unless one
@@ -275,6 +286,7 @@ func (t *table) forget(process, nested time.Time) {
 		t.remove(s, k)
 	}
 	t.keyed = slices.DeleteFunc(t.keyed, func(k keyed) bool { return t.sources[k.source] != k.known })
+	t.old.forget(process)
 }
 
 func (t *table) remove(s Source, k *known) {
@@ -282,13 +294,16 @@ func (t *table) remove(s Source, k *known) {
 	for n, a := range k.ids.all() {
 		t.dropped(n, a)
 	}
+	if s.keyed() {
+		t.keys--
+	}
 	delete(t.sources, s)
 	t.recent.known = nil
 }
 
-// makeRoom forgets the oldest keys until the table is below its limits, unless their commands
-// run. The entities of the keys have them in their records.
-func (t *table) makeRoom(l *Limits) {
+// makeRoom forgets the answers to the oldest keys until the table is below its limits, unless their commands
+// run or are not acknowledged yet. The keys themselves become old keys.
+func (t *table) makeRoom(l *Limits, acked Ticket) {
 	for range len(t.keyed) {
 		if !t.full(l) {
 			return
@@ -297,12 +312,32 @@ func (t *table) makeRoom(l *Limits) {
 		t.keyed = t.keyed[1:]
 		switch {
 		case t.sources[k.source] != k.known:
-		case k.known.runs():
+		case !t.retire(k, acked):
 			t.keyed = append(t.keyed, k)
-		default:
-			t.remove(k.source, k.known)
 		}
 	}
+}
+
+// retire makes a key an old key, if that may be.
+func (t *table) retire(k keyed, acked Ticket) bool {
+	hash := uint64(0)
+	//arch:order-free a key has one command, beside those nested in its turn, which have keys of their own
+	for _, a := range k.known.ids.all() {
+		if a.running || a.ticket > acked {
+			return false
+		}
+		hash = a.hash
+	}
+	if k.known.ids.empty() {
+		t.remove(k.source, k.known)
+		return true
+	}
+	if k.known.key == "" { // an earlier program wrote the table
+		return false
+	}
+	t.old.put(oldKey{k.known.key, hash, k.known.heard})
+	t.remove(k.source, k.known)
+	return true
 }
 
 // full reports whether the table has as much as it may have.
@@ -321,7 +356,7 @@ func (k *known) runs() bool {
 }
 
 // recover takes a part of a stored table.
-func (t *table) recover(part *wire.DurableTable, now time.Time) {
+func (t *table) recover(part *wire.DurableTable, now time.Time) error {
 	for _, w := range part.GetSources() {
 		k := t.source(new(sourceOf(w.GetSource())), now)
 		t.raise(k, finished{below: w.GetFloor()})
@@ -332,6 +367,12 @@ func (t *table) recover(part *wire.DurableTable, now time.Time) {
 			t.end(k, c, 0)
 		}
 	}
+	for _, w := range part.GetKeys() {
+		if err := t.old.recover(w, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replay takes the command of a commit that was read from the log.
@@ -354,7 +395,7 @@ func (t *table) parts(acked Ticket) (all []*wire.DurableKnown) {
 		for _, n := range k.ids.sorted() {
 			if a := k.ids.get(n); !a.running && a.ticket <= acked {
 				all = append(all, &wire.DurableKnown{Source: s.wire(), Commands: []*wire.DurableCommand{
-					{Number: n.number, Path: []byte(n.path), Hash: a.hash, Answer: a.answer},
+					{Number: n.number, Path: []byte(n.path), Hash: a.hash, Answer: a.answer, Key: []byte(k.key)},
 				}})
 			}
 		}
@@ -378,6 +419,19 @@ func (t *table) check() error {
 				return fmt.Errorf("invariant 1 of the table: number %d of %v is kept, finished are those below %d but %d", n.number, s, k.finished.below, k.finished.stuck)
 			}
 		}
+	}
+	keys := 0
+	//arch:order-free they are counted
+	for s := range t.sources {
+		if s.keyed() {
+			keys++
+		}
+	}
+	if keys != t.keys {
+		return fmt.Errorf("invariant 6 of the table: %d keys, counted %d", t.keys, keys)
+	}
+	if err := t.old.check(); err != nil {
+		return err
 	}
 	if count != t.count || bytes != t.bytes {
 		return fmt.Errorf("invariant 2 of the table: %d ids and %d bytes, counted %d and %d", t.count, t.bytes, count, bytes)

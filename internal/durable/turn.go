@@ -62,6 +62,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	var source []byte
 	if c := t.Command; c != nil {
 		from = s.table.source(&c.Source, now)
+		from.heard = now
 		source = from.describe(&m.command, c)
 		m.command.Answer, w.Command = t.Answer, &m.command
 	}

@@ -1469,6 +1469,7 @@ type DurableTable struct {
 	Part          uint32                 `protobuf:"varint,3,opt,name=part,proto3" json:"part,omitempty"`
 	Sources       []*DurableKnown        `protobuf:"bytes,4,rep,name=sources,proto3" json:"sources,omitempty"`
 	Outboxes      []*DurableOutbox       `protobuf:"bytes,5,rep,name=outboxes,proto3" json:"outboxes,omitempty"`
+	Keys          []*DurableOldKeys      `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1535,6 +1536,13 @@ func (x *DurableTable) GetSources() []*DurableKnown {
 func (x *DurableTable) GetOutboxes() []*DurableOutbox {
 	if x != nil {
 		return x.Outboxes
+	}
+	return nil
+}
+
+func (x *DurableTable) GetKeys() []*DurableOldKeys {
+	if x != nil {
+		return x.Keys
 	}
 	return nil
 }
@@ -1623,6 +1631,67 @@ func (x *DurableKnown) GetStuck() []uint64 {
 	return nil
 }
 
+// DurableOldKeys are commands with keys of the user's whose answers are not kept any more. The lists are of one length.
+type DurableOldKeys struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`              // hashed
+	Hashes        []uint64               `protobuf:"fixed64,2,rep,packed,name=hashes,proto3" json:"hashes,omitempty"` // of the methods and their arguments
+	Ages          []uint64               `protobuf:"varint,3,rep,packed,name=ages,proto3" json:"ages,omitempty"`      // since each was sent last, in milliseconds, when the table was written
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableOldKeys) Reset() {
+	*x = DurableOldKeys{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableOldKeys) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableOldKeys) ProtoMessage() {}
+
+func (x *DurableOldKeys) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableOldKeys.ProtoReflect.Descriptor instead.
+func (*DurableOldKeys) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DurableOldKeys) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *DurableOldKeys) GetHashes() []uint64 {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
+func (x *DurableOldKeys) GetAges() []uint64 {
+	if x != nil {
+		return x.Ages
+	}
+	return nil
+}
+
 // DurableOutbox is what was told to one shard. One outbox may be in several parts.
 type DurableOutbox struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1636,7 +1705,7 @@ type DurableOutbox struct {
 
 func (x *DurableOutbox) Reset() {
 	*x = DurableOutbox{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1717,7 @@ func (x *DurableOutbox) String() string {
 func (*DurableOutbox) ProtoMessage() {}
 
 func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1730,7 @@ func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOutbox.ProtoReflect.Descriptor instead.
 func (*DurableOutbox) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DurableOutbox) GetLog() string {
@@ -1705,7 +1774,7 @@ type DurableWaiting struct {
 
 func (x *DurableWaiting) Reset() {
 	*x = DurableWaiting{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1786,7 @@ func (x *DurableWaiting) String() string {
 func (*DurableWaiting) ProtoMessage() {}
 
 func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1799,7 @@ func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableWaiting.ProtoReflect.Descriptor instead.
 func (*DurableWaiting) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DurableWaiting) GetNumber() uint64 {
@@ -1883,7 +1952,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
-	"\x05event\x18\x05 \x01(\fR\x05event\"\xe1\x01\n" +
+	"\x05event\x18\x05 \x01(\fR\x05event\"\x94\x02\n" +
 	"\fDurableTable\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1e\n" +
 	"\n" +
@@ -1891,14 +1960,19 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"generation\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x125\n" +
 	"\asources\x18\x04 \x03(\v2\x1b.shardgen.wire.DurableKnownR\asources\x128\n" +
-	"\boutboxes\x18\x05 \x03(\v2\x1c.shardgen.wire.DurableOutboxR\boutboxes\x12\x14\n" +
+	"\boutboxes\x18\x05 \x03(\v2\x1c.shardgen.wire.DurableOutboxR\boutboxes\x121\n" +
+	"\x04keys\x18\x06 \x03(\v2\x1d.shardgen.wire.DurableOldKeysR\x04keys\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\xbf\x01\n" +
 	"\fDurableKnown\x124\n" +
 	"\x06source\x18\x01 \x01(\v2\x1c.shardgen.wire.DurableSourceR\x06source\x12\x14\n" +
 	"\x05floor\x18\x02 \x01(\x04R\x05floor\x129\n" +
 	"\bcommands\x18\x03 \x03(\v2\x1d.shardgen.wire.DurableCommandR\bcommands\x12\x12\n" +
 	"\x04past\x18\x04 \x01(\x04R\x04past\x12\x14\n" +
-	"\x05stuck\x18\x05 \x03(\x04R\x05stuck\"\x84\x01\n" +
+	"\x05stuck\x18\x05 \x03(\x04R\x05stuck\"P\n" +
+	"\x0eDurableOldKeys\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x12\x16\n" +
+	"\x06hashes\x18\x02 \x03(\x06R\x06hashes\x12\x12\n" +
+	"\x04ages\x18\x03 \x03(\x04R\x04ages\"\x84\x01\n" +
 	"\rDurableOutbox\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x12\n" +
@@ -1922,7 +1996,7 @@ func file_shardgen_wire_durable_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_durable_proto_rawDescData
 }
 
-var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableAppend)(nil),  // 0: shardgen.wire.DurableAppend
 	(*DurableEntry)(nil),   // 1: shardgen.wire.DurableEntry
@@ -1943,8 +2017,9 @@ var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableEvent)(nil),   // 16: shardgen.wire.DurableEvent
 	(*DurableTable)(nil),   // 17: shardgen.wire.DurableTable
 	(*DurableKnown)(nil),   // 18: shardgen.wire.DurableKnown
-	(*DurableOutbox)(nil),  // 19: shardgen.wire.DurableOutbox
-	(*DurableWaiting)(nil), // 20: shardgen.wire.DurableWaiting
+	(*DurableOldKeys)(nil), // 19: shardgen.wire.DurableOldKeys
+	(*DurableOutbox)(nil),  // 20: shardgen.wire.DurableOutbox
+	(*DurableWaiting)(nil), // 21: shardgen.wire.DurableWaiting
 }
 var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	1,  // 0: shardgen.wire.DurableAppend.entries:type_name -> shardgen.wire.DurableEntry
@@ -1961,15 +2036,16 @@ var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	7,  // 11: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
 	16, // 12: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
 	18, // 13: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
-	19, // 14: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
-	5,  // 15: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
-	6,  // 16: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
-	20, // 17: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	20, // 14: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
+	19, // 15: shardgen.wire.DurableTable.keys:type_name -> shardgen.wire.DurableOldKeys
+	5,  // 16: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
+	6,  // 17: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
+	21, // 18: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_durable_proto_init() }
@@ -1990,7 +2066,7 @@ func file_shardgen_wire_durable_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_durable_proto_rawDesc), len(file_shardgen_wire_durable_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

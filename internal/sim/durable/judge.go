@@ -65,6 +65,7 @@ type truth struct {
 	promise  map[string][]commit
 	promiser *home
 	named    bool // the promiser has said that it cannot keep it
+	called   bool // an operator comes
 	crashed  bool // a server was put back: what the judge compares after each write may differ
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
@@ -223,10 +224,14 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 		}
 		j.told[key] = turn
 	}
-	if key := j.keyOf(shard, c); t.crashed && slices.ContainsFunc(t.entities[id], func(was commit) bool {
-		return was.position == 0 && was.version == c.GetVersion() && was.key == key
-	}) {
-		return nil // a record had it before the log had it again
+	if key := j.keyOf(shard, c); t.crashed {
+		if i := slices.IndexFunc(t.entities[id], func(was commit) bool {
+			return was.version == c.GetVersion() && was.key == key && key != ""
+		}); i >= 0 { // a record had it before the log had it again
+			t.entities[id] = slices.Clone(t.entities[id])
+			t.entities[id][i].position = p
+			return nil
+		}
 	}
 	t.restore(j, id, c.GetVersion()-1)
 	before := commit{}

@@ -238,3 +238,88 @@ func TestKeysAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestBusyKeysAreKnown: one entity gets more keys than it and the table have room for. Each is known for ten
+// minutes, with its answer or without, at every home. A key that would not be is refused, and a call without
+// one is not.
+func TestBusyKeysAreKnown(t *testing.T) {
+	const keys = 600
+	limits := durable.Limits{Commands: 50, Keys: keys, CommandBytes: 1 << 20}
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, limits).open()
+	try := func(s *seat, i int) durable.Verdict {
+		t.Helper()
+		s.hasty = true // the clock stands still
+		s.state("a")
+		c := keyed(fmt.Sprint("k", i))
+		v := s.core.Admit(s.now(), &c)
+		if v.Verdict == durable.Run {
+			if v = s.core.Keyed(s.now(), "a", &c); v.Verdict != durable.Run {
+				s.core.Discard(&c)
+			}
+		}
+		if v.Verdict == durable.Run {
+			if _, err := s.core.Commit(s.now(), &durable.Turn{Entity: "a", State: []byte("1"), Command: &c, Answer: []byte(fmt.Sprint("answer to ", i))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v.Verdict == durable.Replay && string(v.Answer) != fmt.Sprint("answer to ", i) {
+			t.Errorf("key %d is answered %q", i, v.Answer)
+		}
+		return v.Verdict
+	}
+	for i := range keys {
+		if v := try(a, i); v != durable.Run {
+			t.Fatalf("key %d: verdict %d, want that it runs", i, v)
+		}
+		if i%50 == 49 {
+			a.run()
+		}
+	}
+	look := func(s *seat) {
+		t.Helper()
+		forgotten := 0
+		for i := range keys {
+			switch v := try(s, i); v {
+			case durable.Forgotten:
+				forgotten++
+			case durable.Replay:
+			default:
+				t.Fatalf("%s: key %d again: verdict %d, want that it is known", s.home.name, i, v)
+			}
+		}
+		if forgotten < keys/2 {
+			t.Errorf("%s: the answers to %d keys are forgotten: the scenario shows nothing", s.home.name, forgotten)
+		}
+		other := keyed("k0")
+		other.Hash++
+		s.verdict("a", other, durable.Mismatch, "")
+		if v := try(s, keys); v != durable.Overloaded {
+			t.Errorf("%s: a new key: verdict %d, want that it is refused", s.home.name, v)
+		}
+		plain := number(2, 1)
+		if v := s.core.Admit(s.now(), &plain).Verdict; v != durable.Run {
+			t.Errorf("%s: a call without a key: verdict %d, want that it runs", s.home.name, v)
+		}
+		s.core.Discard(&plain)
+		if err := s.core.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(a)
+	a.save()
+	b := d.limited(0, 2, limits).open()
+	look(b)
+	b.pass(9 * time.Minute)
+	look(b) // each is sent again
+	b.pass(9 * time.Minute)
+	b.save()
+	c := d.limited(0, 3, limits).open()
+	look(c)
+	c.hasty = false
+	c.pass(11 * time.Minute)
+	if v := try(c, keys+1); v != durable.Run {
+		t.Errorf("a new key after ten minutes: verdict %d, want that it runs", v)
+	}
+	c.run()
+}

@@ -89,6 +89,16 @@ func (t *truth) restore(j *judge, id string, version uint64) {
 	}
 }
 
+// lastIn is the index of the last commit that the log has, or -1.
+func lastIn(all []commit, log map[store.Position]bool) int {
+	for i, c := range slices.Backward(all) {
+		if log[c.position] {
+			return i
+		}
+	}
+	return -1
+}
+
 // A record of the judge is what it knew when the server wrote everything to the disk.
 type known struct {
 	shards  map[int]truth
@@ -135,7 +145,7 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 		h := homeOf(shard)
 		if h == nil || t.promiser != nil && t.promiser != h {
 			t.crashed = true
-			t.void()
+			j.void(shard)
 			continue
 		}
 		t.crashed, t.promiser = true, h
@@ -147,8 +157,47 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 
 func sortedShards(all map[int]*truth) []int { return slices.Sorted(maps.Keys(all)) }
 
-// void ends the promise: its home has died, or has said that it cannot keep it.
-func (t *truth) void() { t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true }
+// void ends the promise of a shard: its home has died, or has lost it. The next one has what the store has.
+func (j *judge) void(shard int) {
+	t := j.shards[shard]
+	t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true
+	j.resync(shard)
+}
+
+// resync has the judge know what the store has in a shard.
+func (j *judge) resync(shard int) {
+	t, k := j.shards[shard], j.server.shards[shard]
+	h := j.server.head(shard)
+	inLog := map[store.Position]bool{} // which replaces a record, also one of a later version
+	for _, a := range k.log {
+		inLog[a.Position] = a.Position > h.Since
+	}
+	var records []store.Record
+	for _, id := range sortedKeys(k.records) {
+		if r := k.recordAt(id, j.server.revision); r.Revision != store.None {
+			records = append(records, r)
+		}
+	}
+	has := map[string]durable.Kept{}
+	for _, e := range durable.Snap(h, nil, records, nil).Entities {
+		has[e.ID] = e
+	}
+	for _, id := range sortedKeys(t.entities) {
+		all := t.entities[id]
+		if i := lastIn(all, inLog); i >= 0 {
+			t.entities[id] = all[:i+1]
+			continue
+		}
+		for len(all) > 0 {
+			last := all[len(all)-1]
+			if e, there := has[id]; there && e.Version == last.version && !last.ended || !there && last.ended {
+				break
+			}
+			all = all[:len(all)-1]
+		}
+		t.entities[id] = all
+	}
+}
 
 // kept checks that a shard has everything that was promised.
 func (j *judge) kept(shard int) error {
@@ -192,6 +241,9 @@ func (r *run) unsynced() {
 			r.counts.Kept++
 			t.promise, t.promiser = nil, nil
 		}
+		if t.promise == nil && t.tainted {
+			r.judge.resync(shard)
+		}
 	}
 	s.putBackTo(s.disk, logs, records)
 	s.position, s.revision = position, revision // see the limits in docs/adr/0089
@@ -232,7 +284,7 @@ func (j *judge) opened(shard int, h *home) {
 	if t.promise != nil {
 		j.server.w.trace("the promise of %s for shard %d is void", t.promiser.name, shard)
 		h.r.counts.Void++
-		t.void()
+		j.void(shard)
 	}
 }
 
@@ -241,7 +293,7 @@ func (j *judge) died(h *home) {
 	for _, shard := range sortedShards(j.shards) {
 		if t := j.shards[shard]; t.promiser == h {
 			h.r.counts.Void++
-			t.void()
+			j.void(shard)
 		}
 	}
 }
@@ -265,14 +317,18 @@ func (r *run) closed(t *tenure, why error) {
 		truth.named = true
 	}
 	r.counts.Closed++
-	if text := why.Error(); !strings.Contains(text, "had written its head") && !strings.Contains(text, "lost a part of it") {
-		return
+	if strings.Contains(why.Error(), "written again from the log") {
+		return // the next tenure serves
 	}
-	r.w.after(r.between(time.Second, 3*time.Second), func() { r.drop(t.shard) })
+	if truth := r.judge.shards[t.shard]; !truth.called {
+		truth.called = true
+		r.w.after(r.between(time.Second, 3*time.Second), func() { r.drop(t.shard) })
+	}
 }
 
 // drop stops all processes and empties a shard, if it is closed.
 func (r *run) drop(shard int) {
+	r.judge.shards[shard].called = false
 	if h := r.ownerOf(shard); h != nil {
 		return
 	}
@@ -306,4 +362,10 @@ func (r *run) lossy(from int, key string) bool {
 	var to int
 	_, _ = fmt.Sscanf(key, fmt.Sprintf("%d>%%d:", from), &to)
 	return r.judge.shards[from].tainted || r.judge.shards[to].tainted
+}
+
+// promised reports whether a command's commit is in the memory of a home alone, which may answer it.
+func (j *judge) promised(shard int, id, key string) bool {
+	t := j.shards[shard]
+	return t.tainted || slices.ContainsFunc(t.promise[id], func(c commit) bool { return c.key == key })
 }
