@@ -52,7 +52,7 @@ func (l leaves) any() {
 	case kind == 1 && l.plan.kill:
 		n := nodes[l.random.IntN(len(nodes))]
 		l.trace("%s is killed", n.Address.Name)
-		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].active
+		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].shard.Core.State() == region.Open
 		l.left[n] = true
 		l.world.Kill(n)
 	case kind < 4: // the oldest
