@@ -299,15 +299,17 @@ func (in *Instance) close() {
 }
 
 // dropArrived gives up the state that a predecessor sent, because no member is left that could run the
-// instance: all of them leave.
-func (in *Instance) dropArrived() {
+// instance: all of them leave. It reports false if there is none.
+func (in *Instance) dropArrived() bool {
 	s := in.shard
 	s.Mu.Lock()
 	state := s.Core.State()
 	s.Mu.Unlock()
-	if state == region.Preparing || state == region.Prepared {
-		in.close()
+	if state != region.Preparing && state != region.Prepared {
+		return false
 	}
+	in.close()
+	return true
 }
 
 // abandon lets no turn begin any more, and ends the tasks' context.

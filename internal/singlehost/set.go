@@ -245,8 +245,8 @@ func (g *Set) Settled() bool {
 		if s.manager.Holds() && s.manager.Alone() {
 			s.step(singleton.Quit{})
 		}
-		if !s.manager.Holds() && s.manager.Alone() {
-			s.instance.dropArrived()
+		if !s.manager.Holds() && s.manager.Alone() && s.instance.dropArrived() {
+			g.process.Log(loglevel.Info, "singleton's state ends here unless it is in a store: all members that host it leave", "kind", s.kind)
 		}
 		s.instance.forsaken(func(to transport.Address) bool { // it has left itself
 			_, member := g.process.View().Member(to)

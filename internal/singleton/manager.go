@@ -327,7 +327,7 @@ func (m *Manager) advance() {
 		}
 	case WasOldest:
 		if gone || last && m.oldest.IsZero() {
-			m.stop(transport.Address{}, "nobody to hand off to")
+			m.stop(transport.Address{}, "nobody to hand off to: state that is in no store ends here")
 		}
 	case Relaying:
 		m.advanceRelaying(gone, last)
@@ -356,7 +356,7 @@ func (m *Manager) advanceRelaying(gone, last bool) {
 	switch to := m.asker(); {
 	case !m.running:
 	case hopeless:
-		m.stop(transport.Address{}, "nobody to hand off to")
+		m.stop(transport.Address{}, "nobody to hand off to: state that is in no store ends here")
 	case !to.IsZero():
 		m.stop(to, "asked to hand off")
 	}
@@ -376,7 +376,7 @@ func (m *Manager) asker() (to transport.Address) {
 func (m *Manager) advanceOldest(leaving, gone, last bool) {
 	switch {
 	case leaving && (gone || last && m.oldest.IsZero()):
-		m.stop(transport.Address{}, "nobody to hand off to")
+		m.stop(transport.Address{}, "nobody to hand off to: state that is in no store ends here")
 	case leaving && m.oldest.IsZero(): // somebody may come yet
 	case leaving && !m.running:
 		m.stop(m.oldest, "leaves between two instances")

@@ -18,6 +18,7 @@ import (
 //	manager NODE [role=R] [margin=1s] [lease] [at=leaving] [retries=N]
 //	view NODE:STATUS:AGE[:ROLE] ...
 //	from NODE MESSAGE [handed]
+//	arrived NODE
 //	started | stopped [handed]
 //	lease acquired|denied|lost|released
 //	quit
@@ -158,6 +159,8 @@ func (s *script) input(command string, args []string) any {
 				return Receive{node(args[0]), Message{Name: "it", Type: ty, Handed: len(args) > 2}}
 			}
 		}
+	case "arrived":
+		return Arrived{node(args[0])}
 	case "started":
 		return InstanceStarted{}
 	case "stopped":

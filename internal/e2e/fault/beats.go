@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ func startBeats(ctx context.Context, c *cluster.Cluster, durable bool) (all []*b
 		}
 	})
 	for i := range connections {
-		conn, err := c.Dial(ctx, fmt.Sprint("client-", i))
+		conn, err := c.Dial(ctx, fmt.Sprint("beats-", i))
 		if err != nil {
 			stop()
 			return nil, nil, err
@@ -103,6 +104,17 @@ func (b *beats) home() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.node
+}
+
+// answeredBy returns a function that reports whether all callers had their last answers from some of
+// the nodes.
+func answeredBy(callers []*beats, nodes ...*cluster.Node) func() bool {
+	return func() bool {
+		return !slices.ContainsFunc(callers, func(b *beats) bool {
+			home := b.home()
+			return !slices.ContainsFunc(nodes, func(n *cluster.Node) bool { return n.Name() == home })
+		})
+	}
 }
 
 // String describes the caller's latest answer and first errors.

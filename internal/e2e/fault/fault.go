@@ -17,6 +17,8 @@ type Fault struct {
 	Subject Subject
 	// Durable makes the singleton durable. Others are, or are not, by their subject.
 	Durable bool
+	// Singleton has the nodes host a singleton besides.
+	Singleton bool
 	// Victim is the number of the node that it happens to, unless the run names another: 1 is
 	// the oldest, which coordinates; -1 is the youngest. 0: it has no victim.
 	Victim int

@@ -2,7 +2,11 @@ package fault
 
 import (
 	"context"
+	"slices"
+	"syscall"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
 // leave is the fault in which a node hands off its shards on SIGTERM, and no call fails or
@@ -19,4 +23,69 @@ var leave = Fault{
 		}
 		return awaitMoved(ctx, r)
 	},
+}
+
+// leaveMany is leave of five in eight nodes, the oldest first, while a singleton is
+// called, too. No state is lost and no call fails.
+var leaveMany = Fault{
+	Name:      "leave-many",
+	About:     "five of eight nodes, the oldest among them, leave in order within a second",
+	Nodes:     8,
+	Singleton: true,
+	Limits:    Limits{Pause: 2 * time.Second, Recovery: unjudged},
+	Inject: func(ctx context.Context, r *Run) error {
+		callers, stop, err := startBeats(ctx, r.Cluster, false)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		n := (5*len(r.Nodes) + 7) / 8
+		leave, stay := r.Nodes[:n], r.Nodes[n:]
+		if err := r.Until(ctx, "the singleton answers at "+leave[0].Name(), answeredBy(callers, leave[0])); err != nil {
+			return err
+		}
+		for _, b := range callers {
+			b.begin()
+		}
+		r.Begin()
+		if err := leaveApart(ctx, r, leave, time.Second/time.Duration(n)); err != nil {
+			return err
+		}
+		err = r.Until(ctx, "no entity answers at a node that has left, nor the singleton", func() bool {
+			homes := r.Load.LastSeen()
+			return answeredBy(callers, stay...)() && !slices.ContainsFunc(leave, func(n *cluster.Node) bool { return homes[n.Name()] > 0 })
+		})
+		if err != nil {
+			return err
+		}
+		stop()
+		var of HandedStrike
+		for _, b := range callers {
+			b.add(&of)
+		}
+		r.Note("the singleton: no answer for at most %v, %d calls failed, the state of %d of %d callers went %v",
+			round(of.Pause), of.Failed, of.Forgot, len(callers), of.Errors)
+		if of.Failed+of.Forgot > 0 {
+			r.Miss("the singleton: %d calls failed and the state of %d callers was lost, want 0", of.Failed, of.Forgot)
+		}
+		return nil
+	},
+}
+
+// leaveApart has nodes leave, each a while after the one before, and waits until all have ended.
+func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.Duration) error {
+	for _, n := range nodes {
+		if err := n.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		if err := r.Sleep(ctx, apart); err != nil {
+			return err
+		}
+	}
+	for _, n := range nodes {
+		if err := n.AwaitEnd(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

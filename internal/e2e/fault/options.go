@@ -38,6 +38,7 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Times, f.Times)
 	set(&o.Cluster.Servers, f.Servers)
 	set(&o.Cluster.Replicas, f.Replicas)
+	o.Cluster.Singleton = o.Cluster.Singleton || f.Singleton
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
 	o.Cluster.Direct, o.Cluster.Proxied = o.Cluster.Direct || f.Direct, f.Direct
 	if f.MinMembers {

@@ -191,14 +191,9 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 // strikeSingleton makes the fault happen once and waits until every caller has an
 // answer from the next oldest, and the fault has ended.
 func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, callers []*beats) (r HandedStrike, err error) {
-	at := func(n *cluster.Node) func() bool {
-		return func() bool {
-			return !slices.ContainsFunc(callers, func(b *beats) bool { return b.home() != n.Name() })
-		}
-	}
 	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
 	defer cancel()
-	if err := until(limit, "all are answered by "+victim.Name(), at(victim)); err != nil {
+	if err := until(limit, "all are answered by "+victim.Name(), answeredBy(callers, victim)); err != nil {
 		return r, err
 	}
 	for _, b := range callers {
@@ -207,7 +202,7 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 	if _, err := f.Strike(victim); err != nil {
 		return r, err
 	}
-	if err := until(limit, "all are answered by "+next.Name(), at(next)); err != nil {
+	if err := until(limit, "all are answered by "+next.Name(), answeredBy(callers, next)); err != nil {
 		for _, b := range callers {
 			err = fmt.Errorf("%w\n    %s", err, b)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // A plan says what happens in a run.
@@ -213,13 +214,26 @@ func (w *world) cutOff(p *process, d time.Duration) {
 // leaveAny lets a host leave in order.
 func (w *world) leaveAny() {
 	if p := w.victim(); p != nil {
-		w.log("%s leaves", p.name)
-		p.control.do(p.control.Leave)
+		w.leave(p)
 	}
 }
 
-// leaveTogether lets hosts leave as fast as they can be told to, or a little apart. Of those that
-// are Up one stays.
+func (w *world) leave(p *process) {
+	w.log("%s leaves", p.name)
+	p.leaves = true
+	p.control.do(p.control.Leave)
+}
+
+// heir reports whether a host knows of another one that stays, and is Up or joining.
+func (w *world) heir(p *process) bool {
+	return slices.ContainsFunc(w.procs, func(o *process) bool {
+		m, ok := p.control.View().Member(o.self.Address)
+		return o != p && o.alive && !o.leaves && ok && m.Status <= membership.Up
+	})
+}
+
+// leaveTogether lets hosts leave as fast as they can be told to, or a little apart. One stays, or
+// one that joins.
 func (w *world) leaveTogether() {
 	if w.one(2) {
 		w.after(w.upTo(warmUp), w.pauseMoves)
@@ -228,8 +242,8 @@ func (w *world) leaveTogether() {
 	apart := []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond}[w.r.IntN(3)]
 	for range w.plan.leaves {
 		w.after(at, func() {
-			if w.spare() {
-				w.leaveAny()
+			if p := w.pick(func(p *process) bool { return p.healthy() && w.heir(p) }); p != nil {
+				w.leave(p)
 			}
 		})
 		at += w.upTo(apart)

@@ -31,6 +31,7 @@ type process struct {
 	backlog   []func() // what came while it was paused
 	server    int      // of the broker, to which it is connected
 	cut       spell
+	leaves    bool // it was told to leave in order
 	written   bool // the oracle counts its state as lost
 	connected bool
 	node      *sim.Node // a host's, in the membership

@@ -122,7 +122,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"everything", 6000130, "a member that was not Up made a majority for its lease with itself and a member that was fenced, while the others fenced it"},
 		{"joins and leaves", 6000196, "two homes left one after the other, and a call that had come back from the second to a third was refused when its sender went on"},
 		{"joins and leaves", 8000012, "a client with a late table called a home that had left before, and waited three seconds for the goodbye of that home"},
-		{"leave together", 1280, "the coordinator left before the member that stayed knew the pins"},
+		{"leave together", 111, "the coordinator left before the member that stayed knew the pins"},
+		{"leave together", 141, "a host left with its shards because the only other one was still joining"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
@@ -295,11 +296,16 @@ func (w *world) settled() {
 	}
 }
 
-// orders looks whether what operators have ordered is in force.
+// orders looks whether what operators have ordered is done or in force.
 func (w *world) orders(at *process) {
 	c := at.control.Coordinator()
 	if w.oracle.paused && !c.Pause().On {
 		w.fail("the pause of rebalancing is lost")
+	}
+	for _, p := range w.procs {
+		if p.alive && p.leaves {
+			w.fail("%s was told to leave, and has not", p.name)
+		}
 	}
 	for _, id := range w.ids {
 		node := w.oracle.pinned[id]

@@ -44,15 +44,20 @@ type leaves struct {
 
 // any lets one thing happen.
 func (l leaves) any() {
-	nodes := l.stay()
+	var nodes []*sim.Node // that may go
+	for _, n := range l.stay() {
+		if l.heir(n) {
+			nodes = append(nodes, n)
+		}
+	}
 	switch kind := l.random.IntN(8); {
-	case len(nodes) < 2 || kind == 0:
+	case len(nodes) == 0 || kind == 0:
 		l.trace("another node starts")
 		l.start()
 	case kind == 1 && l.plan.kill:
 		n := nodes[l.random.IntN(len(nodes))]
 		l.trace("%s is killed", n.Address.Name)
-		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].active
+		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].shard.Core.State() == region.Open
 		l.left[n] = true
 		l.world.Kill(n)
 	case kind < 4: // the oldest
@@ -71,6 +76,16 @@ func (l leaves) stay() (nodes []*sim.Node) {
 		}
 	}
 	return nodes
+}
+
+// heir reports whether a member knows of another one that stays, and is Up or joining.
+func (l leaves) heir(n *sim.Node) bool {
+	for _, o := range l.world.Running() {
+		if m, ok := n.View().Member(o.Address); ok && o != n && !l.left[o] && m.Status <= membership.Up {
+			return true
+		}
+	}
+	return false
 }
 
 // transit reports whether the state is on its way.
@@ -101,7 +116,7 @@ func (l leaves) all() {
 		l.wait(l.milliseconds(0, float64(l.plan.pause)/float64(time.Millisecond)))
 	}
 	if !l.settle(func() bool { return len(l.stay()) > 0 || len(l.world.Running()) == 0 }) {
-		l.fail("not all have left after %v: %v", settleTime, l.world.Running())
+		l.fail("not all have left after %v: %v", settleTime, l.order)
 	}
 }
 
