@@ -12,7 +12,7 @@ var mirrors = []mirror{
 		"both map the requests of durable.Shard to the store one to one; there with contexts and errors of a network",
 	},
 	{
-		"internal/sim/sharding.member.setPin", "runtime.inquire",
+		"internal/sim/sharding.member.request", "runtime.inquire",
 		"an inquiry waits on a channel there; control.Member has the inquiries",
 	},
 	{
@@ -104,6 +104,14 @@ var standIns = []mirror{
 		"durablehost is concurrent by its nature: see docs/adr/0016. What it adds to the core is covered by its own tests over faulty stores, by the kills of internal/e2e and by the linearizability checks of both",
 	},
 	{
+		"internal/sim/durable.tenure.step", "internal/durablehost.Tenure.fix",
+		"see above",
+	},
+	{
+		"internal/sim/durable.home.leave", "internal/durablehost.Tenure.leave",
+		"see tenure.step",
+	},
+	{
 		"internal/sim/durable.tenure.sweep", "internal/durablehost.idle.moveSince",
 		"see tenure.step",
 	},
@@ -113,4 +121,4 @@ var standIns = []mirror{
 	},
 }
 
-const maxStandIns = 12
+const maxStandIns = 14
