@@ -24,7 +24,9 @@ var clusterSettings = []setting[*Node]{
 	{"control format", func(*Node) string { return strconv.Itoa(wire.ControlFormat) }},
 
 	{"Config.Lanes", func(n *Node) string { return strconv.Itoa(n.cfg.Lanes) }},
-	{"Config.Store", func(n *Node) string { return cmp.Or(n.store, map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil]) }},
+	{"Config.Store", func(n *Node) string {
+		return cmp.Or(n.store, map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil])
+	}},
 	// A member that judges must wait for longer than the member that is judged may go on.
 	{"Config.Membership.LeaseEcho", func(n *Node) string { return n.cfg.Membership.LeaseEcho.String() }},
 	{"Config.Membership.LeaseMajority", func(n *Node) string { return n.cfg.Membership.LeaseMajority.String() }},

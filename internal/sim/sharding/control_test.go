@@ -213,7 +213,7 @@ func (v *memberEnv) Serve(on bool, then func()) {
 }
 
 func (v *memberEnv) Founding(membership.FoundingRequest, func(membership.FoundingAnswer)) {}
-func (v *memberEnv) LeaseValid() bool { return v.process.leased() }
+func (v *memberEnv) LeaseValid() bool                                                     { return v.process.leased() }
 
 func (v *memberEnv) Fail(err error) { v.process.w.fail("%s: %v", v.process.name, err) }
 
