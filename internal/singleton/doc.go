@@ -21,6 +21,15 @@
 // has to empty the leaving member; its terms allow that an exiting member is removed before it
 // has stopped.
 //
+// A member that leaves while it becomes the oldest may already have been handed the state. It
+// says HandOverDone only when the older members have said it, or are removed. State that has come
+// goes on to the next oldest as from any oldest, but no instance begins in between:
+//
+//	BecomingOldest --Leaving--> Relaying --HandOverToMe--> HandingOver --sent--> End
+//
+// A leaving member keeps its instance while another one is Up or joining. When there is none
+// ([Manager.Alone]), the driver sends Quit, and volatile state ends.
+//
 // A manager starts the instance only when every member that is older than itself has said
 // HandOverDone or is removed from the view, since RemovalMargin if one is set. It asks all of
 // them, because any of them may have been the oldest in between. So it acts only on the latest

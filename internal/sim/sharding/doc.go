@@ -13,7 +13,7 @@
 // # Faults
 //
 // Shards move by pins, for balance, and away from hosts that leave in order,
-// also the coordinator's. Turns outlast the bound of draining. Tables come late,
+// also the coordinator's, and many of them at once. Turns outlast the bound of draining. Tables come late,
 // control messages are lost, repeated and reordered, connections break. Processes
 // are killed, half of the time the coordinator's and often in the middle of a move,
 // and come back under their names; hosts fall silent just as a new coordinator waits
