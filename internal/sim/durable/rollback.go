@@ -285,7 +285,8 @@ func (r *run) busy(shard int) bool {
 // leaving it in order.
 func (j *judge) opened(shard int, h *home) {
 	t := j.shards[shard]
-	if h.r.ownerOf(shard) != h {
+	head := &wire.DurableHead{}
+	if err := decode(j.server.head(shard).Value, head); err == nil && head.GetEpoch() > h.tenures[shard].core.Epoch() {
 		return // its claim was late, and the head is another's
 	}
 	if t.promise != nil && t.named && j.kept(shard) != nil {
