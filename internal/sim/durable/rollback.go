@@ -380,3 +380,12 @@ func (j *judge) promised(shard int, id, key string) bool {
 	t := j.shards[shard]
 	return t.tainted || slices.ContainsFunc(t.promise[id], func(c commit) bool { return c.key == key })
 }
+
+// headOf is the incarnation of the home that wrote the shard's head.
+func (j *judge) headOf(shard int) uint64 {
+	head := &wire.DurableHead{}
+	if err := decode(j.server.head(shard).Value, head); err != nil {
+		return 0
+	}
+	return head.GetIncarnation()
+}
