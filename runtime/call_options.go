@@ -24,11 +24,13 @@ func Timeout(d time.Duration) CallOption {
 // That holds for calls that a turn of an entity makes, too: the key names the call instead of its place
 // in the turn, so the call is one command with those of other turns. Tells do not use the key.
 //
-// The entity keeps its last 128 keys for 24 hours, even while it is passivated and after
-// [Forget], as far as they fit with their answers in 64 KiB, and together with the entity's
-// state in 512 KiB. In addition the shard keeps each key for 10 minutes after the last call with
-// it, unless it needs the room for newer commands: it has room for 16,384 ids and keys, of which
-// a key takes two, with 16 MiB of answers. A key that is no longer kept counts as new, and its call runs. A method marked
+// A key is known for at least 10 minutes after the last call with it, always. Where there is no room for
+// its answer, a call with it fails with [ErrAnswerForgotten] (outcome Executed), and does not run again: a
+// shard has room for 16,384 ids and keys, of which a key takes two, with 16 MiB of answers. Where a new key
+// could not be kept as long, because the shard has 65,536 of the last 10 minutes, its call fails with [ErrOverloaded] (outcome
+// NotExecuted). In addition the entity keeps its last 128 keys with their answers for 24 hours, even while it is
+// passivated and after [Forget], as far as they fit in 64 KiB, and together with the entity's state in
+// 512 KiB. A key that is no longer kept counts as new, and its call runs. A method marked
 // //shard:read, and one that changed nothing, is run each time.
 func CommandID(key string) CallOption {
 	return func(o *codegen.CallOptions) { o.CommandID = &key }

@@ -127,9 +127,9 @@ func noMethod(method string, has []string) string {
 	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
 }
 
-// errLargeCommit is ErrTooLarge for the changes of a turn of a durable entity. The turn ran
+// errLargeCommit is ErrTooLarge for the changes or the results of a turn of a durable entity. The turn ran
 // under the call's command, so no earlier attempt of the call has been applied.
-var errLargeCommit = fmt.Errorf("%w for the store", ErrTooLarge)
+var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
 
 // Remedies for refusals of the layers below.
 const (

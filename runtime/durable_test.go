@@ -278,6 +278,67 @@ func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 	total(t, v.nodes["c"], "v", 1)
 }
 
+// TestDurableCommandIDAtABusyEntity: an entity gets more keys than it and its shard keep with their answers. The
+// oldest has run, and says so; one that could not be kept for ten minutes is refused.
+func TestDurableCommandIDAtABusyEntity(t *testing.T) {
+	const keys = 300
+	v := newVaults(t)
+	v.made = func(n *shard.Node) { n.KeepCommands(20, keys) }
+	v.start("a")
+	ctx := testContext(t)
+	pay := func(n string, key int) (int64, error) {
+		return ref(v.nodes[n], "v", shard.CommandID(fmt.Sprint("payment-", key))).Add(ctx, 1)
+	}
+	for i := range keys {
+		got, err := pay("a", i)
+		require.NoError(t, err)
+		require.EqualValues(t, i+1, got)
+	}
+	look := func(n string) {
+		t.Helper()
+		got, err := pay(n, 0)
+		if n == "b" && err == nil { // it has the answer from the log
+			require.EqualValues(t, 1, got)
+		} else {
+			require.ErrorIs(t, err, shard.ErrAnswerForgotten)
+			require.Equal(t, shard.Executed, shard.OutcomeOf(err))
+		}
+		got, err = pay(n, keys-1)
+		require.NoError(t, err)
+		require.EqualValues(t, keys, got, "the answer of a late one is kept")
+		_, err = pay(n, keys)
+		require.ErrorIs(t, err, shard.ErrOverloaded)
+		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+		total(t, v.nodes[n], "v", keys)
+	}
+	look("a")
+	v.kill("a")
+	v.start("b")
+	look("b")
+	_, err := ref(v.nodes["b"], "v").Add(ctx, 1)
+	require.NoError(t, err, "a call without a key")
+}
+
+// TestDurableResultTooLarge: a call whose results do not fit changes nothing, near and far, however often it is
+// sent.
+func TestDurableResultTooLarge(t *testing.T) {
+	v := newVaults(t, "a")
+	ctx := testContext(t)
+	conn, err := shard.Dial(ctx, v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	for name, caller := range map[string]shard.Caller{"near": v.nodes["a"], "far": conn} {
+		for range 2 {
+			_, err = ref(caller, "v", shard.CommandID(name)).Mint(ctx, 2<<20)
+			require.ErrorIs(t, err, shard.ErrTooLarge, name)
+			require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err), name)
+		}
+		_, err = ref(caller, "v").Mint(ctx, 700<<10)
+		require.ErrorIs(t, err, shard.ErrTooLarge, "too large for the store, "+name)
+		total(t, v.nodes["a"], "v", 0)
+	}
+}
+
 // TestDurableCommandID: calls with one key are one command, from whatever process and over a
 // restart; with other arguments they fail.
 func TestDurableCommandID(t *testing.T) {

@@ -262,6 +262,9 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 		r.ticket = v.Ticket
 		payload := append([]byte{}, kept.Payload...) // because buffers of answers are reused and must not be nil
 		return answer{code: wire.Code(kept.Code), text: kept.Text, payload: &payload, after: r}
+	case durable.Forgotten:
+		r.ticket = v.Ticket
+		return answer{code: wire.CodeForgotten, text: fmt.Sprintf("%s has run it within the last minutes, and so many calls with other keys since that the answer is not kept", r.turn.shard().ID.Kind), after: r}
 	case durable.BelowFloor:
 		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
 	case durable.Mismatch:
@@ -269,7 +272,7 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 			"%s was called with it by another method or with other arguments (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", r.turn.shard().ID.Kind)}
 	case durable.Overloaded:
 		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
-			"shard %v has too many bytes that are not in the store yet, or too many commands whose callers have not finished (retry later)", r.turn.shard().ID)}
+			"shard %v has too many bytes that are not in the store yet, too many commands whose callers have not finished, or too many keys of the last 10 minutes (retry later)", r.turn.shard().ID)}
 	}
 	return answer{code: wire.CodeDropped}
 }
@@ -304,6 +307,10 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 		r.sendTells(tells)
 		d.tasks.release(r.tenure, r.ticket)
 		return a
+	}
+	if a.code == wire.CodeTooLarge { // its caller would have nothing of what was changed
+		r.drop(e)
+		return answer{code: wire.CodeCommitLarge, text: a.text}
 	}
 	if r.command.Number != 0 {
 		turn.Command, turn.Answer = &r.command, keptOf(a)

@@ -27,8 +27,8 @@ var (
 	ErrActivation = errors.New("activation failed")
 	// ErrTooLarge means that the arguments (outcome NotExecuted) or the results (Executed)
 	// exceed the broker's payload limit. The outcome is Unknown if the limit shrank after
-	// the arguments had been sent. The changes of a turn of a durable entity can be too
-	// large for the store, too. Then nothing was changed, and the outcome is NotExecuted.
+	// the arguments had been sent. Of a durable entity, the changes of a turn can be too large for the store, too.
+	// If they are, or if its results are too large, nothing was changed, and the outcome is NotExecuted.
 	ErrTooLarge = errors.New("message too large")
 	// ErrNoResult means that the method ran and its results cannot be encoded.
 	ErrNoResult = errors.New("results do not encode")
@@ -43,6 +43,9 @@ var (
 	// that a turn makes fails with it, too, if the turn runs again and makes another call than
 	// before.
 	ErrCommandReused = errors.New("command id of another call")
+	// ErrAnswerForgotten means that a call with the same key of [CommandID] has run (outcome Executed), and that
+	// its answer is not kept any more. The call did not run a second time.
+	ErrAnswerForgotten = errors.New("answer of the command is not kept any more")
 	// ErrMismatch means that caller and host disagree about the type, for example
 	// about its number of shards.
 	ErrMismatch = errors.New("type mismatch")

@@ -604,6 +604,8 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) er
 		return p.fail(c.Ref, c.Method, outcome, &refused{res.Text, codegen.Causes(p.kind.errors(), res.Payload)})
 	case wire.CodeTooLarge:
 		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
+	case wire.CodeForgotten:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s (it will not run again: ask the entity for the result)", ErrAnswerForgotten, res.Text))
 	case wire.CodeNoResult:
 		return p.fail(c.Ref, c.Method, outcome, noResult(errors.New(res.Text)))
 	case calling.Unrepeatable:

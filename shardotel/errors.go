@@ -26,6 +26,7 @@ var causes = []struct {
 	{shard.ErrNoResult, "no_result"},
 	{shard.ErrTooLarge, "too_large"},
 	{shard.ErrCommandReused, "command_reused"},
+	{shard.ErrAnswerForgotten, "answer_forgotten"},
 	{shard.ErrCircular, "circular"},
 	{shard.ErrActivation, "activation"},
 	{shard.ErrMismatch, "mismatch"},

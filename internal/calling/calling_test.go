@@ -45,6 +45,7 @@ func TestAnswered(t *testing.T) {
 		{wire.CodeForbidden, Return, NotExecuted, Return, Return},
 		{wire.CodeIntercepted, Return, NotExecuted, Return, Return},
 		{wire.CodeReused, Return, NotExecuted, Return, Return},
+		{wire.CodeForgotten, Return, Executed, Return, Return},
 		{999, Return, Unknown, Return, Return},
 		{pending.Expired, Withdraw, Unknown, Withdraw, Withdraw},
 		{pending.Lost, Return, Unknown, SendAgain, SendAgain},

@@ -36,6 +36,7 @@ type claim struct {
 	line   line
 	write  headWrite
 	mend   head // of stepLose
+	forked bool // another home has appended changes that this one does not know
 
 	position store.Position
 	log      []store.Append // the entries read, until the table is there
@@ -173,6 +174,7 @@ func (c *claim) read(s *Shard, r Response) {
 		c.retry(s, fmt.Sprintf("it has not all from %d, where the head needs it, to %d", c.since, c.position))
 		return
 	}
+	c.forked = false
 	c.chain, c.own, c.has = chain{}, map[uint64]store.Position{}, map[store.Position]bool{}
 	for i, a := range r.Appends {
 		w, err := readAppend(a.Data)
@@ -192,8 +194,12 @@ func (c *claim) read(s *Shard, r Response) {
 			}
 		}
 		c.has[a.Position] = claimOf(w) == nil || w.GetEpoch() != s.config.Epoch || w.GetClaim() <= c.base
-		if c.chain.add(w) && w.GetEpoch() == s.config.Epoch {
+		switch {
+		case !c.chain.add(w):
+		case w.GetEpoch() == s.config.Epoch:
 			c.own[w.GetCounter()] = a.Position
+		case !c.full && claimOf(w) == nil && len(w.GetEntries()) > 0 && a.Position > s.head.stored.Since:
+			c.forked = c.forked || s.tail.unknown(w)
 		}
 	}
 	if c.chain.epoch > s.config.Epoch || c.chain.incarnation != s.config.Incarnation && c.chain.epoch == s.config.Epoch {

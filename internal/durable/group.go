@@ -40,6 +40,7 @@ func touch(entries []pendingEntry) (sum byte) {
 // A batch has the entries of one append.
 type batch struct {
 	counter  uint64
+	epoch    uint64         // of its home, if another appended it
 	entries  []pendingEntry // nil once it is acknowledged
 	data     []byte         // of the entries, one after the other; nil in a batch that another home appended
 	commits  int            // how many entries

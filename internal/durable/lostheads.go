@@ -65,7 +65,7 @@ func (s *Shard) refuses(h head) bool {
 // Otherwise the store has lost the later one, and with it the records that were written before it. If these
 // were records of no entity, the home has all that they had, and goes on. Otherwise it does not have all of
 // that any more. Its head then says so, and nobody opens the shard, here or elsewhere, before an operator has
-// decided.
+// decided. So it is if a former home was put back in its place meanwhile, and has acknowledged changes of its own.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return
@@ -78,7 +78,7 @@ func (c *claim) lose(s *Shard, h head) {
 	if lost.Epoch == s.config.Epoch {
 		now.value.Write = max(lost.Write, s.checkpoint.number()) + 1
 	}
-	if s.state != Open || s.base.above(h) {
+	if s.state != Open || s.base.above(h) || c.forked {
 		had := h.mark()
 		now.value.Lost = &wire.DurableLost{
 			Node: s.config.Node, Epoch: lost.Epoch, Write: lost.Write, Since: uint64(lost.Since),

@@ -473,6 +473,10 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
 		return
 	}
+	if c.forked {
+		c.lose(s, s.head)
+		return
+	}
 	if c.misses(s.checkpoint.sent()) { // that head must not come, or the next home does not open the shard
 		c.lose(s, s.head)
 		return

@@ -74,7 +74,7 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 		}
 	}
 	t.add(batch{
-		counter: a.GetCounter(), commits: len(a.GetEntries()), bytes: bytes, position: p,
+		counter: a.GetCounter(), epoch: a.GetEpoch(), commits: len(a.GetEntries()), bytes: bytes, position: p,
 		bare: claimOf(a) != nil || len(a.GetEntries()) == 0,
 	})
 }
@@ -117,6 +117,11 @@ func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	}
 	t.batches = kept
 	return lost
+}
+
+// unknown reports whether an append of another home is none of those that were read when the shard was opened.
+func (t *tail) unknown(a *wire.DurableAppend) bool {
+	return !slices.ContainsFunc(t.batches, func(b batch) bool { return !b.own && b.epoch == a.GetEpoch() && b.counter == a.GetCounter() })
 }
 
 // orphaned returns how many appends of older homes a claim finds missing in the log. Nobody can append

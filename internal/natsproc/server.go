@@ -179,6 +179,38 @@ func (s *Server) end(sig os.Signal) error {
 	return nil
 }
 
+// Sync takes a copy of the server's store as it is on its disk now. Crash ends the server as a crash of its
+// machine does, which loses what was not on the disk when the copy was taken, and starts it again.
+func (s *Server) Sync() (crash func() error, err error) {
+	i := slices.Index(s.args, "-sd")
+	if i < 0 {
+		return nil, errors.New("crash nats-server: it has no store")
+	}
+	folder := s.args[i+1]
+	older := folder + ".synced"
+	if err := os.RemoveAll(older); err != nil {
+		return nil, err
+	}
+	if err := s.Pause(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.CopyFS(older, os.DirFS(folder)), s.Resume()); err != nil {
+		return nil, fmt.Errorf("copy the store of nats-server: %w", err)
+	}
+	return func() error {
+		if err := s.Kill(); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+		if err := os.Rename(older, folder); err != nil {
+			return err
+		}
+		return s.Start()
+	}, nil
+}
+
 // Pause holds the server still with SIGSTOP: its connections stay open and
 // nothing moves on them.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }

@@ -55,15 +55,16 @@ const (
 	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
 	CodeInDoubt     Code = 17 // the shard's home will not know whether the call runs to its end; of a command the next home does
 	CodeRefused     Code = 18 // it did not run, or nothing that it changed stands; Text says why
-	CodeCommitLarge Code = 19 // its changes exceed one commit of the store: nothing that it changed stands
+	CodeCommitLarge Code = 19 // its changes exceed one commit of the store, or its results the broker's limit: nothing that it changed stands
 	CodeForbidden   Code = 20 // its sender has no right to send it; Text says what was wrong
 	CodeIntercepted Code = 21 // an interceptor of the host refused it; as of CodeMethodError, Text and Payload are its error
 	CodeReused      Code = 22 // another call has its command id; Text says more
+	CodeForgotten   Code = 23 // a call with its command id has run, and its answer is not kept any more: executed
 )
 
 // Executed reports whether the call ran when it was answered with the code.
 func (c Code) Executed() bool {
-	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge || c == CodeNoResult
+	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge || c == CodeNoResult || c == CodeForgotten
 }
 
 // An Envelope is one message of the data plane. Its byte slices point into the

@@ -143,6 +143,32 @@ var durableServer = Fault{
 	},
 }
 
+// serverCrashUnsynced is the fault in which the machine of the only server crashes, and loses what was not on
+// its disk, while the nodes live. They write it again. A shard of which they do not have everything any more is
+// not opened, and its error says so.
+var serverCrashUnsynced = Fault{
+	Name:    "server-crash-unsynced",
+	About:   "the only NATS server is killed, with SIGKILL, and started again with its store as it was 5s earlier",
+	Subject: OnDurable,
+	Nodes:   5,
+	Servers: 1,
+	Times:   3,
+	Rate:    1000,
+	Length:  5 * time.Second,
+	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Closed: unjudged, Recovery: 5 * time.Second},
+	Hit: func(ctx context.Context, d *DurableRun) (Strike, error) {
+		crash, err := d.Cluster.Servers()[0].Sync()
+		if err != nil {
+			return Strike{}, err
+		}
+		if err := sleep(ctx, d.Length); err != nil {
+			return Strike{}, err
+		}
+		err = crash()
+		return Strike{Victim: "the machine of the server", At: time.Now()}, err
+	},
+}
+
 // brokerStallKill is the fault in which a node is killed while the broker stands still. The
 // knowledge of the others from before must be enough to find it gone.
 var brokerStallKill = Fault{

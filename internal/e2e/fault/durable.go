@@ -16,6 +16,7 @@ type Survival struct {
 	Nodes, Entities       int
 	Calls                 int
 	Failed, Lost, Doubled int
+	Closed                int // entities whose shard says that the store has lost acknowledged changes
 	Limits                Limits
 	Effects               []Effects // of the calls, elsewhere
 	Strikes               []SurvivalStrike
@@ -42,8 +43,8 @@ func (s Survival) Missed() (misses []string) {
 	for _, c := range []struct {
 		what      string
 		got, most int
-	}{{"failed", s.Failed, s.Limits.Failed}, {"lost", s.Lost, s.Limits.Lost}, {"doubled", s.Doubled, s.Limits.Doubled}} {
-		if c.got > c.most {
+	}{{"failed", s.Failed, s.Limits.Failed}, {"lost", s.Lost, s.Limits.Lost}, {"doubled", s.Doubled, s.Limits.Doubled}, {"closed", s.Closed, s.Limits.Closed}} {
+		if c.most != unjudged && c.got > c.most {
 			misses = append(misses, fmt.Sprintf("%s: %d, want at most %d", c.what, c.got, c.most))
 		}
 	}
@@ -70,8 +71,8 @@ func (s Survival) Print(w io.Writer) error {
 		fmt.Fprintf(w, "%s %2d: %s, %d entities answer again: p99 after %v, all after %v\n", s.Fault, i+1, r.Victim, len(r.After),
 			r.p99().Round(time.Millisecond), last.Round(time.Millisecond))
 	}
-	_, err := fmt.Fprintf(w, "%s of %d nodes with %d entities, %d times: calls=%d failed=%d lost=%d doubled=%d\n",
-		s.Fault, s.Nodes, s.Entities, len(s.Strikes), s.Calls, s.Failed, s.Lost, s.Doubled)
+	_, err := fmt.Fprintf(w, "%s of %d nodes with %d entities, %d times: calls=%d failed=%d lost=%d doubled=%d closed=%d\n",
+		s.Fault, s.Nodes, s.Entities, len(s.Strikes), s.Calls, s.Failed, s.Lost, s.Doubled, s.Closed)
 	for _, e := range s.Effects {
 		fmt.Fprintf(w, "%s: seen=%d lost=%d doubled=%d\n", e.Observer, e.Seen, e.Lost, e.Doubled)
 	}
@@ -137,6 +138,6 @@ func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 		return s, err
 	}
 	s.Fault, s.Nodes, s.Entities, s.Limits = f.Name, o.Nodes, o.Load.Entities, f.Limits
-	s.Calls, s.Failed, s.Lost, s.Doubled, s.Errors = l.calls, l.failed, l.lost, l.doubled, l.errors
+	s.Calls, s.Failed, s.Lost, s.Doubled, s.Closed, s.Errors = l.calls, l.failed, l.lost, l.doubled, l.closed, l.errors
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type ledgers struct {
 	mu                           sync.Mutex
 	all                          []ledger
 	calls, failed, lost, doubled int
+	closed                       int
 	errors                       []string
 }
 
@@ -39,6 +41,7 @@ type ledger struct {
 	slowest  time.Duration // of its calls since the last strike
 	sum      int64         // that it has
 	unsure   int64         // that it may have more
+	closed   bool          // its shard, or that of its effects, says that the store has lost acknowledged changes
 }
 
 // ledgerPatience bounds one call.
@@ -92,6 +95,10 @@ func (l *ledgers) note(i int, made time.Time, total int64, node string, err erro
 	e := &l.all[i]
 	l.calls++
 	e.slowest = max(e.slowest, time.Since(made))
+	if saysLost(err) {
+		l.close(e)
+		return
+	}
 	if err != nil {
 		l.failed++
 		if len(l.errors) < 10 {
@@ -108,10 +115,23 @@ func (l *ledgers) note(i int, made time.Time, total int64, node string, err erro
 	e.sum, e.unsure, e.node, e.made, e.answered = total, 0, node, made, time.Now()
 }
 
+// saysLost reports whether a shard is not opened because the store has lost acknowledged changes.
+func saysLost(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "the store has lost") || err != nil && strings.Contains(err.Error(), "the store was put back to an earlier state")
+}
+
+// close has an entity not be judged any more.
+func (l *ledgers) close(e *ledger) {
+	if !e.closed {
+		e.closed = true
+		l.closed++
+	}
+}
+
 func (l *ledgers) answeredSince(t time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !slices.ContainsFunc(l.all, func(e ledger) bool { return e.answered.Before(t) })
+	return !slices.ContainsFunc(l.all, func(e ledger) bool { return !e.closed && e.answered.Before(t) })
 }
 
 // strike makes the fault happen once and waits until all entities that it concerns answer.
@@ -149,7 +169,9 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, i := range there {
-			if e := l.all[i]; after[i] == 0 && answersAgain(&b, e, hit[e.node], ended) {
+			if e := l.all[i]; e.closed {
+				after[i] = -1
+			} else if after[i] == 0 && answersAgain(&b, e, hit[e.node], ended) {
 				after[i] = e.answered.Sub(b.At)
 				if b.Slowest {
 					after[i] = e.slowest
@@ -159,6 +181,9 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 		return endErr != nil || len(after) == len(there) && b.End == nil
 	})
 	for _, d := range after {
+		if d < 0 { // it is closed
+			continue
+		}
 		r.After = append(r.After, d)
 	}
 	slices.Sort(r.After)
@@ -212,13 +237,26 @@ func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx conte
 		l.mu.Lock()
 		want := l.all[i]
 		l.mu.Unlock()
+		if want.closed {
+			continue
+		}
 		var t tally
+		closed := false
 		err := until(ctx, "the effects of "+ledgerName(i)+" are seen", func() bool {
 			t, err = of(ctx, ledgerName(i))
+			if closed = saysLost(err); closed {
+				return true
+			}
 			return err == nil && t.last >= want.sum || time.Now().After(limit)
 		})
 		if err != nil {
 			return e, err
+		}
+		if closed {
+			l.mu.Lock()
+			l.close(&l.all[i])
+			l.mu.Unlock()
+			continue
 		}
 		e.judge(t, want.sum, want.unsure)
 	}

@@ -11,6 +11,7 @@ const unjudged = -1
 // Limits are the most that a fault may cost; unjudged where there is no limit.
 type Limits struct {
 	Failed, Unknown, Lost, Doubled, Disorder, Misstated int
+	Closed                                              int // entities whose shard says that the store has lost acknowledged changes
 
 	Pause    time.Duration // of any entity
 	Recovery time.Duration // until all calls go well again

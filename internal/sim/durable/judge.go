@@ -452,8 +452,10 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 		return 0, nil
 	}
 	all := t.entities[id]
-	if t.promise != nil { // its home has these in memory
-		all = append(slices.Clone(t.promise[id]), all...)
+	if p := t.promise[id]; len(p) > len(all) { // its home has these in memory
+		all = append(slices.Clone(all), p...)
+	} else {
+		all = append(slices.Clone(p), all...)
 	}
 	if r.fresh {
 		return j.nothing(all, id, r)

@@ -79,7 +79,7 @@ func TestKeysOutliveTheTable(t *testing.T) {
 				s.verdict("a", keyed("k1"), durable.Replay, "answer to 1")
 				s.verdict("a", keyed("k2"), durable.Replay, "answer to 2")
 				s.verdict("a", keyed("k3"), durable.Run, "")
-				s.verdict("b", keyed("k1"), durable.Run, "")
+				s.verdict("b", keyed("k1 of b"), durable.Run, "") // a key's name has its entity
 				other := keyed("k1")
 				other.Hash++
 				s.verdict("a", other, durable.Mismatch, "")

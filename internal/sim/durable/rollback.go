@@ -143,7 +143,10 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 			t.head, t.since = now.head, now.since
 		}
 		h := homeOf(shard)
-		if h == nil || t.promiser != nil && t.promiser != h {
+		if t.promiser != nil {
+			h = t.promiser // whatever the head says that it has lost, and has been put back to
+		}
+		if h == nil || t.named { // what was named may be lost with its mark
 			t.crashed = true
 			j.void(shard)
 			continue
@@ -245,9 +248,13 @@ func (r *run) unsynced() {
 			r.judge.resync(shard)
 		}
 	}
+	owners := map[int]*home{}
+	for _, shard := range r.shards() {
+		owners[shard] = r.ownerOf(shard)
+	}
 	s.putBackTo(s.disk, logs, records)
 	s.position, s.revision = position, revision // see the limits in docs/adr/0089
-	r.judge.putBack(s.synced, logs, records, r.ownerOf)
+	r.judge.putBack(s.synced, logs, records, func(shard int) *home { return owners[shard] })
 	s.disk, s.synced = s.sync(), r.judge.sync()
 	s.putBacks++
 	r.counts.PutBacks++
@@ -278,6 +285,10 @@ func (r *run) busy(shard int) bool {
 // leaving it in order.
 func (j *judge) opened(shard int, h *home) {
 	t := j.shards[shard]
+	head := &wire.DurableHead{}
+	if err := decode(j.server.head(shard).Value, head); err == nil && head.GetEpoch() > h.tenures[shard].core.Epoch() {
+		return // its claim was late, and the head is another's
+	}
 	if t.promise != nil && t.named && j.kept(shard) != nil {
 		j.server.w.fail("%s opens shard %d, though %s lives and has said that it is lost: %v", h.name, shard, t.promiser.name, j.kept(shard))
 	}
@@ -368,4 +379,13 @@ func (r *run) lossy(from int, key string) bool {
 func (j *judge) promised(shard int, id, key string) bool {
 	t := j.shards[shard]
 	return t.tainted || slices.ContainsFunc(t.promise[id], func(c commit) bool { return c.key == key })
+}
+
+// headOf is the incarnation of the home that wrote the shard's head.
+func (j *judge) headOf(shard int) uint64 {
+	head := &wire.DurableHead{}
+	if err := decode(j.server.head(shard).Value, head); err != nil {
+		return 0
+	}
+	return head.GetIncarnation()
 }

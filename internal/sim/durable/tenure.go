@@ -142,7 +142,7 @@ func (t *tenure) event(e durable.Event) {
 		}
 		switch {
 		case e.Epoch == t.core.Epoch() && r.judge.shards[t.shard].promiser == t.home: // it has given up by itself
-			r.judge.shards[t.shard].named = true
+			r.judge.shards[t.shard].named = r.judge.headOf(t.shard) == t.home.incarnation // else it is another's
 			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
 		case e.Epoch > 0 && r.plan.singletons: // another home has it now; this one may claim again
 			t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
