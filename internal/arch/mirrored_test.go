@@ -12,7 +12,7 @@ var mirrors = []mirror{
 		"both map the requests of durable.Shard to the store one to one; there with contexts and errors of a network",
 	},
 	{
-		"internal/sim/sharding.member.setPin", "runtime.inquire",
+		"internal/sim/sharding.member.request", "runtime.inquire",
 		"an inquiry waits on a channel there; control.Member has the inquiries",
 	},
 	{
