@@ -32,10 +32,17 @@ type Instance struct {
 	busy     bool            // a goroutine works on entity and will let go of it
 	life     context.Context // ends when the instance must stop
 	end      context.CancelFunc
+	came     came // with the shard, while the instance is being activated
 	relays   bool // what comes with the shard is kept for the next member: no instance begins
 	dying    bool // it has died: the next end of a turn keeps the turn
 	stopping bool
 	reason   string // why it died
+}
+
+// came is the state that came with a shard.
+type came struct {
+	state []byte
+	why   codegen.Activation
 }
 
 // NewInstance returns the instance of a shard, which must have one entity.
@@ -118,14 +125,23 @@ func (in *Instance) again() bool {
 	return e != nil
 }
 
-// activate runs the factory and OnActivate, then lets calls in.
+// activate runs the factory and OnActivate, then lets calls in. A stop that comes before has what
+// came with the shard go on as it is, also when it interrupts OnActivate.
 func (in *Instance) activate(e *region.Entity) {
 	s := in.shard
 	in.end()
 	life, end := context.WithCancel(in.home.Context())
 	s.Mu.Lock()
+	if in.stopping {
+		in.entity, in.busy = nil, false
+		s.Mu.Unlock()
+		end()
+		in.home.EndTurn(e)
+		return
+	}
 	in.life, in.end = life, end
 	in.tasks.had = false
+	in.came = came{e.State(), e.Why()}
 	s.Mu.Unlock()
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
@@ -139,7 +155,7 @@ func (in *Instance) activate(e *region.Entity) {
 		}
 		in.post(singleton.InstanceStarted{})
 		s.Mu.Lock()
-		in.entity, in.busy = nil, false
+		in.entity, in.busy, in.came = nil, false, came{}
 		s.Mu.Unlock()
 		in.home.EndTurn(e)
 	}()
@@ -196,7 +212,9 @@ func (in *Instance) buried(e *region.Entity) {
 	reason, stopping := in.reason, in.stopping
 	if stopping {
 		in.entity = nil
+		e.SetState(in.came.state, in.came.why) // none, unless OnActivate failed
 	}
+	in.came = came{}
 	s.Mu.Unlock()
 	if stopping {
 		in.home.EndTurn(e) // the goroutine that stops it waits for that

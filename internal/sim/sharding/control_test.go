@@ -79,9 +79,6 @@ func (c *member) changed(v *membership.View, events []membership.Event) {
 // setPin asks to pin a shard, again and again for a while.
 func (c *member) setPin(id placement.ShardID, node string) {
 	o := c.process.w.oracle
-	if o.pinning[id] { // so that one of the requests is known to be the last
-		return
-	}
 	o.pinning[id] = true
 	delete(o.pinned, id)
 	pins := []coordinator.Pin{{Shard: id.Shard, Node: node}}
@@ -129,6 +126,9 @@ func (c *member) request(ask func(n uint64) coordinator.Message, answered func(c
 // pin pins a shard to a home, or withdraws its pin.
 func (c *member) pin(id placement.ShardID, node string) {
 	p := c.process
+	if p.w.plan.together && p.w.oracle.pinning[id] { // so that one of the requests is known to be the last
+		return
+	}
 	if p.w.one(4) {
 		node = ""
 	}
