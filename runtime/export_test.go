@@ -19,7 +19,9 @@ func (n *Node) ForgetCommands(d time.Duration) { n.driver.limits.Silent = d }
 
 // KeepCommands has each shard of a durable type keep few ids of commands, and few keys. It is called before
 // types are hosted.
-func (n *Node) KeepCommands(ids, keys int) { n.driver.limits.Commands, n.driver.limits.Keys = ids, keys }
+func (n *Node) KeepCommands(ids, keys int) {
+	n.driver.limits.Commands, n.driver.limits.Keys = ids, keys
+}
 
 // GiveTellsUp has tells of durable entities become dead letters after d. It is called before types
 // are hosted.

@@ -265,11 +265,17 @@ func badStoreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wantRefusal("bank_Vault_log_0 is not there", "restore it")
+	for _, n := range c.nodes { // they may have written heads that the backup lacks
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.restart(func() {
 		if err := errors.Join(os.RemoveAll(c.disk), os.CopyFS(c.disk, os.DirFS(backup))); err != nil {
 			t.Fatal(err)
 		}
 	})
+	c.startNodes()
 	c.serves()
 	c.check()
 }
