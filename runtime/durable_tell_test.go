@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,9 +157,9 @@ func (l lateTeller) Add(ctx context.Context, n int64) (total int64, err error) {
 // TestTellsOfALateTurn: what a turn changes and what it tells others is committed together, also if the
 // context of the turn, or one derived from it, has ended meanwhile.
 func TestTellsOfALateTurn(t *testing.T) {
-	var end func(context.Context) context.Context
+	var end atomic.Pointer[func(context.Context) context.Context]
 	v := newVaults(t)
-	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return lateTeller{c.Ref(id), end} }
+	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return lateTeller{c.Ref(id), *end.Load()} }
 	v.start("a")
 	v.start("b")
 	conn, err := shard.Dial(testContext(t), v.config("client"))
@@ -182,16 +183,20 @@ func TestTellsOfALateTurn(t *testing.T) {
 		for by, caller := range map[string]shard.Caller{"a": v.nodes["a"], "b": v.nodes["b"], "client": conn} {
 			t.Run(name+", "+by, func(t *testing.T) {
 				from, to := t.Name(), t.Name()+"'s other"
-				for began, timeout := false, c.timeout; !began; timeout *= 2 {
+				var began atomic.Bool
+				for timeout := c.timeout; !began.Load(); timeout *= 2 {
 					ctx, giveUp := context.WithTimeout(testContext(t), timeout)
-					end = func(ctx context.Context) context.Context {
-						began = true
+					ends := func(ctx context.Context) context.Context {
+						began.Store(true)
 						return c.end(ctx, giveUp)
 					}
+					end.Store(&ends)
 					_, _ = ref(caller, from).Send(ctx, to, 5)
 					giveUp()
-					total(t, caller, from, map[bool]int64{true: -5}[began]) // it waits until the turn has ended
+					_, err := ref(caller, from).Get(testContext(t)) // it waits until the turn has ended
+					require.NoError(t, err)
 				}
+				total(t, caller, from, -5)
 				(&vaults{t: t}).noted(caller, to, []int64{5})
 			})
 		}
