@@ -46,6 +46,7 @@ type actor struct {
 	left      map[transport.Address]bool // they left in order
 
 	// What follows is for the oracle.
+	killed bool
 	active bool // from the beginning of OnActivate until the end of the stop hooks
 	life   int  // numbers instances, so that late timers of one do not end another
 	failed int  // the instance that has failed, and takes no turn any more

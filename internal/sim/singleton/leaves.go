@@ -11,8 +11,8 @@ import (
 
 // RunLeaves makes the run of a seed in which members only leave in order and join: no turn of the
 // singleton may be lost, however many leave at once. In some runs members are killed too: what
-// such a member had, or was being given, may be lost, and nobody may wait for it forever. Trace,
-// if set, is given every line of the run.
+// such a member had, or was given before its death was known, may be lost, and nobody may wait for it
+// forever. Trace, if set, is given every line of the run.
 func RunLeaves(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x52))
 	r := newRun(random, newLeaves(random), trace)
@@ -58,7 +58,7 @@ func (l leaves) any() {
 		n := nodes[l.random.IntN(len(nodes))]
 		l.trace("%s is killed", n.Address.Name)
 		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].shard.Core.State() == region.Open
-		l.left[n] = true
+		l.left[n], l.actors[n.Address].killed = true, true
 		l.world.Kill(n)
 	case kind < 4: // the oldest
 		l.leave(nodes[0])

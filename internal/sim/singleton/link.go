@@ -43,6 +43,9 @@ func (l *link) Append(e *wire.Envelope) (uint64, error) {
 	if l.from.gone[l.to.self.Address] {
 		return 0, session.ErrGone
 	}
+	if l.to.killed {
+		l.from.run.mayLose = true // it is not known yet that nobody will take it
+	}
 	c := *e
 	c.Kind, c.Payload, c.Text = slices.Clone(e.Kind), slices.Clone(e.Payload), slices.Clone(e.Text)
 	l.seq++
