@@ -37,7 +37,7 @@ internal/direct/agree
 internal/await internal/runner
 internal/runtoken
 internal/pending
-internal/shardhost internal/session
+internal/shardhost
 internal/routing
 runtime/admin
 internal/operator

@@ -27,6 +27,6 @@
 //     safe because only Up members have shards, and nobody becomes Up before all Up
 //     members have seen it.
 //
-// Nothing here locks, reads a clock or starts a goroutine. Package session drives a Session, and
+// Nothing here locks, reads a clock or starts a goroutine. Package peers drives a Session, and
 // package routing a Route.
 package call

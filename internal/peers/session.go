@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -18,11 +17,11 @@ import (
 // for an id, the names and some state or arguments.
 const MinPayload = 8 << 10
 
-// A Session is the session with a peer on one lane. It connects package session, by
+// A Session is the session with a peer on one lane. It connects a Stream, by
 // sessionEnv, to this process and decides when appended envelopes are published. It is safe
 // for concurrent use.
 type Session struct {
-	session.Session
+	Stream
 	path
 	set   *Set
 	lane  transport.Channel
@@ -282,10 +281,10 @@ func CheckPayload(l transport.Link) error {
 	return nil
 }
 
-// sessionEnv implements the interface of package session for a Session.
+// sessionEnv implements StreamEnv for a Session.
 type sessionEnv Session
 
-var _ session.Env = (*sessionEnv)(nil)
+var _ StreamEnv = (*sessionEnv)(nil)
 
 // Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }

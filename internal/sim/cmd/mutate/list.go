@@ -382,7 +382,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 48, breaks: "answers leave the process without a lease",
-		file:   "internal/session/session.go",
+		file:   "internal/peers/stream.go",
 		before: `			take = s.Core.TakeAck //`,
 		after:  `			_ = s.Core.TakeAck //`,
 		run:    "TestNothingLeavesWithoutALease",

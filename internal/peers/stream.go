@@ -1,6 +1,7 @@
-package session
+package peers
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,9 +13,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Env is the process that a Session is in. Unless it says otherwise a method is called
-// with the session's lock held, and must not block or call the session.
-type Env interface {
+// ErrGone says that the peer has departed, so that nothing is sent to it any more.
+var ErrGone = errors.New("the peer is gone")
+
+// A StreamEnv is the process that a Stream is in. Unless it says otherwise a method is called
+// with the stream's lock held, and must not block or call the stream.
+type StreamEnv interface {
 	Now() time.Time
 	// Send hands a frame to the broker, without the lock. An error says that it did not go.
 	Send(token uint64, frame []byte) error
@@ -34,15 +38,16 @@ type Env interface {
 	Ignored(bye bool)
 }
 
-// A Session drives one end of a stream. It is safe for concurrent use. Core is guarded by
+// A Stream drives one end of a call.Session: it has its lock, publishes its frames one goroutine
+// at a time, and wakes it. It is safe for concurrent use. Core is guarded by
 // Lock, as are the methods named …Locked.
-type Session struct {
+type Stream struct {
 	Core *call.Session
 	// Handled is the highest sequence number from the peer whose envelope was handled:
 	// acknowledgements say so. Only one goroutine at a time raises it.
 	Handled atomic.Uint64
 
-	env      Env
+	env      StreamEnv
 	peer     transport.Peer
 	bye      atomic.Bool
 	mu       sync.Mutex
@@ -56,32 +61,32 @@ type Session struct {
 }
 
 // Init begins a session with a peer. It is called once, before anything else.
-func (s *Session) Init(env Env, cfg call.Config, peer transport.Peer) {
+func (s *Stream) Init(env StreamEnv, cfg call.Config, peer transport.Peer) {
 	s.env, s.peer, s.Core = env, peer, call.NewSession(cfg, peer)
 	s.idle.L = &s.mu
 }
 
 // Peer is the process at the other end.
-func (s *Session) Peer() transport.Peer { return s.peer }
+func (s *Stream) Peer() transport.Peer { return s.peer }
 
 // Lock guards appending.
-func (s *Session) Lock() { s.mu.Lock() }
+func (s *Stream) Lock() { s.mu.Lock() }
 
 // Unlock ends Lock.
-func (s *Session) Unlock() { s.mu.Unlock() }
+func (s *Stream) Unlock() { s.mu.Unlock() }
 
 // DepartedLocked reports whether the peer has departed.
-func (s *Session) DepartedLocked() bool { return s.departed }
+func (s *Stream) DepartedLocked() bool { return s.departed }
 
 // WritingLocked reports whether a goroutine is publishing, which will also publish envelopes appended now.
-func (s *Session) WritingLocked() bool { return s.writing }
+func (s *Stream) WritingLocked() bool { return s.writing }
 
 // AckedLocked is the highest sequence number that the peer has acknowledged.
-func (s *Session) AckedLocked() uint64 { return s.Core.Acked() }
+func (s *Stream) AckedLocked() uint64 { return s.Core.Acked() }
 
 // UnackedLocked is how many envelopes up to that sequence number the peer has not
 // acknowledged.
-func (s *Session) UnackedLocked(last uint64) int {
+func (s *Stream) UnackedLocked(last uint64) int {
 	if acked := s.Core.Acked(); acked < last {
 		return int(last - acked)
 	}
@@ -89,37 +94,37 @@ func (s *Session) UnackedLocked(last uint64) int {
 }
 
 // UsedLocked reports whether anything went out or came in.
-func (s *Session) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
+func (s *Stream) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
 
 // AbsentLocked is since when everything has bounced; zero means it does not.
-func (s *Session) AbsentLocked() time.Time { return s.absent }
+func (s *Stream) AbsentLocked() time.Time { return s.absent }
 
 // HeardLocked is when the peer last sent anything; zero means never.
-func (s *Session) HeardLocked() time.Time { return s.heard }
+func (s *Stream) HeardLocked() time.Time { return s.heard }
 
 // AwaitLocked has the route told of the peer's acknowledgements.
-func (s *Session) AwaitLocked(r *routing.Route) {
+func (s *Stream) AwaitLocked(r *routing.Route) {
 	if !slices.Contains(s.stopped, r) {
 		s.stopped = append(s.stopped, r)
 	}
 }
 
 // HasDeparted reports whether the peer has departed.
-func (s *Session) HasDeparted() bool {
+func (s *Stream) HasDeparted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.departed
 }
 
 // SaidGoodbye reports whether the peer has departed with a goodbye of its own.
-func (s *Session) SaidGoodbye() bool { return s.bye.Load() }
+func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 
 // smallEnvelope is a size in bytes that fits any broker, so that the limit is not looked up for smaller ones.
 const smallEnvelope = 4 << 10
 
 // AppendLocked adds an envelope, which the next publishing takes along. The error is
 // ErrGone or one of package call.
-func (s *Session) AppendLocked(e *wire.Envelope) (uint64, error) {
+func (s *Stream) AppendLocked(e *wire.Envelope) (uint64, error) {
 	if s.departed {
 		return 0, ErrGone
 	}
@@ -130,14 +135,14 @@ func (s *Session) AppendLocked(e *wire.Envelope) (uint64, error) {
 }
 
 // Append adds one envelope.
-func (s *Session) Append(e *wire.Envelope) (uint64, error) {
+func (s *Stream) Append(e *wire.Envelope) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.AppendLocked(e)
 }
 
 // AppendAll adds envelopes with nothing between them. It ends at the first error.
-func (s *Session) AppendAll(parts []*wire.Envelope) error {
+func (s *Stream) AppendAll(parts []*wire.Envelope) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range parts {
@@ -149,7 +154,7 @@ func (s *Session) AppendAll(parts []*wire.Envelope) error {
 }
 
 // Flush publishes appended envelopes, unless another goroutine is publishing.
-func (s *Session) Flush() {
+func (s *Stream) Flush() {
 	s.mu.Lock()
 	if !s.writing {
 		s.PublishLocked(false)
@@ -159,7 +164,7 @@ func (s *Session) Flush() {
 
 // PublishLocked publishes the appended envelopes. With gather it first lets others add theirs.
 // Nobody else may be at it; the lock is released while frames are sent.
-func (s *Session) PublishLocked(gather bool) {
+func (s *Stream) PublishLocked(gather bool) {
 	s.writing = true
 	if gather {
 		s.gatherLocked()
@@ -170,7 +175,7 @@ func (s *Session) PublishLocked(gather bool) {
 }
 
 // wroteLocked ends the time in which others only append.
-func (s *Session) wroteLocked() {
+func (s *Stream) wroteLocked() {
 	s.writing = false
 	s.idle.Broadcast()
 }
@@ -179,7 +184,7 @@ func (s *Session) wroteLocked() {
 const maxYields = 8
 
 // gatherLocked lets other goroutines append as long as they do and the frame is not full.
-func (s *Session) gatherLocked() {
+func (s *Stream) gatherLocked() {
 	for range maxYields {
 		before := s.Core.Next()
 		if s.Core.Full() {
@@ -194,7 +199,7 @@ func (s *Session) gatherLocked() {
 	}
 }
 
-func (s *Session) writeLocked(gather bool) {
+func (s *Stream) writeLocked(gather bool) {
 	for first := true; ; first = false {
 		if gather && !first {
 			s.gatherLocked()
@@ -222,7 +227,7 @@ func (s *Session) writeLocked(gather bool) {
 const leaseLook = 20 * time.Millisecond
 
 // armLocked has Tick called when Core wants to be.
-func (s *Session) armLocked() {
+func (s *Stream) armLocked() {
 	now := s.env.Now()
 	wake := s.Core.Tick(now)
 	if soon := now.Add(leaseLook); s.UnackedLocked(s.Core.Next()-1) > 0 && !s.env.MayAnswer() && (wake.IsZero() || wake.After(soon)) {
@@ -236,7 +241,7 @@ func (s *Session) armLocked() {
 }
 
 // Tick does the work for which WakeAfter was called.
-func (s *Session) Tick() {
+func (s *Stream) Tick() {
 	s.mu.Lock()
 	s.wakeAt = time.Time{}
 	departed := s.departed
@@ -249,7 +254,7 @@ func (s *Session) Tick() {
 
 // Rewind sends unacknowledged envelopes again, because the connection is back, or another
 // one carries the session now.
-func (s *Session) Rewind() {
+func (s *Stream) Rewind() {
 	s.mu.Lock()
 	s.Core.Rewind()
 	s.mu.Unlock()
@@ -258,7 +263,7 @@ func (s *Session) Rewind() {
 
 // Bounced notes that nobody listened for the frame with that token. It returns for how long
 // everything has bounced.
-func (s *Session) Bounced(token uint64) time.Duration {
+func (s *Stream) Bounced(token uint64) time.Duration {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,7 +277,7 @@ func (s *Session) Bounced(token uint64) time.Duration {
 
 // Unreached reports whether nothing ever came to the peer this way, and it does not listen
 // any more: it does not know of the session, and will not say goodbye.
-func (s *Session) Unreached() bool {
+func (s *Stream) Unreached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
@@ -280,7 +285,7 @@ func (s *Session) Unreached() bool {
 
 // AwaitsBounce reports whether a bounce that may be under way would show that the peer never
 // received some of the envelopes.
-func (s *Session) AwaitsBounce() bool {
+func (s *Stream) AwaitsBounce() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.AwaitsBounce()
@@ -289,7 +294,7 @@ func (s *Session) AwaitsBounce() bool {
 // Receive takes a frame's header. skip is how many of its envelopes have been handled
 // before. ok is false when the frame must be ignored or, with dropped, belongs to a session
 // that is to be made.
-func (s *Session) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropped, ok bool) {
+func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropped, ok bool) {
 	s.mu.Lock()
 	s.heard = at
 	skip, ok = s.Core.Receive(h, at)
@@ -312,7 +317,7 @@ func (s *Session) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropp
 
 // Received ends a frame of that size: its envelopes were handled, so its acknowledgement
 // counts. It reports whether something may be published now that could not before.
-func (s *Session) Received(h *wire.FrameHeader, size int) (more bool) {
+func (s *Stream) Received(h *wire.FrameHeader, size int) (more bool) {
 	s.mu.Lock()
 	s.absent = time.Time{}
 	progress := s.Core.Ack(h, s.env.Now())
@@ -335,28 +340,28 @@ func (s *Session) Received(h *wire.FrameHeader, size int) (more bool) {
 }
 
 // AckSoon acknowledges handled envelopes with little delay.
-func (s *Session) AckSoon() {
+func (s *Stream) AckSoon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Core.AckSoon()
 }
 
 // Find is an envelope that the peer has not acknowledged. It reports false for another one.
-func (s *Session) Find(seq uint64) (wire.Envelope, bool) {
+func (s *Stream) Find(seq uint64) (wire.Envelope, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Find(seq)
 }
 
 // Void takes an envelope back that certainly did not arrive. It reports whether it could.
-func (s *Session) Void(seq uint64) bool {
+func (s *Stream) Void(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Void(seq)
 }
 
 // Dropped reports whether the peer has dropped its side of the session.
-func (s *Session) Dropped() bool {
+func (s *Stream) Dropped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Dropped()
@@ -364,7 +369,7 @@ func (s *Session) Dropped() bool {
 
 // Close gives the session up and returns the unacknowledged envelopes, and the routes
 // that wait for them. bye: the peer has said goodbye.
-func (s *Session) Close(bye bool) (left []call.Unacknowledged, stopped []*routing.Route) {
+func (s *Stream) Close(bye bool) (left []call.Unacknowledged, stopped []*routing.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.departed {
@@ -378,7 +383,7 @@ func (s *Session) Close(bye bool) (left []call.Unacknowledged, stopped []*routin
 
 // Goodbye publishes the remaining envelopes and a last frame that says goodbye. It does nothing in a session
 // that was never used.
-func (s *Session) Goodbye() {
+func (s *Stream) Goodbye() {
 	s.mu.Lock()
 	for s.writing {
 		s.idle.Wait()
@@ -400,7 +405,7 @@ func (s *Session) Goodbye() {
 // Part says goodbye to a peer that most likely does not exist any more. If it does, it
 // forgets this process, whose next frame begins a new session. Unsent envelopes are not
 // sent now, so that they certainly did not run.
-func (s *Session) Part() {
+func (s *Stream) Part() {
 	s.mu.Lock()
 	if s.departed || !s.UsedLocked() {
 		s.mu.Unlock()

@@ -1,4 +1,4 @@
-package session
+package peers
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 // sends waits in sent until the test has it arrive.
 type end struct {
 	t *testing.T
-	Session
+	Stream
 	now     time.Time
 	sent    [][]byte
 	fails   error  // of Send
@@ -65,24 +65,24 @@ func pair(t *testing.T) (a, b *end) {
 	join := func(v *end, self, peer transport.Peer) {
 		v.Init(v, call.Config{Self: self, MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peer)
 	}
-	join(a, peer("a"), peer("b"))
-	join(b, peer("b"), peer("a"))
+	join(a, peerOf("a"), peerOf("b"))
+	join(b, peerOf("b"), peerOf("a"))
 	return a, b
 }
 
-func peer(name string) transport.Peer {
+func peerOf(name string) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: 1}}
 }
 
 // tell is a call for an entity of one letter.
-func tell(entity byte) *wire.Envelope {
+func tellTo(entity byte) *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeTell, Kind: []byte("K"), Entity: []byte{entity}, Method: []byte("M")}
 }
 
 func (v *end) append(entities string) {
 	v.t.Helper()
 	for i := range len(entities) {
-		_, err := v.Append(tell(entities[i]))
+		_, err := v.Append(tellTo(entities[i]))
 		require.NoError(v.t, err)
 	}
 }
@@ -275,9 +275,9 @@ func TestClose(t *testing.T) {
 	require.True(t, a.SaidGoodbye())
 	again, _ := a.Close(false)
 	require.Empty(t, again)
-	_, err := a.Append(tell('4'))
+	_, err := a.Append(tellTo('4'))
 	require.ErrorIs(t, err, ErrGone)
-	require.ErrorIs(t, a.AppendAll([]*wire.Envelope{tell('4')}), ErrGone)
+	require.ErrorIs(t, a.AppendAll([]*wire.Envelope{tellTo('4')}), ErrGone)
 	wakes := len(a.wakes)
 	a.Tick()
 	require.Len(t, a.wakes, wakes, "a session that is over wants no time")
@@ -330,9 +330,9 @@ func TestIgnoredFrame(t *testing.T) {
 // a frame that is only ignored.
 func TestDroppedSession(t *testing.T) {
 	member := &end{t: t, now: time.Unix(1_000_000, 0)}
-	client := peer("c")
+	client := peerOf("c")
 	client.Client = true
-	member.Init(member, call.Config{Self: peer("m"), Session: 7, MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, client)
+	member.Init(member, call.Config{Self: peerOf("m"), Session: 7, MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, client)
 	first := wire.FrameHeader{Version: 1, From: client, Seq: 1, Hello: 3}
 	member.Receive(&first, member.now)
 	ignored := len(member.ignored)
