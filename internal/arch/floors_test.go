@@ -41,7 +41,7 @@ internal/shardhost
 internal/routing
 runtime/admin
 internal/operator
-internal/call
+internal/stream
 internal/region
 internal/storeops
 internal/durablehost

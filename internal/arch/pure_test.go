@@ -28,7 +28,7 @@ var pure = []string{
 	"internal/routing",
 	"internal/peers/stream.go",
 	"internal/shardhost",
-	"internal/call",
+	"internal/stream",
 	"internal/region",
 	"internal/durable",
 	"internal/coordinator",

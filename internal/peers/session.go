@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -98,10 +98,10 @@ func (p *Session) append(e *wire.Envelope) error {
 
 // Answer appends an envelope that is not a call, to be published by by, or at once if
 // by is nil. It reports false if the peer has departed. For a client that acknowledges nothing a smaller
-// one is kept, or none: see call.Account.
+// one is kept, or none: see stream.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
-	if a := p.Core.Account; a.Excess() >= call.Crowded {
+	if a := p.Core.Account; a.Excess() >= stream.Crowded {
 		kept := a.Excuse(e)
 		if kept != e {
 			p.set.env.Count(AnswerDropped)
@@ -112,7 +112,7 @@ func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 		}
 	}
 	_, err := p.AppendLocked(e)
-	if errors.Is(err, call.ErrTooLarge) && e.Type == wire.TypeAnswer {
+	if errors.Is(err, stream.ErrTooLarge) && e.Type == wire.TypeAnswer {
 		_, err = p.AppendLocked(tooLarge(e, err))
 	}
 	if err == nil && by == nil && !p.WritingLocked() {
@@ -340,7 +340,7 @@ func (v *sessionEnv) ask() {
 	}
 }
 
-// stalled reports whether nothing was acknowledged for call.RetryAfter, so that frames are sent
+// stalled reports whether nothing was acknowledged for stream.RetryAfter, so that frames are sent
 // again. Then the direct lane may be broken without either side noticing, and the session
 // leaves it. Frames that come on it later have it used again.
 func (v *sessionEnv) stalled(c DirectLane) bool {

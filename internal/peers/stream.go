@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -38,11 +38,11 @@ type StreamEnv interface {
 	Ignored(bye bool)
 }
 
-// A Stream drives one end of a call.Session: it has its lock, publishes its frames one goroutine
+// A Stream drives one end of a stream.Session: it has its lock, publishes its frames one goroutine
 // at a time, and wakes it. It is safe for concurrent use. Core is guarded by
 // Lock, as are the methods named …Locked.
 type Stream struct {
-	Core *call.Session
+	Core *stream.Session
 	// Handled is the highest sequence number from the peer whose envelope was handled:
 	// acknowledgements say so. Only one goroutine at a time raises it.
 	Handled atomic.Uint64
@@ -61,8 +61,8 @@ type Stream struct {
 }
 
 // Init begins a session with a peer. It is called once, before anything else.
-func (s *Stream) Init(env StreamEnv, cfg call.Config, peer transport.Peer) {
-	s.env, s.peer, s.Core = env, peer, call.NewSession(cfg, peer)
+func (s *Stream) Init(env StreamEnv, cfg stream.Config, peer transport.Peer) {
+	s.env, s.peer, s.Core = env, peer, stream.NewSession(cfg, peer)
 	s.idle.L = &s.mu
 }
 
@@ -123,7 +123,7 @@ func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 const smallEnvelope = 4 << 10
 
 // AppendLocked adds an envelope, which the next publishing takes along. The error is
-// ErrGone or one of package call.
+// ErrGone or one of package stream.
 func (s *Stream) AppendLocked(e *wire.Envelope) (uint64, error) {
 	if s.departed {
 		return 0, ErrGone
@@ -369,7 +369,7 @@ func (s *Stream) Dropped() bool {
 
 // Close gives the session up and returns the unacknowledged envelopes, and the routes
 // that wait for them. bye: the peer has said goodbye.
-func (s *Stream) Close(bye bool) (left []call.Unacknowledged, stopped []*routing.Route) {
+func (s *Stream) Close(bye bool) (left []stream.Unacknowledged, stopped []*routing.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.departed {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -63,7 +63,7 @@ func (v *end) Send(token uint64, frame []byte) error {
 func pair(t *testing.T) (a, b *end) {
 	a, b = &end{t: t, now: time.Unix(1_000_000, 0)}, &end{t: t, now: time.Unix(1_000_000, 0)}
 	join := func(v *end, self, peer transport.Peer) {
-		v.Init(v, call.Config{Self: self, MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peer)
+		v.Init(v, stream.Config{Self: self, MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peer)
 	}
 	join(a, peerOf("a"), peerOf("b"))
 	join(b, peerOf("b"), peerOf("a"))
@@ -332,7 +332,7 @@ func TestDroppedSession(t *testing.T) {
 	member := &end{t: t, now: time.Unix(1_000_000, 0)}
 	client := peerOf("c")
 	client.Client = true
-	member.Init(member, call.Config{Self: peerOf("m"), Session: 7, MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, client)
+	member.Init(member, stream.Config{Self: peerOf("m"), Session: 7, MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, client)
 	first := wire.FrameHeader{Version: 1, From: client, Seq: 1, Hello: 3}
 	member.Receive(&first, member.now)
 	ignored := len(member.ignored)

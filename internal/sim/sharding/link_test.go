@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -33,7 +33,7 @@ func (p *process) link(a transport.Address) *link {
 	l := p.links[a]
 	if l == nil {
 		o := p.w.process(a)
-		cfg := call.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
+		cfg := stream.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
 		if o.self.Client || p.self.Client {
 			p.w.sessions++
 			cfg.Session = p.w.sessions

@@ -1,4 +1,4 @@
-// Package call is a sender's side of calls, without I/O: it delivers envelopes to another
+// Package stream is a sender's side of calls, without I/O: it delivers envelopes to another
 // process once, in order, and with a known outcome when that fails.
 //
 // A [Session] makes a reliable, ordered stream of envelopes out of a broker that promises
@@ -29,4 +29,4 @@
 //
 // Nothing here locks, reads a clock or starts a goroutine. Package peers drives a Session, and
 // package routing a Route.
-package call
+package stream

@@ -1,10 +1,10 @@
-package call_test
+package stream_test
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -13,8 +13,8 @@ import (
 // A sender's way to a shard that moves: no call overtakes an older one.
 func ExampleRoute() {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
-	var r call.Route
-	fmt.Println(r.State, "- ask for its home:", r.Hold(call.Outgoing{Driver: "first call"}))
+	var r stream.Route
+	fmt.Println(r.State, "- ask for its home:", r.Hold(stream.Outgoing{Driver: "first call"}))
 
 	step := r.Learn(a, placement.MakeEpoch(1, 1), 0, false)
 	fmt.Println(r.State, "at", r.Home.Name, "- deliver", step.Deliver[0].Driver)
@@ -23,7 +23,7 @@ func ExampleRoute() {
 	step = r.Learn(b, placement.MakeEpoch(1, 2), 0, false)
 	r.LastSeq = 8 // of the Flush
 	fmt.Println(r.State, "- flush to", step.FlushTo.Name)
-	r.Hold(call.Outgoing{Driver: "second call"})
+	r.Hold(stream.Outgoing{Driver: "second call"})
 	step = r.Acked(a, 8)
 	fmt.Println(r.State, "at", r.Home.Name, "- a barrier for what comes via", step.Via[0].Name, "and deliver", step.Deliver[0].Driver)
 	// Output:
@@ -36,11 +36,11 @@ func ExampleRoute() {
 // What was sent is kept until the other side has handled it.
 func ExampleSession() {
 	a, b := transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
-	limits := call.Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}
+	limits := stream.Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}
 	limits.Self = a
-	there := call.NewSession(limits, b)
+	there := stream.NewSession(limits, b)
 	limits.Self = b
-	back := call.NewSession(limits, a)
+	back := stream.NewSession(limits, a)
 	now := time.Unix(0, 0)
 
 	for range 2 {
@@ -50,7 +50,7 @@ func ExampleSession() {
 		}
 	}
 	// receive takes a frame, handles all of it and returns the sender's news.
-	receive := func(p *call.Session, payload []byte) {
+	receive := func(p *stream.Session, payload []byte) {
 		var reader wire.FrameReader
 		h, envelopes, err := reader.Header(payload)
 		if _, ok := p.Receive(&h, now); err != nil || !ok {
@@ -64,7 +64,7 @@ func ExampleSession() {
 	receive(back, payload)
 	fmt.Println("acknowledged:", there.Acked())
 
-	now = now.Add(call.AckDelay) // nothing else goes back that it could ride on
+	now = now.Add(stream.AckDelay) // nothing else goes back that it could ride on
 	payload, _, _ = back.Take(now, back.Received())
 	receive(there, payload)
 	fmt.Println("acknowledged:", there.Acked())
