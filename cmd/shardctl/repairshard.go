@@ -43,14 +43,16 @@ func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o 
 
 // dropDamage returns the image of a shard without its damaged parts, and prints those.
 func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io.Writer) (storeops.Image, error) {
-	image, lacks, err := storeops.Salvage(ctx, s, shard)
+	snap, image, err := storeops.ReadAll(ctx, s, shard)
 	switch {
 	case err != nil:
-		return image, fmt.Errorf("shard %v: what can be decoded is not enough for a shard: %w (-from replaces it by an export)", shard, err)
-	case len(lacks) == 0:
+		return image, err
+	case len(snap.Problems) == 0:
 		return image, fmt.Errorf("shard %v: everything can be decoded", shard)
+	case image.Head == nil:
+		return image, fmt.Errorf("shard %v: what can be decoded is not enough for a shard (-from replaces it by an export)", shard)
 	}
-	for _, p := range lacks {
+	for _, p := range snap.Problems {
 		if _, err := fmt.Fprintf(w, "shard %v: dropped: %s: %v\n", shard, p.Place, p.Err); err != nil {
 			return image, err
 		}

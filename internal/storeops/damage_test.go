@@ -79,70 +79,32 @@ func headless(t *testing.T, records []*wire.DurableRecord, rest ...*wire.Durable
 	return s, shard
 }
 
-// TestSalvageOfALostLog: of a log that lacks its beginning, commits are kept that need nothing of that. An
-// entity whose later commits have events alone gets the state of its record, or none.
-func TestSalvageOfALostLog(t *testing.T) {
-	a, b := &wire.DurableRecord{Format: 1, Entity: []byte("a"), Version: 1, State: []byte("a1")}, &wire.DurableRecord{Format: 1, Entity: []byte("b"), Version: 1, State: []byte("b1")}
+// TestLostLog: a shard whose log lacks its beginning is reported, and its image has the states of the records.
+func TestLostLog(t *testing.T) {
+	a := &wire.DurableRecord{Format: 1, Entity: []byte("a"), Version: 1, State: []byte("a1")}
 	claim := &wire.DurableAppend{
 		Format: 1, Epoch: writerEpoch + 1, Incarnation: 6, Claim: 1,
 		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: "x"}}}},
 	}
-	for name, tt := range map[string]struct {
-		records []*wire.DurableRecord
-		rest    []*wire.DurableAppend
-		lacks   []string // the places
-		states  map[string]string
-	}{
-		"states": {
-			[]*wire.DurableRecord{a},
-			[]*wire.DurableAppend{appendOf(7, commitOf("a", 3, "a3")), appendOf(8, commitOf("b", 2, "b2"))},
-			[]string{"log"},
-			map[string]string{"a": "a3", "b": "b2"},
-		},
-		"events": {
-			[]*wire.DurableRecord{a, b},
-			[]*wire.DurableAppend{appendOf(7, commitOf("a", 3, "")), appendOf(8, commitOf("b", 2, "b2"))},
-			[]string{"log", `record of entity "a"`},
-			map[string]string{"a": "a1", "b": "b2"},
-		},
-		"events without a record": {
-			nil,
-			[]*wire.DurableAppend{appendOf(7, commitOf("a", 3, "")), appendOf(8, commitOf("b", 2, "b2"))},
-			[]string{"log", `log of entity "a"`},
-			map[string]string{"b": "b2"},
-		},
-		"a claim":  {[]*wire.DurableRecord{a}, []*wire.DurableAppend{claim}, []string{"log"}, map[string]string{"a": "a1"}},
-		"no entry": {[]*wire.DurableRecord{a}, nil, []string{"log"}, map[string]string{"a": "a1"}},
+	for name, rest := range map[string][]*wire.DurableAppend{
+		"commits":  {appendOf(7, commitOf("a", 3, "a3")), appendOf(8, commitOf("b", 2, ""))},
+		"a claim":  {claim},
+		"no entry": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, shard := headless(t, tt.records, tt.rest...)
-			image, lacks, err := Salvage(t.Context(), s, shard)
-			if err != nil {
-				t.Fatal(err)
+			s, shard := headless(t, []*wire.DurableRecord{a}, rest...)
+			snap, image, err := ReadAll(t.Context(), s, shard)
+			if err != nil || len(snap.Problems) != 1 || snap.Problems[0].Place != "log" {
+				t.Fatalf("problems %v (%v), want that of the log", snap.Problems, err)
 			}
-			var places []string
-			for _, p := range lacks {
-				places = append(places, p.Place)
+			i := slices.IndexFunc(image.Records, func(r store.Change) bool { return r.ID == durable.EntityKey("a") })
+			if len(snap.Entities) != 1 || string(snap.Entities[0].State) != "a1" || image.Entities() != 1 || i < 0 {
+				t.Fatalf("entities %v, image %v: want a alone", snap.Entities, image)
 			}
-			if !slices.Equal(places, tt.lacks) {
-				t.Errorf("it lacks %q, want %q", places, tt.lacks)
-			}
-			found := 0
-			for _, r := range image.Records {
-				for id, state := range tt.states {
-					if r.ID != durable.EntityKey(id) {
-						continue
-					}
-					found++
-					var record wire.DurableRecord
-					if err := proto.Unmarshal(r.Value, &record); err != nil || string(record.GetState()) != state {
-						t.Errorf("%s is %q, %v: want %q", id, record.GetState(), err, state)
-					}
-				}
-			}
-			if found != len(tt.states) {
-				t.Errorf("%d of the %d entities have records", found, len(tt.states))
+			var record wire.DurableRecord
+			if err := proto.Unmarshal(image.Records[i].Value, &record); err != nil || string(record.GetState()) != "a1" {
+				t.Errorf("a is %q, %v: want a1", record.GetState(), err)
 			}
 		})
 	}
@@ -163,6 +125,9 @@ func TestDamagedRecordUnderEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBusy(t)
+			if c := tt.commit.GetCommit(); len(c.GetEvents()) > 0 {
+				c.Event = 1
+			}
 			b.append(appendOf(1, tt.commit))
 			if _, err := b.Client.Shards().Put(t.Context(), b.shard, b.revision, []store.Change{{ID: durable.EntityKey("a"), Value: []byte("garbage")}}); err != nil {
 				t.Fatal(err)
@@ -178,52 +143,22 @@ func TestDamagedRecordUnderEvents(t *testing.T) {
 	}
 }
 
-// TestSalvageClosesGapsOfTheJournal: events that are lost with a part of the log leave no gap, behind which a
-// follower would wait for ever.
-func TestSalvageClosesGapsOfTheJournal(t *testing.T) {
+// TestGapInTheLog: a log that has lost events is reported, and its image ends before them, so no follower waits for them.
+func TestGapInTheLog(t *testing.T) {
 	event := func(id string, version, number uint64) *wire.DurableEntry {
 		e := commitOf(id, version, id+" has a state")
 		e.GetCommit().Events, e.GetCommit().Event = [][]byte{[]byte(id)}, number
 		return e
 	}
-	index := &wire.DurableJournal{Format: 1, First: 1, Last: 1, Number: 2}
-	chunk := &wire.DurableChunk{Format: 1, Chunk: 1, Events: []*wire.DurableEvent{{Number: 1, Event: []byte("one")}, {Number: 2, Event: []byte("two")}}}
-	changes := []store.Change{{ID: "j1", Value: sealed(t, chunk)}, {ID: "j", Value: sealed(t, index)}}
-	for name, tt := range map[string]struct {
-		log   []*wire.DurableAppend
-		image func(context.Context, Store, store.Shard) (Image, error)
-	}{
-		"salvaged": {
-			[]*wire.DurableAppend{appendOf(7, event("a", 1, 4)), appendOf(8, commitOf("b", 9, "")), appendOf(9, event("c", 1, 6))},
-			func(ctx context.Context, s Store, shard store.Shard) (image Image, err error) {
-				image, _, err = Salvage(ctx, s, shard)
-				return image, err
-			},
-		},
-		"exported": {
-			[]*wire.DurableAppend{appendOf(7, event("a", 1, 4)), appendOf(9, event("c", 1, 6))},
-			func(ctx context.Context, s Store, shard store.Shard) (image Image, err error) {
-				_, image, err = ReadAll(ctx, s, shard)
-				return image, err
-			},
-		},
-	} {
-		s, shard := headless(t, nil, tt.log...)
-		head, err := s.Shards().Head(t.Context(), shard)
-		if err == nil {
-			_, err = s.Shards().Put(t.Context(), shard, head.Revision, changes)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		image, err := tt.image(t.Context(), s, shard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := followImage(t, image)
-		if want := []string{"1 one", "2 two", "3 a", "4 c"}; !slices.Equal(got, want) {
-			t.Errorf("%s: a follower reads %q, want %q", name, got, want)
-		}
+	b := newBusy(t)
+	b.append(appendOf(1, event("a", 1, 1), event("b", 1, 2)))
+	b.append(appendOf(2, event("c", 1, 4)))
+	snap, image, err := ReadAll(t.Context(), b, b.shard)
+	if err != nil || len(snap.Problems) != 1 || len(snap.Entities) != 2 || image.Entities() != 2 {
+		t.Fatalf("%v, image of %d entities (%v): want a problem of the second append", snap, image.Entities(), err)
+	}
+	if got, want := followImage(t, image), []string{"1 a", "2 b"}; !slices.Equal(got, want) {
+		t.Errorf("a follower reads %q, want %q", got, want)
 	}
 }
 
