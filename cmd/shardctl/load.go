@@ -114,3 +114,106 @@ func short(seconds float64) time.Duration {
 	}
 	return d.Round(100 * time.Nanosecond)
 }
+
+// The JSON of stats. Fields are added, never changed.
+type jsonStats struct {
+	clusterview.Rates
+	Counters []jsonCounters `json:"counters"`
+}
+
+// stats prints the load of some seconds by member and type, and the counters.
+func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	before, err := c.Turns(ctx) // the members begin to count
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(o.every):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	after, err := c.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	rates := clusterview.RatesBetween(o.cluster, before, after)
+	if o.json {
+		all, err := c.Counters(ctx)
+		if err != nil {
+			return err
+		}
+		rows, _ := counterRows(all)
+		return printJSON(w, jsonStats{rates, rows})
+	}
+	fmt.Fprintf(w, "%s, %.1f s\n\n", rates.Cluster, rates.Seconds)
+	o.rows = max(len(rates.Methods), len(rates.Nodes)) // all of them
+	for _, t := range topTables(o, rates)[:2] {
+		if err := t.print(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	return counters(ctx, c, o, w)
+}
+
+// The JSON of counters, one for each member. Fields are added, never changed.
+type jsonCounters struct {
+	Node     string            `json:"node"`
+	Counters map[string]uint64 `json:"counters"`
+	Error    string            `json:"error,omitempty"`
+}
+
+// counters prints the counters of each member, without zeros.
+func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	all, err := c.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	rows, sums := counterRows(all)
+	if o.json {
+		return printJSON(w, rows)
+	}
+	if err := printCounters(w, o, rows, sums); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Error != "" {
+			return fmt.Errorf("cluster %s: %s does not answer: %s", o.cluster, r.Node, r.Error)
+		}
+	}
+	return nil
+}
+
+// counterRows are the counters of each member without those that are 0, and their sums.
+func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string]uint64) {
+	rows, sums = []jsonCounters{}, map[string]uint64{}
+	for _, n := range all {
+		row := jsonCounters{Node: n.Node.String(), Counters: map[string]uint64{}}
+		if n.Err != nil {
+			row.Error = n.Err.Error()
+		}
+		for reason, count := range n.Counters {
+			if count > 0 {
+				row.Counters[reason] = count
+				sums[reason] += count
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, sums
+}
+
+// printCounters prints a line for each reason.
+func printCounters(w io.Writer, o *options, rows []jsonCounters, sums map[string]uint64) error {
+	t := tableOf(o, "COUNT", "REASON", "AT")
+	for _, reason := range clusterview.SortedKeys(sums) {
+		var at []string
+		for _, r := range rows {
+			if n := r.Counters[reason]; n > 0 {
+				at = append(at, fmt.Sprintf("%s=%d", nameOf(r.Node), n))
+			}
+		}
+		t.row(sums[reason], reason, list(at))
+	}
+	return t.print(w)
+}
