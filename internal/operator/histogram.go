@@ -1,4 +1,4 @@
-package turnwatch
+package operator
 
 import (
 	"math/bits"
@@ -9,14 +9,14 @@ import (
 // The buckets of a histogram are eight for each doubling of the time, from 16 ns on, so that a quantile is
 // at most an eighth too high. The last one has all turns of more than two hours.
 const (
-	unitBits = 4 // 16 ns
-	subBits  = 3 // eight buckets
-	subs     = 1 << subBits
-	size     = 37 * subs
+	unitBits    = 4 // 16 ns
+	subBits     = 3 // eight buckets
+	subs        = 1 << subBits
+	bucketCount = 37 * subs
 )
 
 // A histogram has the number of turns by their time.
-type histogram [size]uint64
+type histogram [bucketCount]uint64
 
 func (h *histogram) add(took time.Duration) { h[bucketOf(took)]++ }
 
@@ -36,7 +36,7 @@ func bucketOf(took time.Duration) int {
 		return int(n)
 	}
 	shift := bits.Len64(n) - subBits - 1
-	return min((shift+1)*subs+int(n>>shift)-subs, size-1)
+	return min((shift+1)*subs+int(n>>shift)-subs, bucketCount-1)
 }
 
 // upTo is the time that all turns of a bucket were faster than, but those of the last one.
@@ -44,7 +44,7 @@ func upTo(bucket uint32) time.Duration {
 	if bucket < subs {
 		return time.Duration(bucket+1) << unitBits
 	}
-	b := min(bucket, size-1)
+	b := min(bucket, bucketCount-1)
 	return time.Duration(b%subs+subs+1) << (b/subs - 1 + unitBits)
 }
 
@@ -54,8 +54,8 @@ type Bucket struct {
 	Turns  uint64
 }
 
-// A Latency is the histogram of the turns of a type.
-type Latency struct {
+// A TypeLatency is the histogram of the turns of a type.
+type TypeLatency struct {
 	Kind    string
 	Buckets []Bucket // those that are not empty, in order of their numbers
 }

@@ -1,4 +1,4 @@
-package eventlog
+package operator
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestLog(t *testing.T) {
-	var l Log
+	var l EventLog
 	lines, last := l.After(0, 1000)
 	require.Empty(t, lines)
 	require.Zero(t, last)
@@ -36,29 +36,29 @@ func TestLog(t *testing.T) {
 	require.Equal(t, []string{"0", "1"}, texts(0, 2+2*lineBytes))
 	require.Equal(t, []string{"1"}, texts(1, 0), "one at least")
 	require.Equal(t, []string{"0", "1", "2"}, texts(9, 1000), "the numbers of an earlier process")
-	for i := range 2 * Kept {
+	for i := range 2 * keptLines {
 		l.Add(Line{Text: fmt.Sprint(3 + i)})
 	}
 	all := texts(0, 1<<20)
-	require.Len(t, all, Kept)
-	require.Equal(t, fmt.Sprint(2*Kept+2), all[Kept-1])
-	require.Equal(t, fmt.Sprint(Kept+3), all[0])
+	require.Len(t, all, keptLines)
+	require.Equal(t, fmt.Sprint(2*keptLines+2), all[keptLines-1])
+	require.Equal(t, fmt.Sprint(keptLines+3), all[0])
 	l.AddBulk(Line{Text: "x"})
-	for range Kept {
+	for range keptLines {
 		l.AddBulk(Line{Text: "y"})
 	}
 	all = texts(0, 1<<20)
-	require.Len(t, all, 2*Kept, "many lines of shards do not push out the others")
-	require.Equal(t, "y", all[Kept])
-	l.Add(Line{Attrs: strings.Repeat("ä", MaxBytes)})
-	lines, _ = l.After(3*Kept+4, 1)
-	require.Equal(t, strings.Repeat("ä", MaxBytes/2)+"…", lines[0].Attrs)
+	require.Len(t, all, 2*keptLines, "many lines of shards do not push out the others")
+	require.Equal(t, "y", all[keptLines])
+	l.Add(Line{Attrs: strings.Repeat("ä", maxAttrBytes)})
+	lines, _ = l.After(3*keptLines+4, 1)
+	require.Equal(t, strings.Repeat("ä", maxAttrBytes/2)+"…", lines[0].Attrs)
 }
 
 func TestHandler(t *testing.T) {
-	var l Log
+	var l EventLog
 	var out bytes.Buffer
-	log := slog.New(NewHandler(&l, slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	log := slog.New(NewLogHandler(&l, slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	begin := time.Now()
 	log.Debug("dropped")
 	log.Info("kept", "member", "web 1")
@@ -79,7 +79,7 @@ func TestHandlerIsAHandler(t *testing.T) {
 	var out bytes.Buffer
 	slogtest.Run(t, func(*testing.T) slog.Handler {
 		out.Reset()
-		return NewHandler(&Log{}, slog.NewJSONHandler(&out, nil))
+		return NewLogHandler(&EventLog{}, slog.NewJSONHandler(&out, nil))
 	}, func(t *testing.T) map[string]any {
 		m := map[string]any{}
 		require.NoError(t, json.Unmarshal(out.Bytes(), &m))

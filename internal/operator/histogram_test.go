@@ -1,4 +1,4 @@
-package turnwatch
+package operator
 
 import (
 	"fmt"
@@ -19,10 +19,10 @@ func TestBuckets(t *testing.T) {
 			require.GreaterOrEqual(t, took, upTo(uint32(b-1)), "%v is in bucket %d", took, b)
 		}
 	}
-	require.Equal(t, size-1, bucketOf(100*time.Hour))
+	require.Equal(t, bucketCount-1, bucketOf(100*time.Hour))
 	require.Equal(t, 0, bucketOf(-1))
-	require.Greater(t, upTo(size-1), time.Hour)
-	require.Equal(t, upTo(size-1), upTo(1<<31), "a bucket of a newer member")
+	require.Greater(t, upTo(bucketCount-1), time.Hour)
+	require.Equal(t, upTo(bucketCount-1), upTo(1<<31), "a bucket of a newer member")
 }
 
 // TestQuantile compares quantiles with those of the sorted times.
@@ -47,9 +47,9 @@ func TestQuantile(t *testing.T) {
 
 // TestLatencyByType: turns that have ended are counted by type, of boundedly many types.
 func TestLatencyByType(t *testing.T) {
-	w := New(start)
+	w := newTurnWatch(start)
 	turn := func(kind, method string, took time.Duration) {
-		w.Begin("key", Turn{Entity{kind, "x"}, method, "c"}, start)
+		w.Begin("key", Turn{EntityID{kind, "x"}, method, "c"}, start)
 		w.End("key", false, start.Add(took))
 	}
 	for range 98 {
@@ -62,10 +62,10 @@ func TestLatencyByType(t *testing.T) {
 	require.Equal(t, "User", r.Types[0].Kind)
 	require.InEpsilon(t, float64(time.Second), float64(Quantile(r.Types[0].Buckets, 0.99)), 0.13)
 	require.InEpsilon(t, float64(time.Millisecond), float64(Quantile(r.Types[0].Buckets, 0.5)), 0.13)
-	for i := range 2 * Types {
+	for i := range 2 * maxTypes {
 		turn(fmt.Sprint("type", i), "Bid", time.Millisecond)
 	}
 	r = w.Report(start)
-	require.Len(t, r.Types, Types+1)
-	require.Equal(t, Latency{"…", []Bucket{{uint32(bucketOf(time.Millisecond)), Types + 1}}}, r.Types[Types])
+	require.Len(t, r.Types, maxTypes+1)
+	require.Equal(t, TypeLatency{"…", []Bucket{{uint32(bucketOf(time.Millisecond)), maxTypes + 1}}}, r.Types[maxTypes])
 }

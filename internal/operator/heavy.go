@@ -1,4 +1,4 @@
-package turnwatch
+package operator
 
 import (
 	"cmp"

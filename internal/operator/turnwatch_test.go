@@ -1,4 +1,4 @@
-package turnwatch
+package operator
 
 import (
 	"fmt"
@@ -12,50 +12,50 @@ import (
 
 var start = time.Unix(1_700_000_000, 0)
 
-// none is a process without turns.
-type none struct{}
+// noTurns is a process without turns.
+type noTurns struct{}
 
-func (none) UnderWay(func(any, Turn)) {}
-func (none) Has(any) bool             { return false }
+func (noTurns) UnderWay(func(any, Turn)) {}
+func (noTurns) Has(any) bool             { return false }
 
-// hung is a process with turns by key, which are those of its entities.
-type hung map[string]bool
+// hungTurns is a process with turns by key, which are those of its entities.
+type hungTurns map[string]bool
 
-func (h hung) UnderWay(found func(any, Turn)) {
+func (h hungTurns) UnderWay(found func(any, Turn)) {
 	for key := range h {
-		found(key, Turn{Entity{"User", key}, "Bid", "client web"})
+		found(key, Turn{EntityID{"User", key}, "Bid", "client web"})
 	}
 }
 
-func (h hung) Has(key any) bool { return h[key.(string)] }
+func (h hungTurns) Has(key any) bool { return h[key.(string)] }
 
 // TestEarlierTurns: turns that began before anybody looked are reported, and counted nowhere, until
 // they end or another one of their entity has begun.
 func TestEarlierTurns(t *testing.T) {
-	var place atomic.Pointer[Watch]
+	var place atomic.Pointer[TurnWatch]
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
-	p := hung{"ann": true, "bob": true, "cleo": true, "dora": true}
-	require.Len(t, ReportOf(&place, p, at(0)).Running, 4)
+	p := hungTurns{"ann": true, "bob": true, "cleo": true, "dora": true}
+	require.Len(t, ReportTurns(&place, p, at(0)).Running, 4)
 	w := place.Load()
 	w.End("bob", true, at(1))
-	p["cleo"] = false                                                         // its end came while it was adopted
-	w.Begin("dora", Turn{Entity{"User", "dora"}, "Free", "member n1"}, at(2)) // the earlier one's end did, too
-	w.adopt("dora", Turn{Entity{"User", "dora"}, "Bid", "client web"}, at(2))
-	r := ReportOf(&place, p, at(3))
-	require.Equal(t, []Running{
-		{Turn{Entity{"User", "ann"}, "Bid", "client web"}, 3 * time.Second, true},
-		{Turn{Entity{"User", "dora"}, "Free", "member n1"}, time.Second, false},
+	p["cleo"] = false                                                           // its end came while it was adopted
+	w.Begin("dora", Turn{EntityID{"User", "dora"}, "Free", "member n1"}, at(2)) // the earlier one's end did, too
+	w.adopt("dora", Turn{EntityID{"User", "dora"}, "Bid", "client web"}, at(2))
+	r := ReportTurns(&place, p, at(3))
+	require.Equal(t, []RunningTurn{
+		{Turn{EntityID{"User", "ann"}, "Bid", "client web"}, 3 * time.Second, true},
+		{Turn{EntityID{"User", "dora"}, "Free", "member n1"}, time.Second, false},
 	}, r.Running)
 	require.Len(t, r.Methods, 1, "only the turn that began meanwhile is counted")
 }
 
 func TestWatch(t *testing.T) {
-	var place atomic.Pointer[Watch]
+	var place atomic.Pointer[TurnWatch]
 	require.Nil(t, place.Load())
-	require.Empty(t, ReportOf(&place, none{}, start).Methods)
+	require.Empty(t, ReportTurns(&place, noTurns{}, start).Methods)
 	w := place.Load()
 	require.NotNil(t, w)
-	ann, bob := Entity{"User", "ann"}, Entity{"User", "bob"}
+	ann, bob := EntityID{"User", "ann"}, EntityID{"User", "bob"}
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	w.End("earlier", false, start) // it began before the watch
 	for i := range 3 {
@@ -64,40 +64,40 @@ func TestWatch(t *testing.T) {
 	}
 	w.Begin("x", Turn{bob, "Free", "member n1"}, at(time.Second))
 	w.Begin("y", Turn{ann, "Free", "member n1"}, at(2*time.Second))
-	r := ReportOf(&place, none{}, at(4*time.Second))
-	require.Equal(t, Report{
+	r := ReportTurns(&place, noTurns{}, at(4*time.Second))
+	require.Equal(t, TurnReport{
 		Lasted: 4 * time.Second,
 		Types:  r.Types,
-		Methods: []Method{
+		Methods: []MethodTurns{
 			{"User", "Bid", 3, 1, 3 * time.Millisecond, 2 * time.Millisecond},
 			{"User", "Free", 2, 0, 0, 0},
 		},
-		Entities: []Busy{{ann, 4, 0, 3 * time.Millisecond}, {bob, 1, 0, 0}},
-		Callers:  []Caller{{"client web", ann, 3, 0}, {"member n1", ann, 1, 0}, {"member n1", bob, 1, 0}},
-		Running:  []Running{{Turn{bob, "Free", "member n1"}, 3 * time.Second, false}, {Turn{ann, "Free", "member n1"}, 2 * time.Second, false}},
+		Entities: []BusyEntity{{ann, 4, 0, 3 * time.Millisecond}, {bob, 1, 0, 0}},
+		Callers:  []BusyCaller{{"client web", ann, 3, 0}, {"member n1", ann, 1, 0}, {"member n1", bob, 1, 0}},
+		Running:  []RunningTurn{{Turn{bob, "Free", "member n1"}, 3 * time.Second, false}, {Turn{ann, "Free", "member n1"}, 2 * time.Second, false}},
 	}, r)
-	End(&place, at(4*time.Second+Lasts))
+	EndWatch(&place, at(4*time.Second+watchLasts))
 	require.NotNil(t, place.Load())
-	End(&place, at(5*time.Second+Lasts))
+	EndWatch(&place, at(5*time.Second+watchLasts))
 	require.Nil(t, place.Load(), "nobody asks any more")
-	require.Empty(t, ReportOf(&place, none{}, at(time.Minute)).Methods, "it begins anew")
+	require.Empty(t, ReportTurns(&place, noTurns{}, at(time.Minute)).Methods, "it begins anew")
 }
 
-// TestWatchIsBounded: whatever is called, the memory of a Watch is bounded.
+// TestWatchIsBounded: whatever is called, the memory of a TurnWatch is bounded.
 func TestWatchIsBounded(t *testing.T) {
-	w := New(start)
-	for i := range 3 * Methods {
-		w.Begin(i, Turn{Entity{"User", fmt.Sprint(i)}, fmt.Sprint(i), "c"}, start)
+	w := newTurnWatch(start)
+	for i := range 3 * maxMethods {
+		w.Begin(i, Turn{EntityID{"User", fmt.Sprint(i)}, fmt.Sprint(i), "c"}, start)
 		w.End(i, false, start)
 	}
-	require.Len(t, w.methods, Methods+1)
-	require.Len(t, w.entities.slots, Slots)
-	require.Len(t, w.callers.order, Slots)
+	require.Len(t, w.methods, maxMethods+1)
+	require.Len(t, w.entities.slots, maxSlots)
+	require.Len(t, w.callers.order, maxSlots)
 	r := w.Report(start)
 	require.Equal(t, "…", r.Methods[0].Method)
-	require.Equal(t, uint64(2*Methods), r.Methods[0].Turns)
+	require.Equal(t, uint64(2*maxMethods), r.Methods[0].Turns)
 	for _, n := range []int{len(r.Methods), len(r.Entities), len(r.Callers)} {
-		require.Equal(t, Reported, n)
+		require.Equal(t, maxReported, n)
 	}
 }
 
