@@ -242,7 +242,6 @@ func (d *durableShard) lost(e *region.Entity) {
 // is called if the method ends the goroutine.
 func (d *durableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	s := d.hosted
-	h.touched = d.touch(e)
 	returned := false
 	defer func() {
 		if returned {
@@ -254,20 +253,6 @@ func (d *durableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	a := h.execute(s, e)
 	returned = true
 	h.end(e, a)
-}
-
-// touch reads the memory that a turn of the entity needs, so that the processor waits for all of it at
-// once, and not for each part when the turn comes to it: of thousands of entities that are called in
-// random order hardly one is in its cache. The caller has the turn. The result has no meaning.
-func (d *durableShard) touch(e *region.Entity) byte {
-	sum := e.Touch() + e.ID[0]
-	if a := d.entity(e); a != nil {
-		sum += a.core.Touch()
-		if len(a.state) > 0 {
-			sum += a.state[0]
-		}
-	}
-	return sum
 }
 
 // mayRead reports whether a turn that changes nothing may run on an active entity and be

@@ -2,7 +2,6 @@ package region
 
 import (
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -14,8 +13,7 @@ import (
 // wrote that state.
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the
-// turn. The driver may prefetch the memory that Value points to at any time, and decides
-// nothing by it. word is atomic (see Enter), and so is seldom; next is guarded by the
+// turn. word is atomic (see Enter), and so is seldom; next is guarded by the
 // shard's lock. An entity is one cache line.
 type Entity struct {
 	ID     string
@@ -59,20 +57,6 @@ const TellBytes = 1 << 10
 // Kept is the first field of the struct in which a driver keeps its data about an entity. Driver is
 // a pointer to that struct. The entity refers to it by one word, where an interface would take two.
 type Kept struct{ Driver any }
-
-// Touch reads the first byte of the user's struct, so that the processor need not wait for it later.
-// Its result has no meaning. Touch may be called without holding the turn. Value may change then, so
-// Touch reads only its pointer word, and never its type. The user's goroutines may also write to the
-// struct under a lock of their own. The race detector therefore does not see these reads.
-//
-//go:norace
-func (e *Entity) Touch() byte {
-	type emptyInterface struct{ kind, data unsafe.Pointer }
-	if p := (*emptyInterface)(unsafe.Pointer(&e.Value)).data; p != nil {
-		return *(*byte)(p) // a factory returns a pointer
-	}
-	return 0
-}
 
 // Keep keeps k for the driver in place of the former data; nil means none. Like Value, the data belongs
 // to the goroutine that holds the turn.
