@@ -3,6 +3,7 @@ package region
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -12,7 +13,9 @@ import (
 // delivery brings calls to where they run or wait. It owns the calls that wait for the shard
 // and for its barriers.
 type delivery struct {
-	entrance
+	barred atomic.Bool // no turn begins outside the lock; read by Entity.Enter
+	direct bool        // see Shard.Direct
+
 	turns
 	standing
 

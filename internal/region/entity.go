@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/placement"
 )
 
 // An Entity is one entity of a shard: active with a Value, passivated with its encoded
@@ -34,7 +33,7 @@ type seldom struct {
 	state   []byte
 	why     codegen.Activation
 	kept    *Kept // the data of the driver
-	turn    *Call // the call whose turn it is; nil when idle or when anonymous, see Shard.Disclose
+	turn    *Call // the call whose turn it is; nil when idle or when anonymous
 	mailbox queue
 }
 
@@ -136,8 +135,8 @@ func (e *Entity) Busy() bool { return e.has(busy) }
 // turn are dropped.
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
-// Turn returns the call whose turn is under way. It returns nil when no turn is, when the turn began by
-// Begin or Enter, and when it began by EnterUnder and its call was not disclosed.
+// Turn returns the call whose turn is under way. It returns nil when no turn is, and
+// when the turn began by Begin or Enter.
 func (e *Entity) Turn() *Call {
 	if p := e.seldom.Load(); p != nil {
 		return p.turn
@@ -220,7 +219,7 @@ func (e *Entity) rest(flag uint64, now uint32) { e.word.Store(uint64(now)<<usedA
 
 func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 
-// An Entry is the result of Enter, EnterUnder, Join or Unjoin.
+// An Entry is the result of Enter, Join or Unjoin.
 type Entry uint8
 
 // Enter begins a turn of a local caller without the shard's lock, of an entity that
@@ -228,7 +227,7 @@ type Entry uint8
 // are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
 // be called at any time, from any goroutine.
 //
-// This, EnterUnder, Join, Unjoin and Leave are all that goes round the lock. They change only
+// This, Join, Unjoin and Leave are all that goes round the lock. They change only
 // the entity's word. The code that runs under the lock makes sure that this is enough:
 //
 //   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
@@ -246,31 +245,20 @@ type Entry uint8
 //     orphan makes the busy entity wanted by a compare-and-swap. So the compare-and-swap
 //     that would end the turn here fails, and its End, under the lock, finds the waiting
 //     calls.
-//   - No call is found when its turn is over, for Disclose makes the entity wanted likewise
-//     before it names the call, and End forgets it.
 //   - The changes of a turn happen before the next turn, because both touch the word.
 //   - live shows under the lock whether the entity has a Value, which only the turn may
 //     read. A turn that changes it from or to nil ends under the lock.
-func (e *Entity) Enter() Entry { return e.enter(0) }
-
-// EnterUnder is Enter for a call that came straight from another process, whose sender
-// believes the shard to be placed under that epoch, which is not zero: it must be the one
-// that the shard opened under. Calls of another epoch go through Deliver. Find does not find
-// the call of a turn that begins here until it is disclosed. So the driver handles nothing
-// else of the call's sender meanwhile: see [Shard.Disclose].
-func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch) }
-
-func (e *Entity) enter(epoch placement.Epoch) Entry {
+func (e *Entity) Enter() Entry {
 	w := e.word.Load()
-	if w&flags != live || !e.shard.passable(epoch) || !e.word.CompareAndSwap(w, w|busy) {
+	if w&flags != live || e.shard.barred.Load() || !e.word.CompareAndSwap(w, w|busy) {
 		return Refused
 	}
-	return e.entered(w, epoch)
+	return e.entered(w)
 }
 
-// entered is the second half of enter: the word was w before the turn began.
-func (e *Entity) entered(w uint64, epoch placement.Epoch) Entry {
-	if e.shard.passable(epoch) {
+// entered is the second half of Enter: the word was w before the turn began.
+func (e *Entity) entered(w uint64) Entry {
+	if !e.shard.barred.Load() {
 		return Entered
 	}
 	if e.word.CompareAndSwap(w|busy, w) {
@@ -305,7 +293,7 @@ func (e *Entity) Join(most int) Entry {
 		default:
 			return Refused
 		}
-		if !e.shard.passable(0) {
+		if e.shard.barred.Load() {
 			return Refused
 		}
 		if w&busy != 0 && waitingTells(w) >= most {
@@ -319,7 +307,7 @@ func (e *Entity) Join(most int) Entry {
 
 // joined is the second half of Join.
 func (e *Entity) joined() Entry {
-	if e.shard.passable(0) {
+	if !e.shard.barred.Load() {
 		return Entered
 	}
 	return e.Unjoin()
@@ -381,7 +369,7 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 // the last entity points to itself, so that no field of its own is needed for this.
 func (e *Entity) listed() bool { return e.next != nil }
 
-// The results of Enter, EnterUnder, Join and Unjoin.
+// The results of Enter, Join and Unjoin.
 const (
 	Refused Entry = iota // no turn: Begin is the long way, then Deliver
 	Entered              // a turn has begun
@@ -390,16 +378,3 @@ const (
 	Withdrawn
 	Full // of Join: as many tells wait as may
 )
-
-// An entrance is the part of a shard that [Entity.Enter] reads.
-type entrance struct {
-	barred atomic.Bool   // no turn begins outside the lock
-	opened atomic.Uint64 // the epoch under which the shard opened last, and waiting calls were delivered
-	direct bool          // see Shard.Direct
-}
-
-// passable reports whether a turn may begin outside the lock: of a local caller, or of one
-// that knows of that epoch.
-func (s *entrance) passable(epoch placement.Epoch) bool {
-	return !s.barred.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))
-}

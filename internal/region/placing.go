@@ -155,7 +155,6 @@ func (s *placing) open(epoch, since placement.Epoch, now uint32) Effects {
 	fx.add(s.unstop(now))
 	fx.Lead, fx.Refuse = s.lead(now), strayed
 	fx.add(s.redeliverAll(now))
-	s.opened.Store(uint64(epoch)) // last, so that nothing overtakes the calls that waited for it
 	return fx
 }
 

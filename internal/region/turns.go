@@ -67,19 +67,6 @@ func (s *turns) trim(e *Entity) {
 	}
 }
 
-// Disclose has Find find the call of a turn that began by EnterUnder, and has that turn end by
-// End. The driver calls it before it handles anything that the call's sender has sent later, such
-// as a cancellation. The turn may be about to end, and so taken decides: it takes the end of the
-// turn from its holder and returns the call, or returns nil because the holder was faster. Where it
-// returned the call, the holder's Leave, which follows, refuses: the entity is wanted before taken
-// is called.
-func (s *turns) Disclose(e *Entity, taken func() *Call) {
-	e.want()
-	if c := taken(); c != nil {
-		s.name(e, c)
-	}
-}
-
 // Listed is how many entities Survey has to look at to have seen every active one.
 func (s *turns) Listed() int { return s.entities.actives.n }
 

@@ -92,30 +92,6 @@ func (s *machine) Enter(hash uint64, id string) *region.Entity {
 	return s.Begin(id)
 }
 
-// EnterUnder begins, without the lock, the turn of a call that came straight from a sender for
-// which the shard is here under that epoch. It returns nil if that cannot be. Unless it is a
-// tell, Disclose is called before anything is handled that the sender has sent later.
-func (s *machine) EnterUnder(id string, epoch placement.Epoch) *region.Entity {
-	e := s.Core.Look(region.Hash(id), id)
-	if e == nil || !s.Entered(e, e.EnterUnder(epoch)) {
-		return nil
-	}
-	return e
-}
-
-// Disclose has Cancel find the call of a turn that began by EnterUnder, unless taken returns nil
-// because the turn ends by itself: see region.Shard.Disclose.
-func (s *machine) Disclose(e *region.Entity, taken func() *Call) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Core.Disclose(e, func() *region.Call {
-		if c := taken(); c != nil {
-			return &c.Call
-		}
-		return nil
-	})
-}
-
 // Join begins the turn of a tell of this process without the lock, or makes the tell part of the
 // turn of tells that is under way: see region.Entity.Join.
 func (s *machine) Join(e *region.Entity, most int) region.Entry {
