@@ -31,7 +31,7 @@ func (d *durableShard) expiry() int64 {
 
 // entity returns the active entity of e, or nil.
 func (*durableShard) entity(e *region.Entity) *durableEntity {
-	active, _ := e.Kept().(*durableEntity)
+	active, _ := e.Data().(*durableEntity)
 	return active
 }
 
@@ -126,11 +126,11 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	}
 	a := &durableEntity{tenure: tenure, core: loaded.Active, last: tenure.Seen(e.ID), expires: loaded.Expires}
 	a.Driver = a
-	e.Keep(&a.Kept)
+	e.SetData(&a.EntityData)
 	if s.host.desc.Activate != nil {
 		if err := tenure.Wait(ctx, a.last); err != nil { // OnActivate may tell others of these changes
 			tenure.Passivated(e.ID)
-			e.Keep(nil)
+			e.SetData(nil)
 			e.SetState(nil, codegen.Fresh)
 			return nil, err
 		}
@@ -232,7 +232,7 @@ func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state [
 // lost records that an entity has no value any more.
 func (d *durableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
-		e.Keep(nil)
+		e.SetData(nil)
 		a.tenure.Passivated(e.ID)
 	}
 }

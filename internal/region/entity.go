@@ -12,28 +12,28 @@ import (
 // wrote that state.
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the
-// turn. word is atomic (see Enter), and so is seldom; next is guarded by the
+// turn. word is atomic (see Enter), and so is cold; next is guarded by the
 // shard's lock. An entity is one cache line.
 type Entity struct {
-	ID     string
-	word   atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
-	Value  any
-	shard  *Shard
-	next   *Entity                // behind it in the shard's list of active entities; see actives
-	seldom atomic.Pointer[seldom] // nil while nothing is in it
+	ID    string
+	word  atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
+	Value any
+	shard *Shard
+	next  *Entity                    // behind it in the shard's list of active entities; see actives
+	cold  atomic.Pointer[entityCold] // nil while nothing is in it
 }
 
-// seldom is the part of an entity that an active one does not need while no call waits for it and no
-// turn runs that began under the lock. state, why and kept belong to the goroutine that holds the
+// entityCold is the part of an entity that an active one does not need while no call waits for it and no
+// turn runs that began under the lock. state, why and data belong to the goroutine that holds the
 // turn; turn and mailbox are guarded by the shard's lock. The holder of the turn and the holder of the
-// lock may add the part at any time, by a compare-and-swap. turns.trim takes it away, to use it for
+// lock may add the part at any time, by a compare-and-swap. Shard.trim takes it away, to use it for
 // another entity. It does so under the lock, and only for the holder of the turn or when no turn can be
 // under way, so that nobody still uses a field of the part then.
-type seldom struct {
+type entityCold struct {
 	state   []byte
 	why     codegen.Activation
-	kept    *Kept // the data of the driver
-	turn    *Call // the call whose turn it is; nil when idle or when anonymous
+	data    *EntityData // the data of the driver
+	turn    *Call       // the call whose turn it is; nil when idle or when anonymous
 	mailbox queue
 }
 
@@ -53,22 +53,22 @@ const (
 // as so many against Limits.MailboxBytes.
 const TellBytes = 1 << 10
 
-// Kept is the first field of the struct in which a driver keeps its data about an entity. Driver is
+// EntityData is the first field of the struct in which a driver keeps its data about an entity. Driver is
 // a pointer to that struct. The entity refers to it by one word, where an interface would take two.
-type Kept struct{ Driver any }
+type EntityData struct{ Driver any }
 
-// Keep keeps k for the driver in place of the former data; nil means none. Like Value, the data belongs
+// SetData sets the data of the driver; nil means none. Like Value, the data belongs
 // to the goroutine that holds the turn.
-func (e *Entity) Keep(k *Kept) {
-	if k != nil || e.seldom.Load() != nil {
-		e.more().kept = k
+func (e *Entity) SetData(k *EntityData) {
+	if k != nil || e.cold.Load() != nil {
+		e.more().data = k
 	}
 }
 
-// Kept returns the data of the driver, or nil.
-func (e *Entity) Kept() any {
-	if p := e.seldom.Load(); p != nil && p.kept != nil {
-		return p.kept.Driver
+// Data returns the data of the driver, or nil.
+func (e *Entity) Data() any {
+	if p := e.cold.Load(); p != nil && p.data != nil {
+		return p.data.Driver
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (e *Entity) Kept() any {
 // State returns the encoded state of a passivated entity, or the fields of an active one's state
 // that its program does not know. nil means none; an empty state is not nil.
 func (e *Entity) State() []byte {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return p.state
 	}
 	return nil
@@ -85,7 +85,7 @@ func (e *Entity) State() []byte {
 // Why returns the reason that the next activation gives the entity. It counts only while the
 // entity has a State: without one, the activation makes it fresh.
 func (e *Entity) Why() codegen.Activation {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return p.why
 	}
 	return codegen.Fresh
@@ -94,7 +94,7 @@ func (e *Entity) Why() codegen.Activation {
 // SetState sets State, and the reason that the next activation gives the entity. Like Value, both
 // belong to the goroutine that holds the turn.
 func (e *Entity) SetState(state []byte, why codegen.Activation) {
-	if state != nil || e.seldom.Load() != nil {
+	if state != nil || e.cold.Load() != nil {
 		p := e.more()
 		p.state, p.why = state, why
 	}
@@ -106,18 +106,18 @@ func (e *Entity) Clear() {
 	e.SetState(nil, codegen.Fresh)
 }
 
-// more returns the part for seldom fields, which the entity gets if it has none.
-func (e *Entity) more() *seldom {
-	if p := e.seldom.Load(); p != nil {
+// more returns the cold part, which the entity gets if it has none.
+func (e *Entity) more() *entityCold {
+	if p := e.cold.Load(); p != nil {
 		return p
 	}
-	e.seldom.CompareAndSwap(nil, new(seldom)) // if this fails, another goroutine has added one
-	return e.seldom.Load()
+	e.cold.CompareAndSwap(nil, new(entityCold)) // if this fails, another goroutine has added one
+	return e.cold.Load()
 }
 
 // mailbox returns the calls that wait for the entity; nil is an empty queue.
 func (e *Entity) mailbox() *queue {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return &p.mailbox
 	}
 	return nil
@@ -138,7 +138,7 @@ func (e *Entity) Lost() bool { return e.has(orphan) }
 // Turn returns the call whose turn is under way. It returns nil when no turn is, and
 // when the turn began by Begin or Enter.
 func (e *Entity) Turn() *Call {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return p.turn
 	}
 	return nil

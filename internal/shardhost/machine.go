@@ -153,7 +153,7 @@ func (s *machine) Holds() bool {
 	return s.holdsLocked()
 }
 
-func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.HasBarriers() }
+func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Barriers() > 0 }
 
 // Do changes the core and executes the effects.
 func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
@@ -311,7 +311,7 @@ func (s *machine) sweepLocked() {
 
 // sweepSoonLocked has the shard looked at again if anything here waits for time to pass.
 func (s *machine) sweepSoonLocked() {
-	if s.Core.HasBarriers() || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
+	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
 	}
 }
@@ -434,7 +434,7 @@ func (s *machine) hearOpen(refused []region.Detour, departed []transport.Address
 	if len(departed) > 0 {
 		s.departed = departed
 	}
-	closed := s.Core.HasBarriers()
+	closed := s.Core.Barriers() > 0
 	s.Mu.Unlock()
 	if closed && len(departed) > 0 {
 		s.OpenBarriers(func(a transport.Address) bool { return slices.Contains(departed, a) })

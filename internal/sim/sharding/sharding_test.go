@@ -342,7 +342,7 @@ func (w *world) restingShard(p *process, id placement.ShardID, home transport.Ad
 		w.fail("%v is %v at %s, and its home is %s", id, core.State(), p.name, home.Name)
 	case core.State() == region.Forwarding && !core.Settled():
 		w.fail("%v moved away from %s and has not settled", id, p.name)
-	case core.Waiting() > 0 || core.HasBarriers() || core.WatchRunning() > 0:
+	case core.Waiting() > 0 || core.Barriers() > 0 || core.WatchRunning() > 0:
 		w.fail("%v at %s: %d wait, %d barriers, %d turns", id, p.name, core.Waiting(), core.Barriers(), core.WatchRunning())
 	}
 }
