@@ -110,7 +110,7 @@ func (n *Node) Opening() bool {
 
 // Kept is the number of ids that the node keeps for other members' shards.
 func (n *Node) Kept() int {
-	return n.memory.Kept()
+	return n.memory.KeptFor()
 }
 
 // Placed is the entity's shard on the wire, and the epoch under which it is here.

@@ -171,8 +171,8 @@ func TestSeldomPartGoes(t *testing.T) {
 	}
 }
 
-// TestDriverDataMakesItsPart: a driver keeps data also in a turn in which the entity has no part for
-// seldom fields, which is made for it. It is not made to keep nothing: each entity would have it.
+// TestDriverDataMakesItsPart: a driver keeps data also in a turn in which the entity has no cold
+// part, which is made for it. It is not made to keep nothing: each entity would have it.
 func TestDriverDataMakesItsPart(t *testing.T) {
 	s := openShard()
 	e := s.Begin("x", 1)
