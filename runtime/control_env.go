@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -125,11 +125,11 @@ func (v *controlEnv) SetExiting(on bool) { v.driver.exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
 func (v *controlEnv) PeerGone(a transport.Address) {
-	v.driver.data.PeerGone(a, dataplane.AllLanes, false)
+	v.driver.data.PeerGone(a, calls.AllLanes, false)
 }
 
 // PeerLeft closes the sessions with a process that left in order, or with a home that is no
-// member, when dataplane.ByeGrace has passed.
+// member, when calls.ByeGrace has passed.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.data.PeerLeft(a) }
 
 // Homes returns the other processes that routes lead to, but for those that have left or were

@@ -1,10 +1,9 @@
-package dataplane
+package calls
 
 import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -55,7 +54,7 @@ func (p *Plane) Receive(from Session, lane int, e *wire.Envelope) {
 // refused takes back an envelope that the peer did not execute.
 func (p *Plane) refused(from Session, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
-		if e.ID == 0 || !p.env.Calls().Complete(e.ID, pending.Result{Code: e.Code, Text: string(e.Text)}) {
+		if e.ID == 0 || !p.env.Calls().Complete(e.ID, Result{Code: e.Code, Text: string(e.Text)}) {
 			p.env.TellRefused(from, e)
 		}
 		return
@@ -138,32 +137,32 @@ func (p *Plane) Learn(answer *wire.Envelope) {
 // Answer passes an answer to its caller. It reports whether a caller waited for it.
 func (p *Plane) Answer(e *wire.Envelope) bool {
 	p.Learn(e)
-	return p.env.Calls().Complete(e.ID, pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
+	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
 // Withdraw takes back a call whose caller has given it up, if that is still possible; on is
 // the session on which it was sent. A turn that may be running is cancelled, also where the call
 // has followed its shard.
-func (p *Plane) Withdraw(r *routing.Route, c *pending.Call, id uint64, entity string) (how Withdrawal, on Session) {
+func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
-		return Unsent, nil
+		return WithdrawnUnsent, nil
 	}
 	shard, kind := r.Shard(), r.Kind()
 	to, seq := c.SentOn()
 	on, sent := to.(Session)
 	if !sent {
 		if s, ok := p.env.Shard(kind, shard.Shard); ok && s.Cancel(p.env.Self().Address, entity, id) {
-			return Queued, nil
+			return WithdrawnQueued, nil
 		}
-		return BegunHere, nil
+		return WithdrawnBegun, nil
 	}
 	if on.Void(seq) {
-		return Undelivered, on
+		return WithdrawnUndelivered, on
 	}
 	cancel := &wire.Envelope{Type: wire.TypeCancel, ID: id, Kind: kind, Shard: shard.Shard, Entity: []byte(entity)}
 	on.Post(cancel)
 	p.cancelAtHome(r, on, cancel)
-	return Delivered, on
+	return WithdrawnDelivered, on
 }
 
 // cancelAtHome brings the cancellation of a call that was sent on a session to where the shard is now. The
@@ -200,7 +199,7 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 
 // PeerGone closes all sessions with a process that was removed (AllLanes), or the session on
 // one lane on which it said goodbye. Calls that it certainly did not run are sent to the
-// shards' next homes. Calls that may have run fail with the code pending.Lost.
+// shards' next homes. Calls that may have run fail with the code Lost.
 func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	left, ok := p.env.Close(a, lane, bye)
 	if !ok {
@@ -219,14 +218,14 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	p.env.EachRoute(AllLanes, func(r *routing.Route) { r.HomeDeparted(a, nil) })
 	// A peer that said goodbye on a lane had answered or forwarded all calls of that
 	// lane: those without an answer run elsewhere.
-	p.env.Calls().CompleteSent(func(s pending.Session) bool {
+	p.env.Calls().CompleteSent(func(s Carrier) bool {
 		return s.Peer().Address == a && !s.(Session).SaidGoodbye()
-	}, pending.Result{Code: pending.Lost, Lost: a})
+	}, Result{Code: Lost, Lost: a})
 }
 
 // Replace begins a new session with a peer that has dropped its side of s, and returns it;
 // nil if the peer has departed. Calls that may have reached a member over s and were not answered
-// fail with the code pending.Lost; calls that certainly did not reach it go to the shards'
+// fail with the code Lost; calls that certainly did not reach it go to the shards'
 // homes now. Sessions on other lanes are replaced separately.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
@@ -238,8 +237,8 @@ func (p *Plane) Replace(s Session) Session {
 		return next
 	}
 	a := s.Peer().Address
-	lost := p.env.Calls().CompleteSent(func(o pending.Session) bool { return o == s },
-		pending.Result{Code: pending.Lost, Lost: a, Text: WhyDropped})
+	lost := p.env.Calls().CompleteSent(func(o Carrier) bool { return o == s },
+		Result{Code: Lost, Lost: a, Text: WhyDropped})
 	p.env.Renewed(left, lost)
 	// Calls for the member's shards go by the new session. If the table does not have a
 	// shard, its home is asked for.
@@ -263,7 +262,7 @@ func (p *Plane) giveBack(left *Left) {
 
 // BeginAnew closes the sessions with all processes but members, and forgets the homes of
 // shards, because the process has come to another life of the cluster. Calls that certainly
-// did not run wait for the next home; those that may have run fail with the code pending.Lost.
+// did not run wait for the next home; those that may have run fail with the code Lost.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	// Routes come first. A route that waits for word from a home that has departed would
 	// otherwise go to the next home of the former cluster, by a session that outlives this

@@ -1,10 +1,8 @@
-package calling
+package calls
 
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/dataplane"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -24,12 +22,12 @@ func (o Outcome) String() string { return [...]string{"unknown", "not executed",
 
 // Codes that only the caller's process uses, never on the wire.
 const (
-	Unsent       wire.Code = pending.Lost + 1 + iota // it could not even be queued
-	Unrepeatable                                     // it was sent, and is too large to be sent again
-	Closed                                           // the process shuts down
-	Shed                                             // it was dropped from a full buffer for younger calls
-	Denied                                           // the broker refuses the subject of its home
-	TurnedAway                                       // its home keeps no session with this process
+	Unsent       wire.Code = Lost + 1 + iota // it could not even be queued
+	Unrepeatable                             // it was sent, and is too large to be sent again
+	Closed                                   // the process shuts down
+	Shed                                     // it was dropped from a full buffer for younger calls
+	Denied                                   // the broker refuses the subject of its home
+	TurnedAway                               // its home keeps no session with this process
 )
 
 // A Step is the next step of a caller.
@@ -48,15 +46,15 @@ type Command struct {
 	Unsure bool // an attempt may have run
 }
 
-// Answered interprets the answer to an attempt. c is the call's command; nil for an
+// NextStep interprets the answer to an attempt. c is the call's command; nil for an
 // entity that is not durable.
-func Answered(code wire.Code, c *Command) (Step, Outcome) {
+func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	switch code {
-	case pending.Expired, Closed:
+	case Expired, Closed:
 		return Withdraw, Unknown
 	case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
 		return SendAgain, NotExecuted
-	case pending.Lost, wire.CodeInDoubt:
+	case Lost, wire.CodeInDoubt:
 		if c != nil {
 			c.Unsure = true
 			return SendAgain, NotExecuted
@@ -83,9 +81,21 @@ func Pause(try int) time.Duration {
 	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
 }
 
+// A Withdrawal is how far a call had come when its caller gave it up.
+type Withdrawal uint8
+
+// The Withdrawals.
+const (
+	WithdrawnUnsent      Withdrawal = iota // it waited for a home
+	WithdrawnQueued                        // it waited for its turn at this process
+	WithdrawnUndelivered                   // it was sent, and certainly did not arrive
+	WithdrawnBegun                         // its turn at this process had begun, or was over
+	WithdrawnDelivered                     // it was sent, and may have arrived
+)
+
 // Withdrawn is the outcome of a call that was withdrawn.
-func Withdrawn(how dataplane.Withdrawal) Outcome {
-	if how.MayHaveRun() {
+func Withdrawn(how Withdrawal) Outcome {
+	if how >= WithdrawnBegun {
 		return Unknown
 	}
 	return NotExecuted
@@ -112,8 +122,8 @@ const (
 	Refuse              // NotExecuted
 )
 
-// Delivered decides how a local caller goes on after the shard's verdict.
-func Delivered(v region.Verdict) Local {
+// NextLocally decides how a local caller goes on after the shard's verdict.
+func NextLocally(v region.Verdict) Local {
 	switch v {
 	case region.Run:
 		return Run

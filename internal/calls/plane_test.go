@@ -1,4 +1,4 @@
-package dataplane
+package calls
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -23,7 +22,7 @@ import (
 type stage struct {
 	Env
 	Plane
-	calls   pending.Table
+	calls   Table
 	did     []string
 	left    []stream.Unacknowledged
 	hosts   bool
@@ -40,14 +39,14 @@ func newStage() *stage {
 	s := &stage{hosts: true}
 	s.peer = &session{stage: s}
 	s.Init(s)
-	s.calls.Init(func() pending.Caller { return sleeper{} })
+	s.calls.Init(func() Caller { return sleeper{} })
 	return s
 }
 
 func (s *stage) say(format string, args ...any) { s.did = append(s.did, fmt.Sprintf(format, args...)) }
 
 func (s *stage) Self() transport.Peer                { return transport.Peer{Address: address("self")} }
-func (s *stage) Calls() *pending.Table               { return &s.calls }
+func (s *stage) Calls() *Table                       { return &s.calls }
 func (s *stage) Refused(c wire.Code)                 { s.say("refused: %d", c) }
 func (s *stage) Count(e Counter)                     { s.say("count %d", e) }
 func (s *stage) Lost(_ *wire.Envelope, how Loss)     { s.say("lost: %v", how) }
@@ -145,7 +144,7 @@ func TestLostProcess(t *testing.T) {
 		"forget", fmt.Sprintf("count %d", Retried), "return, died: true", "lost: forwarded to a process that is gone",
 		"lost: sent to a process that is gone", "open barriers",
 	}, s.did)
-	require.Equal(t, pending.Result{Code: pending.Lost, Lost: address("b")}, *c.Result())
+	require.Equal(t, Result{Code: Lost, Lost: address("b")}, *c.Result())
 	s.did = nil
 	s.PeerGone(address("b"), 0, false)
 	require.Empty(t, s.did)
@@ -182,7 +181,7 @@ func TestAnswersOfARemovedProcess(t *testing.T) {
 func TestCallsOnADroppedSession(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		s := newStage()
-		send := func(on *session) (*pending.Call, uint64) {
+		send := func(on *session) (*Call, uint64) {
 			c, id := s.calls.Open(0, 0)
 			s.calls.Sent(id, on, 1)
 			return c, id
@@ -201,7 +200,7 @@ func TestCallsOnADroppedSession(t *testing.T) {
 			require.Empty(t, s.did)
 			continue
 		}
-		require.Equal(t, pending.Result{Code: pending.Lost, Lost: address("b"), Text: WhyDropped}, *c.Result())
+		require.Equal(t, Result{Code: Lost, Lost: address("b"), Text: WhyDropped}, *c.Result())
 		require.Contains(t, s.did, "renewed b, lost 1")
 	}
 }
@@ -282,7 +281,7 @@ func TestRefusedCall(t *testing.T) {
 	s := newStage()
 	c, id := s.calls.Open(0, 0)
 	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, ID: id, Code: wire.CodeOverloaded, Text: []byte("full")})
-	require.Equal(t, &pending.Result{Code: wire.CodeOverloaded, Text: "full"}, c.Result())
+	require.Equal(t, &Result{Code: wire.CodeOverloaded, Text: "full"}, c.Result())
 	require.Empty(t, s.did)
 	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, ID: id, Code: wire.CodeOverloaded})
 	require.Equal(t, []string{"tell refused"}, s.did)

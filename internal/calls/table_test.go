@@ -1,4 +1,4 @@
-package pending
+package calls
 
 import (
 	"sync"
@@ -222,16 +222,16 @@ func TestSweepEndsCalls(t *testing.T) {
 	require.True(t, table.Waits(ownID))
 }
 
-// A session is one with nobody.
-type session struct{ peer transport.Peer }
+// A carrier is one with nobody.
+type carrier struct{ peer transport.Peer }
 
-func (s *session) Peer() transport.Peer { return s.peer }
+func (s *carrier) Peer() transport.Peer { return s.peer }
 
-// TestCompleteSent: the calls on a session that is lost end, and those that were sent
+// TestCompleteSent: the calls on a carrier that is lost end, and those that were sent
 // elsewhere since, or nowhere, do not.
 func TestCompleteSent(t *testing.T) {
 	table := newTable()
-	lost, other := &session{}, &session{}
+	lost, other := &carrier{}, &carrier{}
 	var ids []uint64
 	for range 4 {
 		_, id := table.Open(0, 0)
@@ -242,7 +242,7 @@ func TestCompleteSent(t *testing.T) {
 	table.Sent(ids[1], other, 1)
 	table.Sent(ids[2], lost, 3)
 	table.Sent(ids[2], nil, 0)
-	n := table.CompleteSent(func(s Session) bool { return s == lost }, Result{Code: Expired})
+	n := table.CompleteSent(func(s Carrier) bool { return s == lost }, Result{Code: Expired})
 	require.Equal(t, 1, n)
 	require.False(t, table.Waits(ids[0]))
 	for _, id := range ids[1:] {
@@ -297,16 +297,16 @@ func TestOpenBesideClose(t *testing.T) {
 	}
 }
 
-// TestSentOnIsOfOneCall: a call does not have the session of an earlier one of its slot, and does not end
+// TestSentOnIsOfOneCall: a call does not have the carrier of an earlier one of its slot, and does not end
 // when that is lost.
 func TestSentOnIsOfOneCall(t *testing.T) {
-	table, lost := newTable(), &session{}
+	table, lost := newTable(), &carrier{}
 	first, id := table.Open(0, 0)
 	table.Sent(id, lost, 5)
 	require.True(t, table.Complete(id, Result{}))
 	<-first.Caller.(waiter)
 	to, seq := first.SentOn()
-	require.Equal(t, Session(lost), to, "its caller may still ask")
+	require.Equal(t, Carrier(lost), to, "its caller may still ask")
 	require.EqualValues(t, 5, seq)
 	table.Free(first, 0)
 	second, next := table.Open(0, 0)
@@ -314,13 +314,13 @@ func TestSentOnIsOfOneCall(t *testing.T) {
 	table.Sent(id, lost, 6) // late
 	to, _ = second.SentOn()
 	require.Nil(t, to)
-	require.Zero(t, table.CompleteSent(func(s Session) bool { return s == lost }, Result{Code: Lost}))
+	require.Zero(t, table.CompleteSent(func(s Carrier) bool { return s == lost }, Result{Code: Lost}))
 	require.True(t, table.Waits(next))
 }
 
 // BenchmarkCalls has the table's part of remote calls by several callers.
 func BenchmarkCalls(b *testing.B) {
-	table, peer := newTable(), &session{}
+	table, peer := newTable(), &carrier{}
 	var hint atomic.Uint64
 	b.RunParallel(func(pb *testing.PB) {
 		hint := hint.Add(7919)

@@ -1,4 +1,4 @@
-package pending
+package calls
 
 import (
 	"slices"
@@ -48,8 +48,8 @@ type Caller interface {
 	Touch() byte
 }
 
-// A Session is the session by which a call was sent to a peer, under a sequence number.
-type Session interface{ Peer() transport.Peer }
+// A Carrier is the session by which a call was sent to a peer, under a sequence number.
+type Carrier interface{ Peer() transport.Peer }
 
 // A Call is a slot for a call that waits for its answer. It is reused by later calls,
 // for as long as the table exists.
@@ -65,7 +65,7 @@ type Call struct {
 
 	mu      sync.Mutex // guards the fields below
 	sent    uint64     // the call that they are about; another one than that in the slot has not been sent
-	session Session    // the session it was last sent on; nil while it is held or local
+	session Carrier    // the session it was last sent on; nil while it is held or local
 	seq     uint64
 }
 
@@ -81,7 +81,7 @@ func (c *Call) Over() int64 { return c.over.Load() }
 
 // SentOn returns the session and the sequence number by which the call was last sent,
 // or nil if it was not sent to a peer. Only the owner of the slot may call it.
-func (c *Call) SentOn() (Session, uint64) {
+func (c *Call) SentOn() (Carrier, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sent != c.last {
@@ -221,7 +221,7 @@ func (t *Table) Touch(id uint64) byte {
 
 // Sent records the session by which the call with that number was sent; nil means that
 // it is no longer sent.
-func (t *Table) Sent(id uint64, to Session, seq uint64) {
+func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c := t.At(id)
 	if c == nil {
 		return
@@ -289,7 +289,7 @@ func (t *Table) Sweep(now int64) {
 
 // CompleteSent answers every call that was last sent on a session that lost reports. lost
 // must not call the table.
-func (t *Table) CompleteSent(lost func(Session) bool, r Result) (n int) {
+func (t *Table) CompleteSent(lost func(Carrier) bool, r Result) (n int) {
 	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)
 }
 

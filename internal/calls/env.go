@@ -1,9 +1,8 @@
-package dataplane
+package calls
 
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -64,7 +63,7 @@ type Left struct {
 type Env interface {
 	Self() transport.Peer
 	// Calls returns the calls that wait for their answers.
-	Calls() *pending.Table
+	Calls() *Table
 	// Table returns the latest table; nil if none has arrived.
 	Table() *placement.Table
 

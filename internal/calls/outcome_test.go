@@ -1,4 +1,4 @@
-package calling
+package calls
 
 import (
 	"testing"
@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/dataplane"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -47,8 +45,8 @@ func TestAnswered(t *testing.T) {
 		{wire.CodeReused, Return, NotExecuted, Return, Return},
 		{wire.CodeForgotten, Return, Executed, Return, Return},
 		{999, Return, Unknown, Return, Return},
-		{pending.Expired, Withdraw, Unknown, Withdraw, Withdraw},
-		{pending.Lost, Return, Unknown, SendAgain, SendAgain},
+		{Expired, Withdraw, Unknown, Withdraw, Withdraw},
+		{Lost, Return, Unknown, SendAgain, SendAgain},
 		{Unsent, Return, NotExecuted, Return, Return},
 		{Unrepeatable, Return, Unknown, Return, Return},
 		{Closed, Withdraw, Unknown, Withdraw, Withdraw},
@@ -57,14 +55,14 @@ func TestAnswered(t *testing.T) {
 		{TurnedAway, Return, Unknown, Return, Return},
 	}
 	for _, test := range tests {
-		step, outcome := Answered(test.code, nil)
+		step, outcome := NextStep(test.code, nil)
 		require.Equal(t, test.step, step, "code %d", test.code)
 		require.Equal(t, test.outcome, outcome, "code %d", test.code)
 		fresh, unsure := Command{}, Command{Unsure: true}
-		step, _ = Answered(test.code, &fresh)
+		step, _ = NextStep(test.code, &fresh)
 		require.Equal(t, test.command, step, "code %d of a command", test.code)
 		require.Equal(t, test.step == Return && step == SendAgain, fresh.Unsure, "code %d makes a command unsure", test.code)
-		step, _ = Answered(test.code, &unsure)
+		step, _ = NextStep(test.code, &unsure)
 		require.Equal(t, test.unsure, step, "code %d of an unsure command", test.code)
 		require.True(t, unsure.Unsure)
 	}
@@ -79,9 +77,9 @@ func TestPause(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	for how, want := range map[dataplane.Withdrawal]Outcome{
-		dataplane.Unsent: NotExecuted, dataplane.Queued: NotExecuted, dataplane.Undelivered: NotExecuted,
-		dataplane.BegunHere: Unknown, dataplane.Delivered: Unknown,
+	for how, want := range map[Withdrawal]Outcome{
+		WithdrawnUnsent: NotExecuted, WithdrawnQueued: NotExecuted, WithdrawnUndelivered: NotExecuted,
+		WithdrawnBegun: Unknown, WithdrawnDelivered: Unknown,
 	} {
 		require.Equal(t, want, Withdrawn(how))
 	}
@@ -94,6 +92,6 @@ func TestOutcomes(t *testing.T) {
 		region.Run: Run, region.Queued: Wait, region.Moved: Encode, region.Forward: Encode, region.Shed: Encode,
 		region.Overloaded: Refuse, region.Circular: Refuse,
 	} {
-		require.Equal(t, want, Delivered(v), "%v", v)
+		require.Equal(t, want, NextLocally(v), "%v", v)
 	}
 }

@@ -1,7 +1,6 @@
-package dataplane
+package calls
 
 import (
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -24,7 +23,7 @@ func (r remains) Waits(id uint64) bool { return r.env.Calls().Waits(id) }
 // Lost answers a call that may have run.
 func (r remains) Lost(e *wire.Envelope) {
 	r.env.Lost(e, LostUnacknowledged)
-	lost := pending.Result{Code: pending.Lost, Lost: r.left.Session.Peer().Address}
+	lost := Result{Code: Lost, Lost: r.left.Session.Peer().Address}
 	if r.left.Session.Dropped() {
 		lost.Text = WhyDropped
 	}

@@ -1,29 +1,27 @@
-package await
+package calls
 
 import (
 	"context"
 	"time"
-
-	"github.com/shardgen/shardgen/internal/pending"
 )
 
-// caller is a goroutine that waits for a call in the table of pending calls.
-type caller chan struct{}
+// A goroutine is a Caller that waits for a call in the table of pending calls.
+type goroutine chan struct{}
 
 // NewCaller returns the caller for a new slot of the table.
-func NewCaller() pending.Caller { return make(caller, 1) }
+func NewCaller() Caller { return make(goroutine, 1) }
 
 // Wake wakes the goroutine.
-func (c caller) Wake() { c <- struct{}{} }
+func (c goroutine) Wake() { c <- struct{}{} }
 
 // Touch reads the channel.
-func (c caller) Touch() byte { return byte(len(c)) }
+func (c goroutine) Touch() byte { return byte(len(c)) }
 
-// Answer waits for the call's answer, or for its time to be over, and reports whether it
+// Await waits for the call's answer, or for its time to be over, and reports whether it
 // was answered. Otherwise the call has been removed from the table, and the caller of
-// Answer must inform the table's Coalescer when it knows the result of the call.
-func Answer(ctx context.Context, t *pending.Table, c *pending.Call, id uint64, limit *Deadline) (answered bool) {
-	done := c.Caller.(caller)
+// Await must inform the table's Coalescer when it knows the result of the call.
+func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (answered bool) {
+	done := c.Caller.(goroutine)
 	if ctx.Done() == nil && limit.timer == nil {
 		<-done // the sweep ends the call
 	} else if !wait(ctx, done, limit) {
@@ -36,10 +34,10 @@ func Answer(ctx context.Context, t *pending.Table, c *pending.Call, id uint64, l
 	return true
 }
 
-// wait is Answer for calls that something other than the answer may end.
+// wait is Await for calls that something other than the answer may end.
 //
 //go:noinline
-func wait(ctx context.Context, done caller, limit *Deadline) (answered bool) {
+func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) {
 	select {
 	case <-done:
 		return true
@@ -50,9 +48,9 @@ func wait(ctx context.Context, done caller, limit *Deadline) (answered bool) {
 }
 
 // Abandon ends a call that was opened with that hint and never sent.
-func Abandon(t *pending.Table, c *pending.Call, id, hint uint64) {
+func Abandon(t *Table, c *Call, id, hint uint64) {
 	if t.Remove(id) == nil {
-		<-c.Caller.(caller)
+		<-c.Caller.(goroutine)
 		t.Coalescer.Resumed()
 	} else {
 		t.Coalescer.GaveUp()
@@ -72,13 +70,13 @@ type Deadline struct {
 	left    time.Duration // when Micros last looked
 }
 
-// Sweep is the interval between two sweeps for calls whose time is over.
-const Sweep = 50 * time.Millisecond
+// SweepInterval is the interval between two sweeps for calls whose time is over.
+const SweepInterval = 50 * time.Millisecond
 
-// New returns the deadline of a call in ctx. option is the call's own timeout, 0 for none, and
+// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none, and
 // def that of calls that have neither an own one nor a deadline in ctx. sweeping reports
 // whether the process sweeps its pending calls.
-func New(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
+func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
 	at, ok := ctx.Deadline()
 	timeout := option
 	if timeout == 0 && !ok {
@@ -87,7 +85,7 @@ func New(ctx context.Context, option, def time.Duration, sweeping bool) Deadline
 	if timeout == 0 {
 		return Deadline{ctx: ctx, at: at}
 	}
-	if !ok && sweeping && timeout >= 20*Sweep {
+	if !ok && sweeping && timeout >= 20*SweepInterval {
 		return Deadline{ctx: ctx, timeout: timeout}
 	}
 	own := time.Now().Add(timeout)
@@ -95,13 +93,13 @@ func New(ctx context.Context, option, def time.Duration, sweeping bool) Deadline
 		return Deadline{ctx: ctx, at: at}
 	}
 	d := Deadline{ctx: ctx, at: own, timeout: timeout}
-	if timeout < 20*Sweep || !sweeping {
+	if timeout < 20*SweepInterval || !sweeping {
 		d.timer = time.NewTimer(timeout)
 	}
 	return d
 }
 
-// Swept is when the sweep ends the call, as pending.Table's Open takes it; 0 when a timer
+// Swept is when the sweep ends the call, as Table's Open takes it; 0 when a timer
 // or the context does.
 func (d *Deadline) Swept(base time.Time) int64 {
 	switch {
