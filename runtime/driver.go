@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/failures"
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
@@ -23,7 +23,6 @@ import (
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/internal/turnlease"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -65,9 +64,9 @@ type driver struct {
 	held     atomic.Int64   // calls held in routes
 	budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock    atomic.Uint32
-	turns    atomic.Pointer[turnwatch.Watch] // nil: no operator looks
-	failures failures.Log                    // of calls of entities here, for operators
-	swept    atomic.Int64                    // when pending was last swept, in nanoseconds after the lease's base
+	turns    atomic.Pointer[operator.TurnWatch] // nil: no operator looks
+	failures operator.FailureLog                // of calls of entities here, for operators
+	swept    atomic.Int64                       // when pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil

@@ -70,8 +70,7 @@ internal/wire
 transport
 store
 internal/invariant
-internal/eventlog
-internal/bounded internal/failures internal/identity internal/rights internal/turnwatch
+internal/bounded internal/identity internal/rights
 internal/loop internal/turnlease internal/tasks internal/loglevel
 internal/transcript
 internal/arch
