@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/calls"
@@ -25,7 +24,7 @@ func (v *clientEnv) Link() control.Link { return v.link }
 
 // Log logs a line.
 func (v *clientEnv) Log(l control.Level, text string, args ...any) {
-	v.log.Log(context.Background(), slog.Level(l), text, args...)
+	v.log.Log(context.Background(), l, text, args...)
 }
 
 // Count counts an event.

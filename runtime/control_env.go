@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -40,12 +39,12 @@ func (v *controlEnv) After(d time.Duration, f func()) {
 
 // Log logs a line.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
-	v.node.log.Log(context.Background(), slog.Level(l), text, args...)
+	v.node.log.Log(context.Background(), l, text, args...)
 }
 
 // LogSeldom logs a line, and drops most repetitions of similar lines.
 func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...any) {
-	v.driver.seldom.log(v.node.log, slog.Level(l), text, subject, "", args...)
+	v.driver.seldom.log(v.node.log, l, text, subject, "", args...)
 }
 
 // controlReasons maps the counters of package control to those of this process.

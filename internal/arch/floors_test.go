@@ -71,7 +71,7 @@ transport
 store
 internal/invariant
 internal/bounded internal/identity internal/rights
-internal/loop internal/turnlease internal/tasks internal/loglevel
+internal/turnlease internal/tasks
 internal/transcript
 internal/arch
 `

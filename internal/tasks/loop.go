@@ -1,5 +1,4 @@
-// Package loop runs functions one after another on one goroutine.
-package loop
+package tasks
 
 import (
 	"sync"
@@ -13,8 +12,8 @@ type Loop struct {
 	signal chan struct{}
 }
 
-// New returns a loop that has nothing to run.
-func New() *Loop { return &Loop{signal: make(chan struct{}, 1)} }
+// NewLoop returns a Loop that has nothing to run.
+func NewLoop() *Loop { return &Loop{signal: make(chan struct{}, 1)} }
 
 // Post queues f. It does not block, and may be called by any goroutine. After the end
 // of the loop f is not run.
