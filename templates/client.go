@@ -220,7 +220,7 @@ func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, ze
 func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("t")
-	e.comment("%s calls [%s.%s] without waiting for an answer.", m.Name, n.API(), m.Name)
+	e.comment("%s calls [%s.%s] without an answer.", m.Name, n.API(), m.Name)
 	e.tell(n, m, n.Tell(), l, recv)
 }
 

@@ -97,7 +97,7 @@ type AuctionTell struct {
 	ref *codegen.Ref
 }
 
-// Offer calls [AuctionAPI.Offer] without waiting for an answer.
+// Offer calls [AuctionAPI.Offer] without an answer.
 func (t AuctionTell) Offer(ctx context.Context, bidder string, amount int64) error {
 	return t.ref.Tell(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount))
 }
@@ -347,17 +347,17 @@ type UserTell struct {
 	ref *codegen.Ref
 }
 
-// Deposit calls [UserAPI.Deposit] without waiting for an answer.
+// Deposit calls [UserAPI.Deposit] without an answer.
 func (t UserTell) Deposit(ctx context.Context, amount int64) error {
 	return t.ref.Tell(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount))
 }
 
-// Bid calls [UserAPI.Bid] without waiting for an answer.
+// Bid calls [UserAPI.Bid] without an answer.
 func (t UserTell) Bid(ctx context.Context, auction string, amount int64) error {
 	return t.ref.Tell(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount))
 }
 
-// Release calls [UserAPI.Release] without waiting for an answer.
+// Release calls [UserAPI.Release] without an answer.
 func (t UserTell) Release(ctx context.Context, auction string, amount int64) error {
 	return t.ref.Tell(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount))
 }

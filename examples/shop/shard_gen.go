@@ -78,7 +78,7 @@ type OrderTell struct {
 	ref *codegen.Ref
 }
 
-// Add calls [OrderAPI.Add] without waiting for an answer.
+// Add calls [OrderAPI.Add] without an answer.
 func (t OrderTell) Add(ctx context.Context, sku SKU, n int64) error {
 	return t.ref.Tell(ctx, "Add", appendOrderAddArgs(codegen.NewArgs(), sku, n))
 }
@@ -266,7 +266,7 @@ type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Restock calls [StockAPI.Restock] without waiting for an answer.
+// Restock calls [StockAPI.Restock] without an answer.
 func (t StockTell) Restock(ctx context.Context, n int64) error {
 	return t.ref.Tell(ctx, "Restock", codegen.AppendInt(codegen.NewArgs(), 1, n))
 }

@@ -107,17 +107,17 @@ type FolderTell struct {
 	ref *codegen.Ref
 }
 
-// Put calls [FolderAPI.Put] without waiting for an answer.
+// Put calls [FolderAPI.Put] without an answer.
 func (t FolderTell) Put(ctx context.Context, text string) error {
 	return t.ref.Tell(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, text))
 }
 
-// List calls [FolderAPI.List] without waiting for an answer.
+// List calls [FolderAPI.List] without an answer.
 func (t FolderTell) List(ctx context.Context) error {
 	return t.ref.Tell(ctx, "List", nil)
 }
 
-// CopyTo calls [FolderAPI.CopyTo] without waiting for an answer.
+// CopyTo calls [FolderAPI.CopyTo] without an answer.
 func (t FolderTell) CopyTo(ctx context.Context, to FolderID) error {
 	return t.ref.Tell(ctx, "CopyTo", codegen.AppendString(codegen.NewArgs(), 1, to))
 }

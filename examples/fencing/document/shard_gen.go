@@ -92,7 +92,7 @@ type DocumentTell struct {
 	ref *codegen.Ref
 }
 
-// Put calls [DocumentAPI.Put] without waiting for an answer.
+// Put calls [DocumentAPI.Put] without an answer.
 func (t DocumentTell) Put(ctx context.Context, text string) error {
 	return t.ref.Tell(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, text))
 }

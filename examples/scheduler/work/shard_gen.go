@@ -94,7 +94,7 @@ type SchedulerTell struct {
 	ref *codegen.Ref
 }
 
-// HandOut calls [SchedulerAPI.HandOut] without waiting for an answer.
+// HandOut calls [SchedulerAPI.HandOut] without an answer.
 func (t SchedulerTell) HandOut(ctx context.Context) error {
 	return t.ref.Tell(ctx, "HandOut", nil)
 }
@@ -273,7 +273,7 @@ type WorkerTell struct {
 	ref *codegen.Ref
 }
 
-// Do calls [WorkerAPI.Do] without waiting for an answer.
+// Do calls [WorkerAPI.Do] without an answer.
 func (t WorkerTell) Do(ctx context.Context, job int64) error {
 	return t.ref.Tell(ctx, "Do", codegen.AppendInt(codegen.NewArgs(), 1, job))
 }

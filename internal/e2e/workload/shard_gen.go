@@ -80,7 +80,7 @@ type ClerkTell struct {
 	ref *codegen.Ref
 }
 
-// Serve calls [ClerkAPI.Serve] without waiting for an answer.
+// Serve calls [ClerkAPI.Serve] without an answer.
 func (t ClerkTell) Serve(ctx context.Context, long time.Duration) error {
 	return t.ref.Tell(ctx, "Serve", codegen.AppendInt(codegen.NewArgs(), 1, long))
 }
@@ -574,12 +574,12 @@ type PoisonTell struct {
 	ref *codegen.Ref
 }
 
-// Panic calls [PoisonAPI.Panic] without waiting for an answer.
+// Panic calls [PoisonAPI.Panic] without an answer.
 func (t PoisonTell) Panic(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Panic", nil)
 }
 
-// Loop calls [PoisonAPI.Loop] without waiting for an answer.
+// Loop calls [PoisonAPI.Loop] without an answer.
 func (t PoisonTell) Loop(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Loop", nil)
 }
@@ -1003,12 +1003,12 @@ type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Sold calls [StockAPI.Sold] without waiting for an answer.
+// Sold calls [StockAPI.Sold] without an answer.
 func (t StockTell) Sold(ctx context.Context, total int64) error {
 	return t.ref.Tell(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total))
 }
 
-// Report calls [StockAPI.Report] without waiting for an answer.
+// Report calls [StockAPI.Report] without an answer.
 func (t StockTell) Report(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Report", nil)
 }
@@ -1226,12 +1226,12 @@ type TallyTell struct {
 	ref *codegen.Ref
 }
 
-// Apply calls [TallyAPI.Apply] without waiting for an answer.
+// Apply calls [TallyAPI.Apply] without an answer.
 func (t TallyTell) Apply(ctx context.Context, sender string, seq uint64) error {
 	return t.ref.Tell(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq))
 }
 
-// Report calls [TallyAPI.Report] without waiting for an answer.
+// Report calls [TallyAPI.Report] without an answer.
 func (t TallyTell) Report(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Report", nil)
 }

@@ -664,17 +664,17 @@ type ZooTell struct {
 	ref *codegen.Ref
 }
 
-// Plain calls [ZooAPI.Plain] without waiting for an answer.
+// Plain calls [ZooAPI.Plain] without an answer.
 func (t ZooTell) Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) error {
 	return t.ref.Tell(ctx, "Plain", appendZooPlainArgs(codegen.NewArgs(), a, b, c, d, e))
 }
 
-// EchoScalars calls [ZooAPI.EchoScalars] without waiting for an answer.
+// EchoScalars calls [ZooAPI.EchoScalars] without an answer.
 func (t ZooTell) EchoScalars(ctx context.Context, v Scalars) error {
 	return t.ref.Tell(ctx, "EchoScalars", appendScalars(codegen.NewArgs(), 1, v))
 }
 
-// EchoLists calls [ZooAPI.EchoLists] without waiting for an answer.
+// EchoLists calls [ZooAPI.EchoLists] without an answer.
 func (t ZooTell) EchoLists(ctx context.Context, v Lists) error {
 	args, bad := appendLists(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -683,7 +683,7 @@ func (t ZooTell) EchoLists(ctx context.Context, v Lists) error {
 	return t.ref.Tell(ctx, "EchoLists", args)
 }
 
-// EchoMaps calls [ZooAPI.EchoMaps] without waiting for an answer.
+// EchoMaps calls [ZooAPI.EchoMaps] without an answer.
 func (t ZooTell) EchoMaps(ctx context.Context, v Maps) error {
 	args, bad := appendMaps(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -692,7 +692,7 @@ func (t ZooTell) EchoMaps(ctx context.Context, v Maps) error {
 	return t.ref.Tell(ctx, "EchoMaps", args)
 }
 
-// EchoOptional calls [ZooAPI.EchoOptional] without waiting for an answer.
+// EchoOptional calls [ZooAPI.EchoOptional] without an answer.
 func (t ZooTell) EchoOptional(ctx context.Context, v Optional) error {
 	args, bad := appendOptional(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -701,7 +701,7 @@ func (t ZooTell) EchoOptional(ctx context.Context, v Optional) error {
 	return t.ref.Tell(ctx, "EchoOptional", args)
 }
 
-// EchoOthers calls [ZooAPI.EchoOthers] without waiting for an answer.
+// EchoOthers calls [ZooAPI.EchoOthers] without an answer.
 func (t ZooTell) EchoOthers(ctx context.Context, v Others) error {
 	args, bad := appendOthers(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -710,7 +710,7 @@ func (t ZooTell) EchoOthers(ctx context.Context, v Others) error {
 	return t.ref.Tell(ctx, "EchoOthers", args)
 }
 
-// EchoTree calls [ZooAPI.EchoTree] without waiting for an answer.
+// EchoTree calls [ZooAPI.EchoTree] without an answer.
 func (t ZooTell) EchoTree(ctx context.Context, v *Tree) error {
 	args, bad := appendTreePointer(codegen.NewArgs(), 1, v, codegen.MaxDepth)
 	if bad != nil {
@@ -719,7 +719,7 @@ func (t ZooTell) EchoTree(ctx context.Context, v *Tree) error {
 	return t.ref.Tell(ctx, "EchoTree", args)
 }
 
-// EchoForest calls [ZooAPI.EchoForest] without waiting for an answer.
+// EchoForest calls [ZooAPI.EchoForest] without an answer.
 func (t ZooTell) EchoForest(ctx context.Context, v Forest) error {
 	args, bad := appendForest(codegen.NewArgs(), 1, v, codegen.MaxDepth)
 	if bad != nil {
@@ -728,7 +728,7 @@ func (t ZooTell) EchoForest(ctx context.Context, v Forest) error {
 	return t.ref.Tell(ctx, "EchoForest", args)
 }
 
-// EchoPage calls [ZooAPI.EchoPage] without waiting for an answer.
+// EchoPage calls [ZooAPI.EchoPage] without an answer.
 func (t ZooTell) EchoPage(ctx context.Context, v Page[Point]) error {
 	args, bad := appendPagePoint(codegen.NewArgs(), 1, v, codegen.MaxDepth)
 	if bad != nil {
@@ -737,12 +737,12 @@ func (t ZooTell) EchoPage(ctx context.Context, v Page[Point]) error {
 	return t.ref.Tell(ctx, "EchoPage", args)
 }
 
-// EchoEmbedding calls [ZooAPI.EchoEmbedding] without waiting for an answer.
+// EchoEmbedding calls [ZooAPI.EchoEmbedding] without an answer.
 func (t ZooTell) EchoEmbedding(ctx context.Context, v Embedding) error {
 	return t.ref.Tell(ctx, "EchoEmbedding", appendEmbedding(codegen.NewArgs(), 1, v))
 }
 
-// EchoPromoted calls [ZooAPI.EchoPromoted] without waiting for an answer.
+// EchoPromoted calls [ZooAPI.EchoPromoted] without an answer.
 func (t ZooTell) EchoPromoted(ctx context.Context, v Promoted) error {
 	args, bad := appendPromoted(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -751,7 +751,7 @@ func (t ZooTell) EchoPromoted(ctx context.Context, v Promoted) error {
 	return t.ref.Tell(ctx, "EchoPromoted", args)
 }
 
-// EchoTexts calls [ZooAPI.EchoTexts] without waiting for an answer.
+// EchoTexts calls [ZooAPI.EchoTexts] without an answer.
 func (t ZooTell) EchoTexts(ctx context.Context, v Texts) error {
 	args, bad := appendTexts(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -760,7 +760,7 @@ func (t ZooTell) EchoTexts(ctx context.Context, v Texts) error {
 	return t.ref.Tell(ctx, "EchoTexts", args)
 }
 
-// EchoCode calls [ZooAPI.EchoCode] without waiting for an answer.
+// EchoCode calls [ZooAPI.EchoCode] without an answer.
 func (t ZooTell) EchoCode(ctx context.Context, v Code) error {
 	args, bad := codegen.AppendText(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -769,7 +769,7 @@ func (t ZooTell) EchoCode(ctx context.Context, v Code) error {
 	return t.ref.Tell(ctx, "EchoCode", args)
 }
 
-// EchoOneofs calls [ZooAPI.EchoOneofs] without waiting for an answer.
+// EchoOneofs calls [ZooAPI.EchoOneofs] without an answer.
 func (t ZooTell) EchoOneofs(ctx context.Context, v Oneofs) error {
 	args, bad := appendOneofs(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -778,7 +778,7 @@ func (t ZooTell) EchoOneofs(ctx context.Context, v Oneofs) error {
 	return t.ref.Tell(ctx, "EchoOneofs", args)
 }
 
-// EchoShapes calls [ZooAPI.EchoShapes] without waiting for an answer.
+// EchoShapes calls [ZooAPI.EchoShapes] without an answer.
 func (t ZooTell) EchoShapes(ctx context.Context, one Shape, more ...Shape) error {
 	args, bad := appendZooEchoShapesArgs(codegen.NewArgs(), one, more)
 	if bad != nil {
@@ -787,7 +787,7 @@ func (t ZooTell) EchoShapes(ctx context.Context, one Shape, more ...Shape) error
 	return t.ref.Tell(ctx, "EchoShapes", args)
 }
 
-// Keep calls [ZooAPI.Keep] without waiting for an answer.
+// Keep calls [ZooAPI.Keep] without an answer.
 func (t ZooTell) Keep(ctx context.Context, v Everything) error {
 	args, bad := appendEverything(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -796,17 +796,17 @@ func (t ZooTell) Keep(ctx context.Context, v Everything) error {
 	return t.ref.Tell(ctx, "Keep", args)
 }
 
-// Kept calls [ZooAPI.Kept] without waiting for an answer.
+// Kept calls [ZooAPI.Kept] without an answer.
 func (t ZooTell) Kept(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Kept", nil)
 }
 
-// Rest calls [ZooAPI.Rest] without waiting for an answer.
+// Rest calls [ZooAPI.Rest] without an answer.
 func (t ZooTell) Rest(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Rest", nil)
 }
 
-// EchoBare calls [ZooAPI.EchoBare] without waiting for an answer.
+// EchoBare calls [ZooAPI.EchoBare] without an answer.
 func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) error {
 	args, bad := appendZooEchoBareArgs(codegen.NewArgs(), m, s, p, t, n, more)
 	if bad != nil {
@@ -815,7 +815,7 @@ func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, 
 	return t2.ref.Tell(ctx, "EchoBare", args)
 }
 
-// Fail calls [ZooAPI.Fail] without waiting for an answer.
+// Fail calls [ZooAPI.Fail] without an answer.
 func (t ZooTell) Fail(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Fail", nil)
 }

@@ -102,7 +102,7 @@ type BillTell struct {
 	ref *codegen.Ref
 }
 
-// Repeat calls [BillAPI.Repeat] without waiting for an answer.
+// Repeat calls [BillAPI.Repeat] without an answer.
 func (t BillTell) Repeat(ctx context.Context, m orderapi.PlaceOrder) error {
 	return t.ref.Tell(ctx, "Repeat", appendOrderapiPlaceOrder(codegen.NewArgs(), 1, m))
 }

@@ -78,7 +78,7 @@ type CartTell struct {
 	ref *codegen.Ref
 }
 
-// Put calls [CartAPI.Put] without waiting for an answer.
+// Put calls [CartAPI.Put] without an answer.
 func (t CartTell) Put(ctx context.Context, what string) error {
 	return t.ref.Tell(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, what))
 }

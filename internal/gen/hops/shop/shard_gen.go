@@ -78,7 +78,7 @@ type ShopTell struct {
 	ref *codegen.Ref
 }
 
-// Sell calls [ShopAPI.Sell] without waiting for an answer.
+// Sell calls [ShopAPI.Sell] without an answer.
 func (t ShopTell) Sell(ctx context.Context, what string) error {
 	return t.ref.Tell(ctx, "Sell", codegen.AppendString(codegen.NewArgs(), 1, what))
 }

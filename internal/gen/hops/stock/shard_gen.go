@@ -79,7 +79,7 @@ type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Take calls [StockAPI.Take] without waiting for an answer.
+// Take calls [StockAPI.Take] without an answer.
 func (t StockTell) Take(ctx context.Context, what string) error {
 	return t.ref.Tell(ctx, "Take", codegen.AppendString(codegen.NewArgs(), 1, what))
 }

@@ -169,7 +169,7 @@ type DepotTell struct {
 	ref *codegen.Ref
 }
 
-// Set calls [DepotAPI.Set] without waiting for an answer.
+// Set calls [DepotAPI.Set] without an answer.
 func (t DepotTell) Set(ctx context.Context, p Picture) error {
 	args, bad := appendPicture(codegen.NewArgs(), 1, p)
 	if bad != nil {
@@ -178,22 +178,22 @@ func (t DepotTell) Set(ctx context.Context, p Picture) error {
 	return t.ref.Tell(ctx, "Set", args)
 }
 
-// Discard calls [DepotAPI.Discard] without waiting for an answer.
+// Discard calls [DepotAPI.Discard] without an answer.
 func (t DepotTell) Discard(ctx context.Context, next bool) error {
 	return t.ref.Tell(ctx, "Discard", codegen.AppendBool(codegen.NewArgs(), 1, next))
 }
 
-// Rest calls [DepotAPI.Rest] without waiting for an answer.
+// Rest calls [DepotAPI.Rest] without an answer.
 func (t DepotTell) Rest(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Rest", nil)
 }
 
-// Forget calls [DepotAPI.Forget] without waiting for an answer.
+// Forget calls [DepotAPI.Forget] without an answer.
 func (t DepotTell) Forget(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Forget", nil)
 }
 
-// Fail calls [DepotAPI.Fail] without waiting for an answer.
+// Fail calls [DepotAPI.Fail] without an answer.
 func (t DepotTell) Fail(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Fail", nil)
 }
@@ -484,7 +484,7 @@ type ParcelTell struct {
 	ref *codegen.Ref
 }
 
-// Set calls [ParcelAPI.Set] without waiting for an answer.
+// Set calls [ParcelAPI.Set] without an answer.
 func (t ParcelTell) Set(ctx context.Context, w Wrapping, more ...Wrapping) error {
 	args, bad := appendParcelSetArgs(codegen.NewArgs(), w, more)
 	if bad != nil {
@@ -1017,12 +1017,12 @@ type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Restock calls [StockAPI.Restock] without waiting for an answer.
+// Restock calls [StockAPI.Restock] without an answer.
 func (t StockTell) Restock(ctx context.Context, n *int64) error {
 	return t.ref.Tell(ctx, "Restock", appendInt64Pointer(codegen.NewArgs(), 1, n))
 }
 
-// New calls [StockAPI.New] without waiting for an answer.
+// New calls [StockAPI.New] without an answer.
 func (t StockTell) New(ctx context.Context) error {
 	return t.ref.Tell(ctx, "New", nil)
 }
