@@ -229,7 +229,6 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 // A Turn has the changes that a turn of an active entity made.
 type Turn struct {
 	Entity string
-	Active Active // the entity, if the driver has it at hand
 	// State is the entity's, encoded; nil is one without fields. It is not copied.
 	State []byte
 	// Events are those that the turn recorded, each encoded. Where the state before and these give
@@ -256,11 +255,11 @@ type Turn struct {
 // by Load and Discard the command; or with ErrNotOpen. It does not keep t.
 func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.desk.now = now
-	e := s.tail.of(t)
+	e := s.tail.entities[t.Entity]
 	if s.state != Open || e == nil || !e.loaded {
 		return 0, t.notOpen()
 	}
-	m := s.messages.get()
+	m := new(commitMessages)
 	w := &m.commit
 	w.Entity, w.Version, w.State, w.Ended, w.At = wire.BytesOf(e.id), e.last.number+1, t.State, t.Ended, now.UnixMilli()
 	w.Form = t.Form
@@ -294,7 +293,6 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.group.encoded = appendEntry(s.group.encoded, &m.entry, source)
 	if n := len(s.group.encoded) - before + appendRoom; n > s.group.limit {
 		s.group.encoded = s.group.encoded[:before]
-		s.messages.put(m)
 		return 0, t.tooLarge(n, s.group.limit)
 	}
 	if len(t.Tells) > 0 {
@@ -302,11 +300,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 		s.group.encoded = appendEntry(s.group.encoded[:before], &m.entry, source)
 	}
 	s.journal.next += uint64(len(t.Events))
-	added := pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before}
-	if len(t.Tells)+len(t.Events) == 0 { // which are kept
-		added.messages = m
-	}
-	ticket := s.group.added(added)
+	ticket := s.group.added(pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before})
 	e.commit(w, ticket)
 	if len(t.Tells) > 0 {
 		s.outbox.put(w, now, ticket)
@@ -316,6 +310,14 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	}
 	s.next()
 	return ticket, nil
+}
+
+// commitMessages are the protobuf messages of one commit, in one piece of memory.
+type commitMessages struct {
+	entry   wire.DurableEntry
+	kind    wire.DurableEntry_Commit
+	commit  wire.DurableCommit
+	command wire.DurableCommand
 }
 
 // The errors of Commit are made by functions of their own, so that it takes less of its caller's stack:
