@@ -259,7 +259,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	if s.state != Open || e == nil || !e.loaded {
 		return 0, t.notOpen()
 	}
-	m := new(commitMessages)
+	m := s.messages.get()
 	w := &m.commit
 	w.Entity, w.Version, w.State, w.Ended, w.At = wire.BytesOf(e.id), e.last.number+1, t.State, t.Ended, now.UnixMilli()
 	w.Form = t.Form
@@ -293,6 +293,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.group.encoded = appendEntry(s.group.encoded, &m.entry, source)
 	if n := len(s.group.encoded) - before + appendRoom; n > s.group.limit {
 		s.group.encoded = s.group.encoded[:before]
+		s.messages.put(m)
 		return 0, t.tooLarge(n, s.group.limit)
 	}
 	if len(t.Tells) > 0 {
@@ -300,7 +301,11 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 		s.group.encoded = appendEntry(s.group.encoded[:before], &m.entry, source)
 	}
 	s.journal.next += uint64(len(t.Events))
-	ticket := s.group.added(pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before})
+	added := pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before}
+	if len(t.Tells)+len(t.Events) == 0 { // which are kept
+		added.messages = m
+	}
+	ticket := s.group.added(added)
 	e.commit(w, ticket)
 	if len(t.Tells) > 0 {
 		s.outbox.put(w, now, ticket)
@@ -310,14 +315,6 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	}
 	s.next()
 	return ticket, nil
-}
-
-// commitMessages are the protobuf messages of one commit, in one piece of memory.
-type commitMessages struct {
-	entry   wire.DurableEntry
-	kind    wire.DurableEntry_Commit
-	commit  wire.DurableCommit
-	command wire.DurableCommand
 }
 
 // The errors of Commit are made by functions of their own, so that it takes less of its caller's stack:

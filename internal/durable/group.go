@@ -16,6 +16,8 @@ type pendingEntry struct {
 	*wire.DurableEntry
 	entity *entity // of a commit; nil means it is to be looked up
 	size   int     // of its bytes
+	// messages has the entry, if they may be used again once it is acknowledged; else it is nil.
+	messages *commitMessages
 }
 
 // A batch has the entries of one append.
@@ -61,6 +63,7 @@ type group struct {
 	limit    int
 	pending  []pendingEntry // tickets last-len+1 … last
 	encoded  []byte         // the bytes of pending, one entry after the other
+	spare    []pendingEntry // room for the next pending
 	bytes    int            // of what is not acknowledged
 	queue    []batch        // numbered, and not acknowledged; the first is under way
 	position store.Position // the log's last
@@ -69,8 +72,11 @@ type group struct {
 	last     Ticket
 }
 
-// keptRoom is how many bytes of memory for pending entries a group keeps while nothing is pending.
-const keptRoom = 16 << 10
+// Bounds of the memory that a group keeps for later entries: bytes, and entries.
+const (
+	keptRoom    = 16 << 10
+	keptEntries = 512
+)
 
 // add has e appended.
 func (g *group) add(e *wire.DurableEntry) Ticket {
@@ -130,8 +136,19 @@ func (g *group) cut() (batch, bool) {
 		counter: g.counter, entries: g.pending[:n], data: g.encoded[:bytes:bytes], commits: n, own: true,
 		bytes: bytes, last: g.last - Ticket(len(g.pending)-n),
 	}
-	g.pending = slices.Clone(g.pending[n:])
+	g.pending, g.spare = append(g.spare[:0], g.pending[n:]...), nil
 	return b, true
+}
+
+// reuse takes back the memory of an acknowledged batch's entries, and of their messages.
+func (g *group) reuse(entries []pendingEntry, m *messages) {
+	for i := range entries {
+		m.put(entries[i].messages)
+	}
+	clear(entries[:cap(entries)])
+	if g.spare == nil && cap(entries) <= keptEntries {
+		g.spare = entries[:0]
+	}
 }
 
 // acknowledge takes the first batch of the queue, which is in the log at p.

@@ -57,6 +57,7 @@ type Shard struct {
 	sweep      sweep
 	verify     verify
 	absent     absent
+	messages   messages
 	opened     time.Time // when the claim stood
 	base       Mark      // of the head behind which no record of an entity was written
 	orphans    bool      // a checkpoint is to write what the log has lost of older homes
@@ -458,6 +459,7 @@ func (s *Shard) acknowledged(p store.Position) {
 			s.out.Events = append(s.out.Events, Event{Kind: DeadLetter, Tell: t})
 		}
 	}
+	s.group.reuse(b.entries, &s.messages)
 	s.tell = true
 }
 
