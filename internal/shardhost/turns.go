@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -219,7 +219,7 @@ func (s *Shard) forwardLocked(c *Call, after *later) {
 	}
 	seq, err := p.Append(e)
 	switch {
-	case errors.Is(err, call.ErrTooLarge):
+	case errors.Is(err, stream.ErrTooLarge):
 		after.add(func() { s.answer(c, wire.CodeUnsendable, err.Error()) })
 		return
 	case err != nil:
