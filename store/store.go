@@ -88,3 +88,11 @@ func CheckPrefix(prefix string) error {
 	}
 	return CheckKey(key)
 }
+
+// A Backend is a store that keeps all that a cluster needs in one place.
+type Backend interface {
+	Store
+	Lease
+	// Shards returns the part that keeps the state of entities, always the same.
+	Shards() Shards
+}

@@ -166,3 +166,29 @@ type Message struct {
 	Token  uint64
 	Server string
 }
+
+// A Confidential is a [Link] that knows whether others can read its messages on their way. The
+// links of the adapters in this module implement it.
+type Confidential interface {
+	// Confidential returns nil if the connection of Control to the broker is encrypted, or
+	// does not leave this host, and otherwise an error that names the connection.
+	Confidential() error
+}
+
+// Counts are the messages that a channel had to drop since it was opened, by reason.
+type Counts struct {
+	// Dropped counts messages that arrived when the queue before Receive was full. It may
+	// be too low for a connection that broke meanwhile.
+	Dropped uint64
+	// Foreign counts messages on the link's subjects that no link has sent.
+	Foreign uint64
+	// Denied counts messages that the broker refused for lack of permission after Send
+	// had returned.
+	Denied uint64
+}
+
+// A Counter is a [Link] that counts the messages that it had to drop; the links of the
+// adapters in this module are Counters.
+type Counter interface {
+	Counts(ch Channel) Counts
+}
