@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/identity"
@@ -53,7 +54,20 @@ const defaultName = "shardctl"
 // must be closed. Its methods send a command again until it is answered, so a process may
 // obey one twice, which does no harm. Errors wrap one of this package's Err values where
 // one fits, otherwise the error of the transport or of ctx.
-type Client struct{ questions }
+type Client struct {
+	cluster string
+	options Options
+	timeout time.Duration
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	next    uint64
+	pending map[uint64]chan reply
+
+	opening sync.Mutex // guards the fields below; held while a link opens
+	lines   map[identity.Class]*line
+	closed  bool
+}
 
 // answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
@@ -72,25 +86,25 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = answerTimeout
 	}
-	c := &requester{cluster: o.Cluster, options: o, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
+	c := &Client{cluster: o.Cluster, options: o, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
 	if _, err := c.line(ctx, identity.Reader); err != nil {
 		return nil, fmt.Errorf("reach cluster %s: %w", o.Cluster, err)
 	}
-	return &Client{questions{c}}, nil
+	return c, nil
 }
 
 // State returns an entity with its encoded state, unless a turn of it is under way. It needs the right of
 // an operator to command, and the member logs each look with the operator's name. The id is as on
 // the wire: the string itself, an integer in decimal, or its text.
 func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
-	return askEntity(ctx, &c.questions, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
+	return c.askEntity(ctx, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
 }
 
 // SetState replaces the state of an entity that is not active; nil drops it, so that
 // the entity's next call finds it fresh. A state that its node cannot read is refused,
 // and so is one for an active entity: call it instead.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
-	return askEntity(ctx, &c.questions, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
+	return c.askEntity(ctx, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
 
 // look is how often a command looks whether it has had its effect.
