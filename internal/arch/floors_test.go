@@ -37,11 +37,11 @@ internal/direct/agree
 internal/await internal/runner
 internal/runtoken
 internal/pending
-internal/shardhost internal/session
+internal/shardhost
 internal/routing
 runtime/admin
 internal/operator
-internal/call
+internal/stream
 internal/region
 internal/storeops
 internal/durablehost
