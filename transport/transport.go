@@ -50,9 +50,9 @@ type Options struct {
 	Lanes  int // number of lanes, 1 to MaxLanes
 	// OnState is called with each change of a channel's connection, also with the first,
 	// before Open returns. Calls for one channel come one after another, and none after
-	// Close. Once a connection broke, no Send succeeds on that channel before OnState has
-	// returned from the call about it, so that lost messages can be sent first. It must
-	// not block, nor call Close.
+	// Close. After a connection broke, no Send succeeds on that channel before OnState
+	// has returned from its call, so the lost messages can be sent first. It must not
+	// block, nor call Close.
 	OnState func(Channel, State)
 	Logger  *slog.Logger // nil discards
 }
@@ -80,9 +80,9 @@ type State struct {
 	// Server identifies the running broker instance behind the connection: it
 	// changes when another one is reached and when the same one was restarted.
 	Server string
-	// Alone says that the instance is part of no cluster of brokers, and that this process
-	// was given no other to connect to: members of the same configuration listen there or
-	// nowhere. False where that is not known.
+	// Alone says that the instance is in no cluster of brokers, and is the only one
+	// configured: members of the same configuration listen there or nowhere. False where
+	// that is not known.
 	Alone bool
 }
 
@@ -105,8 +105,8 @@ type Link interface {
 	// Broadcast sends on Control to every member of the cluster, including the sender.
 	// Clients cannot; operators can.
 	Broadcast(payload []byte) error
-	// Anycast sends on Control to one member of the cluster that serves; the broker
-	// chooses which. If none serves, Unreachable with a zero From comes back.
+	// Anycast sends on Control to one serving member, chosen by the broker. If none
+	// serves, Unreachable with a zero From comes back.
 	Anycast(token uint64, payload []byte) error
 	// Serve sets whether this member receives Anycast messages. A new link does not. When
 	// Serve(true) returns nil the broker has the subscription, or will have it with the
@@ -152,14 +152,13 @@ const (
 // never reused by the link.
 type Message struct {
 	Kind Kind
-	// Payload is empty in an Unreachable that proves that nobody listens. An Unreachable with a
-	// Payload proves nothing: this process's user lacks a right, which the Payload names in a text.
-	// Its From is the process whose subject the broker refused, or zero if the channel gets no connection.
+	// An Unreachable with an empty Payload proves that nobody listens. An Unreachable with a Payload
+	// proves nothing: this process's user lacks a right, which the Payload names in a text. Its From is
+	// the process whose subject the broker refused, or zero if the channel gets no connection.
 	Payload []byte
 	// From is the sender, as the subject names it that the broker's permissions guard: never
-	// what the payload claims. It is zero for a message of a member, whose subject proves no
-	// more than that it is one. An Unreachable has the address that the send named (zero for
-	// Anycast).
+	// what the payload claims. It is zero for a message of a member: its subject proves only
+	// membership. An Unreachable has the address that the send named (zero for Anycast).
 	From Address
 	// Token and Server are set for Unreachable: the token of the send, and the broker
 	// instance that answered (empty if the link has since gone through too many to tell).
@@ -187,8 +186,8 @@ type Counts struct {
 	Denied uint64
 }
 
-// A Counter is a [Link] that counts the messages that it had to drop; the links of the
-// adapters in this module are Counters.
+// A Counter is a [Link] that counts dropped messages; the links of the adapters in this
+// module are Counters.
 type Counter interface {
 	Counts(ch Channel) Counts
 }

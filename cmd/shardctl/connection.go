@@ -74,8 +74,8 @@ func (c *connection) complete() error {
 	return checkOptional("operator", c.name)
 }
 
-// follow takes from a context the values of flags that are not given. Flags that identify the user
-// replace all of the context's that do.
+// follow takes from a context the values of flags that are not given. A flag with credentials
+// replaces all credentials of the context.
 func (c *connection) follow(from natsContext) {
 	c.url, c.ca, c.tlsFirst = cmp.Or(c.url, from.URL), cmp.Or(c.ca, from.CA), from.TLSFirst
 	if c.cert == "" {

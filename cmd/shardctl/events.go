@@ -128,7 +128,7 @@ func momentOf(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time (want 30m, 02:14, 02:14:30, 2026-11-24 02:14 or 2026-11-24T02:14:00Z)", text)
 }
 
-// A span is the time from which and to which events are printed.
+// A span bounds the times of printed events.
 type span struct{ from, to time.Time } // zero: without a bound
 
 // spanOf reads the flags -at, -since and -until.

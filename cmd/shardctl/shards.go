@@ -29,7 +29,7 @@ type (
 		Cluster string            `json:"cluster"`
 		Shards  []jsonShard       `json:"shards"`
 		Silent  map[string]string `json:"silent,omitempty"` // why a member did not answer
-		// Unhosted is the number of calls of members that wait for a type that no member hosts.
+		// Unhosted counts waiting calls of members, by type, for types without a host.
 		Unhosted map[string]int `json:"unhosted,omitempty"`
 	}
 )

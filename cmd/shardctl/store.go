@@ -259,9 +259,8 @@ func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durableho
 	return nil
 }
 
-// notOpened is the error of a store that could not be opened. If the server has no stream of a store of that
-// name, it says so, with the names that there are, as far as the user may list streams: more often than a
-// store was lost, -store is missing or wrong.
+// notOpened is the error of a store that could not be opened. If the server has no streams of that name, the
+// error lists the stores that the user may see, because -store is more often wrong than a store is lost.
 func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		return err

@@ -67,7 +67,7 @@ func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, err
 	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
-// hosts are the members that host a type, those that are up and reachable first.
+// hosts returns the members hosting a type, reachable members that are up first.
 func (c *Client) hosts(ctx context.Context, kind string) ([]transport.Address, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -296,9 +296,8 @@ func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 }
 
 // Eavesdropped reports whether a stranger to the cluster listens to the messages between its processes,
-// such as nats sub 'sh.>'. The broker then does not report that nobody listens for a
-// process that has ended, so that it is noticed by its silence alone, which takes longer. It sends a
-// question to a process that does not exist.
+// such as nats sub 'sh.>'. The broker then does not report the end of a process, and members notice it
+// later, by its silence. It sends a question to a process that does not exist.
 func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
 	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
@@ -313,8 +312,8 @@ func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards under way, in the order in which they began, and the member that runs
-// the coordinator, which knows them. It fails with ErrNoMember if no member knows a coordinator.
+// Moves returns the moves of shards under way, in the order of their beginning, and the coordinator's
+// member. It fails with ErrNoMember if no member knows a coordinator.
 func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)

@@ -76,7 +76,7 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the one dialled last, which is that of the connection made.
+// wire returns the last wire dialled: the connection has it.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()
