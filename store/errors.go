@@ -11,7 +11,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the record, the head or the log is not as expected; nothing was
 	// written. Read again and decide anew.
-	ErrConflict = errors.New("conflict: it has another revision or position (read it and decide anew)")
+	ErrConflict = errors.New("conflict: the revision or position has changed (read and decide again)")
 	// ErrBusy: the store refused the write because of others under way. It was not
 	// and will not be applied; try the same again.
 	ErrBusy = errors.New("store busy: not applied (try the same again)")

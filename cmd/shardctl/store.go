@@ -239,7 +239,7 @@ func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.V
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	v, err := membersOf(ctx, o, t.Cluster)
 	if err != nil {
-		return fmt.Errorf("type %s: is it hosted? %w", kind, err)
+		return fmt.Errorf("type %s: find out whether it is hosted: %w", kind, err)
 	}
 	host := ""
 	for _, m := range v.Members {
@@ -268,13 +268,13 @@ func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	names, there, listErr := storesAt(ctx, o)
 	switch {
 	case listErr != nil:
-		return fmt.Errorf("%w (or is -store wrong, which is %s?)", err, o.store)
+		return fmt.Errorf("%w (is -store %s right?)", err, o.store)
 	case there:
 		return err
 	case len(names) == 0:
-		return fmt.Errorf("there is no store %s at %s, and no other (look at -nats; -store is the Name in natsstore.Config)", o.store, o.url)
+		return fmt.Errorf("no store %s at %s, and no other (check -nats; -store is natsstore.Config.Name)", o.store, o.url)
 	}
-	return fmt.Errorf("there is no store %s at %s, which has these: %s (give one of them with -store, which is the Name in natsstore.Config)",
+	return fmt.Errorf("no store %s at %s, which has: %s (give one with -store; it is natsstore.Config.Name)",
 		o.store, o.url, strings.Join(names, ", "))
 }
 

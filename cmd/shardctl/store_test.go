@@ -170,8 +170,8 @@ func TestStoreExportImport(t *testing.T) {
 
 	other := runJetStream(t, t.TempDir()).URL()
 	to := map[string]string{"NATS_URL": other}
-	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "there is no store shardgen at "+other+", and no other (look at -nats; -store is the Name in natsstore.Config)")
-	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "there is no store bank at "+url+", which has these: shardgen (give one of them with -store")
+	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "no store shardgen at "+other+", and no other (check -nats; -store is natsstore.Config.Name)")
+	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "no store bank at "+url+", which has: shardgen (give one with -store")
 	shardctl(t, to, "store import -from "+file).check(t, "store import", exitOK, "40 entities of 1 types are in the store", "")
 	shardctl(t, to, "store verify").check(t, "store verify", exitOK, "40 entities can be read", "")
 	client, stop = hostVaults(t, other)
@@ -303,7 +303,7 @@ func TestStoreRepairRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, how := range []string{"-drop", "-from " + file} {
-		ctl("store repair Vault vault-3 "+how, exitFailed, "", fmt.Sprintf("(shardctl store repair Vault -shard %d mends the shard first)", found.shard.Number))
+		ctl("store repair Vault vault-3 "+how, exitFailed, "", fmt.Sprintf("(repair the shard first: shardctl store repair Vault -shard %d)", found.shard.Number))
 		ctl("store show Vault vault-3", exitFailed, damaged, "")
 	}
 	ctl(fmt.Sprintf("store repair Vault -drop -shard %d", found.shard.Number), exitOK, "replaced", "")

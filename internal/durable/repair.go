@@ -19,7 +19,7 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 		return store.Head{}, err
 	}
 	if was.value.GetEpoch() >= epoch {
-		return store.Head{}, fmt.Errorf("the shard has epoch %d, and %d was to follow it (try again)", was.value.GetEpoch(), epoch)
+		return store.Head{}, fmt.Errorf("the shard has epoch %d, which is not below the new epoch %d (try again)", was.value.GetEpoch(), epoch)
 	}
 	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
 	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil

@@ -215,7 +215,7 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 		return err
 	}
 	if now, _, err := durable.HeadBy(head); err == nil && now >= epoch {
-		return fmt.Errorf("shard %v has epoch %d, and %d was to follow it (try again)", shard, now, epoch)
+		return fmt.Errorf("shard %v has epoch %d, which is not below the new epoch %d (try again)", shard, now, epoch)
 	}
 	if image.Head == nil {
 		image.Head = durable.FreshHead(writerName, w.incarnation, epoch, nil)

@@ -130,7 +130,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 		return err == nil && a.View.Status >= membership.Up, nil
 	})
 	if err != nil {
-		return node, fmt.Errorf("cluster %s: join %v: it was told to, and is not up: %w", c.cluster, node, err)
+		return node, fmt.Errorf("cluster %s: join %v: the process took the command, and is not up: %w", c.cluster, node, err)
 	}
 	return node, nil
 }
@@ -165,7 +165,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 		return err != nil, nil
 	})
 	if err != nil {
-		return m.Address, fmt.Errorf("cluster %s: leave %v: it was told to, and is still a member: %w", c.cluster, m.Address, err)
+		return m.Address, fmt.Errorf("cluster %s: leave %v: the process took the command, and is still a member: %w", c.cluster, m.Address, err)
 	}
 	return m.Address, nil
 }
