@@ -35,6 +35,14 @@ func (o outcome) check(t *testing.T, args string, code int, stdout, stderr strin
 	}
 }
 
+// shardctlAt returns a function that runs shardctl at a server, and checks the outcome.
+func shardctlAt(t *testing.T, url string) func(args string, code int, stdout, stderr string) {
+	return func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	for _, tt := range []struct {
 		args   string

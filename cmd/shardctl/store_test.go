@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/internal/storeops"
@@ -143,10 +144,7 @@ func TestStoreExportImport(t *testing.T) {
 	client, stop := hostVaults(t, url)
 	fillVaults(t, client)
 	file := filepath.Join(t.TempDir(), "vaults.json")
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, env, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, env["NATS_URL"])
 	ctl("store list", exitOK, "Vault  bank     64      40 ", "")
 	ctl("store list -json", exitOK, `"entities": 40`, "")
 	ctl("store list Vault", exitOK, "20 of 40 entities, which have ", "")
@@ -216,10 +214,7 @@ func TestStoreFolderCopied(t *testing.T) {
 func TestStoreRepair(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, env, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, env["NATS_URL"])
 	client, stop := hostVaults(t, url)
 	fillVaults(t, client)
 	stop()
@@ -314,17 +309,24 @@ func TestStoreRepairRefused(t *testing.T) {
 	checkVaults(t, client)
 }
 
-// corrupt damages the record of a vault. Its shard's log goes on behind it.
-func corrupt(t *testing.T, s *natsstore.Store, id string) {
+// findStored returns a type in the store, and an entity of it that is there.
+func findStored(t *testing.T, s *natsstore.Store, kind, id string) (durablehost.Type, sought) {
 	t.Helper()
-	kind, err := storeops.TypeOf(t.Context(), s, "Vault")
+	of, err := storeops.TypeOf(t.Context(), s, kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Vault", id: id})
+	found, err := find(t.Context(), s, of, &storeOptions{kind: kind, id: id})
 	if err != nil || found.shard.Type == "" {
-		t.Fatalf("%s: %v, %v", id, found, err)
+		t.Fatalf("%s/%s: %v, %v", kind, id, found, err)
 	}
+	return of, found
+}
+
+// corrupt damages the record of a vault. Its shard's log goes on behind it.
+func corrupt(t *testing.T, s *natsstore.Store, id string) {
+	t.Helper()
+	kind, found := findStored(t, s, "Vault", id)
 	w, err := storeops.NewWriter(t.Context(), s, "Vault", kind)
 	if err != nil {
 		t.Fatal(err)
@@ -372,10 +374,7 @@ func TestStoreSingleton(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
 	file := filepath.Join(t.TempDir(), "steward.json")
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, env, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, env["NATS_URL"])
 	add := func(steward vault.StewardRef, n, want int64) {
 		t.Helper()
 		if total, _, err := steward.Add(t.Context(), n); err != nil || total != want {

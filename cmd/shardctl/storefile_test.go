@@ -177,10 +177,7 @@ func TestReplaceFile(t *testing.T) {
 // programs of today must be able to restore. The file is never written again.
 func TestImportOfFormat1(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, url)
 	ctl("store import -from testdata/export1.json", exitOK, "40 entities of 1 types are in the store", "")
 	ctl("store verify", exitOK, "40 entities can be read", "")
 	client, stop := hostVaults(t, url)
