@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
@@ -80,7 +80,7 @@ func startMember(t *testing.T, url, name string) *os.Process {
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	release, err := childproc.Start(cmd, nil)
+	release, err := natsproc.StartChild(cmd, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

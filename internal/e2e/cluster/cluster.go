@@ -19,14 +19,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
-	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -256,7 +254,7 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	var place childproc.Place
+	var place natsproc.Place
 	if host != nil {
 		place = host
 	}
@@ -287,7 +285,7 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 		o.Listen = "127.0.0.1:0"
 		return nil
 	}
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -107,7 +107,7 @@ func startProcess(url, name string, log io.Writer) (*process, error) {
 		return nil, err
 	}
 	p.reports = json.NewDecoder(stdout)
-	if p.release, err = childproc.Start(p.cmd, nil); err != nil {
+	if p.release, err = natsproc.StartChild(p.cmd, nil); err != nil {
 		return nil, err
 	}
 	return p, nil

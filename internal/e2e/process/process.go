@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/natsproc"
 )
 
 // A Process is one child process. When this process ends, however that happens, the child gets
@@ -58,7 +58,7 @@ func Start(name string, logs io.Writer, program string, args ...string) (*Proces
 }
 
 // StartAt is Start on a host of another network; a nil place means this one.
-func StartAt(place childproc.Place, name string, logs io.Writer, program string, args ...string) (*Process, error) {
+func StartAt(place natsproc.Place, name string, logs io.Writer, program string, args ...string) (*Process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = logs
 	stdin, err := cmd.StdinPipe()
@@ -69,7 +69,7 @@ func StartAt(place childproc.Place, name string, logs io.Writer, program string,
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	release, err := childproc.Start(cmd, place)
+	release, err := natsproc.StartChild(cmd, place)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -1,4 +1,4 @@
-package childproc
+package natsproc
 
 import (
 	"os/exec"

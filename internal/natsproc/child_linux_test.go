@@ -1,4 +1,4 @@
-package childproc_test
+package natsproc_test
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/natsproc"
 )
 
 // TestMain is also the parent in the test: it starts a child, says the child's
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	cmd := exec.Command("sleep", "600")
-	if _, err := childproc.Start(cmd, nil); err != nil {
+	if _, err := natsproc.StartChild(cmd, nil); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -38,7 +38,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := childproc.Start(parent, nil)
+	release, err := natsproc.StartChild(parent, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestChildOutlivesThreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := childproc.Start(cmd, nil)
+	release, err := natsproc.StartChild(cmd, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestChildOutlivesThreads(t *testing.T) {
 }
 
 func TestNoSuchProgram(t *testing.T) {
-	if _, err := childproc.Start(exec.Command("/no/such/program"), nil); err == nil {
+	if _, err := natsproc.StartChild(exec.Command("/no/such/program"), nil); err == nil {
 		t.Error("started")
 	}
 }
