@@ -36,17 +36,11 @@ func newSizes(cluster string) sizes {
 	return sizes{cluster: cluster, states: make(map[stateKey]int32)}
 }
 
-// of returns the bytes of the payload, and of the subjects beside it.
-func (s *sizes) of(n *Node, e *membership.Envelope) (size, subject int32) {
-	body := s.body(e.Message)
+// of returns the bytes of the payload of a message from n.
+func (s *sizes) of(n *Node, m membership.Message) int32 {
+	body := s.body(m)
 	// wire.Control: format, cluster, from, incarnation, topic, body.
-	size = 2 + 2 + int32(len(s.cluster)) + 2 + int32(len(n.Address.Name)) + 9 + 2 + 1 + varint(body) + body
-	if e.Broadcast {
-		return size, int32(len("sh..m.all") + len(s.cluster))
-	}
-	to := len("sh..m...ctl") + len(s.cluster) + len(e.To.Name) + 16
-	reply := len("sh..r.m...ctl.u...0") + len(s.cluster) + len(n.Address.Name) + 16 + len(e.To.Name) + 16
-	return size, int32(to + reply)
+	return 2 + 2 + int32(len(s.cluster)) + 2 + int32(len(n.Address.Name)) + 9 + 2 + 1 + varint(body) + body
 }
 
 func varint(n int32) int32 { return int32(bits.Len32(uint32(n)|1)+6) / 7 }

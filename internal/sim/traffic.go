@@ -10,12 +10,10 @@ import (
 )
 
 // Traffic counts the messages that a node has sent and received. Bytes are those of payloads: a message
-// with all that the driver puts around it. Subjects are counted
-// apart, for the broker's protocol carries them beside the payload.
+// with all that the driver puts around it, without the subjects of the broker's protocol.
 type Traffic struct {
 	Sent, Received Flow
 	Echo           Flow // own echoes, there and back; they are in none of the others
-	Subjects       uint64
 	// Kinds splits Sent and Received by the kind of message.
 	Kinds map[string]Flow
 }
@@ -28,8 +26,7 @@ func (f *Flow) add(size int32) {
 	f.Bytes += uint64(size)
 }
 
-func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
-	t.Subjects += uint64(subject)
+func (t *Traffic) count(m membership.Message, size int32, sent bool) {
 	switch _, echo := m.(message.Echo); {
 	case echo:
 		t.Echo.add(size)

@@ -3,16 +3,19 @@
 //
 //	go run ./internal/sim/cmd/simulate -scenario crash -nodes 1000 -seed 7
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
-//	go run ./internal/sim/cmd/simulate -scenario all -seed 7 -markdown internal/sim/README.md
+//	go run ./internal/sim/cmd/simulate -scenario all -seed 7
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/sim/scenario"
@@ -31,14 +34,13 @@ type flags struct {
 	within        time.Duration
 	detection     string
 	trace, events bool
-	markdown      string
 	profile       string
 }
 
 func main() {
 	var f flags
-	flag.StringVar(&f.scenario, "scenario", "crash", "what happens; random, for random runs; or all, for the page of figures")
-	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: the scenario's own); of the page: of the largest")
+	flag.StringVar(&f.scenario, "scenario", "crash", "what happens; random, for random runs; or all, for the table of internal/sim/README.md")
+	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: 1000); of the table: of the largest")
 	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
 	flag.StringVar(&f.detection, "detection", membership.DetectionManyEdges.String(), "of a scenario: many edges, or single observer")
 	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
@@ -46,7 +48,6 @@ func main() {
 	flag.DurationVar(&f.within, "within", 0, "begin no further random run after this time (0: make all)")
 	flag.BoolVar(&f.trace, "trace", false, "print everything that happens")
 	flag.BoolVar(&f.events, "events", false, "print what is done to the cluster and what its members say, without messages")
-	flag.StringVar(&f.markdown, "markdown", "", "with -scenario all: write the page to this file")
 	flag.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.Parse()
 	if err := f.run(); err != nil {
@@ -75,7 +76,7 @@ func (f *flags) run() (err error) {
 	case f.scenario == random:
 		return one(os.Stdout, f.seed, f.tell())
 	case f.scenario == everything:
-		return page(os.Stdout, f.markdown, f.seed, f.nodes)
+		return table(f.seed, f.nodes)
 	}
 	return f.simulate()
 }
@@ -125,4 +126,36 @@ func (f *flags) simulate() error {
 	}
 	fmt.Printf("%v of virtual time in %v, %d steps, trace %016x\n", r.Virtual.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), r.Steps, r.Hash)
 	return r.Err
+}
+
+// table runs all scenarios at all sizes up to largest, if that is not 0, and prints them.
+func table(seed uint64, largest int) error {
+	jobs := scenario.Table(seed, largest)
+	results := make([]scenario.Result, len(jobs))
+	var wg sync.WaitGroup
+	// The largest cluster of each scenario comes last, so the jobs begin in reverse order.
+	next := make(chan int, len(jobs))
+	for i := range jobs {
+		next <- len(jobs) - 1 - i
+	}
+	close(next)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				results[i] = jobs[i].Scenario.Run(jobs[i].Options)
+				fmt.Fprintf(os.Stderr, "done: %s\n", results[i].Command())
+			}
+		})
+	}
+	wg.Wait()
+	if err := scenario.Print(os.Stdout, results); err != nil {
+		return err
+	}
+	var broken []error
+	for _, r := range results {
+		if r.Err != nil {
+			broken = append(broken, fmt.Errorf("%s: %w", r.Command(), r.Err))
+		}
+	}
+	return errors.Join(broken...)
 }
