@@ -28,12 +28,6 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 			return err
 		}
 		defer func() { _ = node.Close() }()
-	case "host-direct":
-		node, err := process.Member(ctx, process.Direct(url, cluster, name))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = node.Close() }()
 	case "shards":
 		node := shard.New(process.Config(url, cluster, name))
 		if err := errors.Join(
@@ -83,7 +77,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, host-direct, shards, vaults-r1, vaults-r3, vaults-resting, answer, page or first", role)
+		return fmt.Errorf("role %q: want host, shards, vaults-r1, vaults-r3, vaults-resting, answer, page or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)

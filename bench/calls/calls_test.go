@@ -1,20 +1,142 @@
+// Package calls measures the costs of calls and idle entities, with their allocations.
+//
+//	go test -C bench -run '^$' -bench . ./calls
+//
+// The benchmarks of remote calls run over a nats-server process of their own on the loopback
+// interface. Caller and answerer are two connections of the benchmark's process, so allocs/op
+// counts both sides. Those of durable calls have a store in memory that acknowledges at once. A
+// figure for many callers is the time per call at full load, not the latency of one. cmd/table
+// compares the same paths with what they cannot beat.
 package calls
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
+
+// serverURL is that of the nats-server process that all benchmarks share.
+var serverURL string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	server, err := natsproc.Run()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	serverURL = server.URL()
+	code := m.Run()
+	if err := server.Kill(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// payloads are the argument sizes of all benchmarks; each call returns as much.
+var payloads = []struct {
+	name  string
+	bytes int
+}{
+	{"64B", 64},
+	{"1KiB", 1024},
+}
+
+// manyCallers is how many goroutines call at once in the loaded benchmarks.
+const manyCallers = 256
+
+// callerCounts are the loads of the remote benchmarks.
+var callerCounts = []int{1, manyCallers}
+
+// eachPayload runs f for each payload as a sub-benchmark that counts its bytes.
+func eachPayload(b *testing.B, f func(b *testing.B, payload []byte)) {
+	for _, p := range payloads {
+		b.Run(p.name, func(b *testing.B) {
+			b.ReportAllocs()
+			f(b, make([]byte, p.bytes))
+		})
+	}
+}
+
+// eachLoad runs call from one goroutine and then from many.
+func eachLoad(b *testing.B, call func(payload []byte) error) {
+	for _, callers := range callerCounts {
+		name := "1caller"
+		if callers > 1 {
+			name = strconv.Itoa(callers) + "callers"
+		}
+		b.Run(name, func(b *testing.B) {
+			eachPayload(b, func(b *testing.B, payload []byte) {
+				if callers == 1 {
+					for b.Loop() {
+						if err := call(payload); err != nil {
+							b.Fatal(err)
+						}
+					}
+					return
+				}
+				fromMany(b, callers, func() error { return call(payload) })
+			})
+		})
+	}
+}
+
+// cpuTime is the processor time that this process has used, in nanoseconds.
+func cpuTime() int64 {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		panic(err)
+	}
+	return r.Utime.Nano() + r.Stime.Nano()
+}
+
+// fromMany spreads b.N calls over goroutines; b.Loop counts for one only.
+func fromMany(b *testing.B, callers int, call func() error) {
+	before := cpuTime()
+	defer func() { b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op") }()
+	b.SetParallelism((callers + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := call(); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkAsk calls 1,000 entities.
+func BenchmarkAsk(b *testing.B) {
+	b.Run("local", benchmarkLocalAsk)
+	b.Run("local/intercepted", benchmarkIntercepted)
+	b.Run("remote", benchmarkRemoteAsk)
+}
+
+// BenchmarkTell sends one way.
+func BenchmarkTell(b *testing.B) {
+	b.Run("remote", benchmarkRemoteTell)
+	b.Run("local", benchmarkLocalTell)
+	b.Run("local/add", benchmarkLocalAdd)
+	b.Run("local/one", benchmarkTellOne)
+}
+
+const localEntities = 1000
 
 func config(name string) shard.Config {
 	return shard.Config{
@@ -24,14 +146,9 @@ func config(name string) shard.Config {
 }
 
 // startNode starts a member that hosts accounts.
-func startNode(tb testing.TB, name string, opts ...shard.HostOption) *shard.Node {
+func startNode(tb testing.TB, opts ...shard.HostOption) *shard.Node {
 	tb.Helper()
-	return startNodeWith(tb, config(name), opts...)
-}
-
-func startNodeWith(tb testing.TB, cfg shard.Config, opts ...shard.HostOption) *shard.Node {
-	tb.Helper()
-	node := shard.New(cfg)
+	node := shard.New(config("node"))
 	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, opts...); err != nil {
 		tb.Fatal(err)
 	}
@@ -66,10 +183,10 @@ func references(tb testing.TB, c shard.Caller, n int) []fixture.AccountRef {
 	return refs
 }
 
-// benchmarkShardgenLocal calls entities that live in the caller's process: Add
+// benchmarkLocalAsk calls entities that live in the caller's process: Add
 // has scalars only, Echo's payload is copied on its way in and out.
-func benchmarkShardgenLocal(b *testing.B) {
-	node := startNode(b, "node")
+func benchmarkLocalAsk(b *testing.B) {
+	node := startNode(b)
 	refs := references(b, node, localEntities)
 	ctx := context.Background()
 	b.Run("add/one", func(b *testing.B) {
@@ -90,17 +207,6 @@ func benchmarkShardgenLocal(b *testing.B) {
 			i++
 		}
 	})
-	b.Run("add/byID/each", func(b *testing.B) {
-		client, ids := fixture.NewAccountClient(node), ids()
-		b.ReportAllocs()
-		i := 0
-		for b.Loop() {
-			if _, err := client.Ref(ids[i%localEntities]).Add(ctx, 1); err != nil {
-				b.Fatal(err)
-			}
-			i++
-		}
-	})
 	b.Run("add/byID/one", func(b *testing.B) {
 		client := fixture.NewAccountClient(node)
 		b.ReportAllocs()
@@ -109,22 +215,6 @@ func benchmarkShardgenLocal(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-	})
-	b.Run("add/byID/10000", func(b *testing.B) {
-		refs := references(b, node, 10_000)
-		client, ids := fixture.NewAccountClient(node), make([]string, len(refs))
-		for i := range ids {
-			ids[i] = "entity-" + strconv.Itoa(i)
-		}
-		b.ReportAllocs()
-		b.RunParallel(func(pb *testing.PB) {
-			for i := uint32(0); pb.Next(); i++ {
-				if _, err := client.Ref(ids[i*2654435761%10_000]).Add(ctx, 1); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
 	})
 	b.Run("add/256callers", func(b *testing.B) {
 		b.ReportAllocs()
@@ -137,18 +227,6 @@ func benchmarkShardgenLocal(b *testing.B) {
 				}
 			}
 		})
-	})
-	b.Run("add/header", func(b *testing.B) {
-		b.ReportAllocs()
-		ctx, err := shard.WithHeader(ctx, "tenant", "acme")
-		if err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			if _, err := refs[0].Add(ctx, 1); err != nil {
-				b.Fatal(err)
-			}
-		}
 	})
 	eachPayload(b, func(b *testing.B, payload []byte) {
 		i := 0
@@ -165,37 +243,22 @@ func goOn(ctx context.Context, _ shard.Info, next func(context.Context) error) e
 	return next(ctx)
 }
 
-// benchmarkIntercepted calls entities that live in the caller's process, with an interceptor that
-// does nothing, at the host or at the caller.
+// benchmarkIntercepted calls an entity that lives in the caller's process, with an interceptor at its
+// host that does nothing.
 func benchmarkIntercepted(b *testing.B) {
-	atCaller := config("node")
-	atCaller.Interceptors = []shard.Interceptor{goOn}
-	for name, start := range map[string]func() *shard.Node{
-		"host":   func() *shard.Node { return startNode(b, "node", shard.Intercept(goOn)) },
-		"caller": func() *shard.Node { return startNodeWith(b, atCaller) },
-		"none":   func() *shard.Node { return startNode(b, "node") },
-	} {
-		b.Run(name, func(b *testing.B) {
-			node := start()
-			defer func() { _ = node.Close() }()
-			ref := references(b, node, 1)[0]
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := ref.Add(context.Background(), 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	ref := references(b, startNode(b, shard.Intercept(goOn)), 1)[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ref.Add(context.Background(), 1); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
-// benchmarkShardgenRemote calls entities in another member, from outside.
-func benchmarkShardgenRemote(b *testing.B) {
-	node, conn := startNode(b, "node"), dial(b)
-	refs := references(b, conn, localEntities)
-	b.Cleanup(func() {
-		b.Log("sent by caller and node:", conn.Counters()["frames sent"], node.Counters()["frames sent"])
-	})
+// benchmarkRemoteAsk calls entities in another member, from outside.
+func benchmarkRemoteAsk(b *testing.B) {
+	startNode(b)
+	refs := references(b, dial(b), localEntities)
 	var next atomic.Int64
 	ctx := context.Background()
 	eachLoad(b, func(payload []byte) error {
@@ -204,26 +267,26 @@ func benchmarkShardgenRemote(b *testing.B) {
 	})
 }
 
-// benchmarkShardgenTell tells entities in another member, from outside; the time
+// benchmarkRemoteTell tells entities in another member, from outside; the time
 // ends when the last one has run.
-func benchmarkShardgenTell(b *testing.B) {
-	startNode(b, "node")
+func benchmarkRemoteTell(b *testing.B) {
+	startNode(b)
 	told := newTold(b, dial(b), 4096)
 	eachLoad(b, told.echo)
 	told.settle(b)
 }
 
-// benchmarkShardgenLocalTell tells entities of the caller's process.
-func benchmarkShardgenLocalTell(b *testing.B) {
-	told := newTold(b, startNode(b, "node"), 256)
+// benchmarkLocalTell tells entities of the caller's process.
+func benchmarkLocalTell(b *testing.B) {
+	told := newTold(b, startNode(b), 256)
 	eachLoad(b, told.echo)
 	told.settle(b)
 }
 
-// benchmarkShardgenTellOne has one sender tell one entity of its process. The time ends when the last
+// benchmarkTellOne has one sender tell one entity of its process. The time ends when the last
 // tell has run.
-func benchmarkShardgenTellOne(b *testing.B) {
-	node := startNode(b, "node")
+func benchmarkTellOne(b *testing.B) {
+	node := startNode(b)
 	ref, ctx := references(b, node, 1)[0], context.Background()
 	tell := fixture.NewAccountClient(node).Tell("entity-0")
 	before := cpuTime()
@@ -301,23 +364,32 @@ func (t *told) settle(tb testing.TB) {
 	}
 }
 
-// BenchmarkIdleShardgen tells the bytes that an idle entity costs, the user's
-// struct, its id and the state included.
-func BenchmarkIdleShardgen(b *testing.B) {
-	client := fixture.NewAccountClient(startNode(b, "node"))
-	ctx := context.Background()
-	idleBytes(b, func(id string) {
-		if _, err := client.Ref(id).Add(ctx, 1); err != nil {
+// BenchmarkIdle reports the bytes that an idle entity costs, with the user's struct, its id and the state.
+// ns/op is the time to make one.
+func BenchmarkIdle(b *testing.B) {
+	client := fixture.NewAccountClient(startNode(b))
+	before, n := memoryInUse(), 0
+	for b.Loop() {
+		if _, err := client.Ref("entity-"+strconv.Itoa(n)).Add(context.Background(), 1); err != nil {
 			b.Fatal(err)
 		}
-	})
+		n++
+	}
+	b.ReportMetric(float64(memoryInUse()-before)/float64(n), "B/entity")
 }
 
-// benchmarkShardgenLocalAdd tells 10,000 entities of the caller's process, a number
+func memoryInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// benchmarkLocalAdd tells 10,000 entities of the caller's process, a number
 // each, from as many goroutines as there are processors.
-func benchmarkShardgenLocalAdd(b *testing.B) {
+func benchmarkLocalAdd(b *testing.B) {
 	const entities, askEvery = 10_000, 1024
-	node := startNode(b, "node")
+	node := startNode(b)
 	refs, ctx := references(b, node, entities), context.Background()
 	tells := make([]fixture.AccountTell, entities)
 	for i := range tells {
