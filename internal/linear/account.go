@@ -1,6 +1,25 @@
+// Package linear checks that the calls of one entity could have run one after
+// another: its test loads a few entities from many callers, near and far, while their
+// shards move and they are passivated, and gives porcupine what each caller saw.
+//
+// The simulator drives the cores one step at a time, under a lock. What goes round
+// that lock, local calls of idle entities and all tells to them, is seen here and by the
+// stress tests of package region.
+//
+// Twenty runs of a million operations each take about ten minutes:
+//
+//	go test -C internal/linear -run TestCallsAreLinearizable -count 20 -timeout 60m . -operations 1000000
+//
+// It is a module of its own, so that nobody else needs porcupine.
 package linear
 
-import "github.com/anishathalye/porcupine"
+import (
+	"math"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/shardgen/shardgen/internal/sim/durable"
+)
 
 // An action is an operation on an account.
 type action uint8
@@ -57,4 +76,25 @@ func balances(begin map[string]int64) porcupine.Model {
 type balance struct {
 	known  bool
 	amount int64
+}
+
+// operations are what callers saw of durable accounts. One that was not answered may have
+// been applied at any time after its call, or not at all.
+func operations(history []durable.Operation) (all []porcupine.Operation) {
+	for _, op := range history {
+		in := input{action: add, id: op.Account, amount: op.Change}
+		if op.Read {
+			in.action, in.amount = get, 0
+		}
+		switch {
+		case op.Failed || op.Read && !op.Answered:
+			continue
+		case op.Answered:
+			all = append(all, porcupine.Operation{ClientId: op.Caller + 1, Input: in, Call: int64(op.Call), Output: op.Balance, Return: int64(op.Return)})
+		default:
+			in.action = tell
+			all = append(all, porcupine.Operation{ClientId: op.Caller + 1, Input: in, Call: int64(op.Call), Output: int64(0), Return: math.MaxInt64})
+		}
+	}
+	return all
 }
