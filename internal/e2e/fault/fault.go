@@ -99,21 +99,20 @@ type Subject int
 
 // The subjects of faults.
 const (
-	// UnderLoad: a cluster whose entities are called all the time. Do runs it and, if
-	// Times is set, Notice too.
+	// UnderLoad: a cluster whose entities are called all the time. If Times is set, nodes that
+	// nobody calls are struck besides.
 	UnderLoad Subject = iota
 	// OnSingleton: the node of a singleton that is called all the time, Times times.
-	// Handed runs it. It is judged by Limits.Failed, Limits.Lost (callers that were
-	// forgotten) and Limits.Pause.
+	// It is judged by Limits.Failed, Limits.Lost (callers that were forgotten) and Limits.Pause.
 	OnSingleton
 	// OnRemembered: a node with remembered entities that nobody calls, Times times.
-	// Activate runs it. It is judged by Limits.Recovery.
+	// It is judged by Limits.Recovery.
 	OnRemembered
 	// OnEveryNode: all nodes together, Times times, while a client from outside stays.
-	// RestartAll runs it. It is judged by Limits.Recovery.
+	// It is judged by Limits.Recovery.
 	OnEveryNode
 	// OnDurable: nodes or servers of durable entities that are called all the time, Times
-	// times. Durable runs it, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
+	// times, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
 	OnDurable
 )
 
@@ -160,6 +159,9 @@ type Row struct {
 	Misses []string // figures over their limits; none when the run passed
 }
 
+// Missed names the figures over their limits.
+func (r Row) Missed() []string { return r.Misses }
+
 // Print writes the row below its header, and its notes.
 func (r Row) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -171,9 +173,6 @@ func (r Row) Print(w io.Writer) error {
 	}
 	for _, line := range slices.Concat(r.Notes, r.Errors, r.Examples) {
 		fmt.Fprintln(w, line)
-	}
-	for _, m := range r.Misses {
-		fmt.Fprintln(w, "miss:", m)
 	}
 	return nil
 }

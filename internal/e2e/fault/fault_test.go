@@ -50,7 +50,7 @@ lost: call 1
 miss: lost: 1, want at most 0
 `
 	var got strings.Builder
-	if err := row.Print(&got); err != nil || got.String() != want {
+	if err := Print(&got, row); err != nil || got.String() != want {
 		t.Errorf("got error %v and\n%s\nwant\n%s", err, got.String(), want)
 	}
 }
@@ -150,7 +150,7 @@ kill of one of 3 nodes: downed on all others after p50 2s, max 2.001s; within 2s
 miss: strike 2: noticed by all after 2.001s, want at most 2s
 `
 	var got strings.Builder
-	if err := n.Print(&got); err != nil || got.String() != want {
+	if err := Print(&got, n); err != nil || got.String() != want {
 		t.Errorf("got error %v and\n%s\nwant\n%s", err, got.String(), want)
 	}
 }
@@ -178,7 +178,7 @@ miss: strike 2: no answer for 251ms, want at most 250ms
 miss: two at once: n2 until 10ms after n3 began
 `
 	var got strings.Builder
-	if err := h.Print(&got); err != nil || got.String() != want {
+	if err := Print(&got, h); err != nil || got.String() != want {
 		t.Errorf("got error %v and\n%s\nwant\n%s", err, got.String(), want)
 	}
 }

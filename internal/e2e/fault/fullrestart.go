@@ -78,25 +78,12 @@ func (r Restarts) Print(w io.Writer) error {
 		fmt.Fprintln(w, line)
 	}
 	r.Lanes.print(w)
-	for _, m := range r.Missed() {
-		fmt.Fprintln(w, "miss:", m)
-	}
 	return err
 }
 
-// RestartAll ends all nodes and starts them again, Times times, while a client
-// stays. ctx bounds the run.
-func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error) {
-	o = o.withDefaults(f)
-	o.Cluster.Pulses, o.Cluster.Singleton = true, true
-	if err := o.Validate(f); err != nil {
-		return r, err
-	}
-	c, err := cluster.New(o.Cluster)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+// restarted ends all nodes and starts them again, Times times, while a client stays.
+func restarted(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	r := Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
 	var names []string
 	for i := range o.Nodes {
 		names = append(names, fmt.Sprint("n", i+1))
@@ -115,7 +102,6 @@ func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error)
 		return r, err
 	}
 	o.Say("%d nodes at %s; %d times: %s", o.Nodes, c.URL(), o.Times, f.About)
-	r = Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
 	for i := range o.Times {
 		var restart Restart
 		if restart, nodes, err = restartAll(ctx, c, s, nodes, i); err != nil {

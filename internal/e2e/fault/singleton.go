@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -94,6 +93,9 @@ func (h Handing) Missed() (misses []string) {
 			misses = append(misses, fmt.Sprintf("strike %d: no answer for %v, want at most %v", i+1, round(r.Pause), h.Limits.Pause))
 		}
 	}
+	if len(h.Lives) < len(h.Strikes) {
+		misses = append(misses, fmt.Sprintf("%d instances left a trace, want at least %d", len(h.Lives), len(h.Strikes)))
+	}
 	return append(append(misses, h.Lanes.missed()...), h.twoAtOnce()...)
 }
 
@@ -126,34 +128,16 @@ func (h Handing) Print(w io.Writer) error {
 		h.Fault, h.Nodes, len(h.Strikes), h.Calls, failed, pauses[len(pauses)/2].Round(time.Millisecond),
 		pauses[len(pauses)-1].Round(time.Millisecond), len(h.Lives), len(h.twoAtOnce()) == 0)
 	h.Lanes.print(w)
-	for _, m := range h.Missed() {
-		fmt.Fprintln(w, "miss:", m)
-	}
 	return err
 }
 
-// Handed strikes the node of a singleton that callers outside the cluster call all
-// the time, each time with a new node in reserve. ctx bounds the run.
-func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
-	o = o.withDefaults(f)
-	o.Cluster.Singleton, o.Cluster.Durable = true, f.Durable
-	if err := o.Validate(f); err != nil {
+// handed strikes the node of a singleton that callers outside the cluster call all
+// the time, each time with a new node in reserve.
+func handed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	h, all := Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}, &crew{Cluster: c} // oldest first
+	if err := all.grow(ctx, o.Nodes); err != nil {
 		return h, err
 	}
-	c, err := cluster.New(o.Cluster)
-	if err != nil {
-		return h, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	var all []*cluster.Node // oldest first
-	for i := range o.Nodes {
-		started, err := c.Start(ctx, fmt.Sprint("n", i+1))
-		if err != nil {
-			return h, err
-		}
-		all = append(all, started...)
-	}
-	h = Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}
 	callers, stop, err := startBeats(ctx, c, f.Durable)
 	if err != nil {
 		return h, err
@@ -161,16 +145,14 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 	defer stop()
 	o.Say("%d nodes at %s; %d times: %s", o.Nodes, c.URL(), o.Times, f.About)
 	for i := range o.Times {
-		r, err := strikeSingleton(ctx, f, all[i], all[i+1], callers)
+		r, err := strikeSingleton(ctx, f, all.Nodes[i], all.Nodes[i+1], callers)
 		if err != nil {
-			return h, fmt.Errorf("%s %s: %w", f.Name, all[i].Name(), err)
+			return h, fmt.Errorf("%s %s: %w", f.Name, all.Nodes[i].Name(), err)
 		}
 		h.Strikes = append(h.Strikes, r)
-		started, err := c.Start(ctx, fmt.Sprint("n", len(all)+1))
-		if err != nil {
+		if err := all.grow(ctx, 1); err != nil {
 			return h, err
 		}
-		all = append(all, started...)
 	}
 	stop()
 	if h.Lanes, err = countLanes(ctx, c, o); err != nil {
@@ -179,7 +161,7 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 	for _, b := range callers {
 		h.Calls += b.well
 	}
-	for _, n := range all {
+	for _, n := range all.Nodes {
 		from, to, err := n.Lived()
 		if err != nil {
 			return h, err
