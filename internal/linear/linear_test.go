@@ -253,11 +253,11 @@ var durableSeeds = flag.Int("durable-seeds", 40, "how many simulated runs TestDu
 func TestDurableAccountsAreLinearizable(t *testing.T) {
 	total, unknown := 0, 0
 	for seed := range uint64(*durableSeeds) {
-		r := durable.RunClosed(seed)
-		if r.Err != nil {
-			t.Fatalf("seed %d: %v", seed, r.Err)
+		seen, err := durable.RunClosed(seed)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
 		}
-		history := operations(r.History)
+		history := operations(seen)
 		for _, op := range history {
 			if total++; op.Input.(input).action == tell {
 				unknown++

@@ -48,30 +48,10 @@ type Result struct {
 	Counts           Counts
 }
 
-// compare fails a run whose second time came to something else.
-func (r *Result) compare(second Result) {
-	if r.Err == nil && (r.Hash != second.Hash || r.Steps != second.Steps) {
-		r.Err = fmt.Errorf("two runs differ: trace %016x after %d steps, %016x after %d", r.Hash, r.Steps, second.Hash, second.Steps)
-	}
-}
-
 // Counts count events, at any node. They show that the faults
 // reach everything.
 type Counts struct {
 	Ups, Downs, Removals, Leaves, Rejoins, SelfDowned, JoinFailed, Fenced, Unreachable int
-}
-
-// Add adds up.
-func (c *Counts) Add(o Counts) {
-	c.Ups += o.Ups
-	c.Downs += o.Downs
-	c.Removals += o.Removals
-	c.Leaves += o.Leaves
-	c.Rejoins += o.Rejoins
-	c.SelfDowned += o.SelfDowned
-	c.JoinFailed += o.JoinFailed
-	c.Fenced += o.Fenced
-	c.Unreachable += o.Unreachable
 }
 
 // A run is one under way.

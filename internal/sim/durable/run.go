@@ -7,17 +7,11 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/sim"
 )
 
 // A Result has the outcome of a run.
-type Result struct {
-	Err     error
-	Hash    uint64
-	Counts  Counts
-	History []Operation
-	// Settled is how long it took after the last fault until all was well.
-	Settled time.Duration
-}
+type Result = sim.Result[Counts]
 
 // A run is a simulation under way.
 type run struct {
@@ -61,7 +55,7 @@ func Run(seed uint64, trace func(line string)) Result {
 func RunUnsynced(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
-	p.unsynced, p.memory, p.ttl, p.sweeps, p.skew = true, false, 0, 0, 0
+	p.unsynced, p.ttl, p.sweeps, p.skew = true, 0, 0, 0
 	r := newRun(p, random, trace)
 	r.syncs()
 	return r.all()
@@ -69,11 +63,13 @@ func RunUnsynced(seed uint64, trace func(line string)) Result {
 
 // RunClosed is Run with accounts that ask nothing of each other: its history has all that
 // changes them.
-func RunClosed(seed uint64) Result {
+func RunClosed(seed uint64) (history []Operation, err error) {
 	random := newRandom(seed)
 	p := newPlan(random)
 	p.closed, p.ttl = true, 0
-	return newRun(p, random, nil).all()
+	r := newRun(p, random, nil)
+	err = r.all().Err
+	return r.history, err
 }
 
 func (r *run) all() Result {
@@ -98,9 +94,6 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	r := &run{routes: map[route]*home{}, plan: p, w: w, server: newServer(w, p.shards)}
 	r.judge = newJudge(r.server)
 	r.judge.skew, r.judge.journaling = p.skew, p.journaling
-	if p.memory {
-		r.server.memory = newShelf(r.server)
-	}
 	r.server.trouble = p.trouble
 	r.coordinator = newCoordinator(r)
 	w.trace("%+v", p)
@@ -336,7 +329,7 @@ func (r *run) end() Result {
 		r.finalCheck()
 	}
 	r.counts.Folded = r.judge.folded
-	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, History: r.history, Settled: r.w.now - began}
+	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, Settled: r.w.now - began}
 }
 
 // quiet reports whether all callers have finished.
@@ -426,7 +419,6 @@ type plan struct {
 	lost, late                       float64
 	trouble                          trouble
 	limits                           durable.Limits
-	memory                           bool // the store is that of package memory
 	closed                           bool // accounts change by calls of callers alone
 	without                          without
 	journaling                       durable.Journal
@@ -450,7 +442,7 @@ func newPlan(r *rand.Rand) plan {
 		faults: 4 + r.IntN(10), pause: time.Duration(300+r.IntN(2500)) * time.Millisecond,
 		think: time.Duration(1+r.IntN(60)) * time.Millisecond, idle: time.Duration(1+r.IntN(400)) * time.Millisecond,
 		checkpoints: pick(0, 0.05, 0.5), panics: pick(0, 0.05), padding: 1 + int(pick(0, 20, 200)),
-		memory: r.IntN(2) == 0, lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
+		lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
 		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},
 		limits: durable.Limits{
 			AppendBytes: 400 + r.IntN(4000), TailCommits: 10 + r.IntN(100), TailBytes: 4000 + r.IntN(20_000),

@@ -19,14 +19,7 @@ type Counts struct {
 }
 
 // A Result has the outcome of a run.
-type Result struct {
-	Err    error
-	Hash   uint64
-	Counts Counts
-	// Settled is how long it took after the last fault until one instance ran and
-	// all had found it.
-	Settled time.Duration
-}
+type Result = sim.Result[Counts]
 
 // A run is a simulation under way.
 type run struct {

@@ -186,7 +186,7 @@ func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) err
 	failed := 0
 	slowest := chaos.Result{}
 	totals := chaos.Sweep{
-		First: first, Seeds: seeds, Workers: runtime.GOMAXPROCS(0), Twice: twice,
+		First: first, Seeds: seeds, Twice: twice,
 		Done: func(r chaos.Result) {
 			if r.Err == nil && r.Settled > slowest.Settled {
 				slowest = r
