@@ -29,6 +29,6 @@
 //  9. No state is replaced by one of an earlier version: a program refuses states of later ones.
 //
 // The history of each entity is linearizable: a call that began after another
-// had been answered sees at least the same state. internal/linear gives the histories of
+// had been answered sees at least the same state. shardtest/linear gives the histories of
 // some seeds to porcupine as well.
 package durable

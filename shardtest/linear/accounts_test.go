@@ -1,4 +1,4 @@
-package linear
+package linear_test
 
 import (
 	"context"
@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -17,14 +15,74 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/sim/durable"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+	"github.com/shardgen/shardgen/shardtest/linear"
 	"github.com/shardgen/shardgen/transport/memory"
 )
+
+// The simulators drive the cores one step at a time, under a lock. What goes round that lock, local
+// calls of idle entities and all tells to them, is seen here and by the stress tests of package region.
+//
+// Twenty runs of a million operations each take about ten minutes:
+//
+//	go test -C shardtest/linear -run TestCallsAreLinearizable -count 20 -timeout 60m . -operations 1000000
+
+// input is one operation on an account. One that asks for the balance has the amount 0.
+type input struct {
+	id     string
+	amount int64
+	tell   bool // without an answer
+}
+
+// An operation is one of callers, whose answer is the balance.
+type operation = shardtest.Operation[input, int64]
+
+// balance is the balance of an account. While it is not known, no operation has been made.
+type balance struct {
+	known  bool
+	amount int64
+}
+
+// balances is the model of accounts that begin with what is given.
+func balances(begin map[string]int64) linear.Model[input, int64, balance] {
+	return linear.Model[input, int64, balance]{
+		Entity: func(in input) string { return in.id },
+		Apply: func(s balance, in input) (balance, int64, error) {
+			if !s.known {
+				s = balance{known: true, amount: begin[in.id]}
+			}
+			s.amount += in.amount
+			if in.tell {
+				return s, 0, nil
+			}
+			return s, s.amount, nil
+		},
+	}
+}
+
+// operations are what callers saw of durable accounts. One that was not answered may have been applied
+// at any time after its call, or not at all.
+func operations(history []durable.Operation) (all []operation) {
+	for _, op := range history {
+		o := operation{In: input{id: op.Account, amount: op.Change}, Begin: int64(op.Call)}
+		if op.Read {
+			o.In.amount = 0
+		}
+		switch {
+		case op.Failed || op.Read && !op.Answered:
+			continue
+		case op.Answered:
+			o.Out, o.End = op.Balance, int64(op.Return)
+		}
+		all = append(all, o)
+	}
+	return all
+}
 
 const (
 	patience = 2 * time.Minute // bounds what would hang
@@ -88,12 +146,7 @@ func TestCallsAreLinearizable(t *testing.T) {
 		}
 		history := record(ctx, t, callers)
 		operations.Add(int64(len(history)))
-		result, info := porcupine.CheckOperationsVerbose(balances(begin), history, patience)
-		if result != porcupine.Ok {
-			picture := filepath.Join(t.ArtifactDir(), "history.html")
-			t.Fatalf("history %d of %d operations: %s (go test -artifacts keeps a picture of it: %v)",
-				histories, len(history), result, porcupine.VisualizePath(balances(begin), info, picture))
-		}
+		linear.Check(t, balances(begin), history)
 		for _, id := range ids {
 			begin[id], err = fixture.NewAccountClient(stays).Ref(id).Get(ctx)
 			require.NoError(t, err)
@@ -128,7 +181,7 @@ type caller struct {
 	tells  map[string]fixture.AccountTell
 	// told are the indexes of tells in the history that no answer has followed yet.
 	told    map[string][]int
-	history []porcupine.Operation
+	history []operation
 	gaveUp  int // calls of unknown outcome, in all histories
 }
 
@@ -142,7 +195,7 @@ func newCaller(c shard.Caller, number int) *caller {
 }
 
 // record has all callers act at once and returns what they saw.
-func record(ctx context.Context, t *testing.T, callers []*caller) (history []porcupine.Operation) {
+func record(ctx context.Context, t *testing.T, callers []*caller) (history []operation) {
 	var wg sync.WaitGroup
 	begin := time.Now()
 	now := func() int64 { return int64(time.Since(begin)) }
@@ -155,7 +208,7 @@ func record(ctx context.Context, t *testing.T, callers []*caller) (history []por
 	for _, c := range callers {
 		history = append(history, c.history...)
 	}
-	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	slices.SortFunc(history, func(a, b operation) int { return int(a.Begin - b.Begin) })
 	return history
 }
 
@@ -163,55 +216,45 @@ func record(ctx context.Context, t *testing.T, callers []*caller) (history []por
 func (c *caller) act(ctx context.Context, now func() int64) error {
 	c.history, c.told = nil, map[string][]int{}
 	for range actions {
-		in := input{id: ids[c.random.IntN(len(ids))], amount: c.random.Int64N(1 << 20)}
+		in := input{id: ids[c.random.IntN(len(ids))], amount: 1 + c.random.Int64N(1<<20)}
+		var err error
 		switch n := c.random.IntN(100); {
 		case n < 45:
-			in.action = add
+			err = c.do(ctx, in, now)
 		case n < 60:
-			in.action, in.amount = get, 0
+			err = c.do(ctx, input{id: in.id}, now)
 		case n < 61:
-			if err := c.cancelled(ctx, in, now); err != nil {
-				return err
-			}
-			continue
+			err = c.cancelled(ctx, in, now)
 		case n < 98:
-			in.action = tell
+			in.tell = true
+			err = c.do(ctx, in, now)
 		default:
-			if err := c.tells[in.id].Rest(ctx); err != nil {
-				return err
-			}
-			continue
+			err = c.tells[in.id].Rest(ctx)
 		}
-		if err := c.do(ctx, in, now); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	for _, id := range ids {
-		if err := c.do(ctx, input{action: get, id: id}, now); err != nil {
+		if err := c.do(ctx, input{id: id}, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// cancelled makes a call and cancels it at some moment. If nobody knows whether it ran, it counts as
-// one that may take effect at the end of the history, which is as if it had none.
+// cancelled makes a call and cancels it at some moment.
 func (c *caller) cancelled(ctx context.Context, in input, now func() int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	op := porcupine.Operation{ClientId: c.number, Input: in, Call: now(), Output: int64(0)}
+	op := operation{In: in, Begin: now()}
 	go cancel()
-	balance, err := c.refs[in.id].Add(ctx, in.amount)
-	switch {
-	case err == nil:
-		op.Output, op.Return = balance, now()
-	case !errors.Is(err, context.Canceled):
-		return err
-	case shard.OutcomeOf(err) == shard.NotExecuted:
-		return nil
-	default:
-		in.action = abandon
-		op.Input, op.Return = in, math.MaxInt64
+	op.Out, op.Err = c.refs[in.id].Add(ctx, in.amount)
+	op.End = now()
+	if op.Err != nil && !errors.Is(op.Err, context.Canceled) {
+		return op.Err
+	}
+	if op.Outcome() == shard.Unknown {
 		c.gaveUp++
 	}
 	c.history = append(c.history, op)
@@ -221,24 +264,24 @@ func (c *caller) cancelled(ctx context.Context, in input, now func() int64) erro
 // do does one operation and notes it. A tell has taken effect when the same caller's
 // next call of the account returns, for those run in order.
 func (c *caller) do(ctx context.Context, in input, now func() int64) (err error) {
-	op := porcupine.Operation{ClientId: c.number, Input: in, Call: now(), Output: int64(0)}
-	switch in.action {
-	case add:
-		op.Output, err = c.refs[in.id].Add(ctx, in.amount)
-	case get:
-		op.Output, err = c.refs[in.id].Get(ctx)
-	case tell:
+	op := operation{In: in, Begin: now()}
+	switch {
+	case in.tell:
 		err = c.tells[in.id].Add(ctx, in.amount)
+	case in.amount == 0:
+		op.Out, err = c.refs[in.id].Get(ctx)
+	default:
+		op.Out, err = c.refs[in.id].Add(ctx, in.amount)
 	}
 	if err != nil {
 		return err
 	}
-	op.Return = now()
-	if in.action == tell {
+	op.End = now()
+	if in.tell {
 		c.told[in.id] = append(c.told[in.id], len(c.history))
 	} else {
 		for _, i := range c.told[in.id] {
-			c.history[i].Return = op.Return
+			c.history[i].End = op.End
 		}
 		c.told[in.id] = c.told[in.id][:0]
 	}
@@ -259,13 +302,11 @@ func TestDurableAccountsAreLinearizable(t *testing.T) {
 		}
 		history := operations(seen)
 		for _, op := range history {
-			if total++; op.Input.(input).action == tell {
+			if total++; op.Outcome() == shard.Unknown {
 				unknown++
 			}
 		}
-		if got := porcupine.CheckOperationsTimeout(balances(nil), history, patience); got != porcupine.Ok {
-			t.Fatalf("seed %d: the history of %d operations: %s", seed, len(history), got)
-		}
+		linear.Check(t, balances(nil), history)
 	}
 	t.Log(total, "operations,", unknown, "of them not answered")
 	if unknown == 0 {
@@ -281,7 +322,7 @@ func TestStaleDurableReadIsSeen(t *testing.T) {
 		{Account: "a", Change: 1, Answered: true, Call: 3, Return: 4, Balance: 2, Version: 2},
 		{Account: "a", Read: true, Answered: true, Call: 5, Return: 6, Balance: 1, Version: 1},
 	}
-	if got := porcupine.CheckOperationsTimeout(balances(nil), operations(history), patience); got != porcupine.Illegal {
-		t.Errorf("a stale read: %s", got)
-	}
+	r := &reports{TB: t, dir: t.TempDir()}
+	linear.Check(r, balances(nil), operations(history))
+	require.NotEmpty(t, r.failed, "a stale read")
 }
