@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/loglevel"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -366,7 +366,7 @@ func (l *link) Peer() transport.Peer { return l.to.self }
 // Append adds an envelope.
 func (l *link) Append(e *wire.Envelope) (uint64, error) {
 	if l.from.gone[l.to.self.Address] {
-		return 0, session.ErrGone
+		return 0, peers.ErrGone
 	}
 	if l.to.killed {
 		l.from.run.mayLose = true // it is not known yet that nobody will take it

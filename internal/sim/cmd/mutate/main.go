@@ -25,16 +25,15 @@ import (
 // the package that drives it.
 var suites = map[string][]suite{
 	"internal/region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"internal/call":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"internal/stream":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/coordinator": {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/singleton":   {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
 	"internal/shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"internal/session":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/dataplane":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/pending":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"internal/peers":       {{pkg: "."}, {pkg: "./runtime"}},
+	"internal/peers":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/runner":      {{pkg: "."}, {pkg: "./runtime"}},
 	"internal/runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
 	"internal/turnlease":   {{pkg: "."}, {pkg: "./internal/runtoken"}, {pkg: "./runtime"}},
