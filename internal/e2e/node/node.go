@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -90,14 +91,14 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 		os.Exit(1)
 	}()
 	if *spin {
-		v.say(Event{Event: Spinning})
+		v.say(process.Event{Event: Spinning})
 		workload.Spin()
 	}
 	if err := run(ctx, o, &v); err != nil {
-		v.say(Event{Event: Ended, Error: err.Error()})
+		v.say(process.Event{Event: Ended, Error: err.Error()})
 		return 1
 	}
-	v.say(Event{Event: Left})
+	v.say(process.Event{Event: Left})
 	return 0
 }
 
@@ -156,7 +157,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	if err := n.Start(ctx); err != nil {
 		return err
 	}
-	v.say(Event{Event: Up})
+	v.say(process.Event{Event: Up})
 	select {
 	case <-ctx.Done():
 	case <-n.Done():
@@ -205,24 +206,6 @@ const (
 	// Spinning means that it is no node, and begins to compute now.
 	Spinning = "spinning"
 )
-
-// An Event is one line of a node's output.
-type Event struct {
-	Event  string    `json:"event"`
-	Node   string    `json:"node"`
-	Pid    int       `json:"pid"`
-	Error  string    `json:"error,omitempty"`
-	Kind   string    `json:"kind,omitempty"`   // a shard.EventKind
-	Member string    `json:"member,omitempty"` // the name of the member that the event is about
-	Time   time.Time `json:"time,omitzero"`    // when the node saw it
-	// View is the cluster as the node saw it then, if all agreed: its founder and its
-	// members. "" if they did not.
-	View string `json:"view,omitempty"`
-	// Question is the number of a question, and Frames and Direct its answer.
-	Question int    `json:"question,omitempty"`
-	Frames   uint64 `json:"frames,omitempty"` // data frames that the node has sent
-	Direct   uint64 `json:"direct,omitempty"` // those of them that took direct lanes
-}
 
 // Host makes n host the workload, with w as the witness of its calls.
 func Host(n *shard.Node, w *witness.Writer) error {
