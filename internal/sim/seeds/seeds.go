@@ -20,7 +20,7 @@ var (
 )
 
 // twice is every how many seeds one is run twice, which must come to the same.
-const twice = 20
+const twice = 10
 
 // Range returns the first seed and the number of seeds of a test that usually runs so many.
 func Range(usual int) (from uint64, n int) {
