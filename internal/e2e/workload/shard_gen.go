@@ -12,1142 +12,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// Fails to compile if this file was generated for another version of shardgen:
-// run go generate.
+// This file and the module's shardgen are of one ABI: where the name below is
+// unknown, run go generate.
 const _ = codegen.ABI6
 
-// ClerkAPI has the methods of a [Clerk]. The entity and its references
-// implement it.
-type ClerkAPI interface {
-	// Serve takes that long.
-	Serve(ctx context.Context, long time.Duration) error
-}
-
-var (
-	_ ClerkAPI = (*Clerk)(nil)
-	_ ClerkAPI = ClerkRef{}
-)
-
-// ClerkClient makes references to Clerk entities. It is safe for concurrent
-// use.
-type ClerkClient struct {
-	invoker codegen.Invoker
-}
-
-// NewClerkClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewClerkClient(c shard.Caller) *ClerkClient {
-	return &ClerkClient{invoker: c.ShardInvoker(clerkKind())}
-}
-
-// Ref returns a reference to the Clerk with that id. It makes no call; if the
-// id is invalid, each call fails.
-func (c *ClerkClient) Ref(id string, opts ...shard.CallOption) ClerkRef {
-	return ClerkRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// Tell is like Ref, for calls without an answer.
-func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
-	return ClerkTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *ClerkClient) API(id string) ClerkAPI {
-	return c.Ref(id)
-}
-
-// ClerkRef is a reference to one Clerk at any node. It is made by
-// [ClerkClient.Ref] and safe for concurrent use.
-type ClerkRef struct {
-	ref *codegen.Ref
-}
-
-// Serve takes that long.
-func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
-	turn, err := r.ref.Begin(ctx, "Serve")
-	if e, ok := turn.Entity.(*Clerk); ok {
-		defer turn.End("Serve", &err)
-		return e.Serve(turn.Context, long)
-	}
-	return r.ref.Run(ctx, "Serve", codegen.AppendInt(codegen.NewArgs(), 1, long), err)
-}
-
-// ClerkTell is a reference to one Clerk for calls without an answer. It is made
-// by [ClerkClient.Tell] and safe for concurrent use. Its methods return an
-// error only if the call was not sent.
-type ClerkTell struct {
-	ref *codegen.Ref
-}
-
-// Serve calls [ClerkAPI.Serve] without an answer.
-func (t ClerkTell) Serve(ctx context.Context, long time.Duration) error {
-	return t.ref.Tell(ctx, "Serve", codegen.AppendInt(codegen.NewArgs(), 1, long))
-}
-
-// ClerkExtractor finds the entity and the shard of an id without a cluster. Its
-// zero value works.
-type ClerkExtractor struct{}
-
-// EntityID returns the wire form of the id.
-func (ClerkExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the entity's shard.
-func (ClerkExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(clerkKind(), id)
-}
-
-// HostClerk lets n host Clerk entities. It must be called before n starts. Each
-// activation calls factory, which returns an entity without state.
-func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: clerkKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Serve": dispatchClerkServe,
-		},
-		Struct:   (*Clerk)(nil),
-		Exported: 1,
-		SetID:    setClerkID,
-	}, opts...)
-}
-
-// clerkKind describes Clerk. It must be the same at all members of a cluster.
-func clerkKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Clerk",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   16,
-		HashName: "xxh64",
-		Methods:  []string{"Serve"},
-		Errors:   ShardErrors,
-		Contract: "0509f1126720efa3",
-	}
-}
-
-// setClerkID sets the id field of a Clerk.
-func setClerkID(entity any, id string) error {
-	entity.(*Clerk).ID = id
-	return nil
-}
-
-// The functions dispatchClerk… run methods of Clerk on encoded arguments.
-
-func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	var long time.Duration
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(&d, &long)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	return out, entity.(*Clerk).Serve(ctx, long)
-}
-
-// LeaderAPI has the methods of a [Leader]. The entity and its references
-// implement it.
-type LeaderAPI interface {
-	// Beat records one call. Each sender numbers its calls from 1. Fresh means that
-	// this leader knew nothing of the sender; else a number that is not the next one
-	// is an error.
-	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
-}
-
-var (
-	_ LeaderAPI = (*Leader)(nil)
-	_ LeaderAPI = LeaderRef{}
-)
-
-// LeaderClient makes references to the Leader of the cluster. It is safe for
-// concurrent use.
-type LeaderClient struct {
-	invoker codegen.Invoker
-}
-
-// NewLeaderClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewLeaderClient(c shard.Caller) *LeaderClient {
-	return &LeaderClient{invoker: c.ShardInvoker(leaderKind())}
-}
-
-// Ref returns a reference to the Leader. It makes no call.
-func (c *LeaderClient) Ref(opts ...shard.CallOption) LeaderRef {
-	return LeaderRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *LeaderClient) API() LeaderAPI {
-	return c.Ref()
-}
-
-// LeaderRef is a reference to the Leader at any node. It is made by
-// [LeaderClient.Ref] and safe for concurrent use.
-type LeaderRef struct {
-	ref *codegen.Ref
-}
-
-// Beat records one call. Each sender numbers its calls from 1. Fresh means that
-// this leader knew nothing of the sender; else a number that is not the next one
-// is an error.
-func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Beat")
-	if e, ok := turn.Entity.(*Leader); ok {
-		defer turn.End("Beat", &err)
-		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
-			return "", false, err
-		}
-		return node, fresh, nil
-	}
-	args := codegen.AppendString(codegen.NewArgs(), 1, sender)
-	args = codegen.AppendUint(args, 2, seq)
-	return decodeLeaderBeatReply(r.ref.Ask(ctx, "Beat", args, err))
-}
-
-// HostLeader lets n host the cluster's Leader. It must be called before n
-// starts. Each activation at n calls factory, which returns an instance without
-// state.
-func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: leaderKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Beat": dispatchLeaderBeat,
-		},
-		NoContext:   map[string]bool{"Beat": true},
-		Struct:      (*Leader)(nil),
-		Exported:    2,
-		AppendState: appendLeaderState,
-		DecodeState: decodeLeaderState,
-		StateFields: knownLeaderState,
-		Activate:    activateLeader,
-	}, opts...)
-}
-
-// leaderKind describes Leader. It must be the same at all members of a cluster.
-func leaderKind() codegen.Kind {
-	return codegen.Kind{
-		Name:      "Leader",
-		Package:   "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:    1,
-		Singleton: true,
-		HashName:  "xxh64",
-		Methods:   []string{"Beat"},
-		Errors:    ShardErrors,
-		Stateful:  true,
-		Contract:  "4ae8712827738e22",
-	}
-}
-
-// activateLeader calls [Leader.OnActivate].
-func activateLeader(ctx context.Context, entity any, a codegen.Activation) error {
-	return entity.(*Leader).OnActivate(ctx, a)
-}
-
-// The functions dispatchLeader… run methods of Leader on encoded arguments.
-
-func dispatchLeaderBeat(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	var sender string
-	var seq uint64
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(&d, &sender)
-		case 2:
-			codegen.ReadUint(&d, &seq)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	node, fresh, err := entity.(*Leader).Beat(ctx, sender, seq)
-	if err != nil || out == nil {
-		return out, err
-	}
-	out = codegen.AppendString(out, 1, node)
-	return codegen.AppendBool(out, 2, fresh), nil
-}
-
-func decodeLeaderBeatReply(d codegen.Decoder) (node string, fresh bool, err error) {
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(&d, &node)
-		case 2:
-			codegen.ReadBool(&d, &fresh)
-		}
-	}
-	return node, fresh, d.Results()
-}
-
-// appendLeaderState encodes the fields tagged state.
-func appendLeaderState(b []byte, entity any) ([]byte, error) {
-	e := entity.(*Leader)
-	return appendStringUint64Map(b, 1, e.Last), nil
-}
-
-// decodeLeaderState decodes the output of appendLeaderState, and reports
-// whether it skipped fields. It sets an absent field to zero, even if the
-// factory set it.
-func decodeLeaderState(entity any, b []byte) (skipped bool, err error) {
-	e := entity.(*Leader)
-	e.Last = nil
-	codegen.InitMap(&e.Last)
-	d := codegen.NewDecoder(b)
-	for d.Next() {
-		if d.Field() == 1 {
-			readStringUint64Map(&d, &e.Last)
-		}
-	}
-	return d.Skipped(), d.Err("state of Leader")
-}
-
-// knownLeaderState reports which fields of the state are known. The others are
-// kept.
-func knownLeaderState(num int) (bool, codegen.Fields) {
-	return num == 1, nil
-}
-
-// LedgerAPI has the methods of a [Ledger]. The entity and its references
-// implement it.
-type LedgerAPI interface {
-	// Add adds n. It returns the sum, and the node where it lives.
-	Add(_ context.Context, n int64) (total int64, node string, err error)
-}
-
-var (
-	_ LedgerAPI = (*Ledger)(nil)
-	_ LedgerAPI = LedgerRef{}
-)
-
-// LedgerClient makes references to Ledger entities. It is safe for concurrent
-// use.
-type LedgerClient struct {
-	invoker codegen.Invoker
-}
-
-// NewLedgerClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewLedgerClient(c shard.Caller) *LedgerClient {
-	return &LedgerClient{invoker: c.ShardInvoker(ledgerKind())}
-}
-
-// Ref returns a reference to the Ledger with that id. It makes no call; if the
-// id is invalid, each call fails.
-func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
-	return LedgerRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *LedgerClient) API(id string) LedgerAPI {
-	return c.Ref(id)
-}
-
-// LedgerRef is a reference to one Ledger at any node. It is made by
-// [LedgerClient.Ref] and safe for concurrent use.
-type LedgerRef struct {
-	ref *codegen.Ref
-}
-
-// Add adds n. It returns the sum, and the node where it lives.
-func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Add")
-	if e, ok := turn.Entity.(*Ledger); ok {
-		defer turn.End("Add", &err)
-		if total, node, err = e.Add(turn.Context, n); err != nil {
-			return 0, "", err
-		}
-		return total, node, nil
-	}
-	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
-}
-
-// LedgerExtractor finds the entity and the shard of an id without a cluster.
-// Its zero value works.
-type LedgerExtractor struct{}
-
-// EntityID returns the wire form of the id.
-func (LedgerExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the entity's shard.
-func (LedgerExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(ledgerKind(), id)
-}
-
-// HostLedger lets n host Ledger entities. It must be called before n starts.
-// Each activation calls factory, which returns an entity without state.
-func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: ledgerKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Add": dispatchLedgerAdd,
-		},
-		NoContext:   map[string]bool{"Add": true},
-		Struct:      (*Ledger)(nil),
-		Exported:    1,
-		SetID:       setLedgerID,
-		AppendState: appendLedgerState,
-		DecodeState: decodeLedgerState,
-		StateFields: knownLedgerState,
-	}, opts...)
-}
-
-// ledgerKind describes Ledger. It must be the same at all members of a cluster.
-func ledgerKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Ledger",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   64,
-		HashName: "xxh64",
-		Methods:  []string{"Add"},
-		Errors:   ShardErrors,
-		Stateful: true,
-		Durable:  true,
-		Contract: "b0e34b77a2a50a5a",
-	}
-}
-
-// setLedgerID sets the id field of a Ledger.
-func setLedgerID(entity any, id string) error {
-	entity.(*Ledger).ID = id
-	return nil
-}
-
-// The functions dispatchLedger… run methods of Ledger on encoded arguments.
-
-func dispatchLedgerAdd(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	var n int64
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(&d, &n)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	total, node, err := entity.(*Ledger).Add(ctx, n)
-	if err != nil || out == nil {
-		return out, err
-	}
-	out = codegen.AppendInt(out, 1, total)
-	return codegen.AppendString(out, 2, node), nil
-}
-
-func decodeLedgerAddReply(d codegen.Decoder) (total int64, node string, err error) {
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(&d, &total)
-		case 2:
-			codegen.ReadString(&d, &node)
-		}
-	}
-	return total, node, d.Results()
-}
-
-// appendLedgerState encodes the fields tagged state.
-func appendLedgerState(b []byte, entity any) ([]byte, error) {
-	e := entity.(*Ledger)
-	return codegen.AppendInt(b, 1, e.Total), nil
-}
-
-// decodeLedgerState decodes the output of appendLedgerState, and reports
-// whether it skipped fields. It sets an absent field to zero, even if the
-// factory set it.
-func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
-	e := entity.(*Ledger)
-	e.Total = 0
-	d := codegen.NewDecoder(b)
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(&d, &e.Total)
-		}
-	}
-	return d.Skipped(), d.Err("state of Ledger")
-}
-
-// knownLedgerState reports which fields of the state are known. The others are
-// kept.
-func knownLedgerState(num int) (bool, codegen.Fields) {
-	return num == 1, nil
-}
-
-// PoisonAPI has the methods of a [Poison]. The entity and its references
-// implement it.
-type PoisonAPI interface {
-	// Where returns where it lives.
-	Where(context.Context) (node string, err error)
-
-	// Panic panics.
-	Panic(context.Context) error
-
-	// Loop never returns, not at the end of its context either.
-	Loop(context.Context) error
-}
-
-var (
-	_ PoisonAPI = (*Poison)(nil)
-	_ PoisonAPI = PoisonRef{}
-)
-
-// PoisonClient makes references to Poison entities. It is safe for concurrent
-// use.
-type PoisonClient struct {
-	invoker codegen.Invoker
-}
-
-// NewPoisonClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewPoisonClient(c shard.Caller) *PoisonClient {
-	return &PoisonClient{invoker: c.ShardInvoker(poisonKind())}
-}
-
-// Ref returns a reference to the Poison with that id. It makes no call; if the
-// id is invalid, each call fails.
-func (c *PoisonClient) Ref(id string, opts ...shard.CallOption) PoisonRef {
-	return PoisonRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// Tell is like Ref, for calls without an answer.
-func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
-	return PoisonTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *PoisonClient) API(id string) PoisonAPI {
-	return c.Ref(id)
-}
-
-// PoisonRef is a reference to one Poison at any node. It is made by
-// [PoisonClient.Ref] and safe for concurrent use.
-type PoisonRef struct {
-	ref *codegen.Ref
-}
-
-// Where returns where it lives.
-func (r PoisonRef) Where(ctx context.Context) (node string, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Where")
-	if e, ok := turn.Entity.(*Poison); ok {
-		defer turn.End("Where", &err)
-		return codegen.Result(e.Where(turn.Context))
-	}
-	return decodePoisonWhereReply(r.ref.Ask(ctx, "Where", nil, err))
-}
-
-// Panic panics.
-func (r PoisonRef) Panic(ctx context.Context) (err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Panic")
-	if e, ok := turn.Entity.(*Poison); ok {
-		defer turn.End("Panic", &err)
-		return e.Panic(turn.Context)
-	}
-	return r.ref.Run(ctx, "Panic", nil, err)
-}
-
-// Loop never returns, not at the end of its context either.
-func (r PoisonRef) Loop(ctx context.Context) (err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Loop")
-	if e, ok := turn.Entity.(*Poison); ok {
-		defer turn.End("Loop", &err)
-		return e.Loop(turn.Context)
-	}
-	return r.ref.Run(ctx, "Loop", nil, err)
-}
-
-// PoisonTell is a reference to one Poison for calls without an answer. It is
-// made by [PoisonClient.Tell] and safe for concurrent use. Its methods return
-// an error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
-type PoisonTell struct {
-	ref *codegen.Ref
-}
-
-// Panic calls [PoisonAPI.Panic] without an answer.
-func (t PoisonTell) Panic(ctx context.Context) error {
-	return t.ref.Tell(ctx, "Panic", nil)
-}
-
-// Loop calls [PoisonAPI.Loop] without an answer.
-func (t PoisonTell) Loop(ctx context.Context) error {
-	return t.ref.Tell(ctx, "Loop", nil)
-}
-
-// PoisonExtractor finds the entity and the shard of an id without a cluster.
-// Its zero value works.
-type PoisonExtractor struct{}
-
-// EntityID returns the wire form of the id.
-func (PoisonExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the entity's shard.
-func (PoisonExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(poisonKind(), id)
-}
-
-// HostPoison lets n host Poison entities. It must be called before n starts.
-// Each activation calls factory, which returns an entity without state.
-func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: poisonKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Loop":  codegen.Run((*Poison).Loop),
-			"Panic": codegen.Run((*Poison).Panic),
-			"Where": dispatchPoisonWhere,
-		},
-		NoContext: map[string]bool{"Loop": true, "Panic": true, "Where": true},
-		Struct:    (*Poison)(nil),
-		Exported:  3,
-		SetID:     setPoisonID,
-	}, opts...)
-}
-
-// poisonKind describes Poison. It must be the same at all members of a cluster.
-func poisonKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Poison",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   16,
-		HashName: "xxh64",
-		Methods:  []string{"Loop", "Panic", "Where"},
-		Errors:   ShardErrors,
-		Contract: "2de603d6e9072239",
-	}
-}
-
-// setPoisonID sets the id field of a Poison.
-func setPoisonID(entity any, id string) error {
-	entity.(*Poison).ID = id
-	return nil
-}
-
-// The functions dispatchPoison… run methods of Poison on encoded arguments.
-
-func dispatchPoisonWhere(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
-	node, err := entity.(*Poison).Where(ctx)
-	if err != nil || out == nil {
-		return out, err
-	}
-	return codegen.AppendString(out, 1, node), nil
-}
-
-func decodePoisonWhereReply(d codegen.Decoder) (node string, err error) {
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadString(&d, &node)
-		}
-	}
-	return node, d.Results()
-}
-
-// PulseAPI has the methods of a [Pulse]. The entity and its references
-// implement it.
-type PulseAPI interface {
-	// Beat returns where it lives.
-	Beat(context.Context) (node string, err error)
-}
-
-var (
-	_ PulseAPI = (*Pulse)(nil)
-	_ PulseAPI = PulseRef{}
-)
-
-// PulseClient makes references to Pulse entities. It is safe for concurrent
-// use.
-type PulseClient struct {
-	invoker codegen.Invoker
-}
-
-// NewPulseClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewPulseClient(c shard.Caller) *PulseClient {
-	return &PulseClient{invoker: c.ShardInvoker(pulseKind())}
-}
-
-// Ref returns a reference to the Pulse with that id. It makes no call; if the
-// id is invalid, each call fails.
-func (c *PulseClient) Ref(id string, opts ...shard.CallOption) PulseRef {
-	return PulseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *PulseClient) API(id string) PulseAPI {
-	return c.Ref(id)
-}
-
-// PulseRef is a reference to one Pulse at any node. It is made by
-// [PulseClient.Ref] and safe for concurrent use.
-type PulseRef struct {
-	ref *codegen.Ref
-}
-
-// Beat returns where it lives.
-func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Beat")
-	if e, ok := turn.Entity.(*Pulse); ok {
-		defer turn.End("Beat", &err)
-		return codegen.Result(e.Beat(turn.Context))
-	}
-	return decodePulseBeatReply(r.ref.Ask(ctx, "Beat", nil, err))
-}
-
-// PulseExtractor finds the entity and the shard of an id without a cluster. Its
-// zero value works.
-type PulseExtractor struct{}
-
-// EntityID returns the wire form of the id.
-func (PulseExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the entity's shard.
-func (PulseExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(pulseKind(), id)
-}
-
-// HostPulse lets n host Pulse entities. It must be called before n starts. Each
-// activation calls factory, which returns an entity without state.
-func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: pulseKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Beat": dispatchPulseBeat,
-		},
-		NoContext: map[string]bool{"Beat": true},
-		Struct:    (*Pulse)(nil),
-		Exported:  2,
-		SetID:     setPulseID,
-		Activate:  activatePulse,
-	}, opts...)
-}
-
-// pulseKind describes Pulse. It must be the same at all members of a cluster.
-func pulseKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Pulse",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   256,
-		HashName: "xxh64",
-		Methods:  []string{"Beat"},
-		Errors:   ShardErrors,
-		Contract: "73b4e754012a68a4",
-	}
-}
-
-// setPulseID sets the id field of a Pulse.
-func setPulseID(entity any, id string) error {
-	entity.(*Pulse).ID = id
-	return nil
-}
-
-// activatePulse calls [Pulse.OnActivate].
-func activatePulse(ctx context.Context, entity any, a codegen.Activation) error {
-	return entity.(*Pulse).OnActivate(ctx, a)
-}
-
-// The functions dispatchPulse… run methods of Pulse on encoded arguments.
-
-func dispatchPulseBeat(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
-	node, err := entity.(*Pulse).Beat(ctx)
-	if err != nil || out == nil {
-		return out, err
-	}
-	return codegen.AppendString(out, 1, node), nil
-}
-
-func decodePulseBeatReply(d codegen.Decoder) (node string, err error) {
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadString(&d, &node)
-		}
-	}
-	return node, d.Results()
-}
-
-// RelayAPI has the methods of a [Relay]. The entity and its references
-// implement it.
-type RelayAPI interface {
-	// Burst makes calls with the sequence numbers from first to last, all but the
-	// last one without waiting for an answer. Node of the receipt is the relay's.
-	Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error)
-}
-
-var (
-	_ RelayAPI = (*Relay)(nil)
-	_ RelayAPI = RelayRef{}
-)
-
-// RelayClient makes references to Relay entities. It is safe for concurrent
-// use.
-type RelayClient struct {
-	invoker codegen.Invoker
-}
-
-// NewRelayClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewRelayClient(c shard.Caller) *RelayClient {
-	return &RelayClient{invoker: c.ShardInvoker(relayKind())}
-}
-
-// Ref returns a reference to the Relay with that id. It makes no call; if the
-// id is invalid, each call fails.
-func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
-	return RelayRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *RelayClient) API(id string) RelayAPI {
-	return c.Ref(id)
-}
-
-// RelayRef is a reference to one Relay at any node. It is made by
-// [RelayClient.Ref] and safe for concurrent use.
-type RelayRef struct {
-	ref *codegen.Ref
-}
-
-// Burst makes calls with the sequence numbers from first to last, all but the
-// last one without waiting for an answer. Node of the receipt is the relay's.
-func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last uint64) (result Receipt, err error) {
-	turn, err := r.ref.Begin(ctx, "Burst")
-	if e, ok := turn.Entity.(*Relay); ok {
-		defer turn.End("Burst", &err)
-		return codegen.Result(e.Burst(turn.Context, entity, sender, first, last))
-	}
-	args := codegen.AppendString(codegen.NewArgs(), 1, entity)
-	args = codegen.AppendString(args, 2, sender)
-	args = codegen.AppendUint(args, 3, first)
-	args = codegen.AppendUint(args, 4, last)
-	return decodeRelayBurstReply(r.ref.Ask(ctx, "Burst", args, err))
-}
-
-// RelayExtractor finds the entity and the shard of an id without a cluster. Its
-// zero value works.
-type RelayExtractor struct{}
-
-// EntityID returns the wire form of the id.
-func (RelayExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the entity's shard.
-func (RelayExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(relayKind(), id)
-}
-
-// HostRelay lets n host Relay entities. It must be called before n starts. Each
-// activation calls factory, which returns an entity without state.
-func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: relayKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Burst": dispatchRelayBurst,
-		},
-		Struct:   (*Relay)(nil),
-		Exported: 1,
-		SetID:    setRelayID,
-	}, opts...)
-}
-
-// relayKind describes Relay. It must be the same at all members of a cluster.
-func relayKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Relay",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   256,
-		HashName: "xxh64",
-		Methods:  []string{"Burst"},
-		Errors:   ShardErrors,
-		Contract: "0db58c8fac1a2f7d",
-	}
-}
-
-// setRelayID sets the id field of a Relay.
-func setRelayID(entity any, id string) error {
-	entity.(*Relay).ID = id
-	return nil
-}
-
-// The functions dispatchRelay… run methods of Relay on encoded arguments.
-
-func dispatchRelayBurst(ctx context.Context, entity2 any, args, out []byte) ([]byte, error) {
-	var entity, sender string
-	var first, last uint64
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(&d, &entity)
-		case 2:
-			codegen.ReadString(&d, &sender)
-		case 3:
-			codegen.ReadUint(&d, &first)
-		case 4:
-			codegen.ReadUint(&d, &last)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	result, err := entity2.(*Relay).Burst(ctx, entity, sender, first, last)
-	if err != nil || out == nil {
-		return out, err
-	}
-	return appendReceipt(out, 1, result), nil
-}
-
-func decodeRelayBurstReply(d codegen.Decoder) (result Receipt, err error) {
-	for d.Next() {
-		if d.Field() == 1 {
-			readReceipt(&d, &result)
-		}
-	}
-	return result, d.Results()
-}
-
-// StockAPI has the methods of a [Stock]. The entity and its references
-// implement it.
-type StockAPI interface {
-	// Sold notes a sale.
-	Sold(_ context.Context, total int64) error
-
-	// Report returns the stock's state.
-	Report(context.Context) (last, again, missed int64, err error)
-}
-
-var (
-	_ StockAPI = (*Stock)(nil)
-	_ StockAPI = StockRef{}
-)
-
-// StockClient makes references to Stock entities. It is safe for concurrent
-// use.
-type StockClient struct {
-	invoker codegen.Invoker
-}
-
-// NewStockClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewStockClient(c shard.Caller) *StockClient {
-	return &StockClient{invoker: c.ShardInvoker(stockKind())}
-}
-
-// Ref returns a reference to the Stock with that id. It makes no call; if the
-// id is invalid, each call fails.
-func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
-	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// Tell is like Ref, for calls without an answer.
-func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
-	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *StockClient) API(id string) StockAPI {
-	return c.Ref(id)
-}
-
-// StockRef is a reference to one Stock at any node. It is made by
-// [StockClient.Ref] and safe for concurrent use.
-type StockRef struct {
-	ref *codegen.Ref
-}
-
-// Sold notes a sale.
-func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Sold")
-	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End("Sold", &err)
-		return e.Sold(turn.Context, total)
-	}
-	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
-}
-
-// Report returns the stock's state.
-func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Report")
-	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End("Report", &err)
-		if last, again, missed, err = e.Report(turn.Context); err != nil {
-			return 0, 0, 0, err
-		}
-		return last, again, missed, nil
-	}
-	return decodeStockReportReply(r.ref.Ask(ctx, "Report", nil, err))
-}
-
-// StockTell is a reference to one Stock for calls without an answer. It is made
-// by [StockClient.Tell] and safe for concurrent use. Its methods return an
-// error only if the call was not sent.
-type StockTell struct {
-	ref *codegen.Ref
-}
-
-// Sold calls [StockAPI.Sold] without an answer.
-func (t StockTell) Sold(ctx context.Context, total int64) error {
-	return t.ref.Tell(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total))
-}
-
-// Report calls [StockAPI.Report] without an answer.
-func (t StockTell) Report(ctx context.Context) error {
-	return t.ref.Tell(ctx, "Report", nil)
-}
-
-// StockExtractor finds the entity and the shard of an id without a cluster. Its
-// zero value works.
-type StockExtractor struct{}
-
-// EntityID returns the wire form of the id.
-func (StockExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the entity's shard.
-func (StockExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(stockKind(), id)
-}
-
-// HostStock lets n host Stock entities. It must be called before n starts. Each
-// activation calls factory, which returns an entity without state.
-func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: stockKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Report": dispatchStockReport,
-			"Sold":   dispatchStockSold,
-		},
-		Reads:       map[string]bool{"Report": true},
-		NoContext:   map[string]bool{"Report": true, "Sold": true},
-		Struct:      (*Stock)(nil),
-		Exported:    2,
-		SetID:       setStockID,
-		AppendState: appendStockState,
-		DecodeState: decodeStockState,
-		StateFields: knownStockState,
-	}, opts...)
-}
-
-// stockKind describes Stock. It must be the same at all members of a cluster.
-func stockKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Stock",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   16,
-		HashName: "xxh64",
-		Methods:  []string{"Report", "Sold"},
-		Errors:   ShardErrors,
-		Stateful: true,
-		Durable:  true,
-		Contract: "82f671aa33f081f7",
-	}
-}
-
-// setStockID sets the id field of a Stock.
-func setStockID(entity any, id string) error {
-	entity.(*Stock).ID = id
-	return nil
-}
-
-// The functions dispatchStock… run methods of Stock on encoded arguments.
-
-func dispatchStockSold(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	var total int64
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadInt(&d, &total)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	return out, entity.(*Stock).Sold(ctx, total)
-}
-
-func dispatchStockReport(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
-	last, again, missed, err := entity.(*Stock).Report(ctx)
-	if err != nil || out == nil {
-		return out, err
-	}
-	out = codegen.AppendInt(out, 1, last)
-	out = codegen.AppendInt(out, 2, again)
-	return codegen.AppendInt(out, 3, missed), nil
-}
-
-func decodeStockReportReply(d codegen.Decoder) (last, again, missed int64, err error) {
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(&d, &last)
-		case 2:
-			codegen.ReadInt(&d, &again)
-		case 3:
-			codegen.ReadInt(&d, &missed)
-		}
-	}
-	return last, again, missed, d.Results()
-}
-
-// appendStockState encodes the fields tagged state.
-func appendStockState(b []byte, entity any) ([]byte, error) {
-	e := entity.(*Stock)
-	b = codegen.AppendInt(b, 1, e.Last)
-	b = codegen.AppendInt(b, 2, e.Again)
-	b = codegen.AppendInt(b, 3, e.Missed)
-	return b, nil
-}
-
-// decodeStockState decodes the output of appendStockState, and reports whether
-// it skipped fields. It sets an absent field to zero, even if the factory set
-// it.
-func decodeStockState(entity any, b []byte) (skipped bool, err error) {
-	e := entity.(*Stock)
-	e.Last = 0
-	e.Again = 0
-	e.Missed = 0
-	d := codegen.NewDecoder(b)
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(&d, &e.Last)
-		case 2:
-			codegen.ReadInt(&d, &e.Again)
-		case 3:
-			codegen.ReadInt(&d, &e.Missed)
-		}
-	}
-	return d.Skipped(), d.Err("state of Stock")
-}
-
-// knownStockState reports which fields of the state are known. The others are
-// kept.
-func knownStockState(num int) (bool, codegen.Fields) {
-	return 1 <= num && num <= 3, nil
-}
-
-// TallyAPI has the methods of a [Tally]. The entity and its references
-// implement it.
+// TallyAPI has the methods of a [Tally]. The entity implements it, and so does
+// a reference to an entity at any node.
 type TallyAPI interface {
 	// Apply records one call. Each sender numbers its calls to an entity from 1.
 	Apply(_ context.Context, sender string, seq uint64) (Receipt, error)
@@ -1167,31 +37,31 @@ type TallyClient struct {
 	invoker codegen.Invoker
 }
 
-// NewTallyClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
+// NewTallyClient returns a client that calls through c: a node, or a connection
+// from outside.
 func NewTallyClient(c shard.Caller) *TallyClient {
 	return &TallyClient{invoker: c.ShardInvoker(tallyKind())}
 }
 
-// Ref returns a reference to the Tally with that id. It makes no call; if the
-// id is invalid, each call fails.
+// Ref returns a reference to the Tally with that id, which need not live yet. A
+// bad id is answered by the calls.
 func (c *TallyClient) Ref(id string, opts ...shard.CallOption) TallyRef {
 	return TallyRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is Ref for calls that do not wait for an answer.
 func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
 	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
 func (c *TallyClient) API(id string) TallyAPI {
 	return c.Ref(id)
 }
 
-// TallyRef is a reference to one Tally at any node. It is made by
-// [TallyClient.Ref] and safe for concurrent use.
+// TallyRef is one Tally, wherever it lives. It comes from [TallyClient.Ref] and
+// is safe for concurrent use.
 type TallyRef struct {
 	ref *codegen.Ref
 }
@@ -1219,39 +89,39 @@ func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err err
 	return decodeTallyReportReply(r.ref.Ask(ctx, "Report", nil, err))
 }
 
-// TallyTell is a reference to one Tally for calls without an answer. It is made
-// by [TallyClient.Tell] and safe for concurrent use. Its methods return an
+// TallyTell is one Tally, told without waiting for an answer. It comes from
+// [TallyClient.Tell] and is safe for concurrent use. Its methods return an
 // error only if the call was not sent.
 type TallyTell struct {
 	ref *codegen.Ref
 }
 
-// Apply calls [TallyAPI.Apply] without an answer.
+// Apply is [TallyAPI.Apply] without an answer.
 func (t TallyTell) Apply(ctx context.Context, sender string, seq uint64) error {
 	return t.ref.Tell(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq))
 }
 
-// Report calls [TallyAPI.Report] without an answer.
+// Report is [TallyAPI.Report] without an answer.
 func (t TallyTell) Report(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Report", nil)
 }
 
-// TallyExtractor finds the entity and the shard of an id without a cluster. Its
-// zero value works.
+// TallyExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
 type TallyExtractor struct{}
 
-// EntityID returns the wire form of the id.
+// EntityID returns the id as it is on the wire.
 func (TallyExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the entity's shard.
+// Shard returns the number of the shard in which the entity lives.
 func (TallyExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(tallyKind(), id)
 }
 
-// HostTally lets n host Tally entities. It must be called before n starts. Each
-// activation calls factory, which returns an entity without state.
+// HostTally lets n host Tally entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: tallyKind(),
@@ -1270,7 +140,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// tallyKind describes Tally. It must be the same at all members of a cluster.
+// tallyKind describes Tally. All members of a cluster must agree on it.
 func tallyKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Tally",
@@ -1284,7 +154,7 @@ func tallyKind() codegen.Kind {
 	}
 }
 
-// setTallyID sets the id field of a Tally.
+// setTallyID sets the field that a Tally finds its own id in.
 func setTallyID(entity any, id string) error {
 	entity.(*Tally).ID = id
 	return nil
@@ -1356,8 +226,7 @@ func appendTallyState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeTallyState decodes the output of appendTallyState, and reports whether
-// it skipped fields. It sets an absent field to zero, even if the factory set
-// it.
+// it skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Tally)
 	e.Seen = nil
@@ -1371,14 +240,1159 @@ func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Tally")
 }
 
-// knownTallyState reports which fields of the state are known. The others are
-// kept.
+// knownTallyState reports which fields of the state are known: others are kept
+// as they came.
 func knownTallyState(num int) (bool, codegen.Fields) {
-	return num == 1, nil
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
-// TillAPI has the methods of a [Till]. The entity and its references implement
-// it.
+// ClerkAPI has the methods of a [Clerk]. The entity implements it, and so does
+// a reference to an entity at any node.
+type ClerkAPI interface {
+	// Serve takes that long.
+	Serve(ctx context.Context, long time.Duration) error
+}
+
+var (
+	_ ClerkAPI = (*Clerk)(nil)
+	_ ClerkAPI = ClerkRef{}
+)
+
+// ClerkClient makes references to Clerk entities. It is safe for concurrent
+// use.
+type ClerkClient struct {
+	invoker codegen.Invoker
+}
+
+// NewClerkClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewClerkClient(c shard.Caller) *ClerkClient {
+	return &ClerkClient{invoker: c.ShardInvoker(clerkKind())}
+}
+
+// Ref returns a reference to the Clerk with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *ClerkClient) Ref(id string, opts ...shard.CallOption) ClerkRef {
+	return ClerkRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
+	return ClerkTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *ClerkClient) API(id string) ClerkAPI {
+	return c.Ref(id)
+}
+
+// ClerkRef is one Clerk, wherever it lives. It comes from [ClerkClient.Ref] and
+// is safe for concurrent use.
+type ClerkRef struct {
+	ref *codegen.Ref
+}
+
+// Serve takes that long.
+func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
+	turn, err := r.ref.Begin(ctx, "Serve")
+	if e, ok := turn.Entity.(*Clerk); ok {
+		defer turn.End("Serve", &err)
+		return e.Serve(turn.Context, long)
+	}
+	return r.ref.Run(ctx, "Serve", codegen.AppendInt(codegen.NewArgs(), 1, long), err)
+}
+
+// ClerkTell is one Clerk, told without waiting for an answer. It comes from
+// [ClerkClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent.
+type ClerkTell struct {
+	ref *codegen.Ref
+}
+
+// Serve is [ClerkAPI.Serve] without an answer.
+func (t ClerkTell) Serve(ctx context.Context, long time.Duration) error {
+	return t.ref.Tell(ctx, "Serve", codegen.AppendInt(codegen.NewArgs(), 1, long))
+}
+
+// ClerkExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type ClerkExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (ClerkExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (ClerkExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(clerkKind(), id)
+}
+
+// HostClerk lets n host Clerk entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
+func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: clerkKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Serve": dispatchClerkServe,
+		},
+		Struct:   (*Clerk)(nil),
+		Exported: 1,
+		SetID:    setClerkID,
+	}, opts...)
+}
+
+// clerkKind describes Clerk. All members of a cluster must agree on it.
+func clerkKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Clerk",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   16,
+		HashName: "xxh64",
+		Methods:  []string{"Serve"},
+		Errors:   ShardErrors,
+		Contract: "0509f1126720efa3",
+	}
+}
+
+// setClerkID sets the field that a Clerk finds its own id in.
+func setClerkID(entity any, id string) error {
+	entity.(*Clerk).ID = id
+	return nil
+}
+
+// The functions dispatchClerk… run methods of Clerk on encoded arguments.
+
+func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var long time.Duration
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &long)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Clerk).Serve(ctx, long)
+}
+
+// LeaderAPI has the methods of a [Leader]. The entity implements it, and so
+// does a reference to an entity at any node.
+type LeaderAPI interface {
+	// Beat records one call. Each sender numbers its calls from 1. Fresh means that
+	// this leader knew nothing of the sender; else a number that is not the next one
+	// is an error.
+	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
+}
+
+var (
+	_ LeaderAPI = (*Leader)(nil)
+	_ LeaderAPI = LeaderRef{}
+)
+
+// LeaderClient makes references to the Leader of the cluster. It is safe for
+// concurrent use.
+type LeaderClient struct {
+	invoker codegen.Invoker
+}
+
+// NewLeaderClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewLeaderClient(c shard.Caller) *LeaderClient {
+	return &LeaderClient{invoker: c.ShardInvoker(leaderKind())}
+}
+
+// Ref returns a reference to the Leader, which need not live yet.
+func (c *LeaderClient) Ref(opts ...shard.CallOption) LeaderRef {
+	return LeaderRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *LeaderClient) API() LeaderAPI {
+	return c.Ref()
+}
+
+// LeaderRef is the Leader, wherever it lives. It comes from [LeaderClient.Ref]
+// and is safe for concurrent use.
+type LeaderRef struct {
+	ref *codegen.Ref
+}
+
+// Beat records one call. Each sender numbers its calls from 1. Fresh means that
+// this leader knew nothing of the sender; else a number that is not the next one
+// is an error.
+func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Beat")
+	if e, ok := turn.Entity.(*Leader); ok {
+		defer turn.End("Beat", &err)
+		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
+			return "", false, err
+		}
+		return node, fresh, nil
+	}
+	args := codegen.AppendString(codegen.NewArgs(), 1, sender)
+	args = codegen.AppendUint(args, 2, seq)
+	return decodeLeaderBeatReply(r.ref.Ask(ctx, "Beat", args, err))
+}
+
+// HostLeader lets n host the cluster's Leader. It must be called before n
+// starts. The factory makes an instance without state; it is called for each
+// activation of the instance at this node.
+func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: leaderKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Beat": dispatchLeaderBeat,
+		},
+		NoContext:   map[string]bool{"Beat": true},
+		Struct:      (*Leader)(nil),
+		Exported:    2,
+		AppendState: appendLeaderState,
+		DecodeState: decodeLeaderState,
+		StateFields: knownLeaderState,
+		Activate:    activateLeader,
+	}, opts...)
+}
+
+// leaderKind describes Leader. All members of a cluster must agree on it.
+func leaderKind() codegen.Kind {
+	return codegen.Kind{
+		Name:      "Leader",
+		Package:   "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:    1,
+		Singleton: true,
+		HashName:  "xxh64",
+		Methods:   []string{"Beat"},
+		Errors:    ShardErrors,
+		Stateful:  true,
+		Contract:  "4ae8712827738e22",
+	}
+}
+
+// activateLeader calls [Leader.OnActivate].
+func activateLeader(ctx context.Context, entity any, a codegen.Activation) error {
+	return entity.(*Leader).OnActivate(ctx, a)
+}
+
+// The functions dispatchLeader… run methods of Leader on encoded arguments.
+
+func dispatchLeaderBeat(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var sender string
+	var seq uint64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &sender)
+		case 2:
+			codegen.ReadUint(&d, &seq)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	node, fresh, err := entity.(*Leader).Beat(ctx, sender, seq)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendString(out, 1, node)
+	return codegen.AppendBool(out, 2, fresh), nil
+}
+
+func decodeLeaderBeatReply(d codegen.Decoder) (node string, fresh bool, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &node)
+		case 2:
+			codegen.ReadBool(&d, &fresh)
+		}
+	}
+	return node, fresh, d.Results()
+}
+
+// appendLeaderState encodes the fields tagged state.
+func appendLeaderState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Leader)
+	return appendStringUint64Map(b, 1, e.Last), nil
+}
+
+// decodeLeaderState decodes the output of appendLeaderState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
+func decodeLeaderState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Leader)
+	e.Last = nil
+	codegen.InitMap(&e.Last)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readStringUint64Map(&d, &e.Last)
+		}
+	}
+	return d.Skipped(), d.Err("state of Leader")
+}
+
+// knownLeaderState reports which fields of the state are known: others are kept
+// as they came.
+func knownLeaderState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// LedgerAPI has the methods of a [Ledger]. The entity implements it, and so
+// does a reference to an entity at any node.
+type LedgerAPI interface {
+	// Add adds n. It returns the sum, and the node where it lives.
+	Add(_ context.Context, n int64) (total int64, node string, err error)
+}
+
+var (
+	_ LedgerAPI = (*Ledger)(nil)
+	_ LedgerAPI = LedgerRef{}
+)
+
+// LedgerClient makes references to Ledger entities. It is safe for concurrent
+// use.
+type LedgerClient struct {
+	invoker codegen.Invoker
+}
+
+// NewLedgerClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewLedgerClient(c shard.Caller) *LedgerClient {
+	return &LedgerClient{invoker: c.ShardInvoker(ledgerKind())}
+}
+
+// Ref returns a reference to the Ledger with that id, which need not live yet.
+// A bad id is answered by the calls.
+func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
+	return LedgerRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *LedgerClient) API(id string) LedgerAPI {
+	return c.Ref(id)
+}
+
+// LedgerRef is one Ledger, wherever it lives. It comes from [LedgerClient.Ref]
+// and is safe for concurrent use.
+type LedgerRef struct {
+	ref *codegen.Ref
+}
+
+// Add adds n. It returns the sum, and the node where it lives.
+func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Add")
+	if e, ok := turn.Entity.(*Ledger); ok {
+		defer turn.End("Add", &err)
+		if total, node, err = e.Add(turn.Context, n); err != nil {
+			return 0, "", err
+		}
+		return total, node, nil
+	}
+	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
+}
+
+// LedgerExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type LedgerExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (LedgerExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (LedgerExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(ledgerKind(), id)
+}
+
+// HostLedger lets n host Ledger entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
+func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: ledgerKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Add": dispatchLedgerAdd,
+		},
+		NoContext:   map[string]bool{"Add": true},
+		Struct:      (*Ledger)(nil),
+		Exported:    1,
+		SetID:       setLedgerID,
+		AppendState: appendLedgerState,
+		DecodeState: decodeLedgerState,
+		StateFields: knownLedgerState,
+	}, opts...)
+}
+
+// ledgerKind describes Ledger. All members of a cluster must agree on it.
+func ledgerKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Ledger",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   64,
+		HashName: "xxh64",
+		Methods:  []string{"Add"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "b0e34b77a2a50a5a",
+	}
+}
+
+// setLedgerID sets the field that a Ledger finds its own id in.
+func setLedgerID(entity any, id string) error {
+	entity.(*Ledger).ID = id
+	return nil
+}
+
+// The functions dispatchLedger… run methods of Ledger on encoded arguments.
+
+func dispatchLedgerAdd(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var n int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &n)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	total, node, err := entity.(*Ledger).Add(ctx, n)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendInt(out, 1, total)
+	return codegen.AppendString(out, 2, node), nil
+}
+
+func decodeLedgerAddReply(d codegen.Decoder) (total int64, node string, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &total)
+		case 2:
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return total, node, d.Results()
+}
+
+// appendLedgerState encodes the fields tagged state.
+func appendLedgerState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Ledger)
+	return codegen.AppendInt(b, 1, e.Total), nil
+}
+
+// decodeLedgerState decodes the output of appendLedgerState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
+func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Ledger)
+	e.Total = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &e.Total)
+		}
+	}
+	return d.Skipped(), d.Err("state of Ledger")
+}
+
+// knownLedgerState reports which fields of the state are known: others are kept
+// as they came.
+func knownLedgerState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// PoisonAPI has the methods of a [Poison]. The entity implements it, and so
+// does a reference to an entity at any node.
+type PoisonAPI interface {
+	// Where returns where it lives.
+	Where(context.Context) (node string, err error)
+
+	// Panic panics.
+	Panic(context.Context) error
+
+	// Loop never returns, not at the end of its context either.
+	Loop(context.Context) error
+}
+
+var (
+	_ PoisonAPI = (*Poison)(nil)
+	_ PoisonAPI = PoisonRef{}
+)
+
+// PoisonClient makes references to Poison entities. It is safe for concurrent
+// use.
+type PoisonClient struct {
+	invoker codegen.Invoker
+}
+
+// NewPoisonClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewPoisonClient(c shard.Caller) *PoisonClient {
+	return &PoisonClient{invoker: c.ShardInvoker(poisonKind())}
+}
+
+// Ref returns a reference to the Poison with that id, which need not live yet.
+// A bad id is answered by the calls.
+func (c *PoisonClient) Ref(id string, opts ...shard.CallOption) PoisonRef {
+	return PoisonRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
+	return PoisonTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *PoisonClient) API(id string) PoisonAPI {
+	return c.Ref(id)
+}
+
+// PoisonRef is one Poison, wherever it lives. It comes from [PoisonClient.Ref]
+// and is safe for concurrent use.
+type PoisonRef struct {
+	ref *codegen.Ref
+}
+
+// Where returns where it lives.
+func (r PoisonRef) Where(ctx context.Context) (node string, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Where")
+	if e, ok := turn.Entity.(*Poison); ok {
+		defer turn.End("Where", &err)
+		return codegen.Result(e.Where(turn.Context))
+	}
+	return decodePoisonWhereReply(r.ref.Ask(ctx, "Where", nil, err))
+}
+
+// Panic panics.
+func (r PoisonRef) Panic(ctx context.Context) (err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Panic")
+	if e, ok := turn.Entity.(*Poison); ok {
+		defer turn.End("Panic", &err)
+		return e.Panic(turn.Context)
+	}
+	return r.ref.Run(ctx, "Panic", nil, err)
+}
+
+// Loop never returns, not at the end of its context either.
+func (r PoisonRef) Loop(ctx context.Context) (err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Loop")
+	if e, ok := turn.Entity.(*Poison); ok {
+		defer turn.End("Loop", &err)
+		return e.Loop(turn.Context)
+	}
+	return r.ref.Run(ctx, "Loop", nil, err)
+}
+
+// PoisonTell is one Poison, told without waiting for an answer. It comes from
+// [PoisonClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results have none of their
+// own here: tell=all in the directive adds them.
+type PoisonTell struct {
+	ref *codegen.Ref
+}
+
+// Panic is [PoisonAPI.Panic] without an answer.
+func (t PoisonTell) Panic(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Panic", nil)
+}
+
+// Loop is [PoisonAPI.Loop] without an answer.
+func (t PoisonTell) Loop(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Loop", nil)
+}
+
+// PoisonExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type PoisonExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (PoisonExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (PoisonExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(poisonKind(), id)
+}
+
+// HostPoison lets n host Poison entities. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
+func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: poisonKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Loop":  codegen.Run((*Poison).Loop),
+			"Panic": codegen.Run((*Poison).Panic),
+			"Where": dispatchPoisonWhere,
+		},
+		NoContext: map[string]bool{"Loop": true, "Panic": true, "Where": true},
+		Struct:    (*Poison)(nil),
+		Exported:  3,
+		SetID:     setPoisonID,
+	}, opts...)
+}
+
+// poisonKind describes Poison. All members of a cluster must agree on it.
+func poisonKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Poison",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   16,
+		HashName: "xxh64",
+		Methods:  []string{"Loop", "Panic", "Where"},
+		Errors:   ShardErrors,
+		Contract: "2de603d6e9072239",
+	}
+}
+
+// setPoisonID sets the field that a Poison finds its own id in.
+func setPoisonID(entity any, id string) error {
+	entity.(*Poison).ID = id
+	return nil
+}
+
+// The functions dispatchPoison… run methods of Poison on encoded arguments.
+
+func dispatchPoisonWhere(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	node, err := entity.(*Poison).Where(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendString(out, 1, node), nil
+}
+
+func decodePoisonWhereReply(d codegen.Decoder) (node string, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return node, d.Results()
+}
+
+// PulseAPI has the methods of a [Pulse]. The entity implements it, and so does
+// a reference to an entity at any node.
+type PulseAPI interface {
+	// Beat returns where it lives.
+	Beat(context.Context) (node string, err error)
+}
+
+var (
+	_ PulseAPI = (*Pulse)(nil)
+	_ PulseAPI = PulseRef{}
+)
+
+// PulseClient makes references to Pulse entities. It is safe for concurrent
+// use.
+type PulseClient struct {
+	invoker codegen.Invoker
+}
+
+// NewPulseClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewPulseClient(c shard.Caller) *PulseClient {
+	return &PulseClient{invoker: c.ShardInvoker(pulseKind())}
+}
+
+// Ref returns a reference to the Pulse with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *PulseClient) Ref(id string, opts ...shard.CallOption) PulseRef {
+	return PulseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *PulseClient) API(id string) PulseAPI {
+	return c.Ref(id)
+}
+
+// PulseRef is one Pulse, wherever it lives. It comes from [PulseClient.Ref] and
+// is safe for concurrent use.
+type PulseRef struct {
+	ref *codegen.Ref
+}
+
+// Beat returns where it lives.
+func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Beat")
+	if e, ok := turn.Entity.(*Pulse); ok {
+		defer turn.End("Beat", &err)
+		return codegen.Result(e.Beat(turn.Context))
+	}
+	return decodePulseBeatReply(r.ref.Ask(ctx, "Beat", nil, err))
+}
+
+// PulseExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type PulseExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (PulseExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (PulseExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(pulseKind(), id)
+}
+
+// HostPulse lets n host Pulse entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
+func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: pulseKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Beat": dispatchPulseBeat,
+		},
+		NoContext: map[string]bool{"Beat": true},
+		Struct:    (*Pulse)(nil),
+		Exported:  2,
+		SetID:     setPulseID,
+		Activate:  activatePulse,
+	}, opts...)
+}
+
+// pulseKind describes Pulse. All members of a cluster must agree on it.
+func pulseKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Pulse",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   256,
+		HashName: "xxh64",
+		Methods:  []string{"Beat"},
+		Errors:   ShardErrors,
+		Contract: "73b4e754012a68a4",
+	}
+}
+
+// setPulseID sets the field that a Pulse finds its own id in.
+func setPulseID(entity any, id string) error {
+	entity.(*Pulse).ID = id
+	return nil
+}
+
+// activatePulse calls [Pulse.OnActivate].
+func activatePulse(ctx context.Context, entity any, a codegen.Activation) error {
+	return entity.(*Pulse).OnActivate(ctx, a)
+}
+
+// The functions dispatchPulse… run methods of Pulse on encoded arguments.
+
+func dispatchPulseBeat(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	node, err := entity.(*Pulse).Beat(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendString(out, 1, node), nil
+}
+
+func decodePulseBeatReply(d codegen.Decoder) (node string, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return node, d.Results()
+}
+
+// RelayAPI has the methods of a [Relay]. The entity implements it, and so does
+// a reference to an entity at any node.
+type RelayAPI interface {
+	// Burst makes calls with the sequence numbers from first to last, all but the
+	// last one without waiting for an answer. Node of the receipt is the relay's.
+	Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error)
+}
+
+var (
+	_ RelayAPI = (*Relay)(nil)
+	_ RelayAPI = RelayRef{}
+)
+
+// RelayClient makes references to Relay entities. It is safe for concurrent
+// use.
+type RelayClient struct {
+	invoker codegen.Invoker
+}
+
+// NewRelayClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewRelayClient(c shard.Caller) *RelayClient {
+	return &RelayClient{invoker: c.ShardInvoker(relayKind())}
+}
+
+// Ref returns a reference to the Relay with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
+	return RelayRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *RelayClient) API(id string) RelayAPI {
+	return c.Ref(id)
+}
+
+// RelayRef is one Relay, wherever it lives. It comes from [RelayClient.Ref] and
+// is safe for concurrent use.
+type RelayRef struct {
+	ref *codegen.Ref
+}
+
+// Burst makes calls with the sequence numbers from first to last, all but the
+// last one without waiting for an answer. Node of the receipt is the relay's.
+func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last uint64) (result Receipt, err error) {
+	turn, err := r.ref.Begin(ctx, "Burst")
+	if e, ok := turn.Entity.(*Relay); ok {
+		defer turn.End("Burst", &err)
+		return codegen.Result(e.Burst(turn.Context, entity, sender, first, last))
+	}
+	args := codegen.AppendString(codegen.NewArgs(), 1, entity)
+	args = codegen.AppendString(args, 2, sender)
+	args = codegen.AppendUint(args, 3, first)
+	args = codegen.AppendUint(args, 4, last)
+	return decodeRelayBurstReply(r.ref.Ask(ctx, "Burst", args, err))
+}
+
+// RelayExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type RelayExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (RelayExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (RelayExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(relayKind(), id)
+}
+
+// HostRelay lets n host Relay entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
+func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: relayKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Burst": dispatchRelayBurst,
+		},
+		Struct:   (*Relay)(nil),
+		Exported: 1,
+		SetID:    setRelayID,
+	}, opts...)
+}
+
+// relayKind describes Relay. All members of a cluster must agree on it.
+func relayKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Relay",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   256,
+		HashName: "xxh64",
+		Methods:  []string{"Burst"},
+		Errors:   ShardErrors,
+		Contract: "0db58c8fac1a2f7d",
+	}
+}
+
+// setRelayID sets the field that a Relay finds its own id in.
+func setRelayID(entity any, id string) error {
+	entity.(*Relay).ID = id
+	return nil
+}
+
+// The functions dispatchRelay… run methods of Relay on encoded arguments.
+
+func dispatchRelayBurst(ctx context.Context, entity2 any, args, out []byte) ([]byte, error) {
+	var entity, sender string
+	var first, last uint64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &entity)
+		case 2:
+			codegen.ReadString(&d, &sender)
+		case 3:
+			codegen.ReadUint(&d, &first)
+		case 4:
+			codegen.ReadUint(&d, &last)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	result, err := entity2.(*Relay).Burst(ctx, entity, sender, first, last)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendReceipt(out, 1, result), nil
+}
+
+func decodeRelayBurstReply(d codegen.Decoder) (result Receipt, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			readReceipt(&d, &result)
+		}
+	}
+	return result, d.Results()
+}
+
+// StockAPI has the methods of a [Stock]. The entity implements it, and so does
+// a reference to an entity at any node.
+type StockAPI interface {
+	// Sold notes a sale.
+	Sold(_ context.Context, total int64) error
+
+	// Report returns the stock's state.
+	Report(context.Context) (last, again, missed int64, err error)
+}
+
+var (
+	_ StockAPI = (*Stock)(nil)
+	_ StockAPI = StockRef{}
+)
+
+// StockClient makes references to Stock entities. It is safe for concurrent
+// use.
+type StockClient struct {
+	invoker codegen.Invoker
+}
+
+// NewStockClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewStockClient(c shard.Caller) *StockClient {
+	return &StockClient{invoker: c.ShardInvoker(stockKind())}
+}
+
+// Ref returns a reference to the Stock with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
+	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
+	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *StockClient) API(id string) StockAPI {
+	return c.Ref(id)
+}
+
+// StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
+// is safe for concurrent use.
+type StockRef struct {
+	ref *codegen.Ref
+}
+
+// Sold notes a sale.
+func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Sold")
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End("Sold", &err)
+		return e.Sold(turn.Context, total)
+	}
+	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
+}
+
+// Report returns the stock's state.
+func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Report")
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End("Report", &err)
+		if last, again, missed, err = e.Report(turn.Context); err != nil {
+			return 0, 0, 0, err
+		}
+		return last, again, missed, nil
+	}
+	return decodeStockReportReply(r.ref.Ask(ctx, "Report", nil, err))
+}
+
+// StockTell is one Stock, told without waiting for an answer. It comes from
+// [StockClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent.
+type StockTell struct {
+	ref *codegen.Ref
+}
+
+// Sold is [StockAPI.Sold] without an answer.
+func (t StockTell) Sold(ctx context.Context, total int64) error {
+	return t.ref.Tell(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total))
+}
+
+// Report is [StockAPI.Report] without an answer.
+func (t StockTell) Report(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Report", nil)
+}
+
+// StockExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type StockExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (StockExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (StockExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(stockKind(), id)
+}
+
+// HostStock lets n host Stock entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
+func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: stockKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Report": dispatchStockReport,
+			"Sold":   dispatchStockSold,
+		},
+		Reads:       map[string]bool{"Report": true},
+		NoContext:   map[string]bool{"Report": true, "Sold": true},
+		Struct:      (*Stock)(nil),
+		Exported:    2,
+		SetID:       setStockID,
+		AppendState: appendStockState,
+		DecodeState: decodeStockState,
+		StateFields: knownStockState,
+	}, opts...)
+}
+
+// stockKind describes Stock. All members of a cluster must agree on it.
+func stockKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Stock",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   16,
+		HashName: "xxh64",
+		Methods:  []string{"Report", "Sold"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "82f671aa33f081f7",
+	}
+}
+
+// setStockID sets the field that a Stock finds its own id in.
+func setStockID(entity any, id string) error {
+	entity.(*Stock).ID = id
+	return nil
+}
+
+// The functions dispatchStock… run methods of Stock on encoded arguments.
+
+func dispatchStockSold(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var total int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &total)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Stock).Sold(ctx, total)
+}
+
+func dispatchStockReport(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	last, again, missed, err := entity.(*Stock).Report(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendInt(out, 1, last)
+	out = codegen.AppendInt(out, 2, again)
+	return codegen.AppendInt(out, 3, missed), nil
+}
+
+func decodeStockReportReply(d codegen.Decoder) (last, again, missed int64, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &last)
+		case 2:
+			codegen.ReadInt(&d, &again)
+		case 3:
+			codegen.ReadInt(&d, &missed)
+		}
+	}
+	return last, again, missed, d.Results()
+}
+
+// appendStockState encodes the fields tagged state.
+func appendStockState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Stock)
+	b = codegen.AppendInt(b, 1, e.Last)
+	b = codegen.AppendInt(b, 2, e.Again)
+	b = codegen.AppendInt(b, 3, e.Missed)
+	return b, nil
+}
+
+// decodeStockState decodes the output of appendStockState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
+func decodeStockState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Stock)
+	e.Last = 0
+	e.Again = 0
+	e.Missed = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &e.Last)
+		case 2:
+			codegen.ReadInt(&d, &e.Again)
+		case 3:
+			codegen.ReadInt(&d, &e.Missed)
+		}
+	}
+	return d.Skipped(), d.Err("state of Stock")
+}
+
+// knownStockState reports which fields of the state are known: others are kept
+// as they came.
+func knownStockState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3:
+		return true, nil
+	}
+	return false, nil
+}
+
+// TillAPI has the methods of a [Till]. The entity implements it, and so does a
+// reference to an entity at any node.
 type TillAPI interface {
 	// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
 	Add(ctx context.Context, n int64) (total int64, node string, err error)
@@ -1394,26 +1408,26 @@ type TillClient struct {
 	invoker codegen.Invoker
 }
 
-// NewTillClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
+// NewTillClient returns a client that calls through c: a node, or a connection
+// from outside.
 func NewTillClient(c shard.Caller) *TillClient {
 	return &TillClient{invoker: c.ShardInvoker(tillKind())}
 }
 
-// Ref returns a reference to the Till with that id. It makes no call; if the id
-// is invalid, each call fails.
+// Ref returns a reference to the Till with that id, which need not live yet. A
+// bad id is answered by the calls.
 func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
 	return TillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
 func (c *TillClient) API(id string) TillAPI {
 	return c.Ref(id)
 }
 
-// TillRef is a reference to one Till at any node. It is made by
-// [TillClient.Ref] and safe for concurrent use.
+// TillRef is one Till, wherever it lives. It comes from [TillClient.Ref] and is
+// safe for concurrent use.
 type TillRef struct {
 	ref *codegen.Ref
 }
@@ -1431,29 +1445,29 @@ func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, er
 	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
 }
 
-// Events returns the events of all Till entities after a position: each once,
-// and those of one entity in order. It waits for more until ctx ends, and
-// yields ctx's error then. It ends after its first error.
+// Events returns the events of all Till entities behind a position, each once
+// and those of one entity in order. It waits for more until ctx ends, and then
+// yields ctx's error. An error is the last that it yields.
 func (c *TillClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Sale], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodeTillEvent, opts...)
 }
 
-// TillExtractor finds the entity and the shard of an id without a cluster. Its
-// zero value works.
+// TillExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
 type TillExtractor struct{}
 
-// EntityID returns the wire form of the id.
+// EntityID returns the id as it is on the wire.
 func (TillExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the entity's shard.
+// Shard returns the number of the shard in which the entity lives.
 func (TillExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(tillKind(), id)
 }
 
-// HostTill lets n host Till entities. It must be called before n starts. Each
-// activation calls factory, which returns an entity without state.
+// HostTill lets n host Till entities. It must be called before n starts. The
+// factory makes an entity without state; it is called for each activation.
 func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: tillKind(),
@@ -1474,7 +1488,7 @@ func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// tillKind describes Till. It must be the same at all members of a cluster.
+// tillKind describes Till. All members of a cluster must agree on it.
 func tillKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Till",
@@ -1489,7 +1503,7 @@ func tillKind() codegen.Kind {
 	}
 }
 
-// setTillID sets the id field of a Till.
+// setTillID sets the field that a Till finds its own id in.
 func setTillID(entity any, id string) error {
 	entity.(*Till).ID = id
 	return nil
@@ -1535,7 +1549,7 @@ func appendTillState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeTillState decodes the output of appendTillState, and reports whether it
-// skipped fields. It sets an absent field to zero, even if the factory set it.
+// skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeTillState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Till)
 	e.Total = 0
@@ -1548,13 +1562,17 @@ func decodeTillState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Till")
 }
 
-// knownTillState reports which fields of the state are known. The others are
-// kept.
+// knownTillState reports which fields of the state are known: others are kept
+// as they came.
 func knownTillState(num int) (bool, codegen.Fields) {
-	return num == 1, nil
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
-// takeTillEvents encodes the recorded events and removes them from the entity.
+// takeTillEvents encodes the events that were recorded, and forgets them.
 func takeTillEvents(entity any) ([][]byte, error) {
 	return codegen.TakeEvents(&entity.(*Till).Journal, appendTillEvent)
 }
@@ -1574,8 +1592,7 @@ func decodeTillEvent(d codegen.Decoder) (event Sale, err error) {
 	return event, d.Err("event of Till")
 }
 
-// applyTillEvent applies an encoded event. It fails if the event has unknown
-// fields.
+// applyTillEvent applies an encoded event, of which all must be known.
 func applyTillEvent(entity any, b []byte) error {
 	event, err := decodeTillEvent(codegen.NewEventDecoder(b))
 	if err != nil {
@@ -1585,8 +1602,8 @@ func applyTillEvent(entity any, b []byte) error {
 	return nil
 }
 
-// TreasurerAPI has the methods of a [Treasurer]. The entity and its references
-// implement it.
+// TreasurerAPI has the methods of a [Treasurer]. The entity implements it, and
+// so does a reference to an entity at any node.
 type TreasurerAPI interface {
 	// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
 	// twice.
@@ -1604,25 +1621,25 @@ type TreasurerClient struct {
 	invoker codegen.Invoker
 }
 
-// NewTreasurerClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
+// NewTreasurerClient returns a client that calls through c: a node, or a
+// connection from outside.
 func NewTreasurerClient(c shard.Caller) *TreasurerClient {
 	return &TreasurerClient{invoker: c.ShardInvoker(treasurerKind())}
 }
 
-// Ref returns a reference to the Treasurer. It makes no call.
+// Ref returns a reference to the Treasurer, which need not live yet.
 func (c *TreasurerClient) Ref(opts ...shard.CallOption) TreasurerRef {
 	return TreasurerRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
 func (c *TreasurerClient) API() TreasurerAPI {
 	return c.Ref()
 }
 
-// TreasurerRef is a reference to the Treasurer at any node. It is made by
-// [TreasurerClient.Ref] and safe for concurrent use.
+// TreasurerRef is the Treasurer, wherever it lives. It comes from
+// [TreasurerClient.Ref] and is safe for concurrent use.
 type TreasurerRef struct {
 	ref *codegen.Ref
 }
@@ -1644,8 +1661,8 @@ func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node
 }
 
 // HostTreasurer lets n host the cluster's Treasurer. It must be called before n
-// starts. Each activation at n calls factory, which returns an instance without
-// state.
+// starts. The factory makes an instance without state; it is called for each
+// activation of the instance at this node.
 func HostTreasurer(n *shard.Node, factory func() *Treasurer, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: treasurerKind(),
@@ -1663,8 +1680,7 @@ func HostTreasurer(n *shard.Node, factory func() *Treasurer, opts ...shard.HostO
 	}, opts...)
 }
 
-// treasurerKind describes Treasurer. It must be the same at all members of a
-// cluster.
+// treasurerKind describes Treasurer. All members of a cluster must agree on it.
 func treasurerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:      "Treasurer",
@@ -1730,8 +1746,8 @@ func appendTreasurerState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeTreasurerState decodes the output of appendTreasurerState, and reports
-// whether it skipped fields. It sets an absent field to zero, even if the
-// factory set it.
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeTreasurerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Treasurer)
 	e.Last = nil
@@ -1745,71 +1761,23 @@ func decodeTreasurerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Treasurer")
 }
 
-// knownTreasurerState reports which fields of the state are known. The others
-// are kept.
+// knownTreasurerState reports which fields of the state are known: others are
+// kept as they came.
 func knownTreasurerState(num int) (bool, codegen.Fields) {
-	return num == 1, nil
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
-// ShardErrors adds the errors of this package to s. Callers can match them with
-// errors.Is and errors.As.
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/internal/e2e/workload")
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v; clone… returns a copy as it would arrive from another node.
-// …Element does so for elements of lists and maps: messages with the value in
-// field 1.
-
-func appendStringUint64Map(b []byte, num int, v map[string]uint64) []byte {
-	for _, key := range codegen.SortedKeys(v) {
-		var at int
-		b, at = codegen.Open(b, num)
-		b = codegen.PutString(b, 1, key)
-		b = codegen.PutUint(b, 2, v[key])
-		b = codegen.Close(b, at)
-	}
-	return b
-}
-
-func readStringUint64Map(d *codegen.Decoder, v *map[string]uint64) {
-	var key string
-	var e uint64
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(d, &key)
-		case 2:
-			codegen.ReadUint(d, &e)
-		}
-	}
-	d.Leave(outer)
-	codegen.InitMap(v)
-	(*v)[key] = e
-}
-
-func appendReceipt(b []byte, num int, v Receipt) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendUint(b, 1, v.Count)
-	b = codegen.AppendString(b, 2, v.Node)
-	return codegen.Close(b, at)
-}
-
-func readReceipt(d *codegen.Decoder, v *Receipt) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadUint(d, &v.Count)
-		case 2:
-			codegen.ReadString(d, &v.Node)
-		}
-	}
-	d.Leave(outer)
-}
-
+// appendStringUint64SliceMap encodes a map[string][]uint64 as field num.
 func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -1821,6 +1789,7 @@ func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte
 	return b
 }
 
+// readStringUint64SliceMap decodes a field into a map[string][]uint64.
 func readStringUint64SliceMap(d *codegen.Decoder, v *map[string][]uint64) {
 	var key string
 	var e []uint64
@@ -1838,6 +1807,7 @@ func readStringUint64SliceMap(d *codegen.Decoder, v *map[string][]uint64) {
 	(*v)[key] = e
 }
 
+// cloneStringUint64SliceMap copies a map[string][]uint64, as it would arrive.
 func cloneStringUint64SliceMap(v map[string][]uint64) map[string][]uint64 {
 	c := make(map[string][]uint64, len(v))
 	for key, e := range v {
@@ -1846,12 +1816,15 @@ func cloneStringUint64SliceMap(v map[string][]uint64) map[string][]uint64 {
 	return c
 }
 
+// appendUint64SliceElement encodes a []uint64 as an element: a message with it
+// in field 1.
 func appendUint64SliceElement(b []byte, num int, v []uint64) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendUints(b, 1, v)
 	return codegen.Close(b, at)
 }
 
+// readUint64SliceElement decodes an element into a []uint64.
 func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1862,12 +1835,66 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	d.Leave(outer)
 }
 
+// appendReceipt encodes a Receipt as field num.
+func appendReceipt(b []byte, num int, v Receipt) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendUint(b, 1, v.Count)
+	b = codegen.AppendString(b, 2, v.Node)
+	return codegen.Close(b, at)
+}
+
+// readReceipt decodes a field into a Receipt.
+func readReceipt(d *codegen.Decoder, v *Receipt) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadUint(d, &v.Count)
+		case 2:
+			codegen.ReadString(d, &v.Node)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendStringUint64Map encodes a map[string]uint64 as field num.
+func appendStringUint64Map(b []byte, num int, v map[string]uint64) []byte {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		b = codegen.PutUint(b, 2, v[key])
+		b = codegen.Close(b, at)
+	}
+	return b
+}
+
+// readStringUint64Map decodes a field into a map[string]uint64.
+func readStringUint64Map(d *codegen.Decoder, v *map[string]uint64) {
+	var key string
+	var e uint64
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			codegen.ReadUint(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// appendSale encodes a Sale as field num.
 func appendSale(b []byte, num int, v Sale) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Total)
 	return codegen.Close(b, at)
 }
 
+// readSale decodes a field into a Sale.
 func readSale(d *codegen.Decoder, v *Sale) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1878,8 +1905,10 @@ func readSale(d *codegen.Decoder, v *Sale) {
 	d.Leave(outer)
 }
 
-// Fails to compile if a struct has got another field: run go generate.
+// All fields are known here: one more does not compile until it is generated
+// for.
 var (
+	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
 	_ = func(e *Clerk) *Clerk { return &Clerk{e.ID} }
 	_ = func(e *Leader) *Leader { return &Leader{e.Last, e.Node, e.Trace} }
 	_ = func(e *Ledger) *Ledger { return &Ledger{e.ID, e.Total, e.Node} }
@@ -1887,7 +1916,6 @@ var (
 	_ = func(e *Pulse) *Pulse { return &Pulse{e.ID, e.Node, e.Witness} }
 	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Last, e.Again, e.Missed} }
-	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
 	_ = func(e *Till) *Till { return &Till{e.ID, e.Total, e.Journal, e.Node, e.Stocks} }
 	_ = func(e *Treasurer) *Treasurer { return &Treasurer{e.Last, e.Node, e.Trace} }
 	_ = func(v Receipt) Receipt { return Receipt{v.Count, v.Node} }
