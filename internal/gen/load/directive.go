@@ -273,3 +273,17 @@ func declaresForeign(m markedError) bool {
 	v, ok := m.spec.(*ast.ValueSpec)
 	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
 }
+
+// The directives that exist.
+var (
+	entityDirectives = []string{"entity", "singleton"}
+	methodDirectives = []string{"ignore", "read", "tell"}
+	allDirectives    = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
+)
+
+func suggestion(name string) string {
+	if meant := nearest(strings.ToLower(name), allDirectives); meant != "" {
+		return "write //shard:" + meant
+	}
+	return "there are //shard:" + strings.Join(allDirectives, ", //shard:")
+}
