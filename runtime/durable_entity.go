@@ -11,9 +11,8 @@ import (
 // durableEntity is an active entity. Only the goroutine that has the entity's turn may
 // use it.
 type durableEntity struct {
-	region.Kept
+	region.EntityData
 	tenure *durablehost.Tenure // under which it was activated
-	core   durable.Active      // of the tenure
 	state  []byte              // as last committed, or being committed
 	last   durable.Ticket      // the ticket of its last commit
 	ready  bool                // it has been activated

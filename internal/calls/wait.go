@@ -14,9 +14,6 @@ func NewCaller() Caller { return make(goroutine, 1) }
 // Wake wakes the goroutine.
 func (c goroutine) Wake() { c <- struct{}{} }
 
-// Touch reads the channel.
-func (c goroutine) Touch() byte { return byte(len(c)) }
-
 // Await waits for the call's answer, or for its time to be over, and reports whether it
 // was answered. Otherwise the call has been removed from the table, and the caller of
 // Await must inform the table's Coalescer when it knows the result of the call.

@@ -194,8 +194,8 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 	}
 }
 
-// Refused takes back an envelope that its receiver did not execute. placement is what the receiver
-// named; zero if it knows none.
+// Refused takes back an envelope that its receiver did not execute. home and epoch are
+// what the receiver named; zero if it knows none.
 func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
 	if r.State == Known && r.Home == from {
 		r.State = Stopped

@@ -17,7 +17,7 @@ import (
 // TestPaceFollowsTheStore: fewer appends are under way where they wait for each other, and more where
 // they take as long as a single one.
 func TestPaceFollowsTheStore(t *testing.T) {
-	var p pace
+	var p appendLimiter
 	now := time.Now()
 	for _, step := range []struct {
 		took   time.Duration
@@ -62,7 +62,7 @@ func TestPaceRoom(t *testing.T) {
 		{24, 8, 17, 16},
 		{24, 0, 60, 24},
 	} {
-		p := pace{limit: c.limit}
+		p := appendLimiter{limit: c.limit}
 		if got := p.room(c.under, c.wait); got != c.want {
 			t.Errorf("%d under way, %d waiting, at most %d: %d leave, want %d", c.under, c.wait, c.limit, got, c.want)
 		}
@@ -138,7 +138,7 @@ func TestAppendsLeaveTogether(t *testing.T) {
 		const shards = 60
 		held, appends := &heldStore{Shards: memory.New().Client().Shards()}, &Appends{}
 		tenures := tenuresOf(t, held, appends, shards)
-		appends.pace.limit = leastUnder
+		appends.limiter.limit = leastUnder
 		commit := func(from, to int, state string) {
 			for _, tenure := range tenures[from:to] {
 				if _, err := tenure.Commit(&durable.Turn{Entity: "a", State: []byte(state)}); err != nil {
@@ -191,7 +191,7 @@ func TestAppendsAreNotHeld(t *testing.T) {
 		commit()
 		held.answer(shards)
 		time.Sleep(2 * longestHold) // nothing waits for a while
-		appends.pace.limit = leastUnder
+		appends.limiter.limit = leastUnder
 		commit()
 		held.wantSent(t, shards+leastUnder)
 		time.Sleep(longestHold)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/identity"
@@ -13,52 +12,35 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A requester sends requests of operators to processes of a cluster, and matches the
-// answers to them. It is safe for concurrent use.
-type requester struct {
-	cluster string
-	options Options
-	timeout time.Duration
-	wg      sync.WaitGroup
-
-	mu      sync.Mutex
-	next    uint64
-	pending map[uint64]chan reply
-
-	opening sync.Mutex // guards the fields below; held while a link opens
-	lines   map[identity.Class]*line
-	closed  bool
-}
-
-// A line is the connection for requests that ask, or for those that command.
+// A line is the connection for questions, or the one for commands.
 type line struct {
 	self transport.Peer
 	link transport.Link
 }
 
 // line returns the connection of a class, which it opens at the first call.
-func (q *requester) line(ctx context.Context, class identity.Class) (*line, error) {
-	q.opening.Lock()
-	defer q.opening.Unlock()
-	if l := q.lines[class]; l != nil {
+func (c *Client) line(ctx context.Context, class identity.Class) (*line, error) {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	if l := c.lines[class]; l != nil {
 		return l, nil
 	}
-	if q.closed {
+	if c.closed {
 		return nil, transport.ErrClosed
 	}
-	l := &line{self: transport.Peer{Address: transport.Address{Name: q.options.Name, Incarnation: identity.New(class)}, Client: true}}
+	l := &line{self: transport.Peer{Address: transport.Address{Name: c.options.Name, Incarnation: identity.New(class)}, Client: true}}
 	var err error
-	l.link, err = q.options.Transport.Open(ctx, transport.Options{
-		Cluster: q.cluster, Self: l.self.Address, Client: true, Lanes: 1, Logger: q.options.Logger,
+	l.link, err = c.options.Transport.Open(ctx, transport.Options{
+		Cluster: c.cluster, Self: l.self.Address, Client: true, Lanes: 1, Logger: c.options.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if q.lines == nil {
-		q.lines = map[identity.Class]*line{}
+	if c.lines == nil {
+		c.lines = map[identity.Class]*line{}
 	}
-	q.lines[class] = l
-	q.wg.Go(func() { q.receive(l.link) })
+	c.lines[class] = l
+	c.wg.Go(func() { c.receive(l.link) })
 	return l, nil
 }
 
@@ -72,38 +54,38 @@ type reply struct {
 }
 
 // Close ends the connections. It may be called twice.
-func (q *requester) Close() error {
-	q.opening.Lock()
-	q.closed = true
+func (c *Client) Close() error {
+	c.opening.Lock()
+	c.closed = true
 	var errs []error
-	for _, l := range q.lines { //arch:order-free each is closed by itself
+	for _, l := range c.lines { //arch:order-free each is closed by itself
 		errs = append(errs, l.link.Close())
 	}
-	q.opening.Unlock()
-	q.wg.Wait()
+	c.opening.Unlock()
+	c.wg.Wait()
 	return errors.Join(errs...)
 }
 
-func (q *requester) receive(link transport.Link) {
+func (c *Client) receive(link transport.Link) {
 	for {
 		m, err := link.Receive(transport.Control)
 		if err != nil {
 			return
 		}
 		if m.Kind == transport.Unreachable && len(m.Payload) > 0 {
-			q.deny(errors.New(string(m.Payload)))
+			c.deny(errors.New(string(m.Payload)))
 			continue
 		}
 		if m.Kind == transport.Unreachable {
-			q.hand(m.Token, reply{from: transport.Peer{Address: m.From}, nobody: true})
+			c.hand(m.Token, reply{from: transport.Peer{Address: m.From}, nobody: true})
 			continue
 		}
-		from, topic, body, err := wire.OpenControl(q.cluster, m.Payload)
+		from, topic, body, err := wire.OpenControl(c.cluster, m.Payload)
 		if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_ADMIN || !wire.Vouched(m, from) {
 			continue // not for operators
 		}
 		if id, _, a, err := operator.Decode(body); err == nil && a != nil {
-			q.hand(id, reply{from: from, answer: *a})
+			c.hand(id, reply{from: from, answer: *a})
 		}
 	}
 }
@@ -112,10 +94,10 @@ func (q *requester) receive(link transport.Link) {
 // number of processes of the largest cluster that is simulated.
 const repliesKept = 4096
 
-func (q *requester) hand(id uint64, r reply) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if ch := q.pending[id]; ch != nil {
+func (c *Client) hand(id uint64, r reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch := c.pending[id]; ch != nil {
 		select {
 		case ch <- r:
 		default: // more processes than anybody reads
@@ -124,10 +106,10 @@ func (q *requester) hand(id uint64, r reply) {
 }
 
 // deny fails all requests that wait, because the broker refuses the messages of this process.
-func (q *requester) deny(why error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, ch := range q.pending { //arch:order-free each is told by itself
+func (c *Client) deny(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ch := range c.pending { //arch:order-free each is told by itself
 		select {
 		case ch <- reply{denied: why}:
 		default:
@@ -136,17 +118,17 @@ func (q *requester) deny(why error) {
 }
 
 // open begins a request; end forgets it.
-func (q *requester) open() (id uint64, replies <-chan reply, end func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.next++
-	id = q.next
+func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	id = c.next
 	ch := make(chan reply, repliesKept)
-	q.pending[id] = ch
+	c.pending[id] = ch
 	return id, ch, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		delete(q.pending, id)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.pending, id)
 	}
 }
 
@@ -162,12 +144,12 @@ var (
 	everyProcess = recipient{what: "every process", all: true}
 )
 
-func (q *requester) send(ctx context.Context, to recipient, id uint64, r operator.Request) error {
+func (c *Client) send(ctx context.Context, to recipient, id uint64, r operator.Request) error {
 	class := identity.Reader
 	if r.Command.ForOperators() {
 		class = identity.Operator
 	}
-	l, err := q.line(ctx, class)
+	l, err := c.line(ctx, class)
 	if err != nil {
 		return err
 	}
@@ -175,7 +157,7 @@ func (q *requester) send(ctx context.Context, to recipient, id uint64, r operato
 	if err != nil {
 		return err
 	}
-	b := wire.SealControl(q.cluster, l.self, wire.ControlTopic_CONTROL_TOPIC_ADMIN, body)
+	b := wire.SealControl(c.cluster, l.self, wire.ControlTopic_CONTROL_TOPIC_ADMIN, body)
 	switch {
 	case to.all:
 		return l.link.Broadcast(b)
@@ -189,8 +171,8 @@ const (
 	// askAgain is the time after which an unanswered request is sent once more; all
 	// commands may be obeyed twice.
 	askAgain = 500 * time.Millisecond
-	// askAnother is askAgain for a question that any member can answer: the broker may
-	// have given it to one that hangs, and picks anew each time.
+	// askAnother is askAgain for a question to any member: the broker picks a member each
+	// time, and the last one may hang.
 	askAnother = 100 * time.Millisecond
 )
 
@@ -204,17 +186,17 @@ func pauseOf(to recipient, r operator.Request) time.Duration {
 
 var errNobody = errors.New("nobody listens there")
 
-// ask sends a request until it is answered. errNobody means that the broker reported
-// that nobody listens.
-func (q *requester) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, fmt.Errorf("no answer within %v", q.timeout))
+// ask sends a request until it is answered. It fails with errNobody if the broker reports
+// no listener.
+func (c *Client) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
 	defer cancel()
-	id, replies, end := q.open()
+	id, replies, end := c.open()
 	defer end()
 	again := time.NewTicker(pauseOf(to, r))
 	defer again.Stop()
 	for {
-		if err := q.send(ctx, to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
+		if err := c.send(ctx, to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
 			return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, err)
 		}
 		select {

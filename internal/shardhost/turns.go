@@ -3,7 +3,6 @@ package shardhost
 import (
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
@@ -12,20 +11,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// A machine is a shard's core with its lock. It brings calls and the ends of turns to the
-// core, and executes the core's effects.
-type machine struct {
-	outlet
-	Mu   sync.Mutex
-	Core *region.Shard
-
-	sweeping bool                // a sweep will look at waiting calls
-	departed []transport.Address // by the old home's word, when it gave the shard to this process
-
-	departing departing
-	onTurnEnd []func() // of those who wait for the end of a turn
-}
 
 // later has the work to be done after Mu is released, in order.
 type later []func()
@@ -41,7 +26,7 @@ func (l later) run() {
 // Deliver brings a call to the shard, or on to its next home. A local caller that would
 // have to be forwarded looks for the home itself. current, if it is not nil, reports
 // whether the route that the call came by still leads here; the verdict is Moved if not.
-func (s *machine) Deliver(c *Call, at time.Time, current func() bool) (*region.Entity, region.Verdict) {
+func (s *Shard) Deliver(c *Call, at time.Time, current func() bool) (*region.Entity, region.Verdict) {
 	s.Mu.Lock()
 	if current != nil && !current() {
 		s.Mu.Unlock()
@@ -62,7 +47,7 @@ func (s *machine) Deliver(c *Call, at time.Time, current func() bool) (*region.E
 }
 
 // Begin begins a turn of the entity for a local caller, if nothing stands in its way.
-func (s *machine) Begin(entity string) *region.Entity {
+func (s *Shard) Begin(entity string) *region.Entity {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Core.Begin(entity, s.cfg.Clock.Load())
@@ -70,7 +55,7 @@ func (s *machine) Begin(entity string) *region.Entity {
 
 // Entered reports whether a turn of the entity has begun outside the lock, and ends one that
 // was withdrawn.
-func (s *machine) Entered(e *region.Entity, how region.Entry) bool {
+func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	switch how {
 	case region.Entered:
 		return true
@@ -81,44 +66,20 @@ func (s *machine) Entered(e *region.Entity, how region.Entry) bool {
 }
 
 // TryEnter begins a turn of the entity without the lock. It reports false if that cannot be.
-func (s *machine) TryEnter(e *region.Entity) bool { return s.Entered(e, e.Enter()) }
+func (s *Shard) TryEnter(e *region.Entity) bool { return s.Entered(e, e.Enter()) }
 
 // Enter begins a turn of the entity with that id and region.Hash for a local caller: without
 // the lock, or with it if nothing stands in its way. It returns nil if the call has to wait.
-func (s *machine) Enter(hash uint64, id string) *region.Entity {
+func (s *Shard) Enter(hash uint64, id string) *region.Entity {
 	if e := s.Core.Look(hash, id); e != nil && s.TryEnter(e) {
 		return e
 	}
 	return s.Begin(id)
 }
 
-// EnterUnder begins, without the lock, the turn of a call that came straight from a sender for
-// which the shard is here under that epoch. It returns nil if that cannot be. Unless it is a
-// tell, Disclose is called before anything is handled that the sender has sent later.
-func (s *machine) EnterUnder(id string, epoch placement.Epoch) *region.Entity {
-	e := s.Core.Look(region.Hash(id), id)
-	if e == nil || !s.Entered(e, e.EnterUnder(epoch)) {
-		return nil
-	}
-	return e
-}
-
-// Disclose has Cancel find the call of a turn that began by EnterUnder, unless taken returns nil
-// because the turn ends by itself: see region.Shard.Disclose.
-func (s *machine) Disclose(e *region.Entity, taken func() *Call) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Core.Disclose(e, func() *region.Call {
-		if c := taken(); c != nil {
-			return &c.Call
-		}
-		return nil
-	})
-}
-
 // Join begins the turn of a tell of this process without the lock, or makes the tell part of the
 // turn of tells that is under way: see region.Entity.Join.
-func (s *machine) Join(e *region.Entity, most int) region.Entry {
+func (s *Shard) Join(e *region.Entity, most int) region.Entry {
 	how := e.Join(most)
 	if how == region.Withdrawn {
 		s.EndTurn(e)
@@ -127,7 +88,7 @@ func (s *machine) Join(e *region.Entity, most int) region.Entry {
 }
 
 // Unjoin takes back a tell that has joined a turn and will not run.
-func (s *machine) Unjoin(e *region.Entity) {
+func (s *Shard) Unjoin(e *region.Entity) {
 	if e.Unjoin() == region.Withdrawn {
 		s.EndTurn(e)
 	}
@@ -135,14 +96,14 @@ func (s *machine) Unjoin(e *region.Entity) {
 
 // LeaveTurn ends a turn, without the lock if nothing waits for its end. If other tells have joined
 // the turn, it goes on.
-func (s *machine) LeaveTurn(e *region.Entity, now uint32) {
+func (s *Shard) LeaveTurn(e *region.Entity, now uint32) {
 	if left, _ := e.Leave(now); !left {
 		s.EndTurn(e)
 	}
 }
 
 // EndTurn gives the entity to the next call, after Entity.Leave has refused.
-func (s *machine) EndTurn(e *region.Entity) {
+func (s *Shard) EndTurn(e *region.Entity) {
 	s.Mu.Lock()
 	if s.cfg.Keeps != nil && s.cfg.Keeps(e) {
 		s.Mu.Unlock()
@@ -161,9 +122,9 @@ func (s *machine) EndTurn(e *region.Entity) {
 
 // OnTurnEndLocked has f called once, with Mu held, when the next turn ends or the shard changes. f
 // must not block.
-func (s *machine) OnTurnEndLocked(f func()) { s.onTurnEnd = append(s.onTurnEnd, f) }
+func (s *Shard) OnTurnEndLocked(f func()) { s.onTurnEnd = append(s.onTurnEnd, f) }
 
-func (s *machine) turnEndedLocked() {
+func (s *Shard) turnEndedLocked() {
 	for _, f := range s.onTurnEnd {
 		f()
 	}
@@ -171,16 +132,16 @@ func (s *machine) turnEndedLocked() {
 }
 
 // Holds reports whether calls wait here for more than a turn.
-func (s *machine) Holds() bool {
+func (s *Shard) Holds() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.holdsLocked()
 }
 
-func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.HasBarriers() }
+func (s *Shard) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Barriers() > 0 }
 
 // Do changes the core and executes the effects.
-func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
+func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Lock()
 	held := s.holdsLocked()
 	fx := f(s.cfg.Clock.Load(), s.host.Now())
@@ -199,7 +160,7 @@ func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
 }
 
 // applyLocked executes the core's effects. Work that cannot be done under Mu is returned.
-func (s *machine) applyLocked(fx region.Effects) (after later) {
+func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	if fx.Lead != nil {
 		after.add(func() { s.host.Lead(fx.Lead) })
 	}
@@ -240,7 +201,7 @@ func (s *machine) applyLocked(fx region.Effects) (after later) {
 }
 
 // forwardLocked sends a call on to the shard's next home.
-func (s *machine) forwardLocked(c *Call, after *later) {
+func (s *Shard) forwardLocked(c *Call, after *later) {
 	if c.Local {
 		s.host.Grant(c, nil)
 		return
@@ -271,7 +232,7 @@ func (s *machine) forwardLocked(c *Call, after *later) {
 }
 
 // passLocked passes a Flush on, behind everything that was forwarded before it.
-func (s *machine) passLocked(f region.Flush, after *later) {
+func (s *Shard) passLocked(f region.Flush, after *later) {
 	to, hop := s.Core.FlushTo(f)
 	if to.IsZero() {
 		return
@@ -287,7 +248,7 @@ func (s *machine) passLocked(f region.Flush, after *later) {
 }
 
 // openNextLocked tells the shard's new home that it may run.
-func (s *machine) openNextLocked(after *later) {
+func (s *Shard) openNextLocked(after *later) {
 	home, epoch := s.Core.Home(), s.Core.Epoch()
 	e := s.envelope(wire.TypeOpen, epoch)
 	e.Payload = s.openPayloadLocked()
@@ -305,7 +266,7 @@ func (s *machine) openNextLocked(after *later) {
 }
 
 // offerLocked asks the new home to prepare for a shard that serves on here meanwhile.
-func (s *machine) offerLocked(after *later) {
+func (s *Shard) offerLocked(after *later) {
 	to, epoch := s.Core.Peer(), s.Core.MoveEpoch()
 	e := s.envelope(wire.TypeInit, epoch)
 	e.Last = true
@@ -326,7 +287,7 @@ func (s *machine) offerLocked(after *later) {
 const sweepEvery = 250 * time.Millisecond
 
 // sweepLocked makes sure that waiting calls are looked at again.
-func (s *machine) sweepLocked() {
+func (s *Shard) sweepLocked() {
 	if !s.sweeping {
 		s.sweeping = true
 		s.host.After(sweepEvery, s.sweep)
@@ -334,14 +295,14 @@ func (s *machine) sweepLocked() {
 }
 
 // sweepSoonLocked has the shard looked at again if anything here waits for time to pass.
-func (s *machine) sweepSoonLocked() {
-	if s.Core.HasBarriers() || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
+func (s *Shard) sweepSoonLocked() {
+	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
 	}
 }
 
 // sweep opens barriers whose time is over and refuses calls that have waited too long.
-func (s *machine) sweep() {
+func (s *Shard) sweep() {
 	s.Mu.Lock()
 	s.sweeping = false
 	overdue := s.Core.Overdue(s.host.Now())
@@ -365,13 +326,13 @@ func (s *machine) sweep() {
 
 // OpenBarriers opens those that wait for processes that have departed, and those whose time is
 // over.
-func (s *machine) OpenBarriers(departed func(transport.Address) bool) {
+func (s *Shard) OpenBarriers(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(departed, now, at) })
 }
 
 // CloseBarrier holds a sender's calls until its Flush has come through via. From an old
 // home that has departed nothing can come.
-func (s *machine) CloseBarrier(sender, via transport.Address, epoch placement.Epoch) {
+func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		if s.host.HasDeparted(via) || slices.Contains(s.departed, via) {
 			return s.Core.GoDirect(sender, epoch, now)
@@ -381,31 +342,31 @@ func (s *machine) CloseBarrier(sender, via transport.Address, epoch placement.Ep
 }
 
 // Flush takes a Flush from the sender itself.
-func (s *machine) Flush(f region.Flush) {
+func (s *Shard) Flush(f region.Flush) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flush(f, now, at) })
 }
 
 // Flushed takes a Flush that came through an old home.
-func (s *machine) Flushed(f region.Flush) {
+func (s *Shard) Flushed(f region.Flush) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flushed(f, now, at) })
 }
 
 // Forget stops forwarding to processes that have departed.
-func (s *machine) Forget(departed func(transport.Address) bool) {
+func (s *Shard) Forget(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(departed, now) })
 }
 
 // Return takes back a call that this process had forwarded to one that has departed, and that
 // certainly did not run there. died is false if that process left in order. Forget comes
 // first.
-func (s *machine) Return(c *Call, died bool) {
+func (s *Shard) Return(c *Call, died bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
 
 // Dismiss sends on or refuses all that waits, for the process ends. Calls of other processes whose
 // turns are under way are answered as in doubt, because a process that says goodbye leaves no call
 // without an answer.
-func (s *machine) Dismiss() {
+func (s *Shard) Dismiss() {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
 	var after later
 	s.Mu.Lock()
@@ -429,7 +390,7 @@ const MaxDeparted = 64
 
 // openPayloadLocked returns the payload of Open for the new home: the departed peers, here
 // and at former homes, and the detours whose calls arrive too late.
-func (s *machine) openPayloadLocked() []byte {
+func (s *Shard) openPayloadLocked() []byte {
 	all := append(slices.Clone(s.departed), s.host.Departed()...)
 	w := wire.OpenPayload{Departed: all[max(0, len(all)-MaxDeparted):]}
 	for _, r := range s.Core.RefusedDetours() {
@@ -452,15 +413,91 @@ func openPayload(payload []byte) (refused []region.Detour, departed []transport.
 
 // hearOpen takes the results of openPayload, and opens the barriers that wait for departed
 // processes.
-func (s *machine) hearOpen(refused []region.Detour, departed []transport.Address) {
+func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) {
 	s.Mu.Lock()
 	s.Core.RefuseDetours(refused)
 	if len(departed) > 0 {
 		s.departed = departed
 	}
-	closed := s.Core.HasBarriers()
+	closed := s.Core.Barriers() > 0
 	s.Mu.Unlock()
 	if closed && len(departed) > 0 {
 		s.OpenBarriers(func(a transport.Address) bool { return slices.Contains(departed, a) })
 	}
+}
+
+// start runs a turn that has begun for a call that waited.
+func (s *Shard) start(st region.Start) {
+	if c := of(st.Call); c.Local {
+		s.host.Grant(c, st.Entity)
+	} else {
+		s.host.Run(st.Entity, c)
+	}
+}
+
+// post appends an envelope that is not a call, to be flushed later. It reports false when
+// there is no session with the peer. Envelopes that cannot be appended are counted.
+func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
+	p, ok := s.host.Session(to)
+	if ok {
+		s.postTo(p, e)
+	}
+	return p, ok
+}
+
+// postTo is post to a session.
+func (s *Shard) postTo(p Session, e *wire.Envelope) {
+	if _, err := p.Append(e); err != nil {
+		s.host.Count(NoPeer)
+	}
+}
+
+// envelope is a step of a move.
+func (s *Shard) envelope(t wire.Type, epoch placement.Epoch) *wire.Envelope {
+	return &wire.Envelope{Type: t, Kind: s.cfg.Kind, Shard: s.ID.Shard, Epoch: uint64(epoch)}
+}
+
+// answer ends a call that was accepted and did not run.
+func (s *Shard) answer(c *Call, code wire.Code, text string) {
+	s.countRefused(code)
+	if c.Tell {
+		s.host.LoseTell(c)
+		return
+	}
+	s.host.Answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)})
+}
+
+// countRefused counts a call that was accepted and did not run.
+func (s *Shard) countRefused(code wire.Code) {
+	s.host.Count(CallRefused)
+	if s.cfg.Watch != nil {
+		s.cfg.Watch.Refused(code)
+	}
+}
+
+// refuse answers a call that was accepted: the shard is elsewhere.
+func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
+	if c.Local {
+		s.host.Grant(c, nil)
+		return
+	}
+	s.countRefused(wire.CodeMoved)
+	if c.Tell {
+		s.host.LoseTell(c)
+		return
+	}
+	s.host.Answer(c, &wire.Envelope{
+		Type: wire.TypeAnswer, ID: c.ID, Code: wire.CodeMoved, Kind: s.cfg.Kind, Shard: s.ID.Shard,
+		Epoch: uint64(epoch), Node: transport.Peer{Address: home},
+	})
+}
+
+// drop answers a call that was accepted: it cannot run here any more.
+func (s *Shard) drop(c *Call) {
+	if c.Local {
+		s.host.Grant(c, nil)
+		return
+	}
+	s.host.Count(CallDropped)
+	s.answer(c, wire.CodeDropped, "")
 }
