@@ -19,7 +19,7 @@ var rules = []struct{ rule, file, with, without, scenario string }{
 		"TestTrimDuringTakeOver",
 	},
 	{
-		"a claim of a lower epoch is void", "chain.go",
+		"a claim of a lower epoch is void", "claim.go",
 		"if c.known && a.GetEpoch() <= c.epoch && (!same || a.GetClaim() <= c.claim) {",
 		"if c.known && same && a.GetClaim() <= c.claim {",
 		"TestCancelledMoveWithALateClaim",

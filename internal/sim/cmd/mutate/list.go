@@ -5,12 +5,12 @@ package main
 var listed = []listedMutant{
 	{
 		number: 0, breaks: "a barrier is not closed while the shard is Prepared",
-		file: "internal/region/flushing.go",
-		before: `	if s.how.Unordered {
+		file: "internal/region/barriers.go",
+		before: `	if s.limits.Handoff.Unordered {
 		return Effects{}
 	}
 	p := flushKey`,
-		after: `	if s.how.Unordered || s.state == Prepared {
+		after: `	if s.limits.Handoff.Unordered || s.state == Prepared {
 		return Effects{}
 	}
 	p := flushKey`,
@@ -32,21 +32,21 @@ var listed = []listedMutant{
 	},
 	{
 		number: 3, breaks: "a detour whose barrier timed out is not refused",
-		file:   "internal/region/flushing.go",
+		file:   "internal/region/barriers.go",
 		before: `		if !gone(t.via) {`,
 		after:  `		if gone(t.via) {`,
 		run:    "TestTranscripts/barrier_timed_out",
 	},
 	{
 		number: 4, breaks: "late calls are not told apart by the departure that they take",
-		file:   "internal/region/delivery.go",
+		file:   "internal/region/barriers.go",
 		before: "return went == left && way == its",
 		after:  "return went == left && (way == its || true)",
 		run:    "TestTranscripts/forwarding",
 	},
 	{
 		number: 5, breaks: "a Flush waits behind the barrier of its own epoch",
-		file:   "internal/region/flushing.go",
+		file:   "internal/region/barriers.go",
 		before: "(t.epoch < f.Epoch || t.epoch <= f.Hop)",
 		after:  "(t.epoch <= f.Epoch || t.epoch <= f.Hop)",
 		run:    "TestTranscripts/barriers_of_one_sender",
@@ -62,7 +62,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 7, breaks: "stop hooks run although the move is cancelled",
-		file:   "internal/region/stopping.go",
+		file:   "internal/region/moving.go",
 		before: "s.running > 0 || s.stops || s.moveE <= s.off",
 		after:  "s.running > 0 || s.stops",
 		run:    "TestTranscripts/cancel",
@@ -165,7 +165,7 @@ var listed = []listedMutant{
 	{
 		number: 20, breaks: "a turn may begin without the lock in a shard that is not open",
 		file: "internal/region/turns.go",
-		before: `	if in != Open {
+		before: `	if s.state != Open {
 		idle |= wanted
 	}
 `,
@@ -174,17 +174,19 @@ var listed = []listedMutant{
 	},
 	{
 		number: 21, breaks: "calls of the epoch of a departure take it",
-		file:   "internal/region/standing.go",
+		file:   "internal/region/forwarding.go",
 		before: "if d.epoch > e {",
 		after:  "if d.epoch >= e {",
 		run:    "TestTranscripts",
 	},
 	{
 		number: 22, breaks: "Enter does not look at the barriers a second time",
-		file:   "internal/region/entity.go",
-		before: `	if e.shard.passable(epoch) {`,
-		after:  `	if true {`,
-		run:    "TestEnterLooksTwice",
+		file: "internal/region/entity.go",
+		before: `entered(w uint64) Entry {
+	if !e.shard.barred.Load() {`,
+		after: `entered(w uint64) Entry {
+	if true {`,
+		run: "TestEnterLooksTwice",
 	},
 	{
 		number: 23, breaks: "a route does not wait for acknowledgements",
