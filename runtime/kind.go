@@ -23,7 +23,7 @@ type kind struct {
 	err    error                  // why calls of it cannot work; nil if they can
 	errors func() []codegen.Error // the declared errors
 	routes []route
-	refs   atomic.Pointer[codegen.KeptRefs] // nil until a reference is made
+	refs   atomic.Pointer[codegen.RefCache] // nil until a reference is made
 	// Set before Start. host is nil if the kind is only called, and declared is nil
 	// if HostX was not called.
 	host     *host

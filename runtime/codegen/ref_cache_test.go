@@ -13,25 +13,20 @@ import (
 // A keeper has hashes of its own.
 type keeper struct {
 	Invoker
-	kept *KeptRefs
+	refs *RefCache
 	hash func(id string) uint64
 }
 
 func (k *keeper) Hash(id string) (uint64, error) { return k.hash(id), CheckID(id) }
 
-func (k *keeper) Kept() *KeptRefs { return k.kept }
+func (k *keeper) Refs() *RefCache { return k.refs }
 
 // TestReferencesAreKept: a reference that is made again and again is the same one, until there is
-// another id of its place. One to a long id is the same from the second time on.
+// another id of its place.
 func TestReferencesAreKept(t *testing.T) {
-	long := "an id that is too long for its reference"
-	hashes := map[string]uint64{"bob": 7, "other place": 8, "same place": 7 + keptRefs, "same hash": 7, long: 9}
-	by := &keeper{kept: new(KeptRefs), hash: func(id string) uint64 { return hashes[id] }}
+	hashes := map[string]uint64{"bob": 7, "other place": 8, "same place": 7 + cachedRefs, "same hash": 7}
+	by := &keeper{refs: new(RefCache), hash: func(id string) uint64 { return hashes[id] }}
 	bob := NewRef(by, "bob", nil)
-	first := NewRef(by, long, nil)
-	kept := NewRef(by, long, nil)
-	require.NotSame(t, first, kept, "that of a single call to a long id is not kept")
-	require.Same(t, kept, NewRef(by, long, nil))
 	for range 3 {
 		require.Same(t, bob, NewRef(by, "bob", nil))
 		require.Equal(t, "other place", NewRef(by, "other place", nil).ID)
@@ -50,8 +45,8 @@ func TestReferencesAreKept(t *testing.T) {
 // TestReferencesThatAreNotKept: references with options, those of another invoker of the kind, and those
 // to bad ids are their maker's own.
 func TestReferencesThatAreNotKept(t *testing.T) {
-	by := &keeper{kept: new(KeptRefs), hash: func(string) uint64 { return 7 }}
-	within := &keeper{kept: by.kept, hash: by.hash} // the invoker of a process with interceptors
+	by := &keeper{refs: new(RefCache), hash: func(string) uint64 { return 7 }}
+	within := &keeper{refs: by.refs, hash: by.hash} // the invoker of a process with interceptors
 	for range 3 {
 		bob := NewRef(by, "bob", nil)
 		patient := NewRef(by, "bob", nil, func(o *CallOptions) { o.Timeout = time.Minute })
@@ -66,7 +61,7 @@ func TestReferencesThatAreNotKept(t *testing.T) {
 
 // TestKeptReferencesKeepNothingElse: a kept reference does not keep the memory that its id is part of.
 func TestKeptReferencesKeepNothingElse(t *testing.T) {
-	by := &keeper{kept: new(KeptRefs), hash: func(string) uint64 { return 7 }}
+	by := &keeper{refs: new(RefCache), hash: func(string) uint64 { return 7 }}
 	message := "from bob with very much more beside the id"
 	for _, id := range []string{message[5:8], message[5:25]} {
 		NewRef(by, id, nil)
@@ -77,22 +72,10 @@ func TestKeptReferencesKeepNothingElse(t *testing.T) {
 	}
 }
 
-// TestReferenceSize: a kept reference with its id stays in the allocator's class of 64 bytes, and any
-// other reference in that of 48.
-func TestReferenceSize(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(shortRef{}), uintptr(64))
-	require.LessOrEqual(t, unsafe.Sizeof(Ref{}), uintptr(48))
-	by := &keeper{kept: new(KeptRefs), hash: func(string) uint64 { return 7 }}
-	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() {
-		by.kept.places[7].ref.Store(nil)
-		NewRef(by, "bob", nil)
-	}), "allocations for a reference with its id")
-}
-
 // TestReferencesOfManyGoroutines makes references of one place from several goroutines: each gets one to
 // the id that it asks for.
 func TestReferencesOfManyGoroutines(t *testing.T) {
-	by := &keeper{kept: new(KeptRefs), hash: func(id string) uint64 { return uint64(len(id)) * keptRefs }}
+	by := &keeper{refs: new(RefCache), hash: func(id string) uint64 { return uint64(len(id)) * cachedRefs }}
 	var all sync.WaitGroup
 	for w := range 4 {
 		all.Go(func() {
