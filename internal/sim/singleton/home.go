@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -30,7 +30,7 @@ var (
 func (h *home) actor() *actor { return (*actor)(h) }
 
 // Log takes a line into the trace.
-func (h *home) Log(l loglevel.Level, text string, args ...any) {
+func (h *home) Log(l slog.Level, text string, args ...any) {
 	(*controlEnv)(h).Log(l, text, args...)
 }
 
