@@ -26,12 +26,12 @@ import (
 var suites = map[string][]suite{
 	"internal/region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/stream":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"internal/calls":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/coordinator": {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/singleton":   {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
 	"internal/shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"internal/calls":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/peers":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/runner":      {{pkg: "."}, {pkg: "./runtime"}},
 	"internal/runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
