@@ -20,6 +20,10 @@ var mirrors = []mirror{
 		"see the pair before; wire and calls decide what may come and what becomes of it",
 	},
 	{
+		"internal/sim/sharding.process.received", "runtime.lane.frame",
+		"see process.arrive; a lane also wakes callers and publishes in batches",
+	},
+	{
 		"internal/sim/sharding.process.deliver", "runtime.lane.call",
 		"see process.arrive; shardhost decides what becomes of a call and what refuses it",
 	},
