@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/store"

@@ -2,11 +2,11 @@ package shard
 
 import (
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // controlSetup is the configuration of a node's control plane, made when all types have

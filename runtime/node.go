@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/eventlog"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )
 

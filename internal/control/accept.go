@@ -3,9 +3,9 @@ package control
 import (
 	"slices"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )
 

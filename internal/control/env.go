@@ -3,10 +3,10 @@ package control
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"

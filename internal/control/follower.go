@@ -3,7 +3,7 @@ package control
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"

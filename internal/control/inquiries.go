@@ -1,7 +1,7 @@
 package control
 
 import (
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/loglevel"
-	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/store"
 )
 

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/loglevel"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

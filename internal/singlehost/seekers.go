@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/loglevel"
-	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

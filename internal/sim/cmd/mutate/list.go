@@ -254,21 +254,21 @@ var listed = []listedMutant{
 	},
 	{
 		number: 32, breaks: "a claim does not rank by its move",
-		file:   "internal/coordinator/recover.go",
+		file:   "runtime/coordinator/recover.go",
 		before: "func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }",
 		after:  "func (c claim) rank() placement.Epoch { return c.Epoch }",
 		run:    "TestSimulation",
 	},
 	{
 		number: 33, breaks: "recovery ignores that the old home of a move is alive",
-		file:   "internal/coordinator/recover.go",
+		file:   "runtime/coordinator/recover.go",
 		before: "case source >= 0 && c.alive(top[source].node):",
 		after:  "case false:",
 		run:    "TestSimulation",
 	},
 	{
 		number: 34, breaks: "a shard whose new home is lost counts as lost at once",
-		file: "internal/coordinator/move.go",
+		file: "runtime/coordinator/move.go",
 		before: `			m.become(askingOld)
 			m.resendAt = c.now
 `,
@@ -278,21 +278,21 @@ var listed = []listedMutant{
 	},
 	{
 		number: 35, breaks: "MoveCancelled from any node ends a move",
-		file:   "internal/coordinator/move.go",
+		file:   "runtime/coordinator/move.go",
 		before: "case m.phase == askingNew && from == m.to:",
 		after:  "case m.phase == askingNew:",
 		run:    "TestTranscripts",
 	},
 	{
 		number: 36, breaks: "recovery does not wait for unreachable nodes",
-		file:   "internal/coordinator/member.go",
+		file:   "runtime/coordinator/member.go",
 		before: "return m.alive() && m.Hosts && m.register == nil",
 		after:  "return m.alive() && !m.Unreachable && m.Hosts && m.register == nil",
 		run:    "TestTranscripts",
 	},
 	{
 		number: 37, breaks: "a follower obeys lower terms",
-		file: "internal/coordinator/follower.go",
+		file: "runtime/coordinator/follower.go",
 		before: `		case -1:
 			return Followed{Refused: true`,
 		after: `		case -2:
@@ -301,7 +301,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 38, breaks: "a superseded coordinator still sends",
-		file: "internal/coordinator/coordinator.go",
+		file: "runtime/coordinator/coordinator.go",
 		before: `	if c.superseded {
 		// The messages of this step`,
 		after: `	if false {
@@ -310,7 +310,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 39, breaks: "HandOverDone is taken from any node",
-		file: "internal/singleton/manager.go",
+		file: "runtime/singleton/manager.go",
 		before: `if m.asks() && m.older[from] != nil {
 			delete`,
 		after: `if m.asks() {
@@ -319,14 +319,14 @@ var listed = []listedMutant{
 	},
 	{
 		number: 40, breaks: "RemovalMargin is ignored",
-		file:   "internal/singleton/manager.go",
+		file:   "runtime/singleton/manager.go",
 		before: "past := !o.removed.IsZero() && !m.now.Before(o.removed.Add(m.config.RemovalMargin))",
 		after:  "past := !o.removed.IsZero()",
 		run:    "TestTranscripts",
 	},
 	{
 		number: 41, breaks: "a manager that has handed off does not end",
-		file: "internal/singleton/manager.go",
+		file: "runtime/singleton/manager.go",
 		before: `	m.become(End, transport.Address{}, why)
 `,
 		after: "",
@@ -334,7 +334,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 42, breaks: "a manager hands off to a node that it sees as Down",
-		file:   "internal/singleton/manager.go",
+		file:   "runtime/singleton/manager.go",
 		before: "!known || o.Status == Down || !leaving",
 		after:  "!known || o.Status == Down && false || !leaving",
 		run:    "TestTranscripts/other-half-leaving",

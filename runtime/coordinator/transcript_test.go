@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/transcript"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

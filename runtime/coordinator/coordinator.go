@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

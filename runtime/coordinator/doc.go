@@ -2,7 +2,7 @@
 // of a cluster, as a pure core.
 //
 // One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by
-// internal/singleton), and decides during one [placement.Term]. It writes the
+// runtime/singleton), and decides during one [placement.Term]. It writes the
 // table; every process follows it with a [Follower]. The steady path of calls
 // never asks the coordinator. All messages are idempotent and sent again until
 // their effect shows, so the control channel may lose, repeat and reorder.
