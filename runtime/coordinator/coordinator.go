@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -149,21 +150,54 @@ type Envelope struct {
 // A Coordinator decides about all shards of a cluster during one term. It is a
 // pure machine, not safe for concurrent use. See the package's doc for the
 // protocol and [Coordinator.Check] for its invariants.
-//
-// It is built in layers, each of which owns its fields and uses only the layers below:
-//
-//	recovery  rebuilds a former coordinator's knowledge of the shards
-//	planner   decides which shards get a home, and which move
-//	moveList  moves under way
-//	pinList   pins, and the requests that changed them
-//	pauses    the pause of rebalancing, and the requests about rebalancing
-//	tables    publish the home of each shard
-//	catalog   kinds and their shards
-//	roster    members and their registrations
-//	step      the time and the output of one Step
 type Coordinator struct {
-	recovery
-	unchecked int // steps since the last Check
+	config Config
+
+	now  time.Time // of this Step
+	out  Output    // of this Step
+	reap bool      // the view changed: look for shards of members that are gone
+	plan bool      // something changed that allocation or balance depend on
+	// superseded reports that a higher term exists. The coordinator does nothing any more then.
+	superseded bool
+	unchecked  int // steps since the last Check
+
+	// member.go: the members and their registrations.
+	members map[transport.Address]*member
+	order   []transport.Address // keys of members, sorted
+	view    View
+
+	// recover.go
+	recovered bool   // all members that host types have registered: shards may be given and moved
+	waiting   string // the members that recovery waits for, to report each set once
+
+	// types.go: the registered types and their shards.
+	kinds  map[string]*kind
+	names  []string        // keys of kinds, sorted
+	shards int             // of all types
+	asked  map[string]bool // types that were asked for before they were known
+
+	// table.go
+	table    *placement.Table
+	history  []*placement.Table  // former tables, oldest first
+	changed  []placement.ShardID // since table
+	gone     []transport.Address // since table
+	statusAt time.Time           // next TableStatus to all
+	nudgeAt  time.Time           // next TableStatus to those that have not registered
+
+	// pins.go and pause.go: what every registered member keeps for the next coordinator.
+	pinRequests   []*pinRequest     // under way, and the latest that are done
+	pinsAt        time.Time         // when to send pins to members that do not keep them; zero means all do
+	pause         Pause             // of rebalancing
+	pauseRequests []*balanceRequest // under way, and the latest that are done
+	pauseAt       time.Time         // when to send the pause to members that do not keep it; zero means all do
+
+	// move.go
+	moves []*move // in the order of their begin
+
+	// plan.go
+	planAt  time.Time                 // when the first resting shard may move again; zero means none rests
+	totals  map[transport.Address]int // each node's shards, while a plan is made
+	refused string                    // why balance was refused last, to say it once
 }
 
 // checkedPerStep bounds the cost that assertions add to a step: with more shards they
@@ -177,10 +211,9 @@ func New(c Config) (*Coordinator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	k := &Coordinator{}
-	k.config = c.withDefaults()
-	k.members, k.kinds, k.asked = map[transport.Address]*member{}, map[string]*kind{}, map[string]bool{}
-	return k, nil
+	return &Coordinator{
+		config: c.withDefaults(), members: map[transport.Address]*member{}, kinds: map[string]*kind{}, asked: map[string]bool{},
+	}, nil
 }
 
 // Recovered reports whether the coordinator knows all shards and decides.
@@ -297,7 +330,7 @@ func (c *Coordinator) wakeAt() time.Time {
 // the table, for a home, or why a shard is where it is; other messages from non-members are
 // refused.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
-	term := TermOf(m)
+	term := m.term()
 	if term.Compare(c.config.Term) > 0 {
 		c.superseded = true
 		c.event(Event{What: Superseded, Node: from, Reason: fmt.Sprintf("%T of term %v", m, term)})
@@ -315,7 +348,7 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		c.onAsk(from, m)
 		return
 	case Explain:
-		text, since := explain(&c.planner, m.ShardID)
+		text, since := c.explain(m.ShardID)
 		c.send(from, Explained{c.config.Term, m.ID, text, since})
 		return
 	}
@@ -347,91 +380,74 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	}
 }
 
-// onView takes the new view in. Newcomers are told of the term at once, so that
-// they register before they are Up.
-func (c *Coordinator) onView(v View) {
-	c.view = v
-	for _, a := range c.order {
-		c.members[a].present = false
-	}
-	before := map[transport.Address]bool{} // members that were alive
-	for _, a := range c.order {
-		before[a] = c.members[a].Status != singleton.Down
-	}
-	for _, in := range v.Members {
-		m := c.members[in.Address]
-		if m == nil {
-			m = &member{}
-			c.members[in.Address] = m
-			i, _ := slices.BinarySearchFunc(c.order, in.Address, transport.Address.Compare)
-			c.order = slices.Insert(c.order, i, in.Address)
-			if in.Status != singleton.Down && !c.statusAt.IsZero() {
-				c.send(in.Address, TableStatus{c.version()})
-			}
-		}
-		m.Member, m.present = in, true
-	}
-	for _, a := range slices.Clone(c.order) {
-		m := c.members[a]
-		if m.alive() {
-			continue
-		}
-		if before[a] || m.present && !slices.Contains(c.gone, a) && !slices.Contains(c.table.Gone(), a) {
-			c.gone = append(c.gone, a)
-		}
-		m.Status = singleton.Down
-		if !m.present && (c.recovered || m.register == nil) {
-			c.forget(a)
-		}
-	}
-	c.reap = true
+// send puts a message to a process into the output; to all members if to is zero.
+func (c *Coordinator) send(to transport.Address, m Message) {
+	c.out.Send = append(c.out.Send, Envelope{to, m})
 }
 
-// onRegister takes a node's hosted kinds and, before recovery, the shards that it holds.
-// After recovery its claims count only where nothing else is known.
-func (c *Coordinator) onRegister(from transport.Address, r Register) {
-	if r.Node != from {
-		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))
-		return
+// event puts an event into the output.
+func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
+
+// refuse reports a message that is not taken.
+func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
+	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
+}
+
+// Check tests the invariants of the coordinator between two steps:
+//
+//  1. the table shows the coordinator's belief of each shard's home and epoch;
+//  2. no epoch in the table is above the highest given out for the shard, and
+//     none belongs to a later term;
+//  3. a home lives, from recovery on;
+//  4. a move is of a shard with a home, between two nodes, away from the home, under
+//     an epoch above the home's and not above the highest given out; the old
+//     home lives, and so does the new one unless the old one is being asked;
+//  5. every move is on its shard and on the list, and will be looked at again
+//     within the resend interval;
+//  6. before recovery there is no table, no move and no home.
+func (c *Coordinator) Check() error {
+	var errs []error
+	fail := func(n int, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("invariant %d: %s", n, fmt.Sprintf(format, args...)))
 	}
-	m := c.members[from]
-	if m.register != nil && m.register.Seq >= r.Seq {
-		c.send(from, Registered{c.config.Term, m.register.Seq})
-		return
-	}
-	r.Shards = slices.Clone(r.Shards)
-	r.Shards = slices.DeleteFunc(r.Shards, func(o HeldShard) bool {
-		if o.sound(from) {
-			return false
+	onShards := 0
+	for _, name := range c.names {
+		k := c.kinds[name]
+		for i := range k.shards {
+			s := &k.shards[i]
+			want := placement.Entry{ShardID: s.id, Home: s.home, Epoch: s.epoch}
+			if e, ok := c.table.Lookup(s.id); ok && e != want || !ok && s.epoch != 0 {
+				fail(1, "the table says %v, the coordinator %v", e, want)
+			}
+			if s.epoch > s.last || s.last.Term() > c.config.Term.Number {
+				fail(2, "%v: epoch %v, highest %v in term %v", s.id, s.epoch, s.last, c.config.Term)
+			}
+			if !s.home.IsZero() && !c.alive(s.home) {
+				fail(3, "the home of %v is %v, which is gone", s.id, s.home)
+			}
+			if s.move != nil {
+				onShards++
+			}
+			if !c.recovered && (s.move != nil || !s.home.IsZero()) {
+				fail(6, "%v was decided about", s.id)
+			}
 		}
-		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
-		return true
-	})
-	for _, o := range r.Shards {
-		if e := max(o.Epoch, o.Move); e.Term() > c.config.Term.Number {
-			c.superseded = true
-			c.event(Event{What: Superseded, Node: from, Shard: o.ShardID, Epoch: e, Reason: "a claim of a later term"})
-			return
+	}
+	for _, m := range c.moves {
+		s := m.shard
+		if s.home != m.from || m.to == m.from || m.epoch <= s.epoch || m.epoch > s.last ||
+			!c.alive(m.from) || !c.alive(m.to) && m.phase != askingOld {
+			fail(4, "%v at %v: move %v→%v at %v, %v", s.id, s.epoch, m.from, m.to, m.epoch, m.phase)
+		}
+		if s.move != m || m.phase == ended || m.resendAt.After(c.now.Add(c.config.ResendInterval)) {
+			fail(5, "%v: %v, next at %v", s.id, m.phase, m.resendAt)
 		}
 	}
-	first := m.register == nil
-	m.register = &r
-	m.hosts, m.kept = map[string]bool{}, map[string]placement.Epoch{}
-	for _, info := range r.Kinds {
-		if err := c.learn(info); err != nil {
-			c.event(Event{What: KindRefused, Node: from, Reason: err.Error()})
-			continue
-		}
-		m.hosts[info.Name] = info.Hosts
+	if onShards != len(c.moves) {
+		fail(5, "%d shards move, %d moves are listed", onShards, len(c.moves))
 	}
-	c.keepPins(m, r.Pins)
-	c.keepPause(m, r.Pause)
-	c.plan, c.pinsAt, c.pauseAt = true, c.now, c.now
-	c.send(from, Registered{c.config.Term, r.Seq})
-	if c.recovered {
-		if first {
-			c.adopt(from, r.Shards)
-		}
-		c.send(from, TableStatus{c.version()})
+	if !c.recovered && c.table != nil {
+		fail(6, "table %v", c.table.Version())
 	}
+	return errors.Join(errs...)
 }

@@ -114,7 +114,7 @@ func (f *Follower) keep(p KeepPins, out *Followed) {
 func (f *Follower) Step(now time.Time, from transport.Address, m Message) Followed {
 	var out Followed
 	if m != nil {
-		term := TermOf(m)
+		term := m.term()
 		switch term.Compare(f.term) {
 		case -1:
 			return Followed{Refused: true, Coordinator: f.coordinator, WakeAt: f.wakeAt()}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -39,25 +40,13 @@ func (m *member) knows(kind string) bool {
 	return ok
 }
 
-// A roster has the members of the cluster and their registrations.
-type roster struct {
-	step
-	members map[transport.Address]*member
-	order   []transport.Address // keys of members, sorted
-	view    View
-	// recovered reports whether every member that hosts types has registered, so that
-	// shards may be given and moved.
-	recovered bool
-	waiting   string // the members that recovery waits for, to report each set once
-}
-
-func (c *roster) alive(a transport.Address) bool {
+func (c *Coordinator) alive(a transport.Address) bool {
 	m := c.members[a]
 	return m != nil && m.alive()
 }
 
 // forget drops a member for good.
-func (c *roster) forget(a transport.Address) {
+func (c *Coordinator) forget(a transport.Address) {
 	delete(c.members, a)
 	if i, ok := slices.BinarySearchFunc(c.order, a, transport.Address.Compare); ok {
 		c.order = slices.Delete(c.order, i, i+1)
@@ -65,7 +54,7 @@ func (c *roster) forget(a transport.Address) {
 }
 
 // unreachable names the members that stand in the way of convergence.
-func (c *roster) unreachable() string {
+func (c *Coordinator) unreachable() string {
 	var names []string
 	for _, a := range c.order {
 		if m := c.members[a]; m.alive() && m.Unreachable {
@@ -76,4 +65,93 @@ func (c *roster) unreachable() string {
 		return ""
 	}
 	return " (" + strings.Join(names, ", ") + " unreachable)"
+}
+
+// onView takes the new view in. Newcomers are told of the term at once, so that
+// they register before they are Up.
+func (c *Coordinator) onView(v View) {
+	c.view = v
+	for _, a := range c.order {
+		c.members[a].present = false
+	}
+	before := map[transport.Address]bool{} // members that were alive
+	for _, a := range c.order {
+		before[a] = c.members[a].Status != singleton.Down
+	}
+	for _, in := range v.Members {
+		m := c.members[in.Address]
+		if m == nil {
+			m = &member{}
+			c.members[in.Address] = m
+			i, _ := slices.BinarySearchFunc(c.order, in.Address, transport.Address.Compare)
+			c.order = slices.Insert(c.order, i, in.Address)
+			if in.Status != singleton.Down && !c.statusAt.IsZero() {
+				c.send(in.Address, TableStatus{c.version()})
+			}
+		}
+		m.Member, m.present = in, true
+	}
+	for _, a := range slices.Clone(c.order) {
+		m := c.members[a]
+		if m.alive() {
+			continue
+		}
+		if before[a] || m.present && !slices.Contains(c.gone, a) && !slices.Contains(c.table.Gone(), a) {
+			c.gone = append(c.gone, a)
+		}
+		m.Status = singleton.Down
+		if !m.present && (c.recovered || m.register == nil) {
+			c.forget(a)
+		}
+	}
+	c.reap = true
+}
+
+// onRegister takes a node's hosted kinds and, before recovery, the shards that it holds.
+// After recovery its claims count only where nothing else is known.
+func (c *Coordinator) onRegister(from transport.Address, r Register) {
+	if r.Node != from {
+		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))
+		return
+	}
+	m := c.members[from]
+	if m.register != nil && m.register.Seq >= r.Seq {
+		c.send(from, Registered{c.config.Term, m.register.Seq})
+		return
+	}
+	r.Shards = slices.Clone(r.Shards)
+	r.Shards = slices.DeleteFunc(r.Shards, func(o HeldShard) bool {
+		if o.sound(from) {
+			return false
+		}
+		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
+		return true
+	})
+	for _, o := range r.Shards {
+		if e := max(o.Epoch, o.Move); e.Term() > c.config.Term.Number {
+			c.superseded = true
+			c.event(Event{What: Superseded, Node: from, Shard: o.ShardID, Epoch: e, Reason: "a claim of a later term"})
+			return
+		}
+	}
+	first := m.register == nil
+	m.register = &r
+	m.hosts, m.kept = map[string]bool{}, map[string]placement.Epoch{}
+	for _, info := range r.Kinds {
+		if err := c.learn(info); err != nil {
+			c.event(Event{What: KindRefused, Node: from, Reason: err.Error()})
+			continue
+		}
+		m.hosts[info.Name] = info.Hosts
+	}
+	c.keepPins(m, r.Pins)
+	c.keepPause(m, r.Pause)
+	c.plan, c.pinsAt, c.pauseAt = true, c.now, c.now
+	c.send(from, Registered{c.config.Term, r.Seq})
+	if c.recovered {
+		if first {
+			c.adopt(from, r.Shards)
+		}
+		c.send(from, TableStatus{c.version()})
+	}
 }

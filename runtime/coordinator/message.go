@@ -14,7 +14,11 @@ import (
 // A Message travels between the coordinator and the processes of the cluster,
 // on the control channel, which may lose, repeat and reorder. Every message is
 // idempotent and sent again until its effect shows.
-type Message interface{ message() }
+type Message interface {
+	// term is the coordinator's term that the message belongs to. A node that promised a
+	// higher term refuses it. It is zero for messages that any coordinator may answer.
+	term() placement.Term
+}
 
 // maxKindBytes bounds the name of a kind on the wire.
 const maxKindBytes = 256
@@ -304,72 +308,32 @@ type InspectedShard struct {
 	Waiting  uint32 // calls that wait for the shard
 }
 
-func (Explain) message()       {}
-func (Explained) message()     {}
-func (Inspect) message()       {}
-func (Inspected) message()     {}
-func (SetPins) message()       {}
-func (PinsSet) message()       {}
-func (KeepPins) message()      {}
-func (PinsKept) message()      {}
-func (Register) message()      {}
-func (Registered) message()    {}
-func (TableStatus) message()   {}
-func (TableRequest) message()  {}
-func (Table) message()         {}
-func (Ask) message()           {}
-func (NoHome) message()        {}
-func (MoveBegin) message()     {}
-func (MoveStatus) message()    {}
-func (MoveDone) message()      {}
-func (MoveAborted) message()   {}
-func (MoveCancel) message()    {}
-func (MoveCancelled) message() {}
+func (m Register) term() placement.Term      { return m.Term }
+func (m Registered) term() placement.Term    { return m.Term }
+func (m TableStatus) term() placement.Term   { return m.Version.Term }
+func (m Table) term() placement.Term         { return m.To.Term }
+func (m NoHome) term() placement.Term        { return m.Term }
+func (m MoveBegin) term() placement.Term     { return m.Term }
+func (m MoveStatus) term() placement.Term    { return m.Term }
+func (m MoveDone) term() placement.Term      { return m.Term }
+func (m MoveAborted) term() placement.Term   { return m.Term }
+func (m MoveCancel) term() placement.Term    { return m.Term }
+func (m MoveCancelled) term() placement.Term { return m.Term }
+func (m PinsSet) term() placement.Term       { return m.Term }
+func (m KeepPins) term() placement.Term      { return m.Term }
+func (m PinsKept) term() placement.Term      { return m.Term }
+func (m Balanced) term() placement.Term      { return m.Term }
+func (m Paused) term() placement.Term        { return m.Term }
+func (m PauseKept) term() placement.Term     { return m.Term }
+func (m Explained) term() placement.Term     { return m.Term }
 
-// TermOf is the coordinator's term that a message belongs to. A node that promised a
-// higher term refuses it. The zero term is that of messages that any coordinator may
-// answer.
-func TermOf(m Message) placement.Term {
-	switch m := m.(type) {
-	case Register:
-		return m.Term
-	case Registered:
-		return m.Term
-	case Explained:
-		return m.Term
-	case PinsSet:
-		return m.Term
-	case KeepPins:
-		return m.Term
-	case PinsKept:
-		return m.Term
-	case Balanced:
-		return m.Term
-	case Paused:
-		return m.Term
-	case PauseKept:
-		return m.Term
-	case TableStatus:
-		return m.Version.Term
-	case Table:
-		return m.To.Term
-	case NoHome:
-		return m.Term
-	case MoveBegin:
-		return m.Term
-	case MoveStatus:
-		return m.Term
-	case MoveDone:
-		return m.Term
-	case MoveAborted:
-		return m.Term
-	case MoveCancel:
-		return m.Term
-	case MoveCancelled:
-		return m.Term
-	}
-	return placement.Term{}
-}
+func (Explain) term() placement.Term      { return placement.Term{} }
+func (Inspect) term() placement.Term      { return placement.Term{} }
+func (Inspected) term() placement.Term    { return placement.Term{} }
+func (SetPins) term() placement.Term      { return placement.Term{} }
+func (TableRequest) term() placement.Term { return placement.Term{} }
+func (Ask) term() placement.Term          { return placement.Term{} }
+func (Balance) term() placement.Term      { return placement.Term{} }
 
 // sound reports whether the fields of a node's claim go together.
 func (o HeldShard) sound(node transport.Address) bool {
@@ -415,3 +379,67 @@ func (p *Pins) at(shard uint32) string {
 
 // nameOf is a message's type for people.
 func nameOf(m Message) string { return strings.TrimPrefix(fmt.Sprintf("%T", m), "coordinator.") }
+
+// A Pause says whether rebalancing is paused. Every member keeps the latest, so that it outlives
+// the coordinator.
+type Pause struct {
+	Seq placement.Epoch // of the latest change: the coordinator's term and a counter; 0 means nobody ever paused
+	On  bool
+	By  string    // the operator who changed it last
+	At  time.Time // of that change, by the coordinator's clock
+}
+
+// String is the pause for people.
+func (p Pause) String() string {
+	if !p.On {
+		return "rebalancing is not paused"
+	}
+	return fmt.Sprintf("rebalancing is paused by %s since %s", p.By, p.At.UTC().Format(time.RFC3339))
+}
+
+// A Wanted is what a [Balance] asks for.
+type Wanted uint8
+
+// The requests about rebalancing.
+const (
+	// WantPause stops moves for balance. Those under way end, and so do moves away from members that
+	// leave, moves by pins, and the allocation of shards without a home.
+	WantPause Wanted = iota + 1
+	// WantResume ends a pause.
+	WantResume
+	// WantNow has the coordinator look at once which shards should move, also at those whose moves
+	// were given up a moment ago.
+	WantNow
+)
+
+// Known reports whether this version knows the request.
+func (w Wanted) Known() bool { return WantPause <= w && w <= WantNow }
+
+// Balance asks to pause rebalancing, to resume it, or to rebalance now, from any member, every
+// 500 ms until [Balanced] comes. ID tells requests of one asker apart.
+type Balance struct {
+	ID   uint64
+	Want Wanted
+	By   string // the operator
+}
+
+// Balanced answers [Balance]: it was refused for a reason, or is done. A pause and its end are done
+// when every registered member keeps them.
+type Balanced struct {
+	Term    placement.Term
+	ID      uint64
+	Refusal string // "": it is done
+	Text    string // the result, for people
+}
+
+// Paused tells a member which pause to keep, every 500 ms until [PauseKept].
+type Paused struct {
+	Term placement.Term
+	Pause
+}
+
+// PauseKept answers [Paused].
+type PauseKept struct {
+	Term placement.Term
+	Seq  placement.Epoch
+}

@@ -76,15 +76,8 @@ func (m *move) become(p phase) {
 	m.phase = p
 }
 
-// A moveList has the moves that are under way, and takes the reports of their homes.
-type moveList struct {
-	pinList
-	moves  []*move   // in the order of their begin
-	planAt time.Time // when the first resting shard may move again; zero means none rests
-}
-
 // count is how many moves of a cause are under way.
-func (c *moveList) count(why cause) int {
+func (c *Coordinator) count(why cause) int {
 	n := 0
 	for _, m := range c.moves {
 		if m.cause == why {
@@ -95,7 +88,7 @@ func (c *moveList) count(why cause) int {
 }
 
 // countOf is how many shards of a kind move for balance.
-func (c *moveList) countOf(kind string) int {
+func (c *Coordinator) countOf(kind string) int {
 	n := 0
 	for _, m := range c.moves {
 		if m.cause == balancing && m.shard.id.Kind == kind {
@@ -106,7 +99,7 @@ func (c *moveList) countOf(kind string) int {
 }
 
 // begin starts a move. The message goes out in the same step.
-func (c *moveList) begin(s *shard, to transport.Address, why cause) {
+func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
 	s.move = m
 	c.moves = append(c.moves, m)
@@ -114,7 +107,7 @@ func (c *moveList) begin(s *shard, to transport.Address, why cause) {
 }
 
 // end takes the move off the list.
-func (c *moveList) end(m *move) {
+func (c *Coordinator) end(m *move) {
 	m.become(ended)
 	m.shard.move = nil
 	c.moves = slices.DeleteFunc(c.moves, func(o *move) bool { return o == m })
@@ -122,7 +115,7 @@ func (c *moveList) end(m *move) {
 }
 
 // commit ends the move with the shard at its new home.
-func (c *moveList) commit(m *move) {
+func (c *Coordinator) commit(m *move) {
 	c.end(m)
 	c.set(m.shard, m.to, m.epoch)
 	m.shard.why = fmt.Sprintf("it moved there from %s, %s", m.from.Name, c.causeOf(m))
@@ -131,7 +124,7 @@ func (c *moveList) commit(m *move) {
 
 // resume ends the move with the shard at its old home, under an epoch above the
 // move's, so that nothing of the move counts any more.
-func (c *moveList) resume(m *move, why string) {
+func (c *Coordinator) resume(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, m.from)
 	m.shard.why = fmt.Sprintf("it stayed there, for its move to %s was given up: %s", m.to.Name, cmp.Or(m.reason, why))
@@ -148,7 +141,7 @@ func (c *moveList) resume(m *move, why string) {
 
 // promote ends the move with the shard at its new home, by the coordinator's word:
 // the old home is gone. The new one goes on with the prepared shard.
-func (c *moveList) promote(m *move) {
+func (c *Coordinator) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
 	m.shard.why = fmt.Sprintf("it was moving there when %s was lost", m.from.Name)
@@ -156,7 +149,7 @@ func (c *moveList) promote(m *move) {
 }
 
 // lose ends the move with the shard without a home.
-func (c *moveList) lose(m *move, why string) {
+func (c *Coordinator) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
 	m.shard.why = fmt.Sprintf("it was lost with %s", m.to.Name)
@@ -164,7 +157,7 @@ func (c *moveList) lose(m *move, why string) {
 }
 
 // reapMoves decides about moves one of whose sides is gone.
-func (c *moveList) reapMoves() {
+func (c *Coordinator) reapMoves() {
 	for _, m := range slices.Clone(c.moves) {
 		from, to := c.alive(m.from), c.alive(m.to)
 		switch {
@@ -185,7 +178,7 @@ func (c *moveList) reapMoves() {
 
 // reapShards takes shards from homes that are gone. Allocation follows in the
 // same step.
-func (c *moveList) reapShards() {
+func (c *Coordinator) reapShards() {
 	lost := map[transport.Address]int{}
 	for _, name := range c.names {
 		k := c.kinds[name]
@@ -205,7 +198,7 @@ func (c *moveList) reapShards() {
 }
 
 // resendMoves sends again the request that each move waits for, when it is due.
-func (c *moveList) resendMoves() {
+func (c *Coordinator) resendMoves() {
 	for _, m := range c.moves {
 		if c.now.Before(m.resendAt) {
 			continue
@@ -225,7 +218,7 @@ func (c *moveList) resendMoves() {
 }
 
 // moveOf finds the move that a message speaks of; nil when it is over.
-func (c *moveList) moveOf(id placement.ShardID, e placement.Epoch) *move {
+func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	s := c.shard(id)
 	if s == nil || s.move == nil || s.move.epoch != e {
 		return nil
@@ -233,7 +226,7 @@ func (c *moveList) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	return s.move
 }
 
-func (c *moveList) onMoveStatus(from transport.Address, r MoveStatus) {
+func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	if m == nil || from != m.from {
 		return
@@ -246,7 +239,7 @@ func (c *moveList) onMoveStatus(from transport.Address, r MoveStatus) {
 
 // onMoveDone commits, in any phase: the node that is open is the home. A MoveDone of a
 // move that is over needs no answer: the table informs the sender.
-func (c *moveList) onMoveDone(from transport.Address, r MoveDone) {
+func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
 		c.commit(m)
 		return
@@ -257,7 +250,7 @@ func (c *moveList) onMoveDone(from transport.Address, r MoveDone) {
 // onMoveAborted asks the new home to forget the move. The old home promised not to send
 // Open, so nothing can run at the new one any more; but its prepared state would be
 // adopted, and undo answered calls, if the old home resumed and died.
-func (c *moveList) onMoveAborted(from transport.Address, r MoveAborted) {
+func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {
 	case m == nil || from != m.from:
@@ -271,7 +264,7 @@ func (c *moveList) onMoveAborted(from transport.Address, r MoveAborted) {
 	}
 }
 
-func (c *moveList) onMoveCancelled(from transport.Address, r MoveCancelled) {
+func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {
 	case m == nil:
@@ -284,7 +277,7 @@ func (c *moveList) onMoveCancelled(from transport.Address, r MoveCancelled) {
 }
 
 // causeOf says why a shard moves or moved.
-func (c *moveList) causeOf(m *move) string {
+func (c *Coordinator) causeOf(m *move) string {
 	k := c.kinds[m.shard.id.Kind]
 	switch {
 	case m.cause == leaving:
@@ -299,7 +292,7 @@ func (c *moveList) causeOf(m *move) string {
 // answer that they could give at once: they have not registered, or not reported the state of a
 // move that is to be cancelled. They are asked again and again, and shards have no home while one
 // of them owes an answer. The driver decides about a member that owes one for long.
-func (c *moveList) Owing() []transport.Address {
+func (c *Coordinator) Owing() []transport.Address {
 	var nodes []transport.Address
 	owes := func(a transport.Address) {
 		m := c.members[a]

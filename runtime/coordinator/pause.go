@@ -17,21 +17,13 @@ type balanceRequest struct {
 	done *Balanced       // nil while it is under way
 }
 
-// pauses have the pause of rebalancing, which every member keeps, and the requests about it.
-type pauses struct {
-	tables
-	pause     Pause
-	balancing []*balanceRequest // under way, and the latest that are done
-	pauseAt   time.Time         // when to send the pause to members that do not keep it; zero means all do
-}
-
 // Pause returns the pause of rebalancing as the coordinator knows it.
-func (c *pauses) Pause() Pause { return c.pause }
+func (c *Coordinator) Pause() Pause { return c.pause }
 
 // onBalance changes the pause at once, and answers when all registered members keep the change. A
 // request to rebalance is answered by looked, in the same step.
-func (c *pauses) onBalance(from transport.Address, b Balance) {
-	for _, r := range c.balancing {
+func (c *Coordinator) onBalance(from transport.Address, b Balance) {
+	for _, r := range c.pauseRequests {
 		if r.from == from && r.id == b.ID {
 			if r.done != nil {
 				c.send(from, *r.done)
@@ -59,13 +51,13 @@ func (c *pauses) onBalance(from transport.Address, b Balance) {
 		}
 		c.event(Event{What: what, Reason: "by " + b.By})
 	}
-	c.balancing = append(c.balancing, r)
-	c.balancing = c.balancing[max(0, len(c.balancing)-maxAnswered):]
+	c.pauseRequests = append(c.pauseRequests, r)
+	c.pauseRequests = c.pauseRequests[max(0, len(c.pauseRequests)-maxAnswered):]
 	c.spreadPause()
 }
 
 // wake lets shards move again whose last move was given up, and plans anew.
-func (c *pauses) wake() {
+func (c *Coordinator) wake() {
 	c.plan = true
 	for _, name := range c.names {
 		for i := range c.kinds[name].shards {
@@ -76,8 +68,8 @@ func (c *pauses) wake() {
 
 // looked answers requests to rebalance, once it was decided which shards move. refused is the
 // reason for which none does, or "".
-func (c *pauses) looked(begun, underWay int, refused string) {
-	for _, r := range c.balancing {
+func (c *Coordinator) looked(begun, underWay int, refused string) {
+	for _, r := range c.pauseRequests {
 		if r.done != nil || r.want != WantNow {
 			continue
 		}
@@ -93,21 +85,21 @@ func (c *pauses) looked(begun, underWay int, refused string) {
 }
 
 // finish answers a request, and remembers the answer.
-func (c *pauses) finish(r *balanceRequest, with Balanced) {
+func (c *Coordinator) finish(r *balanceRequest, with Balanced) {
 	r.done = &with
 	c.send(r.from, with)
 }
 
 // keepPause takes the pause that a member kept. The latest change counts. One of a later term is of
 // another cluster, and could not be changed in this one.
-func (c *pauses) keepPause(m *member, p Pause) {
+func (c *Coordinator) keepPause(m *member, p Pause) {
 	m.pauseKept = p.Seq
 	if p.Seq > c.pause.Seq && p.Seq.Term() <= c.config.Term.Number {
 		c.pause, c.plan = p, true
 	}
 }
 
-func (c *pauses) onPauseKept(from transport.Address, p PauseKept) {
+func (c *Coordinator) onPauseKept(from transport.Address, p PauseKept) {
 	m := c.members[from]
 	m.pauseKept = max(m.pauseKept, p.Seq)
 	c.answerPaused()
@@ -115,7 +107,7 @@ func (c *pauses) onPauseKept(from transport.Address, p PauseKept) {
 
 // spreadPause sends the pause to every member that does not keep it, every resend interval. Members
 // that host nothing keep it too, to show it.
-func (c *pauses) spreadPause() {
+func (c *Coordinator) spreadPause() {
 	c.pauseAt = time.Time{}
 	for _, a := range c.order {
 		if m := c.members[a]; m.alive() && m.pauseKept < c.pause.Seq {
@@ -128,8 +120,8 @@ func (c *pauses) spreadPause() {
 
 // answerPaused answers requests whose change every registered member keeps. The next coordinator
 // waits for these, so it learns of the pause before it decides anything.
-func (c *pauses) answerPaused() {
-	for _, r := range c.balancing {
+func (c *Coordinator) answerPaused() {
+	for _, r := range c.pauseRequests {
 		if r.done != nil || r.want == WantNow {
 			continue
 		}

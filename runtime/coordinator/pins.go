@@ -14,20 +14,13 @@ import (
 // maxAnswered bounds the requests that are remembered to be answered again.
 const maxAnswered = 64
 
-// A request is a [SetPins] under way or done.
-type request struct {
+// A pinRequest is a [SetPins] under way or done.
+type pinRequest struct {
 	from transport.Address
 	id   uint64
 	kind string
 	seq  placement.Epoch // of the pins that it made
 	done bool
-}
-
-// A pinList takes requests to change pins, and has every registered member keep the pins.
-type pinList struct {
-	pauses
-	requests []*request // requests under way, and the latest that are done
-	pinsAt   time.Time  // when to send pins that members do not keep; zero means all do
 }
 
 // CheckPins returns an error for pins that cannot be told to others. Pins are
@@ -51,8 +44,8 @@ func CheckPins(kind string, pins []Pin) error {
 }
 
 // onSetPins changes pins at once, and answers when every registered member keeps them.
-func (c *pinList) onSetPins(from transport.Address, p SetPins) {
-	for _, r := range c.requests {
+func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
+	for _, r := range c.pinRequests {
 		if r.from == from && r.id == p.ID {
 			if r.done {
 				c.send(from, PinsSet{c.config.Term, p.ID, ""})
@@ -77,8 +70,8 @@ func (c *pinList) onSetPins(from transport.Address, p SetPins) {
 	k.pins.change(p.Kind, p.Pins)
 	k.pins.Seq = k.pins.Seq.Next(c.config.Term.Number)
 	c.plan = true
-	c.requests = append(c.requests, &request{from, p.ID, p.Kind, k.pins.Seq, false})
-	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
+	c.pinRequests = append(c.pinRequests, &pinRequest{from, p.ID, p.Kind, k.pins.Seq, false})
+	c.pinRequests = c.pinRequests[max(0, len(c.pinRequests)-maxAnswered):]
 	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Kind}, Count: len(p.Pins), Reason: describePins(p.Pins) + ", as " + from.Name + " asks"})
 	c.spreadPins()
 }
@@ -97,7 +90,7 @@ func describePins(pins []Pin) string {
 }
 
 // keepPins takes the pins that a node kept. The latest change counts.
-func (c *pinList) keepPins(m *member, all []Pins) {
+func (c *Coordinator) keepPins(m *member, all []Pins) {
 	for _, p := range all {
 		if k := c.kinds[p.Kind]; k != nil {
 			m.kept[p.Kind] = p.Seq
@@ -109,7 +102,7 @@ func (c *pinList) keepPins(m *member, all []Pins) {
 	}
 }
 
-func (c *pinList) onPinsKept(from transport.Address, p PinsKept) {
+func (c *Coordinator) onPinsKept(from transport.Address, p PinsKept) {
 	m := c.members[from]
 	if m.kept == nil || m.register == nil {
 		return
@@ -119,8 +112,8 @@ func (c *pinList) onPinsKept(from transport.Address, p PinsKept) {
 }
 
 // answerSet answers the requests whose pins every registered member keeps.
-func (c *pinList) answerSet() {
-	for _, r := range c.requests {
+func (c *Coordinator) answerSet() {
+	for _, r := range c.pinRequests {
 		if r.done {
 			continue
 		}
@@ -138,7 +131,7 @@ func (c *pinList) answerSet() {
 
 // spreadPins sends the pins to every registered member that does not keep them,
 // every resend interval.
-func (c *pinList) spreadPins() {
+func (c *Coordinator) spreadPins() {
 	c.pinsAt = time.Time{}
 	for _, name := range c.names {
 		k := c.kinds[name]

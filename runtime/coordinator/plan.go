@@ -10,16 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A planner decides which shards get a home, and which move.
-type planner struct {
-	moveList
-	totals  map[transport.Address]int // each node's shards, while a plan is made
-	refused string                    // why balance was refused last, to say it once
-}
-
 // onAsk remembers that a kind is wanted. A process that asks for a kind that has homes
 // already has an old table.
-func (c *planner) onAsk(from transport.Address, a Ask) {
+func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	k := c.kinds[a.Kind]
 	switch {
 	case k == nil && !c.recovered:
@@ -45,7 +38,7 @@ func (c *planner) onAsk(from transport.Address, a Ask) {
 }
 
 // whyNot returns the reason why shards of the kind cannot be allocated now; "" when they can.
-func (c *planner) whyNot(k *kind) string {
+func (c *Coordinator) whyNot(k *kind) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
 		m := c.members[a]
@@ -68,7 +61,7 @@ func (c *planner) whyNot(k *kind) string {
 }
 
 // allocate gives a home to every shard of a wanted kind that has none.
-func (c *planner) allocate() {
+func (c *Coordinator) allocate() {
 	for _, name := range c.names {
 		k := c.kinds[name]
 		if !k.wanted || k.homeless() == 0 || c.whyNot(k) != "" {
@@ -93,7 +86,7 @@ func (c *planner) allocate() {
 }
 
 // choose asks the strategy for a home and counts the shard there.
-func (c *planner) choose(id placement.ShardID, homes []placement.Load) transport.Address {
+func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
 	k := c.kinds[id.Kind]
 	to, pinned := k.pinned(id.Shard, homes)
 	if !pinned {
@@ -116,7 +109,7 @@ func (c *planner) choose(id placement.ShardID, homes []placement.Load) transport
 // emptyLeaving begins to move shards away from members that are on their way
 // out, or that ceased to host the kind. This is no rebalance: it needs no
 // convergence, for a leaving member waits for it.
-func (c *planner) emptyLeaving() {
+func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
 		k := c.kinds[name]
@@ -143,7 +136,7 @@ func (c *planner) emptyLeaving() {
 }
 
 // mustGo reports whether the shard should leave a home that still lives.
-func (c *planner) mustGo(s *shard) bool {
+func (c *Coordinator) mustGo(s *shard) bool {
 	m := c.members[s.home]
 	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
 		return false
@@ -154,7 +147,7 @@ func (c *planner) mustGo(s *shard) bool {
 // rebalance begins to move shards to members that have fewer, if all agree on the members,
 // because the coordinator of half a cluster must not move a shard. While rebalancing is paused,
 // only pins move shards.
-func (c *planner) rebalance() {
+func (c *Coordinator) rebalance() {
 	refused, begun := "", 0
 	for _, name := range c.names {
 		k := c.kinds[name]
@@ -210,7 +203,7 @@ func allowed(homes []placement.Load, t placement.Transfer) bool {
 }
 
 // nextRest is when the first resting shard may move again; zero when none rests.
-func (c *planner) nextRest() time.Time {
+func (c *Coordinator) nextRest() time.Time {
 	var at time.Time
 	if c.planAt.IsZero() {
 		return at
@@ -227,7 +220,7 @@ func (c *planner) nextRest() time.Time {
 }
 
 // moveLimit is how many shards of the kind may move at once for balance.
-func (c *planner) moveLimit(k *kind) int {
+func (c *Coordinator) moveLimit(k *kind) int {
 	if k.info.MaxMoves > 0 {
 		return int(k.info.MaxMoves)
 	}
@@ -236,7 +229,7 @@ func (c *planner) moveLimit(k *kind) int {
 
 // homes returns the members that may be given shards of the kind, with their load, in
 // order of address, and the moves that pins ask for, in order of the present home.
-func (c *planner) homes(k *kind) (loads []placement.Load, moves []pinMove) {
+func (c *Coordinator) homes(k *kind) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {
 		if c.members[a].home(k.info.Name) {
@@ -291,7 +284,7 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 }
 
 // countTotals counts every node's shards of all kinds, once for each plan.
-func (c *planner) countTotals() {
+func (c *Coordinator) countTotals() {
 	c.totals = map[transport.Address]int{}
 	for _, name := range c.names {
 		for i := range c.kinds[name].shards {

@@ -19,11 +19,8 @@ type claim struct {
 // rank orders claims: the highest epoch that a claim names decides.
 func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 
-// recovery rebuilds a former coordinator's knowledge of the shards from registrations.
-type recovery struct{ planner }
-
 // recover ends recovery once every node that may hold shards has registered.
-func (c *recovery) recover() {
+func (c *Coordinator) recover() {
 	var awaited []string
 	present := false
 	for _, a := range c.order {
@@ -69,7 +66,7 @@ func (c *recovery) recover() {
 // adopt takes in the claims of a node that registered after recovery, for
 // shards of which nothing else is known. Such a node was no member when this
 // coordinator began, so it has only the shards that it was given.
-func (c *recovery) adopt(from transport.Address, held []HeldShard) {
+func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {
 		if s := c.shard(o.ShardID); s != nil && s.last == 0 && c.members[from].knows(o.Kind) {
@@ -81,7 +78,7 @@ func (c *recovery) adopt(from transport.Address, held []HeldShard) {
 
 // resolve decides the home of each claimed shard, and returns the number of those
 // shards.
-func (c *recovery) resolve(all []claim) int {
+func (c *Coordinator) resolve(all []claim) int {
 	slices.SortStableFunc(all, func(a, b claim) int { return a.ShardID.Compare(b.ShardID) })
 	n := 0
 	for len(all) > 0 {
@@ -102,7 +99,7 @@ func (c *recovery) resolve(all []claim) int {
 }
 
 // resolveShard decides by the rows in the package's doc, whose numbers are in the comments.
-func (c *recovery) resolveShard(s *shard, claims []claim) {
+func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
 	}
@@ -136,7 +133,7 @@ func (c *recovery) resolveShard(s *shard, claims []claim) {
 }
 
 // resolveMove decides about a move whose old home lives.
-func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
+func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	peer := c.alive(old.Peer)
 	if old.State == Forwarding {
 		e := Event{Shard: s.id, Node: old.node, Peer: old.Peer}
@@ -171,7 +168,7 @@ func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
 
 // contest reports nodes that took themselves for the home and lost to a higher epoch: after
 // a partition that was healed by hand, say. They give up when they see the table.
-func (c *recovery) contest(s *shard, claims []claim) {
+func (c *Coordinator) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.home {
 			c.event(Event{What: ClaimLost, Shard: s.id, Node: o.node, Peer: s.home, Epoch: s.epoch, Reason: fmt.Sprintf("it claims %v", o.Epoch)})

@@ -3,23 +3,11 @@ package coordinator
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// tables publish the home of each shard.
-type tables struct {
-	catalog
-	table    *placement.Table
-	history  []*placement.Table // former tables, oldest first
-	changed  []placement.ShardID
-	gone     []transport.Address
-	statusAt time.Time
-	nudgeAt  time.Time // next TableStatus to those that have not registered
-}
 
 const (
 	// maxHistory is how many former tables are kept to answer with a difference.
@@ -30,10 +18,10 @@ const (
 )
 
 // Table is the current table; nil before recovery.
-func (c *tables) Table() *placement.Table { return c.table }
+func (c *Coordinator) Table() *placement.Table { return c.table }
 
 // version is that of the current table, or number 0 of this term before recovery.
-func (c *tables) version() placement.Version {
+func (c *Coordinator) version() placement.Version {
 	if c.table == nil {
 		return placement.Version{Term: c.config.Term}
 	}
@@ -41,7 +29,7 @@ func (c *tables) version() placement.Version {
 }
 
 // set gives the shard a home under an epoch that was given out before.
-func (c *tables) set(s *shard, home transport.Address, e placement.Epoch) {
+func (c *Coordinator) set(s *shard, home transport.Address, e placement.Epoch) {
 	if s.home != home {
 		s.since = c.now
 	}
@@ -51,12 +39,12 @@ func (c *tables) set(s *shard, home transport.Address, e placement.Epoch) {
 
 // give gives the shard a home under a new epoch; a zero home leaves the
 // shard without one, and the former home without the right to it.
-func (c *tables) give(s *shard, home transport.Address) { c.set(s, home, c.nextEpoch(s)) }
+func (c *Coordinator) give(s *shard, home transport.Address) { c.set(s, home, c.nextEpoch(s)) }
 
 // publish makes the next table from the changes of this step and sends the difference to
 // every member. The first table is sent even if it is empty: it says that this term has
 // begun.
-func (c *tables) publish() {
+func (c *Coordinator) publish() {
 	first := c.table == nil
 	if !first && len(c.changed) == 0 && len(c.gone) == 0 {
 		return
@@ -87,7 +75,7 @@ func (c *tables) publish() {
 
 // onTableRequest answers with the difference, or with the whole table when the asker's is
 // of another term or too old. Before recovery there is none: all members get the first one.
-func (c *tables) onTableRequest(from transport.Address, r TableRequest) {
+func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	if c.table == nil {
 		return
 	}
@@ -108,7 +96,7 @@ func (c *tables) onTableRequest(from transport.Address, r TableRequest) {
 
 // announce tells all members the current version now and then, and those that
 // recovery waits for more often.
-func (c *tables) announce() {
+func (c *Coordinator) announce() {
 	if !c.now.Before(c.statusAt) {
 		c.statusAt = c.now.Add(c.config.StatusInterval)
 		c.nudgeAt = c.now.Add(c.config.ResendInterval / 2)

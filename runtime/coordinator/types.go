@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
@@ -65,17 +66,8 @@ func (s *shard) goesTo() transport.Address {
 	return s.home
 }
 
-// A catalog has the kinds that members registered, with their shards.
-type catalog struct {
-	roster
-	kinds  map[string]*kind
-	names  []string        // keys of kinds, sorted
-	shards int             // of all kinds
-	asked  map[string]bool // kinds that were asked for before they were known
-}
-
 // shard is the one with that id, or nil if its kind has no such shard or is not known.
-func (c *catalog) shard(id placement.ShardID) *shard {
+func (c *Coordinator) shard(id placement.ShardID) *shard {
 	k := c.kinds[id.Kind]
 	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
 		return nil
@@ -84,7 +76,7 @@ func (c *catalog) shard(id placement.ShardID) *shard {
 }
 
 // addKind starts to know a kind.
-func (c *catalog) addKind(info KindInfo) *kind {
+func (c *Coordinator) addKind(info KindInfo) *kind {
 	k := &kind{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
 	for i := range k.shards {
 		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
@@ -100,7 +92,7 @@ func (c *catalog) addKind(info KindInfo) *kind {
 
 // learn compares a node's description of a kind with the known one. A node that
 // only calls the kind does not make it known.
-func (c *catalog) learn(info KindInfo) error {
+func (c *Coordinator) learn(info KindInfo) error {
 	k := c.kinds[info.Name]
 	if k == nil {
 		if !info.Hosts {
@@ -130,7 +122,7 @@ func (c *catalog) learn(info KindInfo) error {
 }
 
 // tune takes settings for a kind.
-func (c *catalog) tune(k *kind, t Tuning) {
+func (c *Coordinator) tune(k *kind, t Tuning) {
 	k.info.Tuning = t
 	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
 	if !ok {
@@ -143,7 +135,7 @@ func (c *catalog) tune(k *kind, t Tuning) {
 }
 
 // nextEpoch gives out a new epoch for the shard.
-func (c *catalog) nextEpoch(s *shard) placement.Epoch {
+func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
 	e := s.last.Next(c.config.Term.Number)
 	if e == 0 {
 		// Unreachable while terms grow: recovery stops at a claim of a later term.
@@ -155,4 +147,30 @@ func (c *catalog) nextEpoch(s *shard) placement.Epoch {
 
 func describe(k KindInfo) string {
 	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
+}
+
+// Strategies finds a strategy by its name: the user's own, then those of package
+// placement.
+type Strategies map[string]placement.Strategy
+
+// find returns fallback with ok false when nobody knows the name.
+func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.Strategy, ok bool) {
+	if name == "" {
+		return fallback, true
+	}
+	if own := s[name]; own != nil {
+		return own, true
+	}
+	if known, ok := placement.ParseStrategy(name); ok {
+		return known, true
+	}
+	return fallback, false
+}
+
+// CheckStrategyName returns an error for a name that cannot be told to others.
+func CheckStrategyName(name string) error {
+	if name == "" || len(name) > maxKindBytes || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
+		return fmt.Errorf("check strategy name %.40q: want 1 to %d bytes of text", name, maxKindBytes)
+	}
+	return nil
 }
