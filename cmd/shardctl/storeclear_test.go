@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -49,7 +50,7 @@ func hostRemembered(t *testing.T, url string) (node *shard.Node, stop func()) {
 	t.Cleanup(func() { _ = n.Close() })
 	err := fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }, shard.Remember(shard.RememberOptions{}))
 	if err == nil {
-		err = fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }, shard.WithSingletonOptions(shard.SingletonOptions{Lease: true}))
+		err = fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }, shard.Singleton(singleton.Options{Lease: true}))
 	}
 	if err == nil {
 		err = n.Start(t.Context())

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -84,7 +83,7 @@ func (s *seat) managed(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
 		view.Members = append(view.Members, singleton.Member{
-			Address: m.Address, Status: singlehost.StatusOf(m.Status), UpNumber: uint64(m.UpNumber), Roles: m.Roles,
+			Address: m.Address, Status: m.Status, UpNumber: m.UpNumber, Roles: m.Roles,
 		})
 	}
 	s.stepManager(view)
@@ -101,9 +100,9 @@ func (s *seat) placed(v *membership.View) {
 func placementView(v *membership.View) coordinator.View {
 	view := coordinator.View{Converged: v.Converged}
 	for _, m := range v.ByAge {
-		status, unreachable := singlehost.StatusOf(m.Status), !m.Reachable
+		status, unreachable := m.Status, !m.Reachable
 		if m.Status == membership.Down && m.MayRun() {
-			status, unreachable = singleton.Up, true // its shards are its own until its lease is over
+			status, unreachable = membership.Up, true // its shards are its own until its lease is over
 		}
 		view.Members = append(view.Members, coordinator.Member{
 			Address: m.Address, Status: status, Unreachable: unreachable, Hosts: hostmeta.HostsAny(m.Member),

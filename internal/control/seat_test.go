@@ -25,9 +25,9 @@ func TestDownMemberKeepsItsShards(t *testing.T) {
 	down, left, up := of("a", membership.Down, false), of("b", membership.Down, true), of("c", membership.Up, false)
 	got := placementView(&membership.View{Converged: true, ByAge: []membership.MemberView{down, left, up}})
 	require.Equal(t, coordinator.View{Converged: true, Members: []coordinator.Member{
-		{Address: down.Address, Status: singleton.Up, Unreachable: true},
-		{Address: left.Address, Status: singleton.Down},
-		{Address: up.Address, Status: singleton.Up},
+		{Address: down.Address, Status: membership.Up, Unreachable: true},
+		{Address: left.Address, Status: membership.Down},
+		{Address: up.Address, Status: membership.Up},
 	}}, got)
 }
 

@@ -22,17 +22,14 @@ const namePrefix = "type/"
 
 // handoffAt is the status at which users' singletons are given away: before a member may
 // exit, like its shards.
-const handoffAt = singleton.Leaving
+const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
 type Hosting struct {
 	Kind     string
 	Instance *Instance
-	// Manager's Name, Self, HandoffAt and Lease are set by Host.
-	Manager singleton.Config
-	// Lease guards the instance; nil for none. LeaseTTL is how long it lasts.
-	Lease    Leases
-	LeaseTTL time.Duration
+	Options  singleton.Options
+	Leases   Leases // for Options.Lease
 }
 
 // A Set is all singletons that a member hosts or calls.
@@ -55,9 +52,8 @@ func (g *Set) Host(h Hosting) error {
 	if err != nil {
 		return err
 	}
-	cfg := h.Manager
-	cfg.Name, cfg.Self, cfg.HandoffAt, cfg.Lease = namePrefix+h.Kind, g.self.Address, handoffAt, h.Lease != nil
-	if s.manager, err = singleton.New(cfg); err != nil {
+	s.manager, err = singleton.New(singleton.Config{Name: namePrefix + h.Kind, Self: g.self.Address, HandoffAt: handoffAt, Options: h.Options})
+	if err != nil {
 		return fmt.Errorf("host %s: %w", h.Kind, err)
 	}
 	s.instance = h.Instance
@@ -65,8 +61,8 @@ func (g *Set) Host(h Hosting) error {
 	s.instance.opened = func(from transport.Address, epoch placement.Epoch) {
 		g.process.Post(func() { s.predecessorOpened(from, epoch) })
 	}
-	if h.Lease != nil {
-		s.holder = newLeaseHolder(s, h.Lease, h.LeaseTTL)
+	if h.Options.Lease {
+		s.holder = newLeaseHolder(s, h.Leases, h.Options.WithDefaults().LeaseTTL)
 	}
 	s.search(singleton.Want{}) // its shard here has to know where it went
 	return nil

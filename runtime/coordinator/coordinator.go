@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -108,13 +108,10 @@ type View struct {
 	Converged bool
 }
 
-// Status is a member's status.
-type Status = singleton.Status
-
 // A Member is the coordinator's view of a member.
 type Member struct {
 	Address     transport.Address
-	Status      Status
+	Status      membership.Status
 	Unreachable bool
 	Hosts       bool // it announced at joining that it hosts entities, so it registers
 }
@@ -271,7 +268,7 @@ func (c *Coordinator) HandedDown() bool {
 	}
 	return c.recovered && !slices.ContainsFunc(c.order, func(a transport.Address) bool {
 		m := c.members[a]
-		return m.present && m.Hosts && m.Status == singleton.Up && !m.Unreachable && !c.keeps(m)
+		return m.present && m.Hosts && m.Status == membership.Up && !m.Unreachable && !c.keeps(m)
 	})
 }
 

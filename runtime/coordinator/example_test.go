@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -22,8 +22,8 @@ func ExampleCoordinator() {
 	}
 	now := time.Unix(0, 0)
 	c.Step(now, coordinator.View{Converged: true, Members: []coordinator.Member{
-		{Address: a, Status: singleton.Up, Hosts: true},
-		{Address: b, Status: singleton.Up, Hosts: true},
+		{Address: a, Status: membership.Up, Hosts: true},
+		{Address: b, Status: membership.Up, Hosts: true},
 	}})
 	carts := coordinator.KindInfo{Name: "Cart", Package: "shop", Shards: 4, HashName: "xxh64", Hosts: true}
 	for _, node := range []transport.Address{a, b} {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -23,14 +23,14 @@ type member struct {
 }
 
 // alive reports whether the member can still be the home of shards.
-func (m *member) alive() bool { return m.present && m.Status != singleton.Down }
+func (m *member) alive() bool { return m.present && m.Status != membership.Down }
 
 // awaited reports whether recovery has to wait for the member.
 func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
 // home reports whether the member may be given shards of the kind.
 func (m *member) home(kind string) bool {
-	return m.present && m.Status == singleton.Up && !m.Unreachable && m.hosts[kind]
+	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
 }
 
 // knows reports whether the member registered the kind and agreed about it: hosting
@@ -76,7 +76,7 @@ func (c *Coordinator) onView(v View) {
 	}
 	before := map[transport.Address]bool{} // members that were alive
 	for _, a := range c.order {
-		before[a] = c.members[a].Status != singleton.Down
+		before[a] = c.members[a].Status != membership.Down
 	}
 	for _, in := range v.Members {
 		m := c.members[in.Address]
@@ -85,7 +85,7 @@ func (c *Coordinator) onView(v View) {
 			c.members[in.Address] = m
 			i, _ := slices.BinarySearchFunc(c.order, in.Address, transport.Address.Compare)
 			c.order = slices.Insert(c.order, i, in.Address)
-			if in.Status != singleton.Down && !c.statusAt.IsZero() {
+			if in.Status != membership.Down && !c.statusAt.IsZero() {
 				c.send(in.Address, TableStatus{c.version()})
 			}
 		}
@@ -99,7 +99,7 @@ func (c *Coordinator) onView(v View) {
 		if before[a] || m.present && !slices.Contains(c.gone, a) && !slices.Contains(c.table.Gone(), a) {
 			c.gone = append(c.gone, a)
 		}
-		m.Status = singleton.Down
+		m.Status = membership.Down
 		if !m.present && (c.recovered || m.register == nil) {
 			c.forget(a)
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -42,7 +42,7 @@ func (c *Coordinator) whyNot(k *kind) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
 		m := c.members[a]
-		if m.present && m.Status == singleton.Up && m.Hosts && m.register != nil {
+		if m.present && m.Status == membership.Up && m.Hosts && m.register != nil {
 			up++
 		}
 		if m.home(k.info.Name) {
@@ -141,7 +141,7 @@ func (c *Coordinator) mustGo(s *shard) bool {
 	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
 		return false
 	}
-	return m.Status != singleton.Up || !m.hosts[s.id.Kind]
+	return m.Status != membership.Up || !m.hosts[s.id.Kind]
 }
 
 // rebalance begins to move shards to members that have fewer, if all agree on the members,

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
@@ -66,7 +67,7 @@ type world struct {
 	members []singleton.Member // as the authority has them
 	hosts   map[transport.Address][]KindInfo
 	seq     uint64 // of the membership view
-	ups     uint64
+	ups     uint32
 	homes   map[activation]transport.Address
 	counts  map[EventKind]int
 }
@@ -184,7 +185,7 @@ func (w *world) fault() {
 func (w *world) join() {
 	n := newSimNode(w, len(w.nodes))
 	w.nodes = append(w.nodes, n)
-	w.members = append(w.members, singleton.Member{Address: n.self, Status: singleton.Joining})
+	w.members = append(w.members, singleton.Member{Address: n.self, Status: membership.Joining})
 	w.hosts[n.self] = n.kinds
 	w.changed()
 	n.wake()
@@ -196,16 +197,16 @@ func (w *world) crash(n *simNode) {
 	n.alive = false
 	w.after(time.Second+w.within(time.Second), nil, func() {
 		if m := w.member(n.self); m != nil {
-			m.Status = singleton.Down
+			m.Status = membership.Down
 			w.changed()
 		}
 	})
 }
 
 func (w *world) leave(n *simNode) {
-	if m := w.member(n.self); m != nil && m.Status == singleton.Up {
+	if m := w.member(n.self); m != nil && m.Status == membership.Up {
 		w.logf("%s leaves", n.self.Name)
-		m.Status = singleton.Leaving
+		m.Status = membership.Leaving
 		w.changed()
 	}
 }
@@ -240,7 +241,7 @@ func (w *world) changed() {
 // converged reports whether all live members have seen the last view.
 func (w *world) converged() bool {
 	for _, m := range w.members {
-		if n := w.nodeOf(m.Address); m.Status != singleton.Down && (!n.alive || n.seen < w.seq) {
+		if n := w.nodeOf(m.Address); m.Status != membership.Down && (!n.alive || n.seen < w.seq) {
 			return false
 		}
 	}
@@ -256,7 +257,7 @@ func (w *world) authority() {
 	before := slices.Clone(w.members)
 	w.members = slices.DeleteFunc(w.members, func(m singleton.Member) bool {
 		n := w.nodeOf(m.Address)
-		gone := m.Status == singleton.Down || m.Status == singleton.Exiting && n.manager.State() == singleton.End
+		gone := m.Status == membership.Down || m.Status == membership.Exiting && n.manager.State() == singleton.End
 		if gone && n.alive {
 			w.logf("%s is removed", n.self.Name)
 			n.alive = false
@@ -266,12 +267,12 @@ func (w *world) authority() {
 	for i := range w.members {
 		m := &w.members[i]
 		switch m.Status {
-		case singleton.Joining:
+		case membership.Joining:
 			w.ups++
-			m.Status, m.UpNumber = singleton.Up, w.ups
-		case singleton.Leaving:
+			m.Status, m.UpNumber = membership.Up, w.ups
+		case membership.Leaving:
 			if n := w.nodeOf(m.Address); n.empty() || w.sole(m.Address) {
-				m.Status = singleton.Exiting
+				m.Status = membership.Exiting
 			}
 		}
 	}
@@ -287,7 +288,7 @@ func (w *world) authority() {
 }
 
 func (w *world) sole(a transport.Address) bool {
-	return !slices.ContainsFunc(w.members, func(m singleton.Member) bool { return m.Address != a && m.Status == singleton.Up })
+	return !slices.ContainsFunc(w.members, func(m singleton.Member) bool { return m.Address != a && m.Status == membership.Up })
 }
 
 // activate checks that the node may be active with what it has.

@@ -31,7 +31,7 @@ type simNode struct {
 	follower    *Follower
 	shards      map[placement.ShardID]*simShard
 	lanes       map[transport.Address]time.Time // when the last data message arrives there
-	up          uint64
+	up          uint32
 }
 
 // A simShard is one shard at one node. Its state is a number that grows.

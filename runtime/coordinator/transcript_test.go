@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/transcript"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -166,7 +166,7 @@ func (s *script) view(args []string) View {
 		}
 		fields := strings.Split(a, ":")
 		m := Member{Address: node(fields[0])}
-		for st := singleton.Joining; st <= singleton.Down; st++ {
+		for st := membership.Joining; st <= membership.Down; st++ {
 			if st.String() == fields[1] {
 				m.Status = st
 			}

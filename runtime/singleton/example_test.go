@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -15,7 +16,7 @@ func ExampleManager() {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	managers := map[transport.Address]*singleton.Manager{}
 	for _, self := range []transport.Address{a, b} {
-		m, err := singleton.New(singleton.Config{Name: "mail", Self: self, HandoffAt: singleton.Leaving})
+		m, err := singleton.New(singleton.Config{Name: "mail", Self: self, HandoffAt: membership.Leaving})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -38,11 +39,11 @@ func ExampleManager() {
 			step(e.To, singleton.Receive{From: self, Message: e.Message})
 		}
 	}
-	for _, status := range []singleton.Status{singleton.Up, singleton.Leaving} {
+	for _, status := range []membership.Status{membership.Up, membership.Leaving} {
 		fmt.Println("a is", status)
 		view := singleton.View{Members: []singleton.Member{
 			{Address: a, Status: status, UpNumber: 1},
-			{Address: b, Status: singleton.Up, UpNumber: 2},
+			{Address: b, Status: membership.Up, UpNumber: 2},
 		}}
 		step(a, view)
 		step(b, view)
@@ -66,7 +67,7 @@ func ExampleProxy() {
 		return
 	}
 	now := time.Unix(0, 0)
-	p.Step(now, singleton.View{Members: []singleton.Member{{Address: a, Status: singleton.Up, UpNumber: 1}}})
+	p.Step(now, singleton.View{Members: []singleton.Member{{Address: a, Status: membership.Up, UpNumber: 1}}})
 	out := p.Step(now, singleton.Want{})
 	fmt.Println(out.Send[0].To.Name, out.Send[0].Message.Type, p.Why())
 	out = p.Step(now, singleton.Receive{From: a, Message: singleton.Message{

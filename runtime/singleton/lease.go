@@ -23,7 +23,7 @@ func (m *Manager) onLease(in Input) {
 		}
 	case LeaseDenied:
 		l.asking = false
-		l.askAt = m.now.Add(max(m.config.LeaseRetryInterval, min(in.RetryAfter, maxLeaseRest)))
+		l.askAt = m.now.Add(max(m.config.LeaseRetry, min(in.RetryAfter, maxLeaseRest)))
 		if m.state == AcquiringLease && in.Reason != m.why {
 			m.why = in.Reason
 			m.event(m.config.Self, "no lease: "+in.Reason)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -225,7 +226,7 @@ func (m *Manager) onView(v View) {
 	}
 	m.oldest = v.oldest(m.config.Role, m.config.HandoffAt)
 	m.heirs = slices.ContainsFunc(v.Members, func(o Member) bool {
-		return o.Address != m.config.Self && o.Status <= Up && o.has(m.config.Role)
+		return o.Address != m.config.Self && o.Status <= membership.Up && o.has(m.config.Role)
 	})
 	m.trackOlder(v)
 }
@@ -272,10 +273,10 @@ func (m *Manager) prune() {
 // whether it must stop the instance even if no node can take it.
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
-	if !ok || self.Status == Down {
+	if !ok || self.Status == membership.Down {
 		return true, true, true
 	}
-	return self.Status >= m.config.HandoffAt, false, self.Status == Exiting || m.quit
+	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
 }
 
 // advance makes the changes of state that views and time bring. It uses only the latest
@@ -291,7 +292,7 @@ func (m *Manager) advance() {
 	case Start:
 		self, ok := m.view[m.config.Self]
 		switch {
-		case !ok || self.Status < Up: // not yet a member
+		case !ok || self.Status < membership.Up: // not yet a member
 		case leaving:
 			m.become(End, transport.Address{}, "leaves before it was up")
 		case m.oldest == m.config.Self:
@@ -366,7 +367,7 @@ func (m *Manager) advanceRelaying(gone, last bool) {
 // one; zero if there is none.
 func (m *Manager) asker() (to transport.Address) {
 	for _, a := range m.askers {
-		if o, known := m.view[a]; known && o.Status != Down && (to.IsZero() || a == m.oldest) {
+		if o, known := m.view[a]; known && o.Status != membership.Down && (to.IsZero() || a == m.oldest) {
 			to = a
 		}
 	}
@@ -416,7 +417,7 @@ func (m *Manager) start(why string) {
 func (m *Manager) launch() {
 	m.starts++
 	m.out.StartInstance, m.running = true, true
-	m.out.Epoch = placement.MakeEpoch(uint32(m.view[m.config.Self].UpNumber), m.starts)
+	m.out.Epoch = placement.MakeEpoch(m.view[m.config.Self].UpNumber, m.starts)
 	m.out.Predecessor, m.from = m.from, transport.Address{}
 	m.started = m.now
 	m.restart = time.Time{}
@@ -434,7 +435,7 @@ func (m *Manager) halt(to transport.Address) {
 	m.out.StopInstance = true
 	if o := m.view[to]; to != m.config.Self && o.UpNumber > 0 {
 		m.out.Successor, m.givenTo = to, transport.Address{}
-		m.out.SuccessorEpoch = placement.MakeEpoch(uint32(o.UpNumber), 1)
+		m.out.SuccessorEpoch = placement.MakeEpoch(o.UpNumber, 1)
 	}
 	m.successor = m.out.Successor
 }
@@ -522,7 +523,7 @@ func (m *Manager) onHandOverToMe(from transport.Address) {
 		return
 	}
 	leaving, _, _ := m.leaving()
-	if o, known := m.view[from]; !known || o.Status == Down || !leaving || !m.Holds() {
+	if o, known := m.view[from]; !known || o.Status == membership.Down || !leaving || !m.Holds() {
 		return
 	}
 	if !slices.Contains(m.askers, from) {
@@ -558,14 +559,14 @@ func (m *Manager) retry() {
 	default:
 		return
 	}
-	m.retryAt = m.now.Add(m.config.RetryInterval)
+	m.retryAt = m.now.Add(m.config.HandoffRetry)
 }
 
 // count counts unanswered messages, and reports once that a member has not answered for
 // long.
 func (m *Manager) count(peer transport.Address) {
 	m.retries++
-	if m.retries == m.config.MaxRetries+1 {
+	if m.retries == m.config.MaxHandoffRetries+1 {
 		m.out.Events = append(m.out.Events, Event{
 			State: m.state, Peer: peer, Stuck: true,
 			What: fmt.Sprintf("no answer to %d messages (does it hang, or does a turn not end? the handoff waits until it answers or is removed)", m.retries),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -15,7 +16,7 @@ type ProxyConfig struct {
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
 	// HandoffAt is as in [Config].
-	HandoffAt Status
+	HandoffAt membership.Status
 	// Interval is the time between two Identify messages while no answer has an
 	// instance. Default 100ms (Akka's is 1s).
 	Interval time.Duration
@@ -35,10 +36,12 @@ type Want struct{}
 // Lost reports that a process is gone, and with it any instance there.
 type Lost struct{ Node transport.Address }
 
-func (Guide) proxyInput() {}
-
-func (Want) proxyInput() {}
-func (Lost) proxyInput() {}
+func (View) proxyInput()    {}
+func (Guide) proxyInput()   {}
+func (Receive) proxyInput() {}
+func (Want) proxyInput()    {}
+func (Lost) proxyInput()    {}
+func (Tick) proxyInput()    {}
 
 // ProxyOutput has the actions to be taken.
 type ProxyOutput struct {
@@ -87,7 +90,7 @@ func NewProxy(c ProxyConfig) (*Proxy, error) {
 		c.Interval = 100 * time.Millisecond
 	}
 	if c.HandoffAt == 0 {
-		c.HandoffAt = Exiting
+		c.HandoffAt = membership.Exiting
 	}
 	return &Proxy{config: c}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/transcript"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -114,13 +115,13 @@ func (s *script) manager(args []string) *Manager {
 		case "lease":
 			c.Lease = true
 		case "at":
-			c.HandoffAt = Leaving
+			c.HandoffAt = membership.Leaving
 		case "retries":
 			n, err := strconv.Atoi(v)
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			c.MaxRetries = n
+			c.MaxHandoffRetries = n
 		case "margin":
 			c.RemovalMargin = s.duration(v)
 		default:
@@ -140,12 +141,12 @@ func (s *script) input(command string, args []string) any {
 		var v View
 		for _, a := range args {
 			fields := strings.Split(a, ":")
-			age, err := strconv.ParseUint(fields[2], 10, 64)
+			age, err := strconv.ParseUint(fields[2], 10, 32)
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			m := Member{Address: node(fields[0]), UpNumber: age, Roles: fields[3:]}
-			for st := Joining; st <= Down; st++ {
+			m := Member{Address: node(fields[0]), UpNumber: uint32(age), Roles: fields[3:]}
+			for st := membership.Joining; st <= membership.Down; st++ {
 				if st.String() == fields[1] {
 					m.Status = st
 				}
@@ -219,7 +220,7 @@ func (s *script) proxy(args []string) *Proxy {
 			c.Role = r
 		}
 		if a == "at=leaving" {
-			c.HandoffAt = Leaving
+			c.HandoffAt = membership.Leaving
 		}
 	}
 	p, err := NewProxy(c)
@@ -273,10 +274,10 @@ func TestConfigIsChecked(t *testing.T) {
 		"no name":  {Self: node("a")},
 		"no self":  {Name: "it"},
 		"long":     {Name: strings.Repeat("x", 257), Self: node("a")},
-		"negative": {Name: "it", Self: node("a"), RetryInterval: -1},
-		"retries":  {Name: "it", Self: node("a"), MaxRetries: -1},
-		"when":     {Name: "it", Self: node("a"), HandoffAt: Up},
-		"backoff":  {Name: "it", Self: node("a"), RestartBackoff: 2, MaxRestartBackoff: 1},
+		"negative": {Name: "it", Self: node("a"), Options: Options{HandoffRetry: -1}},
+		"retries":  {Name: "it", Self: node("a"), Options: Options{MaxHandoffRetries: -1}},
+		"when":     {Name: "it", Self: node("a"), HandoffAt: membership.Up},
+		"backoff":  {Name: "it", Self: node("a"), Options: Options{RestartBackoff: 2, MaxRestartBackoff: 1}},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -355,9 +356,6 @@ func FuzzDecode(f *testing.F) {
 func TestNames(t *testing.T) {
 	var names []string
 	for s := Start; s <= End; s++ {
-		names = append(names, s.String())
-	}
-	for s := Joining; s <= Down; s++ {
 		names = append(names, s.String())
 	}
 	for ty := HandOverToMe; ty <= Identity; ty++ {

@@ -335,8 +335,8 @@ var listed = []listedMutant{
 	{
 		number: 42, breaks: "a manager hands off to a node that it sees as Down",
 		file:   "runtime/singleton/manager.go",
-		before: "!known || o.Status == Down || !leaving",
-		after:  "!known || o.Status == Down && false || !leaving",
+		before: "!known || o.Status == membership.Down || !leaving",
+		after:  "!known || o.Status == membership.Down && false || !leaving",
 		run:    "TestTranscripts/other-half-leaving",
 	},
 	{
