@@ -187,7 +187,7 @@ func newTestMember(t *testing.T) (*Member, *fakeEnv, *fakeMachine) {
 func TestLeavingMemberTakesNothing(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.SelfStatus = membership.Leaving
-	m.leaving.check()
+	m.checkLeaving()
 	require.True(t, env.exiting)
 	require.Contains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
@@ -201,9 +201,9 @@ func TestMemberThatHoldsShardsStays(t *testing.T) {
 		Address: transport.Address{Name: "b", Incarnation: 1}, Status: membership.Up,
 		Meta: []membership.KeyValue{{Key: hostmeta.EntityKey("K"), Value: "shards=2 hash=xxh64 package=p"}},
 	}}}
-	require.True(t, m.leaving.otherHosts(&machine.view))
+	require.True(t, m.otherHosts(&machine.view))
 	env.holds = true
-	m.leaving.check()
+	m.checkLeaving()
 	require.False(t, env.exiting)
 	require.NotContains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
@@ -232,7 +232,7 @@ func TestBroadcastCommandIsForOneMember(t *testing.T) {
 		if !c.request.Command.ForOperators() {
 			from = looks
 		}
-		require.NoError(t, m.operators.message(transport.Broadcast, from, body))
+		require.NoError(t, m.operatorMessage(transport.Broadcast, from, body))
 		require.Equal(t, c.answers, len(env.sent) > 0, name)
 		if len(env.sent) > 0 {
 			_, topic, answer, err := wire.OpenControl("c", env.sent[0])
@@ -312,7 +312,7 @@ func TestAcceptance(t *testing.T) {
 // of the control plane gives.
 func TestSingletonSaysWhyItIsNowhere(t *testing.T) {
 	m, env, _ := newTestMember(t)
-	singletons{m}.SetWhy("K", "no member hosts it")
+	singletons{m.env, m}.SetWhy("K", "no member hosts it")
 	require.Equal(t, "no member hosts it", m.Reasons().Lately("K", env.now))
 }
 
@@ -388,4 +388,11 @@ func TestMemberWakesForTheFirst(t *testing.T) {
 	require.Equal(t, env.now.Add(time.Second), m.WakeAt())
 	m.members.wakeAt, m.seat.managerAt, m.follower.wakeAt = env.now.Add(300), env.now.Add(100), env.now.Add(200)
 	require.Equal(t, env.now.Add(100), m.WakeAt())
+}
+
+// TestLimit: the body of a message leaves room for the envelope in what the broker takes.
+func TestLimit(t *testing.T) {
+	s := &sender{env: &fakeEnv{}}
+	require.Less(t, s.limit(), fakeLink{}.MaxPayload())
+	require.Greater(t, s.limit(), fakeLink{}.MaxPayload()/2)
 }
