@@ -181,12 +181,10 @@ type Coordinator struct {
 	statusAt time.Time           // next TableStatus to all
 	nudgeAt  time.Time           // next TableStatus to those that have not registered
 
-	// pins.go and pause.go: what every registered member keeps for the next coordinator.
-	pinRequests   []*pinRequest     // under way, and the latest that are done
-	pinsAt        time.Time         // when to send pins to members that do not keep them; zero means all do
-	pause         Pause             // of rebalancing
-	pauseRequests []*balanceRequest // under way, and the latest that are done
-	pauseAt       time.Time         // when to send the pause to members that do not keep it; zero means all do
+	// requests.go: what every registered member keeps for the next coordinator.
+	requests []*request // under way, and the latest that are done
+	pause    Pause      // of rebalancing; pins are at their types
+	keepAt   time.Time  // when to send pins and the pause to members that do not keep them; zero means all do
 
 	// move.go
 	moves []*move // in the order of their begin
@@ -238,11 +236,8 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 		c.settle()
 		c.publish()
 		c.resendMoves()
-		if !c.pinsAt.IsZero() && !c.now.Before(c.pinsAt) {
-			c.spreadPins()
-		}
-		if !c.pauseAt.IsZero() && !c.now.Before(c.pauseAt) {
-			c.spreadPause()
+		if !c.keepAt.IsZero() && !c.now.Before(c.keepAt) {
+			c.spread()
 		}
 	}
 	c.announce()
@@ -274,7 +269,7 @@ func (c *Coordinator) HandedDown() bool {
 
 // keeps reports whether a member keeps the latest pins of all kinds, and the latest pause.
 func (c *Coordinator) keeps(m *member) bool {
-	return m.register != nil && m.pauseKept >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
+	return m.register != nil && m.kept[""] >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
 		return m.kept[name] < c.kinds[name].pins.Seq
 	})
 }
@@ -310,11 +305,11 @@ func (c *Coordinator) wakeAt() time.Time {
 		}
 	}
 	if !c.recovered {
-		// Pins and the pause are spread only after recovery. Until then, pinsAt and pauseAt are
-		// times of registrations, which have passed.
+		// Pins and the pause are spread only after recovery. Until then, keepAt is the time of a
+		// registration, which has passed.
 		return at
 	}
-	for _, also := range []time.Time{c.planAt, c.pinsAt, c.pauseAt} {
+	for _, also := range []time.Time{c.planAt, c.keepAt} {
 		if !also.IsZero() && also.Before(at) {
 			at = also
 		}
@@ -357,11 +352,11 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	case SetPins:
 		c.onSetPins(from, m)
 	case PinsKept:
-		c.onPinsKept(from, m)
+		c.onKept(from, m.Kind, m.Seq)
 	case Balance:
 		c.onBalance(from, m)
 	case PauseKept:
-		c.onPauseKept(from, m)
+		c.onKept(from, "", m.Seq)
 	case Register:
 		c.onRegister(from, m)
 	case MoveStatus:

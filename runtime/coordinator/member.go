@@ -17,9 +17,7 @@ type member struct {
 	present  bool      // in the last view
 	register *Register // the latest; nil until it registered
 	hosts    map[string]bool
-	kept     map[string]placement.Epoch // the pins that it keeps, by kind
-	// pauseKept is the latest change of the pause that it keeps.
-	pauseKept placement.Epoch
+	kept     map[string]placement.Epoch // the latest pins that it keeps, by type; "" is the pause
 }
 
 // alive reports whether the member can still be the home of shards.
@@ -81,7 +79,7 @@ func (c *Coordinator) onView(v View) {
 	for _, in := range v.Members {
 		m := c.members[in.Address]
 		if m == nil {
-			m = &member{}
+			m = &member{kept: map[string]placement.Epoch{}}
 			c.members[in.Address] = m
 			i, _ := slices.BinarySearchFunc(c.order, in.Address, transport.Address.Compare)
 			c.order = slices.Insert(c.order, i, in.Address)
@@ -136,7 +134,7 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	}
 	first := m.register == nil
 	m.register = &r
-	m.hosts, m.kept = map[string]bool{}, map[string]placement.Epoch{}
+	m.hosts = map[string]bool{}
 	for _, info := range r.Kinds {
 		if err := c.learn(info); err != nil {
 			c.event(Event{What: KindRefused, Node: from, Reason: err.Error()})
@@ -144,9 +142,8 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 		}
 		m.hosts[info.Name] = info.Hosts
 	}
-	c.keepPins(m, r.Pins)
-	c.keepPause(m, r.Pause)
-	c.plan, c.pinsAt, c.pauseAt = true, c.now, c.now
+	c.learnKept(m, r.Pins, r.Pause)
+	c.plan = true
 	c.send(from, Registered{c.config.Term, r.Seq})
 	if c.recovered {
 		if first {
