@@ -257,14 +257,14 @@ var listed = []listedMutant{
 		file:   "runtime/coordinator/recover.go",
 		before: "func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }",
 		after:  "func (c claim) rank() placement.Epoch { return c.Epoch }",
-		run:    "TestSimulation",
+		run:    "TestTranscripts",
 	},
 	{
 		number: 33, breaks: "recovery ignores that the old home of a move is alive",
 		file:   "runtime/coordinator/recover.go",
 		before: "case source >= 0 && c.alive(top[source].node):",
 		after:  "case false:",
-		run:    "TestSimulation",
+		run:    "TestTranscripts",
 	},
 	{
 		number: 34, breaks: "a shard whose new home is lost counts as lost at once",
@@ -274,7 +274,7 @@ var listed = []listedMutant{
 `,
 		after: `			c.lose(m, "lost")
 `,
-		run: "TestSimulation",
+		run: "TestTranscripts",
 	},
 	{
 		number: 35, breaks: "MoveCancelled from any node ends a move",
