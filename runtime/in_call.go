@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -22,7 +22,7 @@ import (
 // of a local caller that waits for its turn. After its turn has ended and was answered,
 // it is reused by its lane (keep), its runner (toldCalls.keep) or any goroutine
 // (recycle). Until then it can be reached through its entity, so before it is reused
-// the shard must have dropped it (End, or Kept).
+// the shard must have dropped it (End, or Detach).
 type inCall struct {
 	shardhost.Call
 	ownsArgs bool // Args is a buffer of codegen.NewArgs
@@ -283,7 +283,7 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 		return answer{code: wire.CodeExpired}
 	}
 	if c.Sender.Client && c.ID != 0 { // it was accepted, and has waited
-		if p := drv.peers.Session(c.Sender, c.lane); p != nil && p.Core.Account.Excess() != call.Within {
+		if p := drv.peers.Session(c.Sender, c.lane); p != nil && p.Core.Account.Excess() != stream.Within {
 			return answer{code: wire.CodeOverloaded, text: unacknowledged(p)}
 		}
 	}
