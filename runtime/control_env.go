@@ -79,7 +79,7 @@ func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
 }
 
 // Inventory returns the node's registration with a coordinator.
-func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
+func (v *controlEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	return v.node.inventory()
 }
 

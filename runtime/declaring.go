@@ -37,7 +37,7 @@ func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 			continue
 		}
 		err := set.Host(singlehost.Hosting{
-			Kind: h.desc.Name, Instance: h.instance, Options: h.settings.single,
+			Type: h.desc.Name, Instance: h.instance, Options: h.settings.single,
 			Leases: leaseRequests{store: n.cfg.Store, driver: n.driver, post: p.Post},
 		})
 		if err != nil {

@@ -63,7 +63,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 		for _, m := range c.member.View().ByAge {
 			if m.Status != membership.Down && hostmeta.HostsAny(m.Member) && !heard[m.Address] {
 				missing[m.Address] = true
-				c.member.SendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Kind: kind})
+				c.member.SendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Type: kind})
 			}
 		}
 		return len(missing) == 0

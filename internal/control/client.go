@@ -190,7 +190,7 @@ func (c *Client) placement(from transport.Peer, msg coordinator.Message) {
 	}
 	c.heardNow()
 	if n, ok := msg.(coordinator.NoHome); ok {
-		c.env.SetWhy(n.Kind, n.Reason)
+		c.env.SetWhy(n.Type, n.Reason)
 	}
 	c.step(from.Address, msg)
 }

@@ -85,7 +85,7 @@ type Shards interface {
 	// Shard returns a shard of a type that is hosted here; nil for others.
 	Shard(id placement.ShardID) Shard
 	// Inventory returns the types and shards that the process registers with a coordinator.
-	Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard)
+	Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
 	// HoldsShards reports whether any shard is here or on its way here or away, whether calls wait

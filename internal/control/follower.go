@@ -30,7 +30,7 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
 	case coordinator.Inspect:
-		m.SendPlacement(from, coordinator.Inspected{ID: msg.ID, Shards: m.env.InspectShards(msg.Kind)})
+		m.SendPlacement(from, coordinator.Inspected{ID: msg.ID, Shards: m.env.InspectShards(msg.Type)})
 		return
 	case coordinator.Inspected:
 		m.answered(msg.ID, from.Address, msg)
@@ -129,7 +129,7 @@ func (f *tableFollower) order(msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
 	case coordinator.NoHome:
-		m.reasons.Note(msg.Kind, msg.Reason, m.env.Now())
+		m.reasons.Note(msg.Type, msg.Reason, m.env.Now())
 		m.gateway.noHome(msg)
 	case coordinator.PinsSet:
 		m.answered(msg.ID, m.self.Address, msg)

@@ -79,7 +79,7 @@ func TestShardsAreDescribed(t *testing.T) {
 	for kind, want := range map[string][]coordinator.InspectedShard{"K": {k}, "": {k, l}, "M": nil} {
 		m, env, _ := newTestMember(t)
 		env.hosted = []coordinator.InspectedShard{k, l}
-		m.follower.message(asker, coordinator.Inspect{ID: 19, Kind: kind})
+		m.follower.message(asker, coordinator.Inspect{ID: 19, Type: kind})
 		require.Equal(t, []transport.Peer{asker}, env.sentTo, kind)
 		require.Equal(t, []coordinator.Message{coordinator.Inspected{ID: 19, Shards: want}}, env.placements(t), kind)
 	}

@@ -258,7 +258,7 @@ func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 			g.m.SendPlacement(from, part)
 		}
 	case coordinator.Ask:
-		g.ask(from, m.Kind, g.m.env.Now())
+		g.ask(from, m.Type, g.m.env.Now())
 	}
 }
 
@@ -279,7 +279,7 @@ func (g *gateway) tableChanged(t *placement.Table) {
 // noHome sends the clients that have asked for a kind the reason why its calls wait. They ask
 // again with each hello, so a client costs a message for each of its questions and no more.
 func (g *gateway) noHome(m coordinator.NoHome) {
-	asked := g.asked[m.Kind]
+	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {
 		return
 	}
@@ -287,7 +287,7 @@ func (g *gateway) noHome(m coordinator.NoHome) {
 		g.m.SendPlacement(client, m)
 	}
 	asked.askers = nil
-	g.asked[m.Kind] = asked
+	g.asked[m.Type] = asked
 }
 
 // wants reports whether a client waits for a home of the kind.

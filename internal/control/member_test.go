@@ -90,7 +90,7 @@ func (v *fakeEnv) Post(func())                     {}
 func (v *fakeEnv) RememberView(*membership.View)   {}
 func (v *fakeEnv) After(_ time.Duration, f func()) { f() }
 
-func (v *fakeEnv) Inventory() ([]coordinator.KindInfo, []coordinator.HeldShard) { return nil, nil }
+func (v *fakeEnv) Inventory() ([]coordinator.TypeInfo, []coordinator.HeldShard) { return nil, nil }
 func (v *fakeEnv) SetTable(*placement.Table)                                    {}
 func (v *fakeEnv) Remembered() []string                                         { return nil }
 func (v *fakeEnv) Waiting(string) int                                           { return v.waiting }
@@ -284,7 +284,7 @@ func TestAcceptance(t *testing.T) {
 		{"a client says that it is a member", transport.Peer{Address: outside.Address}, outside, membershipTopic, heartbeat, Foreign, 0},
 		{"a member's subject, a client's content", outside, member, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, nil, Foreign, 0},
 		{"a client sends a table", outside, outside, coordinating, placing(coordinator.TableStatus{Version: placement.Version{Term: placement.Term{Number: 9}}}), Forbidden, 0},
-		{"a client registers", outside, outside, coordinating, placing(coordinator.SetPins{Kind: "K"}), Forbidden, 0},
+		{"a client registers", outside, outside, coordinating, placing(coordinator.SetPins{Type: "K"}), Forbidden, 0},
 		{"a client inspects", outside, outside, coordinating, placing(coordinator.Inspect{ID: 1}), Forbidden, 0},
 		{"a client answers an inquiry", outside, outside, coordinating, placing(coordinator.Inspected{ID: 1}), Forbidden, 0},
 		{"a client writes remembered ids", outside, outside, remembering, nil, Forbidden, 0},

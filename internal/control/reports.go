@@ -110,7 +110,7 @@ func (r *reports) sendAborted(id placement.ShardID) {
 
 func (r *reports) sendAsk(kind string) {
 	r.asks[kind] = true
-	r.m.ToCoordinator(coordinator.Ask{Kind: kind, Have: r.m.follower.core.Table().Version()})
+	r.m.ToCoordinator(coordinator.Ask{Type: kind, Have: r.m.follower.core.Table().Version()})
 }
 
 // ask asks for a home for the type's shards, if that was not just asked.

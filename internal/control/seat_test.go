@@ -98,7 +98,7 @@ func TestShardsOfAnotherClusterAreClaimedAgain(t *testing.T) {
 		home := func(epoch placement.Epoch) placement.Epoch {
 			term := placement.Term{Number: m.seat.term, Incarnation: self.Incarnation}
 			m.seat.step(coordinator.Receive{From: self, Message: coordinator.Register{
-				Term: term, Node: self, Seq: 1, Kinds: []coordinator.KindInfo{{Name: "Cart", Shards: 1, Hosts: true}},
+				Term: term, Node: self, Seq: 1, Types: []coordinator.TypeInfo{{Name: "Cart", Shards: 1, Hosts: true}},
 				Shards: []coordinator.HeldShard{{ShardID: id, State: coordinator.Active, Epoch: epoch}},
 			}})
 			m.follower.step(self, coordinator.TableStatus{Version: placement.Version{Term: term}})

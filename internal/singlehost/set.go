@@ -26,7 +26,7 @@ const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
 type Hosting struct {
-	Kind     string
+	Type     string
 	Instance *Instance
 	Options  singleton.Options
 	Leases   Leases // for Options.Lease
@@ -48,13 +48,13 @@ func NewSet(p Process, cluster string, self transport.Peer) *Set {
 
 // Host adds a singleton that this member hosts, before the first view.
 func (g *Set) Host(h Hosting) error {
-	s, err := g.add(h.Kind, g.process.Callable(h.Kind))
+	s, err := g.add(h.Type, g.process.Callable(h.Type))
 	if err != nil {
 		return err
 	}
-	s.manager, err = singleton.New(singleton.Config{Name: namePrefix + h.Kind, Self: g.self.Address, HandoffAt: handoffAt, Options: h.Options})
+	s.manager, err = singleton.New(singleton.Config{Name: namePrefix + h.Type, Self: g.self.Address, HandoffAt: handoffAt, Options: h.Options})
 	if err != nil {
-		return fmt.Errorf("host %s: %w", h.Kind, err)
+		return fmt.Errorf("host %s: %w", h.Type, err)
 	}
 	s.instance = h.Instance
 	s.instance.post = func(in singleton.Input) { g.process.Post(func() { s.step(in) }) }

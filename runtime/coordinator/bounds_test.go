@@ -59,7 +59,7 @@ func TestShardsAreBounded(t *testing.T) {
 	s.run([]string{"view", "a:up:hosts"})
 	r := Register{Term: s.term("1"), Node: node("a"), Seq: 1}
 	add := func(shards uint32) {
-		r.Kinds = append(r.Kinds, KindInfo{Name: fmt.Sprintf("Kind%d", len(r.Kinds)), Package: "p", Shards: shards, HashName: "xxh64", Hosts: true})
+		r.Types = append(r.Types, TypeInfo{Name: fmt.Sprintf("Kind%d", len(r.Types)), Package: "p", Shards: shards, HashName: "xxh64", Hosts: true})
 	}
 	for range maxShards / placement.MaxShards {
 		add(placement.MaxShards)
@@ -71,11 +71,11 @@ func TestShardsAreBounded(t *testing.T) {
 	}
 	var refused []string
 	for _, e := range out.Events {
-		if e.What == KindRefused {
+		if e.What == TypeRefused {
 			refused = append(refused, e.Reason)
 		}
 	}
-	if len(refused) != 1 || !strings.Contains(refused[0], r.Kinds[len(r.Kinds)-1].Name+":") {
+	if len(refused) != 1 || !strings.Contains(refused[0], r.Types[len(r.Types)-1].Name+":") {
 		t.Errorf("refused: %v, want the last kind alone", refused)
 	}
 }

@@ -33,9 +33,9 @@ func Encode(m Message) ([]byte, error) {
 	case Table:
 		w.Body = &wire.CoordinatorMessage_Table{Table: tableToWire(m)}
 	case Ask:
-		w.Body = &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{Kind: m.Kind, Have: versionToWire(m.Have)}}
+		w.Body = &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{Kind: m.Type, Have: versionToWire(m.Have)}}
 	case NoHome:
-		w.Body = &wire.CoordinatorMessage_NoHome{NoHome: &wire.CoordinatorNoHome{Term: termToWire(m.Term), Kind: m.Kind, Reason: m.Reason}}
+		w.Body = &wire.CoordinatorMessage_NoHome{NoHome: &wire.CoordinatorNoHome{Term: termToWire(m.Term), Kind: m.Type, Reason: m.Reason}}
 	case MoveBegin:
 		b := moveToWire(m.Term, m.ShardID, m.Epoch)
 		b.To, b.From = addressToWire(m.To), uint64(m.From)
@@ -59,17 +59,17 @@ func Encode(m Message) ([]byte, error) {
 	case Explained:
 		w.Body = &wire.CoordinatorMessage_Explained{Explained: &wire.CoordinatorPinsSet{Term: termToWire(m.Term), Id: m.ID, Reason: m.Text, Since: nanosOf(m.Since)}}
 	case Inspect:
-		w.Body = &wire.CoordinatorMessage_Inspect{Inspect: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Kind}}
+		w.Body = &wire.CoordinatorMessage_Inspect{Inspect: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Type}}
 	case Inspected:
 		w.Body = &wire.CoordinatorMessage_Inspected{Inspected: inspectedToWire(m)}
 	case SetPins:
-		w.Body = &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{Id: m.ID, Pins: pinsToWire(Pins{Kind: m.Kind, Pins: m.Pins})}}
+		w.Body = &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{Id: m.ID, Pins: pinsToWire(Pins{Type: m.Type, Pins: m.Pins})}}
 	case PinsSet:
 		w.Body = &wire.CoordinatorMessage_PinsSet{PinsSet: &wire.CoordinatorPinsSet{Term: termToWire(m.Term), Id: m.ID, Reason: m.Reason}}
 	case KeepPins:
 		w.Body = &wire.CoordinatorMessage_KeepPins{KeepPins: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(m.Pins)}}
 	case PinsKept:
-		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Kind: m.Kind, Seq: m.Seq})}}
+		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Type: m.Type, Seq: m.Seq})}}
 	case Balance:
 		w.Body = &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: m.ID, Want: uint32(m.Want), By: m.By}}
 	case Balanced:
@@ -155,14 +155,14 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 		m = r.inspected(b.Inspected)
 	case *wire.CoordinatorMessage_SetPins:
 		p := r.pins(b.SetPins.GetPins())
-		m = SetPins{b.SetPins.GetId(), p.Kind, p.Pins}
+		m = SetPins{b.SetPins.GetId(), p.Type, p.Pins}
 	case *wire.CoordinatorMessage_PinsSet:
 		m = PinsSet{r.term(b.PinsSet.GetTerm()), b.PinsSet.GetId(), b.PinsSet.GetReason()}
 	case *wire.CoordinatorMessage_KeepPins:
 		m = KeepPins{r.term(b.KeepPins.GetTerm()), r.pins(b.KeepPins.GetPins())}
 	case *wire.CoordinatorMessage_PinsKept:
 		p := r.pins(b.PinsKept.GetPins())
-		m = PinsKept{r.term(b.PinsKept.GetTerm()), p.Kind, p.Seq}
+		m = PinsKept{r.term(b.PinsKept.GetTerm()), p.Type, p.Seq}
 	case *wire.CoordinatorMessage_Balance:
 		m = r.balance(b.Balance)
 	case *wire.CoordinatorMessage_Balanced:
@@ -271,7 +271,7 @@ func timeOf(nanos uint64) time.Time {
 }
 
 func (r *reader) pins(w *wire.CoordinatorPins) Pins {
-	p := Pins{Kind: r.kind(w.GetKind()), Seq: placement.Epoch(w.GetSeq())}
+	p := Pins{Type: r.kind(w.GetKind()), Seq: placement.Epoch(w.GetSeq())}
 	if len(w.GetShards()) != len(w.GetHomes()) {
 		r.fail("pins of %q: columns of different lengths", w.GetKind())
 		return p
@@ -283,7 +283,7 @@ func (r *reader) pins(w *wire.CoordinatorPins) Pins {
 	}
 	last := uint32(0)
 	for i, shard := range w.GetShards() {
-		id := r.shard(p.Kind, uint64(int64(last)+int64(shard)))
+		id := r.shard(p.Type, uint64(int64(last)+int64(shard)))
 		home := w.GetHomes()[i]
 		if int(home) > len(w.GetNodes()) {
 			r.fail("pin of %v: node %d of %d", id, home, len(w.GetNodes()))
@@ -348,7 +348,7 @@ func (r *reader) inspected(w *wire.CoordinatorInspected) Inspected {
 func (r *reader) register(w *wire.CoordinatorRegister) Register {
 	m := Register{Term: r.term(w.GetTerm()), Node: r.address(w.GetNode()), Seq: w.GetSeq()}
 	for _, k := range w.GetKinds() {
-		m.Kinds = append(m.Kinds, KindInfo{
+		m.Types = append(m.Types, TypeInfo{
 			Name: r.kind(k.GetName()), Package: k.GetPackage(), Shards: k.GetShards(), HashName: k.GetHashName(), Hosts: k.GetHosts(),
 			Tuning: Tuning{Allocation: k.GetAllocation(), MaxMoves: k.GetMaxMoves(), MinHosts: k.GetMinHosts()},
 		})
@@ -448,7 +448,7 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes 
 // then a shard costs three bytes.
 func registerToWire(m Register) *wire.CoordinatorRegister {
 	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq}
-	for _, k := range m.Kinds {
+	for _, k := range m.Types {
 		w.Kinds = append(w.Kinds, &wire.CoordinatorKind{
 			Name: k.Name, Package: k.Package, Shards: k.Shards, HashName: k.HashName, Hosts: k.Hosts,
 			Allocation: k.Allocation, MaxMoves: k.MaxMoves, MinHosts: k.MinHosts,
@@ -522,7 +522,7 @@ func tableToWire(t Table) *wire.CoordinatorTable {
 
 // pinsToWire names each node once: a pin costs some three bytes then.
 func pinsToWire(p Pins) *wire.CoordinatorPins {
-	w := &wire.CoordinatorPins{Kind: p.Kind, Seq: uint64(p.Seq)}
+	w := &wire.CoordinatorPins{Kind: p.Type, Seq: uint64(p.Seq)}
 	places := map[string]uint32{"": 0}
 	last := uint32(0)
 	for _, pin := range p.Pins {

@@ -22,7 +22,7 @@ func samples() []Message {
 	return []Message{
 		Register{
 			Term: term, Node: a, Seq: 2,
-			Kinds: []KindInfo{
+			Types: []TypeInfo{
 				{"Cart", "p/q", 256, "xxh64", true, Tuning{"least-shards(2)", 7, 3}},
 				{"Stock", "p/q", 1, "p/q.Hash", false, Tuning{}},
 			},
@@ -238,14 +238,14 @@ func FuzzDecode(f *testing.F) {
 		s := &script{t: nil, now: t0}
 		s.c, _ = New(Config{Self: node("a"), Term: placement.Term{Number: 3, Incarnation: 7}})
 		s.c.Step(t0, s.view([]string{"a:up:hosts", "b:up:hosts"}))
-		s.c.Step(t0, Receive{node("b"), Register{Term: s.c.config.Term, Node: node("b"), Seq: 1, Kinds: []KindInfo{{Name: "Cart", Package: "p/q", Shards: 256, HashName: "xxh64", Hosts: true}}}})
+		s.c.Step(t0, Receive{node("b"), Register{Term: s.c.config.Term, Node: node("b"), Seq: 1, Types: []TypeInfo{{Name: "Cart", Package: "p/q", Shards: 256, HashName: "xxh64", Hosts: true}}}})
 		for range 2 {
 			s.c.Step(t0, Receive{node("a"), m})
 			if err := s.c.Check(); err != nil {
 				t.Fatal(err)
 			}
 			s.c.Step(t0, Receive{node("a"), Register{Term: s.c.config.Term, Node: node("a"), Seq: 1}})
-			s.c.Step(t0, Receive{node("a"), Ask{Kind: "Cart"}})
+			s.c.Step(t0, Receive{node("a"), Ask{Type: "Cart"}})
 		}
 		NewFollower(true).Step(t0, node("a"), m)
 	})

@@ -352,7 +352,7 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	case SetPins:
 		c.onSetPins(from, m)
 	case PinsKept:
-		c.onKept(from, m.Kind, m.Seq)
+		c.onKept(from, m.Type, m.Seq)
 	case Balance:
 		c.onBalance(from, m)
 	case PauseKept:

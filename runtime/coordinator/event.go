@@ -27,8 +27,8 @@ const (
 	ClaimLost                             // Node claimed a shard whose home is Peer under a higher Epoch
 	RebalanceRefused                      // shards should move and may not (Reason)
 	StrategyRefused                       // the strategy asked for an impossible home or move
-	KindRefused                           // Node registered a kind that does not match
-	KindTuned                             // Node registered a kind with other settings, which count now
+	TypeRefused                           // Node registered a kind that does not match
+	TypeTuned                             // Node registered a kind with other settings, which count now
 	Pinned                                // the pins of Count shards of a kind were set or taken away
 	Refused                               // a message of Node was refused
 	Superseded                            // a higher term exists; this coordinator has stopped
@@ -42,7 +42,7 @@ var eventNames = [...]string{
 	MoveStarted: "move started", MoveRestored: "move restored", MoveCommitted: "move committed",
 	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
 	ClaimLost: "claim lost", RebalanceRefused: "rebalancing refused", StrategyRefused: "strategy refused",
-	KindRefused: "kind refused", KindTuned: "kind tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
+	TypeRefused: "kind refused", TypeTuned: "kind tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
 	RebalancePaused: "rebalancing paused", RebalanceResumed: "rebalancing resumed", RebalanceAsked: "rebalancing asked for",
 }
 

@@ -25,13 +25,13 @@ func ExampleCoordinator() {
 		{Address: a, Status: membership.Up, Hosts: true},
 		{Address: b, Status: membership.Up, Hosts: true},
 	}})
-	carts := coordinator.KindInfo{Name: "Cart", Package: "shop", Shards: 4, HashName: "xxh64", Hosts: true}
+	carts := coordinator.TypeInfo{Name: "Cart", Package: "shop", Shards: 4, HashName: "xxh64", Hosts: true}
 	for _, node := range []transport.Address{a, b} {
 		c.Step(now, coordinator.Receive{From: node, Message: coordinator.Register{
-			Term: term, Node: node, Seq: 1, Kinds: []coordinator.KindInfo{carts},
+			Term: term, Node: node, Seq: 1, Types: []coordinator.TypeInfo{carts},
 		}})
 	}
-	out := c.Step(now, coordinator.Receive{From: b, Message: coordinator.Ask{Kind: "Cart"}})
+	out := c.Step(now, coordinator.Receive{From: b, Message: coordinator.Ask{Type: "Cart"}})
 	fmt.Println(len(out.Send) > 0) // the table, to all
 
 	for e := range c.Table().Kind("Cart").All() {

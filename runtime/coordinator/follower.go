@@ -75,8 +75,8 @@ func (f *Follower) Changed() {
 func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
 // Register is the message to register with now.
-func (f *Follower) Register(self transport.Address, kinds []KindInfo, held []HeldShard) Register {
-	r := Register{Term: f.term, Node: self, Seq: f.seq, Kinds: kinds, Shards: held, Pause: f.pause}
+func (f *Follower) Register(self transport.Address, kinds []TypeInfo, held []HeldShard) Register {
+	r := Register{Term: f.term, Node: self, Seq: f.seq, Types: kinds, Shards: held, Pause: f.pause}
 	for _, kind := range slices.Sorted(maps.Keys(f.pins)) {
 		r.Pins = append(r.Pins, f.pins[kind])
 	}
@@ -99,13 +99,13 @@ func (f *Follower) keepPause(p Paused, out *Followed) {
 
 // keep keeps pins for the next coordinator.
 func (f *Follower) keep(p KeepPins, out *Followed) {
-	if p.Seq > f.pins[p.Kind].Seq {
+	if p.Seq > f.pins[p.Type].Seq {
 		if f.pins == nil {
 			f.pins = map[string]Pins{}
 		}
-		f.pins[p.Kind] = p.Pins
+		f.pins[p.Type] = p.Pins
 	}
-	out.Send = append(out.Send, PinsKept{p.Term, p.Kind, f.pins[p.Kind].Seq})
+	out.Send = append(out.Send, PinsKept{p.Term, p.Type, f.pins[p.Type].Seq})
 }
 
 // Step takes a message that came from a coordinator, or nil when only time has

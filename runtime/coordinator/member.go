@@ -135,9 +135,9 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	first := m.register == nil
 	m.register = &r
 	m.hosts = map[string]bool{}
-	for _, info := range r.Kinds {
+	for _, info := range r.Types {
 		if err := c.learn(info); err != nil {
-			c.event(Event{What: KindRefused, Node: from, Reason: err.Error()})
+			c.event(Event{What: TypeRefused, Node: from, Reason: err.Error()})
 			continue
 		}
 		m.hosts[info.Name] = info.Hosts

@@ -24,7 +24,7 @@ type Message interface {
 const maxKindBytes = 256
 
 // A KindInfo is a node's description of one entity type.
-type KindInfo struct {
+type TypeInfo struct {
 	Name     string
 	Package  string // import path of the struct
 	Shards   uint32 // a power of two
@@ -112,7 +112,7 @@ type Register struct {
 	Term   placement.Term
 	Node   transport.Address
 	Seq    uint64 // grows with each change of the content; from 1
-	Kinds  []KindInfo
+	Types  []TypeInfo
 	Shards []HeldShard
 	Pins   []Pins // the pins that it keeps, one for each kind that has any
 	Pause  Pause  // that it keeps
@@ -153,7 +153,7 @@ type Table struct {
 // home. It is sent every 500 ms until the table shows one. The whole kind is
 // allocated at once.
 type Ask struct {
-	Kind string
+	Type string
 	Have placement.Version // the asker's table, for it may only be late
 }
 
@@ -161,7 +161,7 @@ type Ask struct {
 // Reason is the text of their error when their time is over.
 type NoHome struct {
 	Term   placement.Term
-	Kind   string
+	Type   string
 	Reason string
 }
 
@@ -238,7 +238,7 @@ type Pin struct {
 // Pins are all pins of the shards of one kind. Every registered member keeps the latest,
 // so that they outlive the coordinator.
 type Pins struct {
-	Kind string
+	Type string
 	Seq  placement.Epoch // of the latest change: the coordinator's term and a counter
 	Pins []Pin           // in order of shard, none for anywhere
 }
@@ -247,7 +247,7 @@ type Pins struct {
 // comes. ID tells requests of one asker apart.
 type SetPins struct {
 	ID   uint64
-	Kind string
+	Type string
 	Pins []Pin
 }
 
@@ -268,7 +268,7 @@ type KeepPins struct {
 // PinsKept answers [KeepPins].
 type PinsKept struct {
 	Term placement.Term
-	Kind string
+	Type string
 	Seq  placement.Epoch
 }
 
@@ -290,7 +290,7 @@ type Explained struct {
 // Inspect asks a member for a description of its shards, for people.
 type Inspect struct {
 	ID   uint64 // tells questions of one asker apart
-	Kind string // "": all kinds
+	Type string // "": all kinds
 }
 
 // Inspected answers [Inspect]: the shards that the member holds, in order.
@@ -352,7 +352,7 @@ func (o HeldShard) sound(node transport.Address) bool {
 
 // change applies pins to those there are.
 func (p *Pins) change(kind string, changes []Pin) {
-	p.Kind = kind
+	p.Type = kind
 	all := slices.Clone(p.Pins)
 	for _, pin := range changes {
 		i, found := slices.BinarySearchFunc(all, pin.Shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })

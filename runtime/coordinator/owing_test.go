@@ -27,7 +27,7 @@ func TestOwing(t *testing.T) {
 		}
 	}
 	s.c.Step(t0, s.view([]string{"a:up:hosts", "b:up:hosts"}))
-	s.c.Step(t0, Receive{node("b"), Register{Term: s.c.config.Term, Node: node("b"), Seq: 1, Kinds: []KindInfo{{Name: "Cart", Package: "p/q", Shards: 256, HashName: "xxh64", Hosts: true}}}})
+	s.c.Step(t0, Receive{node("b"), Register{Term: s.c.config.Term, Node: node("b"), Seq: 1, Types: []TypeInfo{{Name: "Cart", Package: "p/q", Shards: 256, HashName: "xxh64", Hosts: true}}}})
 	if got := s.c.Owing(); len(got) != 0 {
 		t.Errorf("b has registered and owes: %v", got)
 	}

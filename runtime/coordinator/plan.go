@@ -13,26 +13,26 @@ import (
 // onAsk remembers that a kind is wanted. A process that asks for a kind that has homes
 // already has an old table.
 func (c *Coordinator) onAsk(from transport.Address, a Ask) {
-	k := c.kinds[a.Kind]
+	k := c.kinds[a.Type]
 	switch {
 	case k == nil && !c.recovered:
 		if len(c.asked) < maxAsked {
-			c.asked[a.Kind] = true
+			c.asked[a.Type] = true
 		}
 	case k == nil:
-		c.send(from, NoHome{c.config.Term, a.Kind, "the coordinator knows none (start one that does)"})
+		c.send(from, NoHome{c.config.Term, a.Type, "the coordinator knows none (start one that does)"})
 		return
 	case !k.wanted:
 		k.wanted, c.plan = true, true
 	}
 	switch {
 	case !c.recovered:
-		c.send(from, NoHome{c.config.Term, a.Kind, "the coordinator waits until " + c.waiting + " registered or are down"})
+		c.send(from, NoHome{c.config.Term, a.Type, "the coordinator waits until " + c.waiting + " registered or are down"})
 	case a.Have.Compare(c.version()) < 0:
 		c.onTableRequest(from, TableRequest{a.Have})
 	case k.homeless() > 0:
 		if why := c.whyNot(k); why != "" {
-			c.send(from, NoHome{c.config.Term, a.Kind, why})
+			c.send(from, NoHome{c.config.Term, a.Type, why})
 		}
 	}
 }

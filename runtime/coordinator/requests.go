@@ -73,22 +73,22 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	if c.repeated(from, p.ID) {
 		return
 	}
-	k := c.kinds[p.Kind]
+	k := c.kinds[p.Type]
 	if k == nil {
-		c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Kind)})
+		c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Type)})
 		return
 	}
 	for _, pin := range p.Pins {
-		if c.shard(placement.ShardID{Kind: p.Kind, Shard: pin.Shard}) == nil {
-			c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Kind, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
+		if c.shard(placement.ShardID{Kind: p.Type, Shard: pin.Shard}) == nil {
+			c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Type, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
 			return
 		}
 	}
-	k.pins.change(p.Kind, p.Pins)
+	k.pins.change(p.Type, p.Pins)
 	k.pins.Seq = k.pins.Seq.Next(c.config.Term.Number)
 	c.plan = true
-	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Kind}, Count: len(p.Pins), Reason: describePins(p.Pins) + ", as " + from.Name + " asks"})
-	c.accept(&request{from: from, id: p.ID, kind: p.Kind, seq: k.pins.Seq})
+	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Type}, Count: len(p.Pins), Reason: describePins(p.Pins) + ", as " + from.Name + " asks"})
+	c.accept(&request{from: from, id: p.ID, kind: p.Type, seq: k.pins.Seq})
 }
 
 // describePins lists the first pins, for people.
@@ -168,10 +168,10 @@ func (c *Coordinator) finish(r *request, with Message) {
 func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	m.kept = map[string]placement.Epoch{"": pause.Seq}
 	for _, p := range pins {
-		if k := c.kinds[p.Kind]; k != nil {
-			m.kept[p.Kind] = p.Seq
+		if k := c.kinds[p.Type]; k != nil {
+			m.kept[p.Type] = p.Seq
 			if p.Seq > k.pins.Seq && slices.IsSortedFunc(p.Pins, func(a, b Pin) int { return cmp.Compare(a.Shard, b.Shard) }) {
-				k.pins = Pins{p.Kind, p.Seq, slices.Clone(p.Pins)}
+				k.pins = Pins{p.Type, p.Seq, slices.Clone(p.Pins)}
 			}
 		}
 	}

@@ -32,11 +32,11 @@ func TestStrategyIsNotTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := []KindInfo{{Name: "Cart", Package: "p", Shards: 2, HashName: "xxh64", Hosts: true}}
+	kinds := []TypeInfo{{Name: "Cart", Package: "p", Shards: 2, HashName: "xxh64", Hosts: true}}
 	c.Step(t0, (&script{}).view([]string{"a:up:hosts", "b:up:hosts"}))
-	c.Step(t0, Receive{node("b"), Register{Term: termOf(1), Node: node("b"), Seq: 1, Kinds: kinds}})
-	c.Step(t0, Receive{node("a"), Register{Term: termOf(1), Node: node("a"), Seq: 1, Kinds: kinds}})
-	out := c.Step(t0, Receive{node("a"), Ask{Kind: "Cart"}})
+	c.Step(t0, Receive{node("b"), Register{Term: termOf(1), Node: node("b"), Seq: 1, Types: kinds}})
+	c.Step(t0, Receive{node("a"), Register{Term: termOf(1), Node: node("a"), Seq: 1, Types: kinds}})
+	out := c.Step(t0, Receive{node("a"), Ask{Type: "Cart"}})
 	var refused []string
 	for _, e := range out.Events {
 		if e.What == StrategyRefused {

@@ -119,11 +119,11 @@ func (s *script) input(command string, args []string, options map[string]string)
 		return Tick{}
 	case "register":
 		r := s.register(args, max(1, s.number(options["seq"])), term)
-		for i := range r.Kinds {
-			r.Kinds[i].Tuning = Tuning{options["alloc"], uint32(s.number(options["moves"])), uint32(s.number(options["hosts"]))}
+		for i := range r.Types {
+			r.Types[i].Tuning = Tuning{options["alloc"], uint32(s.number(options["moves"])), uint32(s.number(options["hosts"]))}
 		}
 		if options["pins"] != "" {
-			r.Pins = []Pins{{r.Kinds[0].Name, s.epoch(options["pinned"]), s.pins(strings.Split(options["pins"], ","))}}
+			r.Pins = []Pins{{r.Types[0].Name, s.epoch(options["pinned"]), s.pins(strings.Split(options["pins"], ","))}}
 		}
 		if options["paused"] != "" {
 			r.Pause = Pause{s.epoch(options["paused"]), true, "bob", time.Unix(900_000, 0)}
@@ -140,7 +140,7 @@ func (s *script) input(command string, args []string, options map[string]string)
 	case "kept":
 		m = PinsKept{term, args[1], s.epoch(args[2])}
 	case "ask":
-		m = Ask{Kind: args[1], Have: s.c.version()}
+		m = Ask{Type: args[1], Have: s.c.version()}
 	case "request":
 		m = TableRequest{Have: placement.Version{Term: term, Seq: uint64(s.number(args[1]))}}
 	case "done":
@@ -187,7 +187,7 @@ func (s *script) register(args []string, seq int, term placement.Term) Register 
 		fields := strings.Split(a, ":")
 		id := s.shard(fields[0])
 		if len(fields) < 3 {
-			r.Kinds = append(r.Kinds, KindInfo{Name: id.Kind, Package: "p", Shards: id.Shard, HashName: "xxh64", Hosts: len(fields) == 1})
+			r.Types = append(r.Types, TypeInfo{Name: id.Kind, Package: "p", Shards: id.Shard, HashName: "xxh64", Hosts: len(fields) == 1})
 			continue
 		}
 		o := HeldShard{ShardID: id, State: s.state(fields[1])}
@@ -275,11 +275,11 @@ func describeMessage(m Message) string {
 	case Registered:
 		return fmt.Sprintf("Registered seq=%d", m.Seq)
 	case NoHome:
-		return fmt.Sprintf("NoHome %s: %s", m.Kind, m.Reason)
+		return fmt.Sprintf("NoHome %s: %s", m.Type, m.Reason)
 	case Explained:
 		return fmt.Sprintf("Explained: %s", m.Text)
 	case KeepPins:
-		return fmt.Sprintf("KeepPins %s %v at %v", m.Kind, m.Pins.Pins, m.Seq)
+		return fmt.Sprintf("KeepPins %s %v at %v", m.Type, m.Pins.Pins, m.Seq)
 	case PinsSet:
 		return fmt.Sprintf("PinsSet %d %q", m.ID, m.Reason)
 	case Balanced:

@@ -13,7 +13,7 @@ import (
 
 // A kind is one entity type with its shards.
 type kind struct {
-	info   KindInfo
+	info   TypeInfo
 	place  placement.Strategy
 	pins   Pins
 	shards []shard // shards[i] has number info.Shards+i
@@ -76,7 +76,7 @@ func (c *Coordinator) shard(id placement.ShardID) *shard {
 }
 
 // addKind starts to know a kind.
-func (c *Coordinator) addKind(info KindInfo) *kind {
+func (c *Coordinator) addKind(info TypeInfo) *kind {
 	k := &kind{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
 	for i := range k.shards {
 		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
@@ -92,7 +92,7 @@ func (c *Coordinator) addKind(info KindInfo) *kind {
 
 // learn compares a node's description of a kind with the known one. A node that
 // only calls the kind does not make it known.
-func (c *Coordinator) learn(info KindInfo) error {
+func (c *Coordinator) learn(info TypeInfo) error {
 	k := c.kinds[info.Name]
 	if k == nil {
 		if !info.Hosts {
@@ -116,7 +116,7 @@ func (c *Coordinator) learn(info KindInfo) error {
 	}
 	if info.Hosts && k.info.Tuning != info.Tuning {
 		c.tune(k, info.Tuning)
-		c.event(Event{What: KindTuned, Shard: placement.ShardID{Kind: info.Name}, Reason: fmt.Sprintf("%+v", info.Tuning)})
+		c.event(Event{What: TypeTuned, Shard: placement.ShardID{Kind: info.Name}, Reason: fmt.Sprintf("%+v", info.Tuning)})
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
 	return e
 }
 
-func describe(k KindInfo) string {
+func describe(k TypeInfo) string {
 	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
 }
 

@@ -88,7 +88,7 @@ const handoffTimeout = 10 * time.Second
 func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
 	a.singles = singlehost.NewSet(p, clusterName, a.self)
 	h := singlehost.Hosting{
-		Kind: kindName, Instance: a.instance, Leases: (*requests)(a),
+		Type: kindName, Instance: a.instance, Leases: (*requests)(a),
 		Options: singleton.Options{
 			HandoffRetry: a.run.plan.retry, MaxHandoffRetries: 5, RestartBackoff: 50 * time.Millisecond, MaxRestartBackoff: time.Second,
 			Lease: a.run.plan.guard == byLease, LeaseTTL: leaseTTL, LeaseRetry: 300 * time.Millisecond,

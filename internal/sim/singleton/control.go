@@ -58,7 +58,7 @@ func (v *controlEnv) Direct(transport.Peer, []byte) error { return nil }
 
 func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
 
-func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
+func (v *controlEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	return nil, nil
 }
 func (v *controlEnv) InspectShards(string) []coordinator.InspectedShard { return nil }
