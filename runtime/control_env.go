@@ -105,8 +105,8 @@ func (v *controlEnv) Remembered() (kinds []string) {
 // Waiting returns how many calls of a type wait for a home.
 func (v *controlEnv) Waiting(kind string) int { return v.driver.heldFor(kind) }
 
-// WaitingKinds returns the types of such calls.
-func (v *controlEnv) WaitingKinds() (kinds []string) {
+// WaitingTypes returns the types of such calls.
+func (v *controlEnv) WaitingTypes() (kinds []string) {
 	for kind := range *v.driver.kinds.Load() {
 		if v.driver.heldFor(kind) > 0 {
 			kinds = append(kinds, kind)

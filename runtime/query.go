@@ -140,7 +140,7 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 		return fail(err)
 	}
 	at.Shard = shard
-	if e, ok := n.driver.table.Load().Kind(kind).Lookup(shard); ok {
+	if e, ok := n.driver.table.Load().Type(kind).Lookup(shard); ok {
 		at.Node, at.Epoch = e.Home.Name, e.Epoch.String()
 	}
 	question := coordinator.Explain{}

@@ -93,10 +93,10 @@ type Shards interface {
 	HoldsShards() bool
 	// Remembered returns the hosted types whose entities are remembered, in order.
 	Remembered() []string
-	// Waiting returns how many calls of a type wait for a home, and WaitingKinds the types of
+	// Waiting returns how many calls of a type wait for a home, and WaitingTypes the types of
 	// such calls.
 	Waiting(kind string) int
-	WaitingKinds() []string
+	WaitingTypes() []string
 	// SetTable takes a newer table.
 	SetTable(t *placement.Table)
 	// SetExiting sets whether the process takes no shard any more, because it has nothing left to give
@@ -200,7 +200,7 @@ type Setup struct {
 	Hosts bool
 	// Singletons returns the singletons of the process.
 	Singletons func(p singlehost.Process) (*singlehost.Set, error)
-	// Callable returns the singleton of that kind as the process calls it; nil if it cannot
+	// Callable returns the singleton of that type as the process calls it; nil if it cannot
 	// call one.
 	Callable func(kind string) singlehost.Callable
 }

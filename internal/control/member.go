@@ -73,7 +73,7 @@ func (m *Member) Begin() {
 	if !m.cfg.JoinByCommand {
 		m.members.start(m.cfg.Seeds)
 	}
-	for _, kind := range m.env.WaitingKinds() { // calls since before Begin
+	for _, kind := range m.env.WaitingTypes() { // calls since before Begin
 		m.Ask(kind)
 	}
 }

@@ -125,7 +125,7 @@ func (r *reports) ask(kind string) {
 // shards have no homes: they had none yet, or the last one died with the coordinator that
 // knew of it.
 func (r *reports) missesHomes(kind string) bool {
-	return r.m.follower.table.Kind(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
+	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }
 
 // askForRemembered asks for homes that nobody's call may ever ask for.

@@ -32,26 +32,26 @@ func TestFormerTablesAreBounded(t *testing.T) {
 	}
 }
 
-// TestKnownKindsMakeRoomForAskedOnes: what is remembered of kinds that were asked for before
+// TestKnownTypesMakeRoomForAskedOnes: what is remembered of types that were asked for before
 // anybody had registered them goes once they are known, for only so many are remembered.
-func TestKnownKindsMakeRoomForAskedOnes(t *testing.T) {
+func TestKnownTypesMakeRoomForAskedOnes(t *testing.T) {
 	s := &script{t: t, now: time.Unix(1_000_000, 0)}
 	s.run([]string{"start", "a", "term=1"})
 	s.run([]string{"view", "a:up:hosts", "b:up:hosts"}) // recovery waits for b
 	s.run([]string{"ask", "a", "Cart"})
 	if len(s.c.asked) != 1 {
-		t.Fatalf("%d kinds are asked for, want 1", len(s.c.asked))
+		t.Fatalf("%d types are asked for, want 1", len(s.c.asked))
 	}
 	s.run([]string{"register", "a", "Cart/2"})
-	if k := s.c.kinds["Cart"]; k == nil || !k.wanted {
-		t.Error("the kind is not known, or nobody wants it")
+	if k := s.c.types["Cart"]; k == nil || !k.wanted {
+		t.Error("the type is not known, or nobody wants it")
 	}
 	if len(s.c.asked) != 0 {
-		t.Errorf("%d kinds are still asked for, want none", len(s.c.asked))
+		t.Errorf("%d types are still asked for, want none", len(s.c.asked))
 	}
 }
 
-// TestShardsAreBounded: kinds are taken until their shards are maxShards together, exactly, and
+// TestShardsAreBounded: types are taken until their shards are maxShards together, exactly, and
 // one that exceeds them is refused.
 func TestShardsAreBounded(t *testing.T) {
 	s := &script{t: t, now: time.Unix(1_000_000, 0)}
@@ -76,7 +76,7 @@ func TestShardsAreBounded(t *testing.T) {
 		}
 	}
 	if len(refused) != 1 || !strings.Contains(refused[0], r.Types[len(r.Types)-1].Name+":") {
-		t.Errorf("refused: %v, want the last kind alone", refused)
+		t.Errorf("refused: %v, want the last type alone", refused)
 	}
 }
 

@@ -210,8 +210,8 @@ func (r *reader) anyVersion(v *wire.PlacementVersion) placement.Version {
 }
 
 func (r *reader) kind(name string) string {
-	if name == "" || len(name) > maxKindBytes {
-		r.fail("kind name of %d bytes: want 1 to %d", len(name), maxKindBytes)
+	if name == "" || len(name) > maxTypeBytes {
+		r.fail("type name of %d bytes: want 1 to %d", len(name), maxTypeBytes)
 	}
 	return name
 }
@@ -405,7 +405,7 @@ func (r *reader) table(w *wire.CoordinatorTable) Table {
 	return t
 }
 
-// runs appends the entries of one kind. A few bytes can name many shards, so the
+// runs appends the entries of one type. A few bytes can name many shards, so the
 // sum is bounded before memory is taken.
 func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes []transport.Address) []placement.Entry {
 	n := len(w.GetSkip())
@@ -444,7 +444,7 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes 
 	return entries
 }
 
-// registerToWire groups a node's shards by kind, state and peer: most are active, and
+// registerToWire groups a node's shards by type, state and peer: most are active, and
 // then a shard costs three bytes.
 func registerToWire(m Register) *wire.CoordinatorRegister {
 	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq}

@@ -121,7 +121,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"half a term":        {Format: 1, Body: &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: &wire.PlacementVersion{Term: &wire.PlacementTerm{Incarnation: 1}}}}},
 		"empty body":         {Format: 1, Body: &wire.CoordinatorMessage_MoveBegin{}},
 		"no epoch":           {Format: 1, Body: &wire.CoordinatorMessage_MoveDone{MoveDone: &wire.CoordinatorMove{Term: term, Kind: "Cart", Shard: 4}}},
-		"no kind":            {Format: 1, Body: &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{}}},
+		"no type":            {Format: 1, Body: &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{}}},
 		"bad name":           {Format: 1, Body: &wire.CoordinatorMessage_Register{Register: &wire.CoordinatorRegister{Term: term, Node: &wire.PlacementAddress{Name: "a.b"}}}},
 		"no parts":           table(func(w *wire.CoordinatorTable) { w.Parts = 0 }),
 		"part beyond":        table(func(w *wire.CoordinatorTable) { w.Part = 1 }),

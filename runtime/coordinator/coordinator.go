@@ -23,9 +23,9 @@ type Config struct {
 	// new epoch at their homes, so that these claim them again from the store.
 	Anew bool
 	// MinMembers is how many Up members that host something there must be before
-	// a kind is allocated for the first time. Default 1.
+	// a type is allocated for the first time. Default 1.
 	MinMembers int
-	// MaxMoves bounds the moves under way for balance, of each kind that says
+	// MaxMoves bounds the moves under way for balance, of each type that says
 	// nothing else. Default 3.
 	MaxMoves int
 	// MaxLeaveMoves bounds the moves under way from leaving members, which come on
@@ -39,10 +39,10 @@ type Config struct {
 	ResendInterval time.Duration
 	// StatusInterval is the time between two TableStatus to all. Default 1s.
 	StatusInterval time.Duration
-	// Strategy places shards of kinds that name none. Default
+	// Strategy places shards of types that name none. Default
 	// placement.LeastShards{Threshold: 1}.
 	Strategy placement.Strategy
-	// Strategies are the user's own, for kinds that name them. A kind that names
+	// Strategies are the user's own, for types that name them. A type that names
 	// one which this node does not know gets Strategy.
 	Strategies Strategies
 }
@@ -90,10 +90,10 @@ func (c Config) validate() error {
 // leaveRest is how long a leaving member's shard stays after a cancelled move.
 const leaveRest = time.Second
 
-// maxAsked bounds the kinds that are remembered before anybody registered them.
+// maxAsked bounds the types that are remembered before anybody registered them.
 const maxAsked = 1024
 
-// maxShards bounds the shards of all kinds together. Each costs the coordinator
+// maxShards bounds the shards of all types together. Each costs the coordinator
 // about 120 bytes.
 const maxShards = 1 << 20
 
@@ -168,8 +168,8 @@ type Coordinator struct {
 	waiting   string // the members that recovery waits for, to report each set once
 
 	// types.go: the registered types and their shards.
-	kinds  map[string]*kind
-	names  []string        // keys of kinds, sorted
+	types  map[string]*entityType
+	names  []string        // keys of types, sorted
 	shards int             // of all types
 	asked  map[string]bool // types that were asked for before they were known
 
@@ -207,7 +207,7 @@ func New(c Config) (*Coordinator, error) {
 		return nil, err
 	}
 	return &Coordinator{
-		config: c.withDefaults(), members: map[transport.Address]*member{}, kinds: map[string]*kind{}, asked: map[string]bool{},
+		config: c.withDefaults(), members: map[transport.Address]*member{}, types: map[string]*entityType{}, asked: map[string]bool{},
 	}, nil
 }
 
@@ -267,10 +267,10 @@ func (c *Coordinator) HandedDown() bool {
 	})
 }
 
-// keeps reports whether a member keeps the latest pins of all kinds, and the latest pause.
+// keeps reports whether a member keeps the latest pins of all types, and the latest pause.
 func (c *Coordinator) keeps(m *member) bool {
 	return m.register != nil && m.kept[""] >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
-		return m.kept[name] < c.kinds[name].pins.Seq
+		return m.kept[name] < c.types[name].pins.Seq
 	})
 }
 
@@ -404,7 +404,7 @@ func (c *Coordinator) Check() error {
 	}
 	onShards := 0
 	for _, name := range c.names {
-		k := c.kinds[name]
+		k := c.types[name]
 		for i := range k.shards {
 			s := &k.shards[i]
 			want := placement.Entry{ShardID: s.id, Home: s.home, Epoch: s.epoch}

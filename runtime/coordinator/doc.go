@@ -45,19 +45,19 @@
 //
 // # Allocation
 //
-// [Ask] makes a kind wanted. All its shards get a home at once, for a shard
+// [Ask] makes a type wanted. All its shards get a home at once, for a shard
 // without entities costs nothing. The first time at least MinMembers hosting
-// members must be Up. Only Up, reachable members that registered the kind as
+// members must be Up. Only Up, reachable members that registered the type as
 // hosted are given shards. Shards of a node that is Down or removed are given to
 // others in the step that learns of it.
 //
-// The [placement.Strategy] of a kind, by the name that its hosts registered last, decides where its
-// shards go. A kind has its own bound of moves and its own minimum of hosts. Members may
+// The [placement.Strategy] of a type, by the name that its hosts registered last, decides where its
+// shards go. A type has its own bound of moves and its own minimum of hosts. Members may
 // differ in these, so that a change can be rolled out.
 //
 // Pins ([SetPins], [Pins]) come before the strategy: a shard that is pinned to a node moves
-// there as soon as that node hosts the kind and the view has converged, and is not offered
-// to the strategy. The coordinator sends all pins of a kind together, numbered like epochs,
+// there as soon as that node hosts the type and the view has converged, and is not offered
+// to the strategy. The coordinator sends all pins of a type together, numbered like epochs,
 // to all members that registered, until they confirm that they keep them. Only then is
 // the request answered. Members register with their pins, and the next coordinator
 // goes on with the highest number.

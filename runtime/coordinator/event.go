@@ -16,7 +16,7 @@ type EventKind uint8
 const (
 	Waiting          EventKind = iota + 1 // recovery waits for members (Reason)
 	Recovered                             // everybody registered; Count shards were known
-	Allocated                             // Count shards of a kind got a home
+	Allocated                             // Count shards of a type got a home
 	HomeLost                              // Count shards, or one, lost their home Node
 	MoveStarted                           // Shard goes from Node to Peer under Epoch
 	MoveRestored                          // a move begun by a former coordinator goes on
@@ -27,9 +27,9 @@ const (
 	ClaimLost                             // Node claimed a shard whose home is Peer under a higher Epoch
 	RebalanceRefused                      // shards should move and may not (Reason)
 	StrategyRefused                       // the strategy asked for an impossible home or move
-	TypeRefused                           // Node registered a kind that does not match
-	TypeTuned                             // Node registered a kind with other settings, which count now
-	Pinned                                // the pins of Count shards of a kind were set or taken away
+	TypeRefused                           // Node registered a type that does not match
+	TypeTuned                             // Node registered a type with other settings, which count now
+	Pinned                                // the pins of Count shards of a type were set or taken away
 	Refused                               // a message of Node was refused
 	Superseded                            // a higher term exists; this coordinator has stopped
 	RebalancePaused                       // an operator paused rebalancing (Reason)
@@ -42,7 +42,7 @@ var eventNames = [...]string{
 	MoveStarted: "move started", MoveRestored: "move restored", MoveCommitted: "move committed",
 	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
 	ClaimLost: "claim lost", RebalanceRefused: "rebalancing refused", StrategyRefused: "strategy refused",
-	TypeRefused: "kind refused", TypeTuned: "kind tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
+	TypeRefused: "type refused", TypeTuned: "type tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
 	RebalancePaused: "rebalancing paused", RebalanceResumed: "rebalancing resumed", RebalanceAsked: "rebalancing asked for",
 }
 
@@ -58,7 +58,7 @@ func (k EventKind) String() string {
 // decides which others are set.
 type Event struct {
 	What   EventKind
-	Shard  placement.ShardID // the kind alone where Shard.Shard is 0
+	Shard  placement.ShardID // the type alone where Shard.Shard is 0
 	Node   transport.Address
 	Peer   transport.Address
 	Epoch  placement.Epoch
@@ -103,7 +103,7 @@ func (e Event) Subject() string {
 }
 
 // chosenBy says why a shard without a home was given the home to.
-func chosenBy(k *kind, s *shard, to transport.Address) string {
+func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {
 		by = "a pin (PlaceShards)"
@@ -116,7 +116,7 @@ func chosenBy(k *kind, s *shard, to transport.Address) string {
 
 // explain tells people where a shard is and why, and since when it has that home.
 func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Time) {
-	k, s := c.kinds[id.Kind], c.shard(id)
+	k, s := c.types[id.Kind], c.shard(id)
 	switch {
 	case !c.recovered:
 		return "the coordinator waits until " + c.waiting + " registered or are down", since

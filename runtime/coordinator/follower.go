@@ -26,7 +26,7 @@ type Follower struct {
 	registered  bool              // the term's coordinator knows seq
 	registerAt  time.Time         // next Register
 	requestAt   time.Time         // no TableRequest before
-	pins        map[string]Pins   // the latest, by kind
+	pins        map[string]Pins   // the latest, by type
 	pause       Pause             // the latest
 }
 
@@ -61,7 +61,7 @@ func (f *Follower) Term() placement.Term { return f.term }
 // Coordinator is the term's coordinator; zero before any was heard.
 func (f *Follower) Coordinator() transport.Address { return f.coordinator }
 
-// Changed says that the node has something new to register: its kinds changed
+// Changed says that the node has something new to register: its types changed
 // or, before the first table of the term has come, a shard of its own got
 // further in a move. Call it after every such change; Step follows.
 func (f *Follower) Changed() {
@@ -83,7 +83,7 @@ func (f *Follower) Register(self transport.Address, kinds []TypeInfo, held []Hel
 	return r
 }
 
-// Pins are the latest pins of the kind that this process was told to keep.
+// Pins are the latest pins of the type that this process was told to keep.
 func (f *Follower) Pins(kind string) Pins { return f.pins[kind] }
 
 // Pause is the latest pause of rebalancing that this process was told to keep.

@@ -26,12 +26,12 @@ func (m *member) alive() bool { return m.present && m.Status != membership.Down 
 // awaited reports whether recovery has to wait for the member.
 func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
-// home reports whether the member may be given shards of the kind.
+// home reports whether the member may be given shards of the type.
 func (m *member) home(kind string) bool {
 	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
 }
 
-// knows reports whether the member registered the kind and agreed about it: hosting
+// knows reports whether the member registered the type and agreed about it: hosting
 // it or, with shards that it still has, not any more.
 func (m *member) knows(kind string) bool {
 	_, ok := m.hosts[kind]
@@ -105,7 +105,7 @@ func (c *Coordinator) onView(v View) {
 	c.reap = true
 }
 
-// onRegister takes a node's hosted kinds and, before recovery, the shards that it holds.
+// onRegister takes a node's hosted types and, before recovery, the shards that it holds.
 // After recovery its claims count only where nothing else is known.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {

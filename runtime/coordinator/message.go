@@ -20,8 +20,8 @@ type Message interface {
 	term() placement.Term
 }
 
-// maxKindBytes bounds the name of a kind on the wire.
-const maxKindBytes = 256
+// maxTypeBytes bounds the name of a type on the wire.
+const maxTypeBytes = 256
 
 // A KindInfo is a node's description of one entity type.
 type TypeInfo struct {
@@ -36,7 +36,7 @@ type TypeInfo struct {
 // MaxTuning bounds the numbers of a [Tuning].
 const MaxTuning = 1 << 20
 
-// Tuning has the operators' settings for the placement of one kind. Members may differ
+// Tuning has the operators' settings for the placement of one type. Members may differ
 // while a change is rolled out: the last registration counts.
 type Tuning struct {
 	Allocation string // name of the strategy; "" means the coordinator's default
@@ -103,7 +103,7 @@ type HeldShard struct {
 }
 
 // Register is sent by a member to a coordinator of a higher term than it knew, and again
-// when its kinds change, every 500 ms until [Registered] arrives. By sending it the node
+// when its types change, every 500 ms until [Registered] arrives. By sending it the node
 // promises to refuse everything of a lower term from then on; so the promise comes first,
 // and Shards is read after it.
 //
@@ -114,7 +114,7 @@ type Register struct {
 	Seq    uint64 // grows with each change of the content; from 1
 	Types  []TypeInfo
 	Shards []HeldShard
-	Pins   []Pins // the pins that it keeps, one for each kind that has any
+	Pins   []Pins // the pins that it keeps, one for each type that has any
 	Pause  Pause  // that it keeps
 }
 
@@ -149,8 +149,8 @@ type Table struct {
 	Part, Parts uint32 // 0 to Parts-1
 }
 
-// Ask tells the coordinator that calls wait for a shard of a kind without a
-// home. It is sent every 500 ms until the table shows one. The whole kind is
+// Ask tells the coordinator that calls wait for a shard of a type without a
+// home. It is sent every 500 ms until the table shows one. The whole type is
 // allocated at once.
 type Ask struct {
 	Type string
@@ -235,7 +235,7 @@ type Pin struct {
 	Node  string // "": anywhere, as the strategy says
 }
 
-// Pins are all pins of the shards of one kind. Every registered member keeps the latest,
+// Pins are all pins of the shards of one type. Every registered member keeps the latest,
 // so that they outlive the coordinator.
 type Pins struct {
 	Type string
@@ -290,7 +290,7 @@ type Explained struct {
 // Inspect asks a member for a description of its shards, for people.
 type Inspect struct {
 	ID   uint64 // tells questions of one asker apart
-	Type string // "": all kinds
+	Type string // "": all types
 }
 
 // Inspected answers [Inspect]: the shards that the member holds, in order.

@@ -87,7 +87,7 @@ func (c *Coordinator) count(why cause) int {
 	return n
 }
 
-// countOf is how many shards of a kind move for balance.
+// countOf is how many shards of a type move for balance.
 func (c *Coordinator) countOf(kind string) int {
 	n := 0
 	for _, m := range c.moves {
@@ -181,7 +181,7 @@ func (c *Coordinator) reapMoves() {
 func (c *Coordinator) reapShards() {
 	lost := map[transport.Address]int{}
 	for _, name := range c.names {
-		k := c.kinds[name]
+		k := c.types[name]
 		for i := range k.shards {
 			s := &k.shards[i]
 			if s.home.IsZero() || c.alive(s.home) {
@@ -278,7 +278,7 @@ func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
 
 // causeOf says why a shard moves or moved.
 func (c *Coordinator) causeOf(m *move) string {
-	k := c.kinds[m.shard.id.Kind]
+	k := c.types[m.shard.id.Kind]
 	switch {
 	case m.cause == leaving:
 		return fmt.Sprintf("for %s leaves, or does not host the type any more", m.from.Name)

@@ -23,8 +23,8 @@ func TestCheckPins(t *testing.T) {
 		"no shard":        {"Cart", []Pin{{0, ""}}, false},
 		"no node's name":  {"Cart", []Pin{{4, ""}, {5, "b.c"}}, false},
 		"no type":         {"", []Pin{{4, "b"}}, false},
-		"a long type":     {strings.Repeat("x", maxKindBytes), nil, true},
-		"a too long type": {strings.Repeat("x", maxKindBytes+1), nil, false},
+		"a long type":     {strings.Repeat("x", maxTypeBytes), nil, true},
+		"a too long type": {strings.Repeat("x", maxTypeBytes+1), nil, false},
 	} {
 		if err := CheckPins(c.kind, c.pins); (err == nil) != c.ok {
 			t.Errorf("%s: %v, want that it is good: %v", name, err, c.ok)

@@ -10,10 +10,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// onAsk remembers that a kind is wanted. A process that asks for a kind that has homes
+// onAsk remembers that a type is wanted. A process that asks for a type that has homes
 // already has an old table.
 func (c *Coordinator) onAsk(from transport.Address, a Ask) {
-	k := c.kinds[a.Type]
+	k := c.types[a.Type]
 	switch {
 	case k == nil && !c.recovered:
 		if len(c.asked) < maxAsked {
@@ -37,8 +37,8 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	}
 }
 
-// whyNot returns the reason why shards of the kind cannot be allocated now; "" when they can.
-func (c *Coordinator) whyNot(k *kind) string {
+// whyNot returns the reason why shards of the type cannot be allocated now; "" when they can.
+func (c *Coordinator) whyNot(k *entityType) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
 		m := c.members[a]
@@ -60,10 +60,10 @@ func (c *Coordinator) whyNot(k *kind) string {
 	return ""
 }
 
-// allocate gives a home to every shard of a wanted kind that has none.
+// allocate gives a home to every shard of a wanted type that has none.
 func (c *Coordinator) allocate() {
 	for _, name := range c.names {
-		k := c.kinds[name]
+		k := c.types[name]
 		if !k.wanted || k.homeless() == 0 || c.whyNot(k) != "" {
 			continue
 		}
@@ -87,7 +87,7 @@ func (c *Coordinator) allocate() {
 
 // choose asks the strategy for a home and counts the shard there.
 func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
-	k := c.kinds[id.Kind]
+	k := c.types[id.Kind]
 	to, pinned := k.pinned(id.Shard, homes)
 	if !pinned {
 		to = k.place.Allocate(id, homes)
@@ -107,12 +107,12 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 }
 
 // emptyLeaving begins to move shards away from members that are on their way
-// out, or that ceased to host the kind. This is no rebalance: it needs no
+// out, or that ceased to host the type. This is no rebalance: it needs no
 // convergence, for a leaving member waits for it.
 func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
-		k := c.kinds[name]
+		k := c.types[name]
 		var homes []placement.Load
 		for i := range k.shards {
 			s := &k.shards[i]
@@ -150,7 +150,7 @@ func (c *Coordinator) mustGo(s *shard) bool {
 func (c *Coordinator) rebalance() {
 	refused, begun := "", 0
 	for _, name := range c.names {
-		k := c.kinds[name]
+		k := c.types[name]
 		free := c.moveLimit(k) - c.countOf(name)
 		if free <= 0 || !k.opened {
 			continue
@@ -209,8 +209,8 @@ func (c *Coordinator) nextRest() time.Time {
 		return at
 	}
 	for _, name := range c.names {
-		for i := range c.kinds[name].shards {
-			r := c.kinds[name].shards[i].rest
+		for i := range c.types[name].shards {
+			r := c.types[name].shards[i].rest
 			if r.After(c.now) && (at.IsZero() || r.Before(at)) {
 				at = r
 			}
@@ -219,17 +219,17 @@ func (c *Coordinator) nextRest() time.Time {
 	return at
 }
 
-// moveLimit is how many shards of the kind may move at once for balance.
-func (c *Coordinator) moveLimit(k *kind) int {
+// moveLimit is how many shards of the type may move at once for balance.
+func (c *Coordinator) moveLimit(k *entityType) int {
 	if k.info.MaxMoves > 0 {
 		return int(k.info.MaxMoves)
 	}
 	return c.config.MaxMoves
 }
 
-// homes returns the members that may be given shards of the kind, with their load, in
+// homes returns the members that may be given shards of the type, with their load, in
 // order of address, and the moves that pins ask for, in order of the present home.
-func (c *Coordinator) homes(k *kind) (loads []placement.Load, moves []pinMove) {
+func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {
 		if c.members[a].home(k.info.Name) {
@@ -283,12 +283,12 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 	return transfers
 }
 
-// countTotals counts every node's shards of all kinds, once for each plan.
+// countTotals counts every node's shards of all types, once for each plan.
 func (c *Coordinator) countTotals() {
 	c.totals = map[transport.Address]int{}
 	for _, name := range c.names {
-		for i := range c.kinds[name].shards {
-			if to := c.kinds[name].shards[i].goesTo(); !to.IsZero() {
+		for i := range c.types[name].shards {
+			if to := c.types[name].shards[i].goesTo(); !to.IsZero() {
 				c.totals[to]++
 			}
 		}

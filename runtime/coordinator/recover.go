@@ -87,10 +87,10 @@ func (c *Coordinator) resolve(all []claim) int {
 			end = len(all)
 		}
 		if s := c.shard(all[0].ShardID); s == nil {
-			c.event(Event{What: Refused, Node: all[0].node, Shard: all[0].ShardID, Reason: "a claim to a shard that the kind does not have"})
+			c.event(Event{What: Refused, Node: all[0].node, Shard: all[0].ShardID, Reason: "a claim to a shard that the type does not have"})
 		} else {
 			c.resolveShard(s, all[:end])
-			c.kinds[s.id.Kind].opened, c.kinds[s.id.Kind].wanted = true, true
+			c.types[s.id.Kind].opened, c.types[s.id.Kind].wanted = true, true
 			n++
 		}
 		all = all[end:]

@@ -27,8 +27,8 @@ type request struct {
 // CheckPins returns an error for pins that cannot be told to others. Pins are
 // in order of shard.
 func CheckPins(kind string, pins []Pin) error {
-	if kind == "" || len(kind) > maxKindBytes {
-		return fmt.Errorf("check pins: type name of %d bytes: want 1 to %d", len(kind), maxKindBytes)
+	if kind == "" || len(kind) > maxTypeBytes {
+		return fmt.Errorf("check pins: type name of %d bytes: want 1 to %d", len(kind), maxTypeBytes)
 	}
 	for _, p := range pins {
 		if p.Shard == 0 || p.Shard >= 2*placement.MaxShards {
@@ -73,7 +73,7 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	if c.repeated(from, p.ID) {
 		return
 	}
-	k := c.kinds[p.Type]
+	k := c.types[p.Type]
 	if k == nil {
 		c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Type)})
 		return
@@ -133,8 +133,8 @@ func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 func (c *Coordinator) wake() {
 	c.plan = true
 	for _, name := range c.names {
-		for i := range c.kinds[name].shards {
-			c.kinds[name].shards[i].rest = time.Time{}
+		for i := range c.types[name].shards {
+			c.types[name].shards[i].rest = time.Time{}
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (c *Coordinator) finish(r *request, with Message) {
 func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	m.kept = map[string]placement.Epoch{"": pause.Seq}
 	for _, p := range pins {
-		if k := c.kinds[p.Type]; k != nil {
+		if k := c.types[p.Type]; k != nil {
 			m.kept[p.Type] = p.Seq
 			if p.Seq > k.pins.Seq && slices.IsSortedFunc(p.Pins, func(a, b Pin) int { return cmp.Compare(a.Shard, b.Shard) }) {
 				k.pins = Pins{p.Type, p.Seq, slices.Clone(p.Pins)}
@@ -198,7 +198,7 @@ func (c *Coordinator) spread() {
 			continue
 		}
 		for _, name := range c.names {
-			if k := c.kinds[name]; m.register != nil && m.kept[name] < k.pins.Seq {
+			if k := c.types[name]; m.register != nil && m.kept[name] < k.pins.Seq {
 				c.send(a, KeepPins{c.config.Term, k.pins})
 				c.keepAt = c.now.Add(c.config.ResendInterval)
 			}

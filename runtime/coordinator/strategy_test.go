@@ -82,12 +82,12 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestStrategyNames(t *testing.T) {
-	for _, name := range []string{"a", "least shards", "größte", strings.Repeat("x", maxKindBytes)} {
+	for _, name := range []string{"a", "least shards", "größte", strings.Repeat("x", maxTypeBytes)} {
 		if err := CheckStrategyName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", "a\tb", "a\x1f", "\x00", strings.Repeat("x", maxKindBytes+1)} {
+	for _, name := range []string{"", "a\tb", "a\x1f", "\x00", strings.Repeat("x", maxTypeBytes+1)} {
 		if CheckStrategyName(name) == nil {
 			t.Errorf("%q is taken", name)
 		}

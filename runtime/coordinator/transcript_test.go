@@ -19,7 +19,7 @@ import (
 //	start NODE term=1 [min=1] [moves=3] [leave=32] [anew=1]
 //	view NODE:STATUS[:hosts][:unreachable] ... [unconverged]
 //	register NODE KIND/SHARDS[:proxy] ... [SHARD:STATE:EPOCH[:MOVE:PEER]] ... [seq=1] [term=…]
-//	    [alloc=STRATEGY] [moves=0] [hosts=0] [pins=SHARD@NODE,...] [pinned=EPOCH], of each kind
+//	    [alloc=STRATEGY] [moves=0] [hosts=0] [pins=SHARD@NODE,...] [pinned=EPOCH], of each type
 //	    [paused=EPOCH], by bob
 //	ask NODE KIND | request NODE SEQ
 //	explain NODE SHARD

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A kind is one entity type with its shards.
-type kind struct {
+// An entityType is one entity type with its shards.
+type entityType struct {
 	info   TypeInfo
 	place  placement.Strategy
 	pins   Pins
@@ -34,7 +34,7 @@ type shard struct {
 }
 
 // homeless counts the shards without a home.
-func (k *kind) homeless() int {
+func (k *entityType) homeless() int {
 	n := 0
 	for i := range k.shards {
 		if k.shards[i].home.IsZero() {
@@ -45,7 +45,7 @@ func (k *kind) homeless() int {
 }
 
 // pinned returns the home that a pin names for the shard, if it is one of homes.
-func (k *kind) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
+func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
 	name := k.pins.at(shard)
 	if name == "" {
 		return transport.Address{}, false
@@ -66,52 +66,52 @@ func (s *shard) goesTo() transport.Address {
 	return s.home
 }
 
-// shard is the one with that id, or nil if its kind has no such shard or is not known.
+// shard is the one with that id, or nil if its type has no such shard or is not known.
 func (c *Coordinator) shard(id placement.ShardID) *shard {
-	k := c.kinds[id.Kind]
+	k := c.types[id.Kind]
 	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
 		return nil
 	}
 	return &k.shards[id.Shard-k.info.Shards]
 }
 
-// addKind starts to know a kind.
-func (c *Coordinator) addKind(info TypeInfo) *kind {
-	k := &kind{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
+// addType starts to know a type.
+func (c *Coordinator) addType(info TypeInfo) *entityType {
+	k := &entityType{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
 	for i := range k.shards {
 		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
 	}
 	c.shards += len(k.shards)
 	delete(c.asked, info.Name)
-	c.kinds[info.Name] = k
+	c.types[info.Name] = k
 	c.tune(k, info.Tuning)
 	i, _ := slices.BinarySearch(c.names, info.Name)
 	c.names = slices.Insert(c.names, i, info.Name)
 	return k
 }
 
-// learn compares a node's description of a kind with the known one. A node that
-// only calls the kind does not make it known.
+// learn compares a node's description of a type with the known one. A node that
+// only calls the type does not make it known.
 func (c *Coordinator) learn(info TypeInfo) error {
-	k := c.kinds[info.Name]
+	k := c.types[info.Name]
 	if k == nil {
 		if !info.Hosts {
 			return nil
 		}
 		if err := placement.CheckShards(int(info.Shards)); err != nil || info.Name == "" {
-			return fmt.Errorf("register kind %q: %d shards (want a name and a power of two up to %d)", info.Name, info.Shards, placement.MaxShards)
+			return fmt.Errorf("register type %q: %d shards (want a name and a power of two up to %d)", info.Name, info.Shards, placement.MaxShards)
 		}
 		if c.shards+int(info.Shards) > maxShards {
-			return fmt.Errorf("register kind %s: %d shards more than the cluster's %d make over %d (use fewer shards a kind)",
+			return fmt.Errorf("register type %s: %d shards more than the cluster's %d make over %d (use fewer shards a type)",
 				info.Name, info.Shards, c.shards, maxShards)
 		}
-		c.addKind(info)
+		c.addType(info)
 		return nil
 	}
 	have := k.info
 	have.Hosts, have.Tuning = info.Hosts, info.Tuning
 	if have != info {
-		return fmt.Errorf("register kind %s: %s, but the cluster has %s (both sides must run the same contract)",
+		return fmt.Errorf("register type %s: %s, but the cluster has %s (both sides must run the same contract)",
 			info.Name, describe(info), describe(have))
 	}
 	if info.Hosts && k.info.Tuning != info.Tuning {
@@ -121,8 +121,8 @@ func (c *Coordinator) learn(info TypeInfo) error {
 	return nil
 }
 
-// tune takes settings for a kind.
-func (c *Coordinator) tune(k *kind, t Tuning) {
+// tune takes settings for a type.
+func (c *Coordinator) tune(k *entityType, t Tuning) {
 	k.info.Tuning = t
 	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
 	if !ok {
@@ -169,8 +169,8 @@ func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.
 
 // CheckStrategyName returns an error for a name that cannot be told to others.
 func CheckStrategyName(name string) error {
-	if name == "" || len(name) > maxKindBytes || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
-		return fmt.Errorf("check strategy name %.40q: want 1 to %d bytes of text", name, maxKindBytes)
+	if name == "" || len(name) > maxTypeBytes || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
+		return fmt.Errorf("check strategy name %.40q: want 1 to %d bytes of text", name, maxTypeBytes)
 	}
 	return nil
 }

@@ -267,8 +267,8 @@ func (v *memberEnv) HoldsShards() bool {
 	return v.process.busy() || v.process.data.Needs()
 }
 
-// WaitingKinds returns the types of the calls that wait for homes.
-func (v *memberEnv) WaitingKinds() []string {
+// WaitingTypes returns the types of the calls that wait for homes.
+func (v *memberEnv) WaitingTypes() []string {
 	if v.process.held() > 0 {
 		return []string{kindName}
 	}

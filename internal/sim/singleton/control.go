@@ -65,7 +65,7 @@ func (v *controlEnv) InspectShards(string) []coordinator.InspectedShard { return
 func (v *controlEnv) HoldsShards() bool                                 { return false }
 func (v *controlEnv) Remembered() []string                              { return nil }
 func (v *controlEnv) Waiting(string) int                                { return 0 }
-func (v *controlEnv) WaitingKinds() []string                            { return nil }
+func (v *controlEnv) WaitingTypes() []string                            { return nil }
 func (v *controlEnv) SetTable(*placement.Table)                         {}
 func (v *controlEnv) SetExiting(on bool)                                { v.exiting = on }
 
