@@ -29,14 +29,12 @@ shardtest runtime/health
 runtime
 internal/control
 internal/singlehost internal/remembering
-internal/calling
-internal/dataplane
 internal/peers
 internal/direct
 internal/direct/agree
-internal/await internal/runner
+internal/runner
 internal/runtoken
-internal/pending
+internal/calls
 internal/shardhost
 internal/routing
 runtime/admin
@@ -67,13 +65,12 @@ transport/nats/embedded
 transport/nats transport/memory transport/conformance
 store/nats store/memory store/conformance
 internal/natsproc
-internal/childproc internal/freeport
 internal/wire
 transport
 store
 internal/invariant
 internal/bounded internal/identity internal/rights
-internal/loop internal/turnlease internal/tasks internal/loglevel
+internal/turnlease internal/tasks
 internal/transcript
 internal/arch
 `
@@ -100,8 +97,6 @@ var rules = []rule{
 	{"examples", "./internal", nil, "examples use public packages only"},
 	{"", "./transport/nats/embedded", []string{"examples", "internal/e2e"}, "it links a whole nats-server"},
 	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
-	{"", "./internal/childproc", []string{"internal/natsproc", "internal/e2e"}, "it starts processes, for tests"},
-	{"", "./internal/freeport", []string{"internal/natsproc", "internal/e2e"}, "it is for servers of tests"},
 	{
 		"", "testing",
 		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim", "internal/transcript"},
