@@ -12,19 +12,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ByeGrace is how long a member that left in order may still say goodbye on its lanes before
-// the envelopes that it did not acknowledge count as lost.
+// ByeGrace is how long a member that left in order may still say goodbye on its lanes. Then its
+// unacknowledged envelopes count as lost.
 const ByeGrace = 3 * time.Second
 
-// DismissAfter is how long a process that has left waits for a table that names the homes of
-// the calls that it still holds.
+// DismissAfter is how long a process that has left waits for the homes of the calls it still holds.
 const DismissAfter = time.Second
 
 // dismissEvery is how often such a process looks.
 const dismissEvery = 5 * time.Millisecond
 
-// WhyDropped is the reason for the unknown outcome of calls that were sent on a session that
-// the peer has dropped.
+// WhyDropped explains the unknown outcome of calls on a session dropped by the peer.
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
 // A Plane handles what other processes send and leave behind. See the package.
@@ -103,10 +101,9 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	}
 }
 
-// Refuse counts an ask or a tell that came as an envelope with that sequence number and is
-// not taken. It returns the answer and the session on which it leaves; nil if there is none.
-// The envelope must not be acknowledged before the answer is appended, so that its sender
-// still has it.
+// Refuse counts an ask or a tell that was not taken. seq is the number of its envelope. It returns
+// the answer and the session on which it leaves; nil if there is none. The envelope must not be
+// acknowledged before the answer is appended, so that its sender still has it.
 func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
 	p.env.Refused(r.Code)
 	answer, direct, ok := r.Answer(e, seq)
@@ -165,8 +162,8 @@ func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (h
 	return WithdrawnDelivered, on
 }
 
-// cancelAtHome brings the cancellation of a call that was sent on a session to where the shard is now. The
-// call may have gone there from the shard's former home, which knows it no more.
+// cancelAtHome sends the cancellation of a call to the current home of the shard. The call may have
+// gone there from the shard's former home, which knows it no more.
 func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelope) {
 	t := r.Target()
 	if t == nil {
@@ -197,9 +194,9 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	}
 }
 
-// PeerGone closes all sessions with a process that was removed (AllLanes), or the session on
-// one lane on which it said goodbye. Calls that it certainly did not run are sent to the
-// shards' next homes. Calls that may have run fail with the code Lost.
+// PeerGone closes all sessions with a removed process (AllLanes), or the one session on a lane with
+// a goodbye. Calls that it certainly did not run are sent to the shards' next homes. Calls that may
+// have run fail with the code Lost.
 func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	left, ok := p.env.Close(a, lane, bye)
 	if !ok {
@@ -264,9 +261,8 @@ func (p *Plane) giveBack(left *Left) {
 // shards, because the process has come to another life of the cluster. Calls that certainly
 // did not run wait for the next home; those that may have run fail with the code Lost.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
-	// Routes come first. A route that waits for word from a home that has departed would
-	// otherwise go to the next home of the former cluster, by a session that outlives this
-	// method.
+	// Routes come first. A route waiting for a departed home would otherwise go to the next home of
+	// the former cluster, on a session that outlives this method.
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 	for _, a := range p.env.Peers() {
 		if !members[a] {
@@ -285,8 +281,8 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
 
-// Homes returns the other processes that routes lead to, each once, but for those that have
-// left or were removed.
+// Homes returns the other processes that routes lead to, each once, except those that have left or
+// were removed.
 func (p *Plane) Homes() (all []transport.Address) {
 	self := p.env.Self().Address
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -326,7 +322,7 @@ func (p *Plane) depart(waited time.Duration, done func()) {
 	done()
 }
 
-// mustWait reports whether a process that has waited for that long still waits for a table.
+// mustWait reports whether the process waits for a table after having waited for that long.
 func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	if waited >= DismissAfter {
 		return false
@@ -335,5 +331,5 @@ func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	return wait
 }
 
-// Dismiss refuses the calls that shards of a process that has left still hold.
+// Dismiss refuses the calls held by shards after the process has left.
 func (p *Plane) Dismiss() { p.env.EachShard(AllLanes, Shard.Dismiss) }

@@ -96,8 +96,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing reports that no entity was found, and names one that was left out by build
-// constraints, if any.
+// errNothing reports that no entity was found. It names one left out by build constraints, if any.
 func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {

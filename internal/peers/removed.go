@@ -20,8 +20,8 @@ const (
 	maxRemoved = 4096
 )
 
-// removed are the processes that left the cluster, or were removed from it, and that
-// get no session again. The zero value is empty. Its user guards it.
+// removed are the processes that left the cluster or were removed from it. They get no session
+// again. The zero value is empty. Its user guards it.
 type removed struct {
 	at    map[transport.Address]time.Time
 	order []transport.Address // the keys of at, the earliest first
@@ -32,7 +32,7 @@ func (r *removed) has(a transport.Address) bool {
 	return ok
 }
 
-// add records that a was removed now, and drops records that are old enough.
+// add records the removal of a and drops old records.
 func (r *removed) add(a transport.Address, now time.Time) {
 	if r.has(a) {
 		return

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Rights are the subjects to which a user may publish, and those to which it may subscribe.
-// A subscription with a queue group has the form "subject queue".
+// Rights are the subjects that a user may publish and subscribe to. A subscription with a queue
+// group has the form "subject queue".
 type Rights struct{ Publish, Subscribe []string }
 
 // Worker are the rights of a member of the cluster. With store, the name of its store

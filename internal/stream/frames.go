@@ -33,8 +33,8 @@ func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 // neverArrived reports whether each sending of the frame bounced, if there was any.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
-// awaitsBounce reports whether each sending of the frame but the latest has bounced, so that
-// the frame never arrived if that one bounces too.
+// awaitsBounce reports whether each sending of the frame except the latest has bounced. If that one
+// bounces too, the frame never arrived.
 func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
 
 // sendBits is the number of bits of a token that count the sendings of one frame. The
@@ -222,8 +222,8 @@ func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	return out
 }
 
-// AwaitsBounce reports whether a bounce that may be under way would show that the peer never
-// received some of the envelopes.
+// AwaitsBounce reports whether a bounce may be under way and prove that the peer never received
+// some envelopes.
 func (q *frames) AwaitsBounce() bool {
 	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
 }
@@ -337,16 +337,15 @@ func (q *frames) broken() error {
 	return nil
 }
 
-// bufferSizes are the sizes of the buffers into which frames are encoded, and which all
-// sessions share. Each is a few times the one before, so that a frame takes little more
-// memory than it has bytes. A larger frame, of one envelope, has a buffer of its own.
+// bufferSizes are the sizes of the buffers for encoded frames. All sessions share the buffers. Each
+// is a few times the one before, so that a frame takes little more memory than it has bytes. A
+// larger frame, of one envelope, has a buffer of its own.
 var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
 
 // buffers has the unused buffers, by size; each is stored as a pointer to its first byte.
 var buffers [len(bufferSizes)]sync.Pool
 
-// newBuffer returns a buffer with room for a header, which is likely to hold that many
-// bytes without being copied to a larger one.
+// newBuffer returns a buffer with room for a header and likely for that many bytes.
 func newBuffer(likely int) []byte {
 	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
 }

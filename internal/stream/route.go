@@ -194,8 +194,8 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 	}
 }
 
-// Refused takes back an envelope that its receiver did not execute, with the placement
-// that the receiver named (zero if it knows none).
+// Refused takes back an envelope that its receiver did not execute. home and epoch are
+// what the receiver named; zero if it knows none.
 func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
 	if r.State == Known && r.Home == from {
 		r.State = Stopped
@@ -265,9 +265,9 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come when the home has departed.
-// Calls that the home had not handled come back to the home that forwarded them, and go
-// on from there. Calls that the home itself forwarded may not have arrived.
+// before returns the homes from which older calls may still come when the home has departed. Calls
+// that the home had not handled return to the forwarding home and continue from there. Calls that
+// the home itself forwarded may not have arrived.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were

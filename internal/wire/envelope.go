@@ -145,7 +145,7 @@ func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	case TypeCall, TypeTell:
 		return !e.Relayed() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
 	case TypeFlush:
-		// It is passed on to the member that it names, with which its receiver may begin a session. The
+		// It is passed on to the named member, with which its receiver may begin a session. The
 		// member may have been removed while the Flush was on its way.
 		return e.Node.IsZero() || isMember(e.Node) && of.Knows(e.Node.Address)
 	case TypeBarrier:
@@ -183,8 +183,8 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 	return b
 }
 
-// VoidEnvelope overwrites the type of the encoded envelope that b holds, so that
-// its reader passes over it. It reports whether it could.
+// VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips it. It
+// reports whether it could.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {

@@ -36,9 +36,9 @@ type FrameHeader struct {
 	// Ack: every envelope of the other direction up to this one was handled, and the
 	// refusals of those refused are in this frame or in an earlier one.
 	Ack uint64
-	// Handled is Ack without the part about refusals, which may still be on their
-	// way: it moves the window, so that two peers that refuse each other's calls
-	// do not wait for each other. It is at least Ack.
+	// Handled is Ack without the part about refusals, which may still be on their way: it moves the
+	// window. Otherwise two peers that refuse each other's calls would wait for each other. It is
+	// at least Ack.
 	Handled uint64
 	Window  uint64
 	Flags   uint32

@@ -7,9 +7,9 @@ import "google.golang.org/protobuf/encoding/protowire"
 // unknown fields are kept too. It is nil for every other field.
 type Fields func(num int) (known bool, inside Fields)
 
-// UnknownFields returns the fields of the message b that f does not know, and those
-// of the messages in it, each within the fields that lead to it. It returns nil if
-// there are none, and never shares memory with b.
+// UnknownFields returns the fields of the message b unknown to f, and those of the messages in it,
+// each within the fields that lead to it. It returns nil if there are none, and never shares memory
+// with b.
 //
 // A state that a newer program wrote has such fields. The program that reads it keeps
 // them beside the entity and writes them back with [AppendUnknown]. Unknown fields of

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// An ErrorSet collects the errors that callers of one package's entities can tell
-// apart: those that the package declares, and those of the packages whose clients it
-// uses, because its entities' methods may return the errors of nested calls.
+// An ErrorSet collects the errors that callers of one package's entities can tell apart: its own,
+// and those of the packages whose clients it uses, because its entities may return the errors of
+// nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages

@@ -31,8 +31,8 @@ func SentinelError(name string, sentinel error) Error {
 	}
 }
 
-// ValueError is a type whose values are errors, and whose values cross the wire.
-// One that does not encode crosses as text alone.
+// ValueError is an error type that crosses the wire by value. One that does not encode crosses as
+// text alone.
 func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error), decode func(b []byte) (T, error)) Error {
 	return Error{
 		Name: name,
@@ -94,8 +94,8 @@ func nodes(err error, yield func(error)) {
 	}
 }
 
-// PointerError is a type to which pointers are errors, and whose values cross
-// the wire. One that does not encode crosses as text alone.
+// PointerError is a type whose pointers are errors. Its values cross the wire. One that does not
+// encode crosses as text alone.
 func PointerError[T any, P interface {
 	*T
 	error

@@ -115,8 +115,8 @@ func checkNames(text []byte) error {
 	}
 }
 
-// strictJSON is json.Unmarshal that refuses names that the type does not have. Types that read
-// JSON by themselves decide that themselves.
+// strictJSON is json.Unmarshal that refuses unknown names. Types that read JSON by themselves
+// decide that themselves.
 func strictJSON(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -34,8 +34,8 @@ type Kind struct {
 	// StateVersion is that of the state of a durable kind: 0 is 1. Entities of a later one
 	// have a method MigrateState(from int) error.
 	StateVersion int
-	// Contract is a hash of the whole contract of the kind as shard.lock has it, by which operators
-	// learn that two programs differ; "" means its code is of an older generator.
+	// Contract is a hash of the type's contract in shard.lock. It shows operators that two programs
+	// differ; "" means its code is of an older generator.
 	Contract string
 	// TTL is after how long without a commit an entity of a durable kind expires; 0 means never.
 	TTL time.Duration
@@ -54,8 +54,8 @@ type Host struct {
 	Dispatch map[string]Method
 	// Reads names the methods that change no state; nil for none.
 	Reads map[string]bool
-	// NoContext names the methods whose context parameter has no name, so that they cannot use it;
-	// nil for none. Callers of the kind need not know them.
+	// NoContext names the methods with an unnamed context parameter, which they cannot use; nil for
+	// none. Callers of the kind need not know them.
 	NoContext map[string]bool
 	// AppendState and DecodeState move the fields tagged state; nil without any.
 	// DecodeState reports whether it skipped fields: those that StateFields, the

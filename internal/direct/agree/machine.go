@@ -352,9 +352,9 @@ func (m *Machine) Gone(a transport.Address) (out Output) {
 	return out
 }
 
-// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that
-// are not used, or whose peer is not heard any more. It is to be called at least twice a second
-// unless the Machine is Idle.
+// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that are
+// unused or have a silent peer. It is to be called at least twice a second unless the Machine is
+// Idle.
 func (m *Machine) Tick(now time.Time) (out Output) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
 		switch p := m.pairs[at]; {

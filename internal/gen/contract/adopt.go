@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Adopt makes now, the contract of the source, the successor of old, which may be nil.
-// It returns the contract to be written, which still has the retired entries, and
-// assigns the numbers to the model from which now was made. A change that would break a
-// running program is a problem; the result must not be used then.
+// Adopt makes now, the contract of the source, the successor of old, which may be nil. It returns
+// the contract to be written, with the retired entries, and assigns the numbers to the model of
+// now. A change that would break a running program is a problem; the result must not be used then.
 func Adopt(old, now *Contract) (*Contract, []Problem) {
 	if old == nil {
 		old = &Contract{}

@@ -22,8 +22,7 @@ func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 		"%s: the JSON of %s is that of an embedded field, without the others", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
 }
 
-// hiddenByJSON returns a struct in t whose JSON is that of one of its embedded fields,
-// or nil.
+// hiddenByJSON returns a struct in t with the JSON of one of its embedded fields, or nil.
 func hiddenByJSON(t types.Type, seen map[types.Type]bool) types.Type {
 	if seen[t] {
 		return nil
