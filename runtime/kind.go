@@ -74,7 +74,7 @@ func (k *kind) routeOf(hash uint64) *route { return &k.routes[hash>>k.shift] }
 
 // adopt follows the table from an older one, if it has the kind with as many shards.
 func (k *kind) adopt(old, t *placement.Table) {
-	part := t.Kind(k.desc.Name)
+	part := t.Type(k.desc.Name)
 	if part == nil || k.err != nil {
 		return
 	}
