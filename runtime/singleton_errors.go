@@ -7,9 +7,8 @@ var (
 	// ErrNoInstance means that no instance of the singleton was found in time; the
 	// error's text has the reason. Nothing ran.
 	ErrNoInstance = errors.New("no instance of the singleton runs")
-	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this
-	// process for a singleton's instance, and that this call was the oldest. Nothing
-	// ran.
+	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this process for a
+	// singleton's instance, and this call was the oldest. Nothing ran.
 	ErrBufferFull = errors.New("dropped from a full buffer")
 	// ErrNotSingleton means that the function or option is only for singletons.
 	ErrNotSingleton = errors.New("not a singleton's turn")

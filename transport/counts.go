@@ -12,8 +12,8 @@ type Counts struct {
 	Denied uint64
 }
 
-// A Counter is a [Link] that counts the messages that it had to drop; the links of the
-// adapters in this module are Counters.
+// A Counter is a [Link] that counts its dropped messages. The links of this module's adapters are
+// Counters.
 type Counter interface {
 	Counts(ch Channel) Counts
 }

@@ -25,9 +25,9 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID is the reverse of EscapeID. It refuses words that EscapeID does not write, with an
-// error that names the right one, so that each entity has one subject and a permission for that
-// subject cannot be evaded.
+// UnescapeID is the reverse of EscapeID. It refuses words never written by EscapeID, with an error
+// naming the right one. So each entity has one subject, and a permission for that subject cannot be
+// evaded.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

@@ -43,16 +43,15 @@ type Transport interface {
 type Options struct {
 	Cluster string  // 1 to 64 of [A-Za-z0-9_-]
 	Self    Address // the name obeys the same rule
-	// Client is set for processes that are no members: clients of the cluster, and operators.
-	// The two highest bits of Self's incarnation say which: 0 for members, 1 for clients, 2 for
-	// operators who only read, 3 for operators who command.
+	// Client is set for processes that are no members: clients of the cluster, and operators. The
+	// two highest bits of Self's incarnation give the role: 0 for members, 1 for clients, 2 for
+	// read-only operators, 3 for commanding operators.
 	Client bool
 	Lanes  int // number of lanes, 1 to MaxLanes
-	// OnState is called with each change of a channel's connection, also with the first,
-	// before Open returns. Calls for one channel come one after another, and none after
-	// Close. Once a connection broke, no Send succeeds on that channel before OnState has
-	// returned from the call about it, so that lost messages can be sent first. It must
-	// not block, nor call Close.
+	// OnState is called with each change of a channel's connection, also with the first, before
+	// Open returns. Calls for one channel come one after another, and none after Close. After a
+	// connection broke, no Send on its channel succeeds before the OnState call about it has
+	// returned, so that lost messages can be sent first. It must not block, nor call Close.
 	OnState func(Channel, State)
 	Logger  *slog.Logger // nil discards
 }
@@ -80,9 +79,9 @@ type State struct {
 	// Server identifies the running broker instance behind the connection: it
 	// changes when another one is reached and when the same one was restarted.
 	Server string
-	// Alone says that the instance is part of no cluster of brokers, and that this process
-	// was given no other to connect to: members of the same configuration listen there or
-	// nowhere. False where that is not known.
+	// Alone means that the instance is not part of a cluster of brokers, and this process has no
+	// other one configured: members with the same configuration listen there or nowhere. False
+	// where that is not known.
 	Alone bool
 }
 
@@ -105,8 +104,8 @@ type Link interface {
 	// Broadcast sends on Control to every member of the cluster, including the sender.
 	// Clients cannot; operators can.
 	Broadcast(payload []byte) error
-	// Anycast sends on Control to one member of the cluster that serves; the broker
-	// chooses which. If none serves, Unreachable with a zero From comes back.
+	// Anycast sends on Control to one serving member of the cluster, chosen by the broker. If none
+	// serves, Unreachable with a zero From comes back.
 	Anycast(token uint64, payload []byte) error
 	// Serve sets whether this member receives Anycast messages. A new link does not. When
 	// Serve(true) returns nil the broker has the subscription, or will have it with the
@@ -152,14 +151,13 @@ const (
 // never reused by the link.
 type Message struct {
 	Kind Kind
-	// Payload is empty in an Unreachable that proves that nobody listens. An Unreachable with a
-	// Payload proves nothing: this process's user lacks a right, which the Payload names in a text.
-	// Its From is the process whose subject the broker refused, or zero if the channel gets no connection.
+	// Payload is empty in an Unreachable that proves a missing subscriber. An Unreachable with a Payload
+	// proves nothing: this process's user lacks a right, which the Payload names in a text. Its From is
+	// the process whose subject the broker refused, or zero if the channel gets no connection.
 	Payload []byte
-	// From is the sender, as the subject names it that the broker's permissions guard: never
-	// what the payload claims. It is zero for a message of a member, whose subject proves no
-	// more than that it is one. An Unreachable has the address that the send named (zero for
-	// Anycast).
+	// From is the sender, as the subject names it that the broker's permissions guard: never what
+	// the payload claims. It is zero for a message of a member: its subject proves only membership.
+	// An Unreachable has the address that the send named (zero for Anycast).
 	From Address
 	// Token and Server are set for Unreachable: the token of the send, and the broker
 	// instance that answered (empty if the link has since gone through too many to tell).

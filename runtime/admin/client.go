@@ -38,9 +38,9 @@ type Options struct {
 	// Name is the operator's, of the same characters, as the broker's permissions grant it.
 	// Default "shardctl".
 	Name string
-	// AnswerTimeout bounds the wait for one answer, in which the request is sent
-	// again every 500ms; a question that any member can answer every 100ms, since
-	// the broker may have given it to one that hangs. Default 3s; above 0.
+	// AnswerTimeout bounds the wait for one answer. Meanwhile the request is sent again every
+	// 500ms; every 100ms if any member can answer, because the broker may have picked a hanging
+	// one. Default 3s; above 0.
 	AnswerTimeout time.Duration
 	// Logger receives the transport's messages. Default: none.
 	Logger *slog.Logger
@@ -58,9 +58,9 @@ type Client struct{ questions }
 // answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
 
-// Dial connects to the broker, without a request to the cluster. ctx bounds the
-// connecting. Commands have a connection of their own, which the first one opens: an operator
-// who may only read needs no rights for it.
+// Dial connects to the broker, without a request to the cluster. ctx bounds the connecting. The
+// first command opens a second connection, for commands only: an operator who only reads needs no
+// rights for it.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	switch {
 	case o.Transport == nil:
@@ -86,9 +86,9 @@ func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
 	return askEntity(ctx, &c.questions, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// SetState replaces the state of an entity that is not active; nil drops it, so that
-// the entity's next call finds it fresh. A state that its node cannot read is refused,
-// and so is one for an active entity: call it instead.
+// SetState replaces the state of an inactive entity. Nil drops it, so the entity's next call finds
+// it new. A state that its node cannot read is refused, and so is one for an active entity: call it
+// instead.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
 	return askEntity(ctx, &c.questions, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
@@ -178,8 +178,8 @@ func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
 // PauseRebalancing keeps shards from moving for balance until [Client.ResumeRebalancing], also after a
 // change of the coordinator. Moves under way end. Shards without a home still get one, members that leave
 // still give theirs away, and shards still move to the homes of [Client.Place]. It returns when all
-// members that host types have confirmed the pause, which [View] shows. The pause ends if all members
-// stop at once.
+// members with hosted types have confirmed the pause. [View] shows it. The pause ends if all members stop
+// at once.
 func (c *Client) PauseRebalancing(ctx context.Context) error {
 	_, err := c.balance(ctx, operator.PauseRebalancing)
 	return err

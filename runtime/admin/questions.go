@@ -70,7 +70,7 @@ func askEntity(ctx context.Context, c *questions, r operator.Request) (Entity, e
 	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
-// hosts are the members that host a type, those that are up and reachable first.
+// hosts returns the members that host a type, up and reachable ones first.
 func hosts(ctx context.Context, c *questions, kind string) ([]transport.Address, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -298,10 +298,10 @@ func (c *questions) Facts(ctx context.Context) ([]NodeFact, error) {
 	return all, err
 }
 
-// Eavesdropped reports whether a stranger to the cluster listens to the messages between its processes,
-// such as nats sub 'sh.>'. The broker then does not report that nobody listens for a
-// process that has ended, so that it is noticed by its silence alone, which takes longer. It sends a
-// question to a process that does not exist.
+// Eavesdropped reports whether a stranger to the cluster listens to the messages between its
+// processes, such as nats sub 'sh.>'. The broker then does not report the missing subscriber of an
+// ended process, so only its silence is noticed, which takes longer. It sends a question to a
+// process that does not exist.
 func (c *questions) Eavesdropped(ctx context.Context) (bool, error) {
 	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
 	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
@@ -316,8 +316,8 @@ func (c *questions) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards under way, in the order in which they began, and the member that runs
-// the coordinator, which knows them. It fails with ErrNoMember if no member knows a coordinator.
+// Moves returns the moves of shards under way, in the order of their beginning, and the member running
+// the coordinator, which keeps them. It fails with ErrNoMember if no member knows a coordinator.
 func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)

@@ -30,7 +30,7 @@ type requester struct {
 	closed  bool
 }
 
-// A line is the connection for requests that ask, or for those that command.
+// A line is the connection for questions, or the one for commands.
 type line struct {
 	self transport.Peer
 	link transport.Link
@@ -189,8 +189,8 @@ const (
 	// askAgain is the time after which an unanswered request is sent once more; all
 	// commands may be obeyed twice.
 	askAgain = 500 * time.Millisecond
-	// askAnother is askAgain for a question that any member can answer: the broker may
-	// have given it to one that hangs, and picks anew each time.
+	// askAnother is askAgain for a question to any member: the broker may have picked a hanging
+	// one, and picks again each time.
 	askAnother = 100 * time.Millisecond
 )
 
@@ -204,8 +204,7 @@ func pauseOf(to recipient, r operator.Request) time.Duration {
 
 var errNobody = errors.New("nobody listens there")
 
-// ask sends a request until it is answered. errNobody means that the broker reported
-// that nobody listens.
+// ask sends a request until it is answered. errNobody means that the broker reported no subscriber.
 func (q *requester) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, fmt.Errorf("no answer within %v", q.timeout))
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// The zero value of a type with a form of its own, a text or bytes, may have none that it
-// reads: the text of a date is 0000-00-00, which is no date. And values that are not zero
-// may have an empty form, as the regular expression "" has. So:
+// A type with its own encoding to text or bytes may fail to decode its own zero value: a date's
+// would be 0000-00-00, which is no date. And values that are not zero may have an empty form, as
+// the regular expression "" has. So:
 //
 //   - A zero value is written as nothing if its own form is not read as the zero value.
 //   - Nothing is read by the type's own method if that accepts it and the zero value is

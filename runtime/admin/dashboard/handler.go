@@ -36,8 +36,9 @@ type Options struct {
 // answerTimeout bounds the questions of one request of a page.
 const answerTimeout = 10 * time.Second
 
-// Handler returns a handler that serves the page at "/", and its data below "/api/", in a form that is
-// the page's own and may change. It answers only GET and HEAD, and is safe for concurrent use.
+// Handler returns a handler that serves the page at "/", and its data below "/api/". The form of
+// the data is private to the page and may change. It answers only GET and HEAD, and is safe for
+// concurrent use.
 func Handler(c *admin.Client, o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
