@@ -1,6 +1,6 @@
 package store
 
-// A Backend is a store that keeps all that a cluster needs in one place.
+// A Backend stores everything a cluster needs in one place.
 type Backend interface {
 	Store
 	Lease

@@ -18,9 +18,9 @@ var (
 	// ErrGone: the log does not have the requested appends: they were trimmed, or the
 	// store has lost them.
 	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
-	// ErrUnavailable: the store cannot be reached, and nothing was or will be
-	// written. Try again later. If it is also [fs.ErrPermission], the user of the store lacks a
-	// right, which the error names, and trying again does not help until that is granted.
+	// ErrUnavailable: the store cannot be reached, and nothing was or will be written. Try again
+	// later. If it is also [fs.ErrPermission], the user of the store lacks the right named in the
+	// error, and a retry fails until the right is granted.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
 	// be applied yet. See the package's doc for the remedy.

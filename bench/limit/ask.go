@@ -25,8 +25,8 @@ type stripe struct {
 	_     [48]byte // a cache line each
 }
 
-// NewRequester returns a Requester for the process that answers on subject, which works until
-// stop is called. Errors of received messages go to fail.
+// NewRequester returns a Requester for the process that answers on subject. It works until stop is
+// called. Errors of received messages go to fail.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
 	r = newRequester(func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) })

@@ -384,7 +384,7 @@ func (m *Machine) State() *gossip.State {
 	return m.node.Gossip
 }
 
-// Check returns an error that names the invariant that does not hold:
+// Check returns an error naming the violated invariant:
 //  1. The gossiped state is well formed (see gossip.State.CheckUnder); nobody but a
 //     Down member is fenced.
 //  2. A member is in its own gossiped state, not Down, and has seen it.

@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// Patience bounds a check, which may take time that is exponential in the number of calls that
-// are under way at once.
+// Patience bounds a check, whose time may be exponential in the number of concurrent calls.
 const Patience = time.Minute
 
 // Check fails the test if the calls of the history could not have run one after another as the

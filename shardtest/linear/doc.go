@@ -1,7 +1,7 @@
-// Package linear checks that the calls that a test recorded in a [shardtest.History] could have run
-// one after another, each at most once and each answered one exactly once, by a model of the
-// entity. It gives them to porcupine, a checker of linearizability, and is a module of its own, so
-// that only tests that use it depend on porcupine.
+// Package linear checks the calls in a [shardtest.History] against a model of the entity: they
+// could have run one after another, each at most once and each answered one exactly once. It uses
+// porcupine, a checker of linearizability, and is a module of its own, so other tests do not depend
+// on porcupine.
 //
 //	var history shardtest.History[Call, int64]
 //	…

@@ -67,8 +67,8 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 }
 
 // operations returns the calls as the checker takes them. Those that certainly did not run are left
-// out. One that may have run is called when it was, and returns at the end of time: it may
-// take effect at any moment after its call, or after all that anybody has seen.
+// out. A call that may have run begins when it was made and returns at the end of time: it may take
+// effect at any moment after its call, or after everything observed.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {
 		p := porcupine.Operation{ClientId: i, Input: op.In, Call: op.Begin, Return: op.End}

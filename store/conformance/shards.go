@@ -165,7 +165,7 @@ func testShardContextEnded(t *testing.T, h Harness) {
 	appendTo(t, c, shard, last, "next")
 }
 
-// Bytes that go in, and those that come out, belong to the caller.
+// Bytes passed in and bytes returned belong to the caller.
 func testShardOwnership(t *testing.T, h Harness) {
 	c := h.Client(t)
 	a := c.Shards()

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Trouble draws faults at random. Each number is the probability, 0 to 1, by which an
-// operation meets that fault, and each duration the bound of those that are drawn. The zero
-// value does nothing.
+// Trouble draws faults at random. Each number is the probability of a fault in an operation, 0 to
+// 1, and each duration the upper bound of random ones. The zero value does nothing.
 type Trouble struct {
 	Cut           float64 // LoseConnection
 	RequestLost   float64 // LoseRequest

@@ -106,8 +106,8 @@ func (k *keys) List(ctx context.Context, prefix string) ([]store.Record, error) 
 	return found, nil
 }
 
-// list returns the records of a subject with a wildcard, in no order. It fails if the first
-// replica that answers says that it lacks upTo.
+// list returns the records of a subject with a wildcard, in no order. It fails if the first replica
+// to answer lacks upTo.
 func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Record, error) {
 	// Of one subject the answer says how far the replica is; the next replica to be
 	// asked is as a rule the same one.

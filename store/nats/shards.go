@@ -30,10 +30,10 @@ type shards struct {
 
 var _ store.Shards = (*shards)(nil)
 
-// CheckRights tries whether the connection's user may do all that a member does that hosts these
-// durable types, in one round trip and without an effect: its messages are for subjects and streams that do
-// not exist, or expect another stream. It fails with ErrUnavailable and names the right that the server
-// refused. A server that does not answer is no error.
+// CheckRights checks the connection's user for the rights of a member hosting these durable types, in one
+// round trip and without an effect: its messages are for missing subjects and streams, or expect another
+// stream. It fails with ErrUnavailable and names the right that the server refused. A server that does not
+// answer is no error.
 func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
 }

@@ -171,8 +171,7 @@ func (l *link) Broadcast(payload []byte) error {
 	return nil
 }
 
-// Anycast puts payload into the control queue of a member that serves; the seed
-// chooses which.
+// Anycast puts payload into the control queue of a serving member, chosen by the seed.
 func (l *link) Anycast(token uint64, payload []byte) error {
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()

@@ -17,7 +17,7 @@ type denial struct {
 	role  string // arguments of shardctl permissions
 }
 
-// Error names the right that is missing, and the command that prints all that the user needs.
+// Error names the missing right, and the command to print all rights of the user.
 func (e *denial) Error() string {
 	return fmt.Sprintf("denied by the broker: %v (grant it: shardctl permissions %s prints the rights that this process needs)", e.cause, e.role)
 }

@@ -69,7 +69,7 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the one dialled last, which is that of the connection made.
+// wire returns the last one dialled: the one of the established connection.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -120,9 +120,8 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	return nil
 }
 
-// Drain ends the subscriptions of all lanes. It may be called again after an
-// error. A lane whose connection breaks meanwhile is drained by that: its next
-// connection subscribes to nothing.
+// Drain ends the subscriptions of all lanes. It may be called again after an error. A lane is
+// drained too if its connection breaks meanwhile: the next connection subscribes to nothing.
 func (l *link) Drain(ctx context.Context) error {
 	lanes := l.channels[1:]
 	errs := make([]error, len(lanes))

@@ -105,7 +105,7 @@ func (s *requests) take(m *nats.Msg) {
 			return m.RespondMsg(answer)
 		}
 	}
-	// An id with dots that were not escaped is refused by an error that names the right form.
+	// An id with unescaped dots is refused by an error that names the right form.
 	r.ID, r.IDErr = transport.UnescapeID(strings.Join(words[3:], "."))
 	s.mu.Lock()
 	defer s.mu.Unlock()

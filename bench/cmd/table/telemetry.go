@@ -26,7 +26,7 @@ type telemetryCase struct {
 	sampler  sdktrace.Sampler // of their spans, none of which is exported
 }
 
-// telemetry compares local calls at nodes that report to OpenTelemetry with those at one that does not.
+// telemetry compares local calls at nodes with and without OpenTelemetry.
 func telemetry(ctx context.Context, s settings, url string) error {
 	var runs []contestant
 	for _, c := range []telemetryCase{
