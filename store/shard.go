@@ -30,7 +30,7 @@ type Shard struct {
 // String is Type/Number.
 func (s Shard) String() string { return fmt.Sprintf("%s/%d", s.Type, s.Number) }
 
-// Check returns an error wrapping ErrBadKey if the kind, number of shards or number is invalid.
+// Check returns an error wrapping ErrBadKey if the type or the number is invalid.
 func (s Shard) Check() error {
 	if s.Type == "" || len(s.Type) > MaxType {
 		return fmt.Errorf("%w: the type's name has %d bytes: want 1 to %d", ErrBadKey, len(s.Type), MaxType)
