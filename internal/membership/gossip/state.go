@@ -173,15 +173,15 @@ func (g *State) OldestOf(nodes []transport.Address) transport.Address {
 	return oldest.Address
 }
 
-// Clone returns a copy that keeps no conclusions, so that its fields may be set.
+// Clone returns a copy without conclusions, so that its fields may be set.
 func (g *State) Clone() *State {
 	next := *g
 	next.summary = nil
 	return &next
 }
 
-// ChangedBy returns a copy that change has worked on, as a new version that only
-// self has seen. Change may replace the slices, never write to their shared elements.
+// ChangedBy returns a copy modified by change, as a new version seen by self alone. Change may
+// replace the slices, never write to their shared elements.
 func (g *State) ChangedBy(self transport.Address, change func(*State)) *State {
 	next := *g
 	next.summary = &summaryOnce{}
