@@ -1,4 +1,4 @@
-// Package childproc starts processes that, on Linux, never outlive the one that started them.
+// Package childproc starts processes that, on Linux, never outlive their parent.
 package childproc
 
 import (

@@ -13,9 +13,8 @@ type Dialer interface {
 // dialerKey is the key of a context's Dialer.
 type dialerKey struct{}
 
-// WithDialer returns a context in which a process is started that dials by d and not by the
-// system's Dialer. It is for programs whose processes are on several hosts, as those of
-// internal/e2e/netns.
+// WithDialer returns a context. A process started in it dials by d and not by the system's Dialer.
+// It is for programs whose processes are on several hosts, as those of internal/e2e/netns.
 func WithDialer(ctx context.Context, d Dialer) context.Context {
 	return context.WithValue(ctx, dialerKey{}, d)
 }

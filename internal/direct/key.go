@@ -50,7 +50,7 @@ func newKeyPair() (*keyPair, error) {
 // hashOf returns the hash of a certificate's public key.
 func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
-// errWrongKey is the error of a peer that shows another key than the one that was announced.
+// errWrongKey is the error of a peer with another key than the announced one.
 var errWrongKey = errors.New("the peer shows another key than it announced through the broker")
 
 // config returns the TLS configuration of one side. pinned reports whether the peer may have

@@ -29,9 +29,8 @@ type Line struct {
 	Attrs string // its attributes, as slog's TextHandler writes them: "member=web-2 err=…"
 }
 
-// A Log keeps the latest lines. Those that come in great numbers, of single shards, have a room of
-// their own, so that they do not push out the others. The zero value is empty. It is safe for
-// concurrent use.
+// A Log keeps the latest lines. The many lines about single shards have a room of their own, so
+// that they do not displace the others. The zero value is empty. It is safe for concurrent use.
 type Log struct {
 	mu   sync.Mutex
 	last uint64
@@ -90,8 +89,8 @@ func clip(s string) string {
 
 // After returns the lines behind number seq, the oldest first, and the number of the last line that
 // there is. It returns about as many as have the given number of bytes, and one at least, so ask
-// again behind the last one of them. A seq that the Log has not reached is that of an earlier
-// process: all lines are new then.
+// again behind the last one of them. A seq not yet reached is from an earlier process: all lines
+// are new then.
 func (l *Log) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

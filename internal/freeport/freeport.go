@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// The ports that Address chooses from lie below those that systems give to connections
-// (from 32768 on Linux, from 49152 elsewhere): a port of theirs is taken by any program
-// that connects, before its server listens or while its server is down.
+// Address chooses ports below those given to connections (from 32768 on Linux, from 49152
+// elsewhere): any program's connection may take such a port before its server listens or while its
+// server is down.
 const (
 	first = 10000
 	end   = 30000

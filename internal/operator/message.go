@@ -30,8 +30,8 @@ type Request struct {
 type Answer struct {
 	Refusal string // why it was not obeyed; empty means it was
 	View    View   // of the answering member, afterwards
-	// Entities are the answer to State, SetState and Inspect. An entity whose Node is not the answering
-	// member lives at that node, which is to be asked.
+	// Entities are the answer to State, SetState and Inspect. If Node is not the answering member,
+	// the entity lives there: ask that node.
 	Entities []Entity
 	Types    []Type            // the answer to Shards, by name
 	Where    Home              // the answer to Where

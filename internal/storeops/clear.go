@@ -26,8 +26,8 @@ func DropRemembered(ctx context.Context, s store.Store, cluster string) (n int, 
 	return n, nil
 }
 
-// RefuseDurable fails if the store has a durable type of the cluster. Terms that begin anew would then
-// be below epochs that its shards had.
+// RefuseDurable fails if the store has a durable type of the cluster. New terms would then be below
+// former epochs of its shards.
 func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 	all, err := s.List(ctx, durablehost.TypeKey(""))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Salvage returns the image of all that can be decoded in a shard, and what it lacks. Commits are lost that
-// are in appends that cannot be decoded, that the store has lost, or that follow such a commit of their
-// entity by events alone: their entities have the state from before.
+// Salvage returns the image of all that can be decoded in a shard, and what it lacks. These commits are
+// lost: commits in undecodable appends, commits lost by the store, and later commits of their entities by
+// events alone. Their entities have the state from before.
 func Salvage(ctx context.Context, s Store, shard store.Shard) (image Image, lacks []durable.Problem, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		lacks = found.decode().Problems
@@ -83,8 +83,8 @@ func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) err
 	})
 }
 
-// DropRecord deletes the record of an entity that cannot be decoded, so that the entity can
-// be written again. What the shard's log has of the entity stays.
+// DropRecord deletes the undecodable record of an entity, so that the entity can be written again.
+// What the shard's log has of the entity stays.
 func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
 	term, _, err := durablehost.NextTerm(ctx, s, cluster, 1)
 	if err != nil {

@@ -202,9 +202,9 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 	return set(true)
 }
 
-// ReplaceShard puts an image in the place of all that a shard has, also if that cannot be decoded. An append
-// ends the log before it, so that nothing of it counts any more. A call that fails leaves a shard
-// that does not open: repeat the call.
+// ReplaceShard replaces everything in a shard by an image, also if the shard cannot be decoded. An append
+// ends the log before it, so that nothing of it counts any more. If the call fails, the shard does not
+// open: repeat the call.
 func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
 	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
 	head, err := s.Head(ctx, shard)
