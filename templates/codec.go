@@ -166,8 +166,7 @@ func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Co
 	return name.Call(args...)
 }
 
-// types emits the functions of types that were asked for, and those that they
-// ask for in turn.
+// types emits the functions of the requested types, and of the types requested by these.
 func (e codecEmitter) types() {
 	for len(e.wanted) > 0 {
 		f := e.wanted[0]

@@ -253,8 +253,7 @@ func (s *directives) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
 	}
 }
 
-// errorsAlone reports errors that are declared in a package that has neither entities
-// nor clients of any.
+// errorsAlone reports declared errors in a package without entities and clients.
 func (s *directives) errorsAlone() {
 	if len(s.errors) > 0 && s.model.Owner == "" {
 		s.add(s.errors[0].directive.Slash, CodeMisplaced, "declare it in the entity's package: var _ = thispackage.ErrName with the directive above it",

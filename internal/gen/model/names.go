@@ -13,7 +13,7 @@ const ErrorsFunc = "ShardErrors"
 // OneofsFunc returns the interfaces of the package that have cases, for JSON.
 const OneofsFunc = "shardOneofs"
 
-// TypeFuncs returns the names that a type of that name may declare.
+// TypeFuncs returns the names of the possible functions of a type with that name.
 func TypeFuncs(name string) []string {
 	return []string{
 		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
