@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -160,9 +160,9 @@ const silenceTold = time.Second
 // publicError maps errors of lower layers to errors of this package.
 func publicError(err error) error {
 	switch {
-	case errors.Is(err, call.ErrTooLarge):
+	case errors.Is(err, stream.ErrTooLarge):
 		return fmt.Errorf("%w: %w%s", ErrTooLarge, err, smaller)
-	case errors.Is(err, call.ErrFull):
+	case errors.Is(err, stream.ErrFull):
 		return &overload{err, slower}
 	}
 	return err

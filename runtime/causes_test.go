@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -95,8 +95,8 @@ func TestCausesHere(t *testing.T) {
 		{r.errHolding(), []error{ErrOverloaded}, "overloaded: 7 calls wait at a already: shard 259 of Cart: its shard has no home yet: node a is not up yet (retry later, or raise Config.BufferSize)"},
 		{r.errUnbuffered(), []error{ErrBufferFull}, "dropped from a full buffer: Config.SingletonBuffer lets no call wait at a, and no instance of Cart is known yet (retry later)"},
 		{errPending, []error{ErrOverloaded}, "overloaded: 1048576 calls of this process wait for answers (let some of them end before making more)"},
-		{publicError(call.ErrFull), []error{ErrOverloaded, call.ErrFull}, "overloaded: too much unacknowledged (slow down and retry, or raise Config.MaxBuffered)"},
-		{publicError(call.ErrTooLarge), []error{ErrTooLarge, call.ErrTooLarge}, "message too large: exceeds the broker's payload limit (send less at once, or raise max_payload of the NATS server)"},
+		{publicError(stream.ErrFull), []error{ErrOverloaded, stream.ErrFull}, "overloaded: too much unacknowledged (slow down and retry, or raise Config.MaxBuffered)"},
+		{publicError(stream.ErrTooLarge), []error{ErrTooLarge, stream.ErrTooLarge}, "message too large: exceeds the broker's payload limit (send less at once, or raise max_payload of the NATS server)"},
 	} {
 		require.EqualError(t, test.err, test.want)
 		for _, is := range test.is {
@@ -119,7 +119,7 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: NATS has not been reached for 4.2s")
 	drv.reach.note(transport.Control, true, now)
 	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: node a is not up yet")
-	r.Core.State, r.Core.Home = call.Stopped, transport.Address{Name: "n1"}
+	r.Core.State, r.Core.Home = stream.Stopped, transport.Address{Name: "n1"}
 	err := r.waitsFor(now)
 	require.EqualError(t, err, "its shard kept moving: shard 256 of Cart leaves n1, and its next home is not known yet")
 	require.ErrorIs(t, err, errMoving)

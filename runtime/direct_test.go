@@ -128,7 +128,7 @@ func TestDirectCut(t *testing.T) {
 }
 
 // TestDirectBlackHole: a connection that brings nothing any more is left after
-// call.RetryAfter, and made anew later.
+// stream.RetryAfter, and made anew later.
 func TestDirectBlackHole(t *testing.T) {
 	underLoad(t)
 	c := emptyCluster(t)

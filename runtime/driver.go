@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/failures"
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -26,7 +26,6 @@ import (
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/internal/turnlease"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -68,9 +67,9 @@ type driver struct {
 	held     atomic.Int64   // calls held in routes
 	budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock    atomic.Uint32
-	turns    atomic.Pointer[turnwatch.Watch] // nil: no operator looks
-	failures failures.Log                    // of calls of entities here, for operators
-	swept    atomic.Int64                    // when pending was last swept, in nanoseconds after the lease's base
+	turns    atomic.Pointer[operator.TurnWatch] // nil: no operator looks
+	failures operator.FailureLog                // of calls of entities here, for operators
+	swept    atomic.Int64                       // when pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil

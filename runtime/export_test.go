@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/turnlease"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -93,7 +93,7 @@ func (n *Node) RunsFar(kind, id string) (found, far bool) {
 
 // TurnsUnderWay describes the turns under way at this node, as an operator sees them who begins to look.
 func (n *Node) TurnsUnderWay() (all []string) {
-	turnsUnderWay(n.hosted()).UnderWay(func(_ any, t turnwatch.Turn) {
+	turnsUnderWay(n.hosted()).UnderWay(func(_ any, t operator.Turn) {
 		all = append(all, t.Method+" of "+t.Kind+"/"+t.ID+" from "+t.From)
 	})
 	return all

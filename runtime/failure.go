@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
-
-	"github.com/shardgen/shardgen/internal/failures"
 )
 
 // failure is the error of a method or an activation, for the supervisor.
@@ -17,13 +13,8 @@ type failure struct {
 	panics bool // the method panicked, or ended its goroutine
 }
 
-// note describes the failure for operators: by its kind, and not by the text of the error, which may
-// hold arguments and state.
-func (f *failure) note(now time.Time) failures.Failure {
-	return failures.Failure{Method: strings.Clone(f.method), Outcome: f.outcome(), At: now}
-}
-
-// outcome says for operators whether the call ran, and how it failed.
+// outcome says for operators whether the call ran, and how it failed, without the text of the error, which may hold
+// arguments and state.
 func (f *failure) outcome() string {
 	var entity *EntityError
 	var call *CallError

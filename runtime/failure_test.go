@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -26,11 +25,6 @@ func TestOutcomesForOperators(t *testing.T) {
 		{failure{err: fmt.Errorf("secret: %w", context.DeadlineExceeded)}, "executed: its deadline passed"},
 		{failure{err: context.Canceled}, "executed: its context was canceled"},
 	} {
-		tt.failure.method = "Bid"
-		now := time.Unix(1, 0)
-		f := tt.failure.note(now)
-		require.Equal(t, tt.want, f.Outcome)
-		require.Equal(t, "Bid", f.Method)
-		require.Equal(t, now, f.At)
+		require.Equal(t, tt.want, tt.failure.outcome())
 	}
 }

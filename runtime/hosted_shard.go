@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/shardgen/shardgen/internal/failures"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -527,7 +527,7 @@ func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 		w.End(e, failed != nil, time.Now())
 	}
 	if failed != nil {
-		s.driver().failures.Note(failures.Entity{Kind: s.ID.Kind, ID: e.ID}, failed.note(time.Now()))
+		s.driver().failures.Note(operator.EntityID{Kind: s.ID.Kind, ID: e.ID}, failed.method, failed.outcome(), time.Now())
 	}
 	forget, passivate := after&forgetAfter != 0, after&passivateAfter != 0
 	d := ActionResume

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -283,7 +283,7 @@ func (c *inCall) execute(s *hostedShard, e *region.Entity) answer {
 		return answer{code: wire.CodeExpired}
 	}
 	if c.Sender.Client && c.ID != 0 { // it was accepted, and has waited
-		if p := drv.peers.Session(c.Sender, c.lane); p != nil && p.Core.Account.Excess() != call.Within {
+		if p := drv.peers.Session(c.Sender, c.lane); p != nil && p.Core.Account.Excess() != stream.Within {
 			return answer{code: wire.CodeOverloaded, text: unacknowledged(p)}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -37,7 +36,7 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	case operator.Events:
 		a.Lines, a.Last = i.node.lines.After(r.After, i.node.driver.maxResult()/2)
 	case operator.Turns:
-		report := turnwatch.ReportOf(&i.node.driver.turns, turnsUnderWay(i.node.hosted()), time.Now())
+		report := operator.ReportTurns(&i.node.driver.turns, turnsUnderWay(i.node.hosted()), time.Now())
 		a.Turns = &report
 	case operator.Facts:
 		a.Facts = i.facts()

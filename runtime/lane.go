@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/direct/agree"
@@ -16,6 +15,7 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -119,7 +119,7 @@ func (l *lane) denied(to transport.Address, why string) {
 	}, pending.Result{Code: calling.Denied, Text: why})
 }
 
-var errFrame = fmt.Errorf("a frame of more than %d bytes", call.FrameBytes)
+var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
 
 // message begins a frame, or handles another message.
 func (l *lane) message(m transport.Message) {
@@ -143,7 +143,7 @@ func (l *lane) message(m transport.Message) {
 	case err != nil:
 	case !again && (!wire.Vouched(m, h.From) || l.conn != nil && h.From != l.conn.Peer()):
 		err = wire.ErrForged
-	case h.From.Client && h.Count > 1 && len(m.Payload) > call.FrameBytes: // else one frame keeps the lane for long
+	case h.From.Client && h.Count > 1 && len(m.Payload) > stream.FrameBytes: // else one frame keeps the lane for long
 		err = errFrame
 	}
 	if err != nil {
@@ -348,7 +348,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 			return kept
 		}
 	}
-	if p.Peer().Client && e.Type == wire.TypeCall && p.Core.Account.Excess() != call.Within {
+	if p.Peer().Client && e.Type == wire.TypeCall && p.Core.Account.Excess() != stream.Within {
 		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeOverloaded, Text: unacknowledged(p)})
 	}
 	if e.Type == wire.TypeCall {

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/eventlog"
 	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/turnlease"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -31,7 +30,7 @@ type Node struct {
 	control *controlLoop
 	memory  *remembering.Memory
 	events  events
-	lines   eventlog.Log // the latest of its log, for operators
+	lines   operator.EventLog // the latest of its log, for operators
 	made    time.Time
 	cfgErr  error
 
@@ -76,7 +75,7 @@ func New(cfg Config) *Node {
 		up: make(chan struct{}), gone: make(chan struct{}), said: make(chan struct{}), done: make(chan struct{}),
 	}
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Member)}}
-	n.log = slog.New(eventlog.NewHandler(&n.lines, cfg.Logger.With("node", cfg.Name).Handler()))
+	n.log = slog.New(operator.NewLogHandler(&n.lines, cfg.Logger.With("node", cfg.Name).Handler()))
 	cfg.Logger = n.log
 	n.driver = newDriver(cfg, self, nil)
 	n.control = newControlLoop(n)
@@ -556,7 +555,7 @@ func (n *Node) tickClock() {
 			continue
 		}
 		n.control.pulse.beat(n.driver.lease.Now(), n.control.loop.Post)
-		turnwatch.End(&n.driver.turns, time.Now())
+		operator.EndWatch(&n.driver.turns, time.Now())
 		for _, h := range n.hosted() {
 			h.second.notify()
 		}

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -73,7 +73,7 @@ func (v *peersEnv) Stranger(p *peers.Session) {
 
 // Oversize handles the message in an envelope that is larger than the broker accepts. The
 // session's lock is held.
-func (v *peersEnv) Oversize(p *peers.Session, o *call.Oversize) {
+func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
 	drv, e := v.driver, &o.Envelope
 	switch e.Type {
 	case wire.TypeCall:
@@ -107,7 +107,7 @@ func (v *peersEnv) forwarded(e *wire.Envelope) bool {
 
 // refuseForwarded answers the sender of a call that this node has forwarded. It does not
 // answer for a call that may have arrived: its sender waits until its deadline.
-func (v *peersEnv) refuseForwarded(p *peers.Session, o *call.Oversize) {
+func (v *peersEnv) refuseForwarded(p *peers.Session, o *stream.Oversize) {
 	if !o.NotExecuted {
 		return
 	}

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/failures"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
@@ -32,7 +30,7 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	if r.Entity.ID != "" {
 		one, err := p.one(h, r)
 		if err == nil && one.Node == p.node.driver.self.Address {
-			one.Errors = p.errorsOf(one.Kind, one.ID)
+			one.Errors = p.node.driver.failures.Of(operator.EntityID{Kind: one.Kind, ID: one.ID}, time.Now())
 		}
 		return []operator.Entity{one}, err
 	}
@@ -48,15 +46,6 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 		}
 	}
 	return found, nil
-}
-
-// errorsOf are the last failed calls of an entity at this node.
-func (p repairs) errorsOf(kind, id string) (list []operator.Failure) {
-	now := time.Now()
-	for _, f := range p.node.driver.failures.Of(failures.Entity{Kind: kind, ID: id}, now) {
-		list = append(list, operator.Failure{Method: f.Method, Outcome: f.Outcome, Ago: now.Sub(f.At)})
-	}
-	return list
 }
 
 // hostOf returns the host of a type that has shards. With state the type must have a state, too.
@@ -152,7 +141,7 @@ func (p repairs) take(s *hostedShard, at *operator.Entity) (e *region.Entity, op
 
 // busyWith describes the turn of an entity that is not idle. The caller has the shard's lock.
 func busyWith(s *hostedShard, at *operator.Entity) {
-	at.Turn = &turnwatch.Running{Turn: turnwatch.Turn{Entity: turnwatch.Entity{Kind: at.Kind, ID: at.ID}, Method: "?", From: "this member"}, Earlier: true}
+	at.Turn = &operator.RunningTurn{Turn: operator.Turn{EntityID: operator.EntityID{Kind: at.Kind, ID: at.ID}, Method: "?", From: "this member"}, Earlier: true}
 	e := s.Core.Look(region.Hash(at.ID), at.ID)
 	if e == nil {
 		return
@@ -164,9 +153,9 @@ func busyWith(s *hostedShard, at *operator.Entity) {
 // sinceWhen adds for how long the turn has been under way. Turns are timed only while operators look,
 // and this looks.
 func (p repairs) sinceWhen(at *operator.Entity) {
-	report := turnwatch.ReportOf(&p.node.driver.turns, turnsUnderWay(p.node.hosted()), time.Now())
+	report := operator.ReportTurns(&p.node.driver.turns, turnsUnderWay(p.node.hosted()), time.Now())
 	for _, r := range report.Running {
-		if r.Entity == at.Turn.Entity {
+		if r.EntityID == at.Turn.EntityID {
 			at.Turn = &r
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -71,12 +71,12 @@ func (r *route) send(e *wire.Envelope) error {
 func (r *route) holdsTells() bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return r.Core.Holds(func(o call.Outgoing) bool { return o.Envelope.ID == 0 })
+	return r.Core.Holds(func(o stream.Outgoing) bool { return o.Envelope.ID == 0 })
 }
 
 // dropTells drops held tells that have waited since before t and counts them.
 func (r *route) dropTells(t time.Time) int {
-	return r.Drop(func(o call.Outgoing) bool {
+	return r.Drop(func(o stream.Outgoing) bool {
 		at, ok := o.Driver.(time.Time)
 		return ok && o.Envelope.ID == 0 && at.Before(t)
 	})
@@ -88,7 +88,7 @@ func (r *route) dropTells(t time.Time) int {
 func (r *route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.Core.State != call.Stopped {
+	if r.Core.State != stream.Stopped {
 		return transport.Address{}, transport.Address{}, time.Time{}
 	}
 	return r.Core.Home, r.Core.Next(), r.LeftLocked()
@@ -161,7 +161,7 @@ func (v *routeEnv) Admit(size int, tell bool) error {
 }
 
 // Held asks for a home, and answers or counts the calls that were dropped for younger ones.
-func (v *routeEnv) Held(shed []call.Outgoing) {
+func (v *routeEnv) Held(shed []stream.Outgoing) {
 	drv := v.kind.driver
 	drv.counters.add(callBuffered)
 	for i := range shed {
@@ -184,7 +184,7 @@ func (v *routeEnv) Expired() { v.kind.driver.counters.add(callExpired) }
 // Unsent answers a call that could not be appended.
 func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	drv, code := v.kind.driver, calling.Unsent
-	if errors.Is(err, call.ErrTooLarge) {
+	if errors.Is(err, stream.ErrTooLarge) {
 		code = wire.CodeUnsendable
 	}
 	if e.ID == 0 || !drv.pending.Complete(e.ID, pending.Result{Code: code, Text: err.Error()}) {
@@ -194,7 +194,7 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 
 // Taken counts calls that are held without regard to the bounds, because their senders were
 // told that they were accepted.
-func (v *routeEnv) Taken(out []call.Outgoing) {
+func (v *routeEnv) Taken(out []stream.Outgoing) {
 	drv := v.kind.driver
 	for i := range out {
 		drv.budget.Force(out[i].Envelope.KeptSize())
@@ -203,7 +203,7 @@ func (v *routeEnv) Taken(out []call.Outgoing) {
 }
 
 // Released counts calls that are no longer held.
-func (v *routeEnv) Released(out []call.Outgoing) {
+func (v *routeEnv) Released(out []stream.Outgoing) {
 	drv := v.kind.driver
 	for i := range out {
 		drv.budget.Give(out[i].Envelope.KeptSize())

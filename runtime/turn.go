@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -384,21 +384,21 @@ func (t *turn) info() Info {
 }
 
 // watched counts a turn that begins, while an operator looks.
-func (t *turn) watched(w *turnwatch.Watch) {
+func (t *turn) watched(w *operator.TurnWatch) {
 	if t.method != "" { // else it has no call
 		w.Begin(t.entity, t.described(), time.Now())
 	}
 }
 
 // described describes a turn that has a call, for operators.
-func (t *turn) described() turnwatch.Turn {
+func (t *turn) described() operator.Turn {
 	info := t.info()
 	from := info.From.String()
 	if info.From.Kind != "" {
 		from = "entity " + info.From.Kind + "/" + clip(info.From.ID)
 	}
-	return turnwatch.Turn{
-		Entity: turnwatch.Entity{Kind: info.Kind, ID: strings.Clone(info.ID)}, Method: strings.Clone(info.Method), From: from,
+	return operator.Turn{
+		EntityID: operator.EntityID{Kind: info.Kind, ID: strings.Clone(info.ID)}, Method: strings.Clone(info.Method), From: from,
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 )
 
 // turnsUnderWay lists the turns under way of a node's shards, for an operator's first look: they
@@ -14,7 +14,7 @@ import (
 type turnsUnderWay []*host
 
 // UnderWay visits the entities that have a turn, in the shards held here.
-func (u turnsUnderWay) UnderWay(found func(key any, t turnwatch.Turn)) {
+func (u turnsUnderWay) UnderWay(found func(key any, t operator.Turn)) {
 	for s := range u.shards() {
 		if _, held := s.Held(); !held {
 			continue
@@ -69,11 +69,11 @@ func (u turnsUnderWay) String() string {
 }
 
 // turnOfEntity describes the turn of an entity that is not idle. The caller has the shard's lock.
-func turnOfEntity(s *hostedShard, e *region.Entity) turnwatch.Turn {
+func turnOfEntity(s *hostedShard, e *region.Entity) operator.Turn {
 	if c := e.Turn(); c != nil && !c.Local { // else it is a local call's, or began without the lock
 		return inbound(c).described(e).turn.described()
 	}
-	return turnwatch.Turn{Entity: turnwatch.Entity{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}
+	return operator.Turn{EntityID: operator.EntityID{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}
 }
 
 // Has reports whether the entity has a turn.

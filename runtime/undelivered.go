@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -32,7 +32,7 @@ func (l *lostTells) note(notExecuted bool) {
 }
 
 // count counts the tells among the unacknowledged envelopes of a closed session.
-func (l *lostTells) count(all *counters, left []call.Unacknowledged) {
+func (l *lostTells) count(all *counters, left []stream.Unacknowledged) {
 	for i := range left {
 		if left[i].Envelope.Type != wire.TypeTell {
 			continue

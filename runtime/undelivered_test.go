@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -19,7 +19,7 @@ func TestTellTooLargeForTheBrokerIsUndelivered(t *testing.T) {
 	session, env := drv.peers.Session(member, 0), &peersEnv{driver: drv}
 	own := wire.Envelope{Type: wire.TypeTell}
 	forwarded := wire.Envelope{Type: wire.TypeTell, Node: transport.Peer{Address: transport.Address{Name: "c", Incarnation: identity.New(identity.Member)}}}
-	for _, o := range []call.Oversize{
+	for _, o := range []stream.Oversize{
 		{Envelope: own, NotExecuted: true},
 		{Envelope: own},
 		{Envelope: forwarded, NotExecuted: true},

@@ -1,19 +1,29 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/fixture/giro"
+	"github.com/shardgen/shardgen/internal/fixture/renamed"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -235,5 +245,339 @@ func TestImportedFollowers(t *testing.T) {
 		if left, err := durablehost.FollowersOf(t.Context(), openStore(t, url), "Account"); err != nil || len(left) != tt.want {
 			t.Errorf("after %s: %d followers (%v), want %d", args, len(left), err, tt.want)
 		}
+	}
+}
+
+// startRenamed starts a node with vaults and a type of package renamed, which host hosts.
+func startRenamed(t *testing.T, url string, host func(*shard.Node, *vault.VaultClient) error) (n *shard.Node, stop func()) {
+	t.Helper()
+	n = shard.New(shard.Config{
+		Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	t.Cleanup(func() { _ = n.Close() })
+	vaults := vault.NewVaultClient(n)
+	err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: vaults.API} })
+	if err == nil {
+		err = host(n, vaults)
+	}
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, func() {
+		if err := n.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func hostFormer(n *shard.Node, vaults *vault.VaultClient) error {
+	return renamed.HostFormer(n, func() *renamed.Former { return &renamed.Former{Vaults: vaults.API} })
+}
+
+func hostLatter(n *shard.Node, vaults *vault.VaultClient) error {
+	return renamed.HostLatter(n, func() *renamed.Latter { return &renamed.Latter{Vaults: vaults.API} })
+}
+
+// TestStoreRename renames a type in its export. States, answered commands, the journal, a named follower
+// and a tell that waits are kept; a position that a follower keeps itself is refused.
+func TestStoreRename(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	ctl := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
+	}
+	vaults, stop := hostVaults(t, url)
+	fillVaults(t, vaults)
+	stop()
+	corrupt(t, openStore(t, url), "vault-3") // a tell to it cannot arrive
+
+	node, stop := startRenamed(t, url, hostFormer)
+	former := renamed.NewFormerClient(node)
+	key := shard.CommandID("pay-7")
+	for i := range 7 { // a snapshot comes after 5 events
+		var opts []shard.CallOption
+		if i == 6 {
+			opts = append(opts, key)
+		}
+		if _, err := former.Ref("a", opts...).Add(t.Context(), int64(i+1), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, read := shard.Position(""), 0
+	for e, err := range former.Events(t.Context(), "", shard.FollowerName("books")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read++; read == 4 { // the one at which the loop breaks is not read
+			break
+		}
+		at = e.Position
+	}
+	if sum, err := former.Ref("b").Add(t.Context(), 64, "vault-3"); err != nil || sum != 64 {
+		t.Fatalf("b: %d, %v, want 64", sum, err)
+	}
+	stop()
+
+	file := filepath.Join(t.TempDir(), "former.json")
+	ctl("store export Former -o "+file, exitOK, "", "")
+	lines, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, bytes.ReplaceAll(lines, []byte(`"type":"Former"`), []byte(`"type":"Latter"`)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl("store import -from "+file, exitOK, "2 entities of 1 types are in the store", "")
+	ctl("store delete Former -force", exitOK, "type Former is deleted", "")
+	ctl("store repair Vault vault-3 -drop", exitOK, "state dropped", "")
+	ctl("store verify", exitOK, "2 types", "")
+
+	node, stop = startRenamed(t, url, hostLatter)
+	defer stop()
+	latter := renamed.NewLatterClient(node)
+	if sum, err := latter.Ref("a", key).Add(t.Context(), 7, ""); err != nil || sum != 28 {
+		t.Errorf("the command again: %d, %v, want its answer 28", sum, err)
+	}
+	if sum, err := latter.Ref("a").Add(t.Context(), 100, ""); err != nil || sum != 128 {
+		t.Errorf("a: %d, %v, want 128", sum, err)
+	}
+	for _, err := range latter.Events(t.Context(), at) {
+		if !errors.Is(err, shard.ErrPosition) {
+			t.Errorf("a position of the former type: %v, want ErrPosition", err)
+		}
+		break
+	}
+	sums := map[string]int64{}
+	for e, err := range latter.Events(t.Context(), "", shard.FollowerName("books")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sums[e.Entity] += e.Event.Amount; sums["a"] >= 4+5+6+7+100 && sums["b"] >= 64 {
+			break
+		}
+	}
+	if sums["a"] != 4+5+6+7+100 || sums["b"] != 64 {
+		t.Errorf("the follower goes on with %v, want a 122 and b 64", sums)
+	}
+	vaults = vault.NewVaultClient(node)
+	for limit := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+		notes, err := vaults.Ref("vault-3").Noted(t.Context())
+		if err == nil && slices.Equal(notes, []int64{64}) {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("tells: %v, %v, want 64", notes, err)
+		}
+	}
+}
+
+// TestStoreDeleteTeller: a type that is deleted and begins anew tells the entities of other types, which know
+// the numbers of its former tells.
+func TestStoreDeleteTeller(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	var want []int64
+	for life := range int64(2) {
+		node, stop := startRenamed(t, url, hostFormer)
+		former, vaults := renamed.NewFormerClient(node), vault.NewVaultClient(node)
+		for i := range int64(3) {
+			n := 10*life + i
+			if _, err := former.Ref("a").Add(t.Context(), n, "vault-3"); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, n)
+		}
+		var notes []int64
+		for limit := time.Now().Add(10 * time.Second); !slices.Equal(notes, want); <-time.After(20 * time.Millisecond) {
+			var err error
+			if notes, err = vaults.Ref("vault-3").Noted(t.Context()); err != nil || time.Now().After(limit) {
+				t.Fatalf("life %d: tells: %v, %v, want %v", life, notes, err, want)
+			}
+		}
+		stop()
+		if life == 0 {
+			shardctl(t, map[string]string{"NATS_URL": url}, "store delete Former -force").check(t, "delete", exitOK, "type Former is deleted", "")
+		}
+	}
+}
+
+// runThree starts three servers, one for each folder.
+func runThree(t *testing.T, folders []string) []*natsproc.Server {
+	t.Helper()
+	servers, err := natsproc.RunStores(folders...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		t.Cleanup(func() {
+			if err := s.Kill(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return servers
+}
+
+// TestStoreFoldersCopied: copies of the folders of three stopped servers, whose streams have three replicas,
+// are a backup of everything. Servers of the same names serve with them at other addresses.
+func TestStoreFoldersCopied(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers, twice")
+	}
+	var folders, copies []string
+	for i := range 3 {
+		folders = append(folders, t.TempDir())
+		copies = append(copies, filepath.Join(t.TempDir(), "copy-"+strconv.Itoa(i)))
+	}
+	servers := runThree(t, folders)
+	s, err := natsstore.Open(t.Context(), servers[0].URL(), natsstore.Config{Replicas: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Last(t.Context(), store.Shard{Type: "Vault", Number: 64}); err != nil { // creates the streams
+		t.Fatal(err)
+	}
+	s.Close()
+	client, stop := hostVaults(t, servers[0].URL())
+	fillVaults(t, client)
+	stop()
+	args := "store list -nats " + servers[1].URL()
+	shardctl(t, nil, args).check(t, args, exitOK, " 3         0", "") // replicas, and nothing unreadable
+	for _, server := range servers {
+		if err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, folder := range folders {
+		if err := os.CopyFS(copies[i], os.DirFS(folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	restored := runThree(t, copies)
+	args = "store verify -nats " + restored[2].URL()
+	for limit := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) { // until streams have leaders
+		got := shardctl(t, nil, args)
+		if got.code == exitOK || time.Now().After(limit) {
+			got.check(t, args, exitOK, "40 entities can be read", "")
+			break
+		}
+	}
+	client, stop = hostVaults(t, restored[1].URL())
+	defer stop()
+	checkVaults(t, client)
+	if got, err := client.Ref("vault-3").Add(t.Context(), 1); err != nil || got != 5 {
+		t.Errorf("after the restore: %d, %v, want 5", got, err)
+	}
+}
+
+// A snapshot is a stream as JetStream hands it out, and takes it back.
+type snapshot struct {
+	Config json.RawMessage `json:"config"`
+	State  json.RawMessage `json:"state"`
+	chunks [][]byte
+}
+
+// ask sends a request to JetStream.
+func ask(nc *nats.Conn, subject string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	m, err := nc.Request("$JS.API."+subject, body, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	var refused struct {
+		Error *struct {
+			Description string `json:"description"`
+		} `json:"error"`
+	}
+	if err := errors.Join(json.Unmarshal(m.Data, &refused), json.Unmarshal(m.Data, out)); err != nil {
+		return err
+	}
+	if refused.Error != nil {
+		return errors.New(subject + ": " + refused.Error.Description)
+	}
+	return nil
+}
+
+// snapshotOf takes a snapshot of a stream, as `nats stream backup` does.
+func snapshotOf(nc *nats.Conn, stream string) (s snapshot, err error) {
+	chunks, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return s, err
+	}
+	err = ask(nc, "STREAM.SNAPSHOT."+stream, map[string]any{"deliver_subject": chunks.Subject, "no_consumers": true}, &s)
+	for err == nil {
+		var m *nats.Msg
+		if m, err = chunks.NextMsg(10 * time.Second); err != nil {
+			break
+		}
+		if len(m.Data) == 0 {
+			return s, errors.Join(chunks.Unsubscribe())
+		}
+		s.chunks = append(s.chunks, m.Data)
+		if m.Reply != "" {
+			err = m.Respond(nil)
+		}
+	}
+	return s, err
+}
+
+// restore makes a stream of a snapshot, as `nats stream restore` does.
+func (s snapshot) restore(nc *nats.Conn, stream string) error {
+	var to struct {
+		Subject string `json:"deliver_subject"`
+	}
+	err := ask(nc, "STREAM.RESTORE."+stream, s, &to)
+	for _, c := range append(s.chunks, nil) {
+		if err == nil {
+			_, err = nc.Request(to.Subject, c, 10*time.Second)
+		}
+	}
+	return err
+}
+
+// TestStoreSnapshots: snapshots of all streams, taken while no node runs, are a backup of everything.
+func TestStoreSnapshots(t *testing.T) {
+	from, to := runJetStream(t, t.TempDir()), runJetStream(t, t.TempDir())
+	client, stop := hostVaults(t, from.URL())
+	fillVaults(t, client)
+	stop()
+	connect := func(s *natsproc.Server) *nats.Conn {
+		nc, err := nats.Connect(s.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	source, target := connect(from), connect(to)
+	var names struct {
+		Streams []string `json:"streams"`
+	}
+	if err := ask(source, "STREAM.NAMES", struct{}{}, &names); err != nil || len(names.Streams) != 9 {
+		t.Fatalf("streams %v, %v, want 9", names, err)
+	}
+	for _, stream := range names.Streams {
+		s, err := snapshotOf(source, stream)
+		if err == nil {
+			err = s.restore(target, stream)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", stream, err)
+		}
+	}
+	args := "store verify -nats " + to.URL()
+	shardctl(t, nil, args).check(t, args, exitOK, "40 entities can be read", "")
+	client, stop = hostVaults(t, to.URL())
+	defer stop()
+	checkVaults(t, client)
+	if got, err := client.Ref("vault-3").Add(t.Context(), 1); err != nil || got != 5 {
+		t.Errorf("after the restore: %d, %v, want 5", got, err)
 	}
 }

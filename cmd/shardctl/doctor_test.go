@@ -2,17 +2,28 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/rights"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // TestExamineRights: a right that the broker has refused to a member is a fault, with the member and the
@@ -77,4 +88,155 @@ func TestDoctorComparesContracts(t *testing.T) {
 	require.Contains(t, got, "WRONG contracts Account.Add is unknown at n3, n4\n")
 	require.Contains(t, got, "-     contracts no hash of a contract comes from n4, so that its methods alone are compared\n")
 	require.NotContains(t, got, "Account.Get")
+}
+
+// startVaults starts a member that hosts durable entities, with a store of its own.
+func startVaults(t *testing.T, url, name string, c natsstore.Config) *shard.Node {
+	t.Helper()
+	store, err := natsstore.Open(t.Context(), url, c)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	n := shard.New(shard.Config{Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store})
+	t.Cleanup(func() { _ = n.Close() })
+	require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+	require.NoError(t, n.Start(t.Context()))
+	return n
+}
+
+// TestDoctorLooksAtJetStream: on a real server, doctor notices a stream that is nearly full, streams with
+// fewer replicas than the store's config asks for, an account that is nearly full, and JetStream off.
+func TestDoctorLooksAtJetStream(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "nats.conf")
+	configure := func(limits string) {
+		text := fmt.Sprintf("jetstream { store_dir: %q }\naccounts { A { users: [{user: a, password: a}], jetstream: { %s } } }\nno_auth_user: a\n", dir, limits)
+		if limits == "" {
+			text = "accounts { A { users: [{user: a, password: a}] } }\nno_auth_user: a\n"
+		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	configure("max_streams: 100")
+	server := natsproc.Start(t, "-c", path)
+	restart := func(limits string) {
+		configure(limits)
+		require.NoError(t, server.Kill())
+		require.NoError(t, server.Start())
+	}
+	env := map[string]string{"NATS_URL": server.URL(), "SHARD_CLUSTER": "shop"}
+	eventually := func(text string) {
+		t.Helper()
+		var o outcome
+		require.Eventually(t, func() bool {
+			o = shardctl(t, env, "doctor")
+			return strings.Contains(o.stdout, text)
+		}, time.Minute, 100*time.Millisecond, "doctor says %s", text)
+		t.Logf("$ shardctl doctor\n%s", o.stdout)
+	}
+	n := startVaults(t, server.URL(), "n1", natsstore.Config{Partitions: 1})
+	_, err := vault.NewVaultClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
+	require.NoError(t, err)
+	eventually("ok    jetstream it answers, and the account is below its limits")
+	eventually("ok    streams   3 of shardgen, with ")
+
+	nc, err := nats.Connect(server.URL())
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	limit := func(spare float64) {
+		s, err := js.Stream(t.Context(), "shardgen_Vault_log_0")
+		require.NoError(t, err)
+		config := s.CachedInfo().Config
+		if config.MaxBytes = -1; spare > 0 {
+			config.MaxBytes = int64(float64(s.CachedInfo().State.Bytes)*spare) + 1
+		}
+		_, err = js.UpdateStream(t.Context(), config)
+		require.NoError(t, err)
+	}
+	limit(1.2)
+	eventually("WRONG streams   shardgen_Vault_log_0 has ")
+	eventually("→ nats stream edit shardgen_Vault_log_0 --max-bytes -1")
+	limit(2)
+	eventually("ok    streams   3 of shardgen, with ")
+
+	startVaults(t, server.URL(), "n2", natsstore.Config{Replicas: 3})
+	eventually("WRONG streams   shardgen_Vault_log_0 has 1 replicas, and Config.Replicas of the members' store is 3\n")
+	eventually("→ nats stream edit shardgen_keys --replicas 3")
+
+	restart("max_streams: 3")
+	eventually("WRONG jetstream the account has 3 of 3 streams")
+	restart("")
+	eventually("WRONG jetstream JetStream ")
+	require.Equal(t, exitFailed, shardctl(t, env, "doctor").code)
+}
+
+// TestDoctorWithoutRights: without the rights for it, JetStream is not checked, which is no fault. The
+// rights that shardctl permissions reader -store prints suffice.
+func TestDoctorWithoutRights(t *testing.T) {
+	t.Parallel()
+	server, err := hostile.Guard(t.TempDir(), map[string]rights.Rights{
+		"worker": rights.Worker("shop", "shardgen"), "bob": rights.Reader("shop", "bob"),
+		"eve": rights.Doctor(rights.Reader("shop", "eve"), "eve"),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Kill()) })
+	n := startVaults(t, hostile.URL(server, "worker"), "n1", natsstore.Config{})
+	_, err = vault.NewVaultClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
+	require.NoError(t, err)
+	env := func(user string) map[string]string {
+		return map[string]string{"NATS_URL": hostile.URL(server, user), "SHARD_CLUSTER": "shop", "SHARD_OPERATOR": user}
+	}
+	require.Eventually(t, func() bool { return shardctl(t, env("bob"), "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
+	o := shardctl(t, env("bob"), "doctor")
+	o.check(t, "a reader", exitOK, "-     jetstream not checked: ", "")
+	require.Regexp(t, `Permissions Violation for (Publish|Subscription)`, o.stdout)
+	require.Contains(t, o.stdout, "→ grant the rights of shardctl permissions reader -cluster shop -name NAME -store STORE")
+	shardctl(t, env("eve"), "doctor").check(t, "a reader who may ask JetStream", exitOK, "ok    streams   9 of shardgen, with ", "")
+	shardctl(t, env("eve"), "doctor -store other").check(t, "a store that is not there", exitFailed, "WRONG streams   there is no stream of other in this account", "")
+	shardctl(t, env("eve"), "doctor -store a.b").check(t, "no name of a store", exitUsage, "", "store name")
+}
+
+// TestExamineStreams: what a cluster of servers says of its streams.
+func TestExamineStreams(t *testing.T) {
+	var list streamList
+	require.NoError(t, json.Unmarshal([]byte(`{"total": 5, "missing": ["s_t_User_l_1"], "offline": {"s_t_User_l_2": "unsupported"}, "streams": [
+		{"config": {"name": "led", "num_replicas": 3, "max_bytes": -1, "max_msgs": -1}, "state": {"bytes": 7000},
+		 "cluster": {"leader": "s1", "replicas": [{"name": "s2", "current": true}, {"name": "s3", "current": true}]}},
+		{"config": {"name": "unled", "num_replicas": 1}, "state": {"bytes": 1}, "cluster": {"leader": ""}},
+		{"config": {"name": "lame", "num_replicas": 3}, "state": {"messages": 9}, 
+		 "cluster": {"leader": "s1", "replicas": [{"name": "s2", "offline": true, "lag": 7}, {"name": "s3", "lag": 2}]}},
+		{"config": {"name": "small", "num_replicas": 3, "max_msgs": 10}, "state": {"messages": 8}, "cluster": {"leader": "s1", "replicas": [{"name": "s2", "current": true}]}}
+	]}`), &list))
+	var got []string
+	for _, f := range examineStreams("s", 3, list) {
+		require.False(t, f.OK)
+		require.NotEmpty(t, f.Do)
+		got = append(got, f.Text)
+	}
+	require.Equal(t, []string{
+		"s_t_User_l_1 has no leader, or it does not answer", "s_t_User_l_2 is offline: unsupported", "unled has no leader",
+		"unled has 1 replicas, and Config.Replicas of the members' store is 3", "lame: its replica at s2 is offline, 7 behind",
+		"lame: its replica at s3 is 2 behind", "small: it has 2 of its 3 replicas", "small has 8 of 10 messages",
+	}, got)
+	found := examineStreams("s", 3, streamList{Streams: list.Streams[:1]})
+	require.Len(t, found, 1)
+	require.Equal(t, "1 of s, with 7 kB: all have a leader and their replicas, below their limits", found[0].Text)
+}
+
+// TestExamineAccount: limits of the account, also those of tiers.
+func TestExamineAccount(t *testing.T) {
+	text := func(a jetstream.AccountInfo) (all []string) {
+		for _, f := range examineAccount(a) {
+			all = append(all, f.Text)
+		}
+		return all
+	}
+	tier := func(bytes uint64, max int64) jetstream.Tier {
+		return jetstream.Tier{Store: bytes, Limits: jetstream.AccountLimits{MaxStore: max, MaxStreams: -1}}
+	}
+	require.Equal(t, []string{"it answers, and the account is below its limits (79 B on disk, 0 streams)"}, text(jetstream.AccountInfo{Tier: tier(79, 100)}))
+	require.Equal(t, []string{"the account uses 80 B of 100 B on disk"}, text(jetstream.AccountInfo{Tier: tier(80, 100)}))
+	require.Equal(t, []string{"the account's tier R3 uses 1.5 GB of 1.5 GB on disk"},
+		text(jetstream.AccountInfo{Tiers: map[string]jetstream.Tier{"R1": tier(1, 100), "R3": tier(1_500_000_000, 1_500_000_001)}}))
 }

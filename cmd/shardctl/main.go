@@ -100,3 +100,10 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	fmt.Fprintf(stderr, "shardctl: unknown command %q\n\n%s", args[0], usage)
 	return exitUsage
 }
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)

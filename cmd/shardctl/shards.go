@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -148,4 +150,212 @@ func printShards(w io.Writer, o *options, rows []jsonShard) error {
 func nameOf(node string) string {
 	name, _, _ := strings.Cut(node, "#")
 	return cmp.Or(name, "(none)")
+}
+
+// The JSON of where. Fields are added, never changed.
+type jsonPlace struct {
+	Type  string `json:"type"`
+	ID    string `json:"id"`
+	Shard uint32 `json:"shard"`
+	Node  string `json:"node,omitempty"`
+	Epoch string `json:"epoch,omitempty"`
+	Why   string `json:"why,omitempty"`
+	// Since is when the shard got that home; absent: before the coordinator began, or it has none.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// placeOf is the home of an entity for JSON.
+func placeOf(o *options, p admin.Place) jsonPlace {
+	j := jsonPlace{Type: o.kind, ID: o.id, Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
+	if !p.Since.IsZero() {
+		since := p.Since.UTC()
+		j.Since = &since
+	}
+	return j
+}
+
+// where prints the home of an entity, and the reason for it.
+func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	if o.id == "" {
+		return whereSingleton(ctx, c, o, w)
+	}
+	p, err := c.Where(ctx, o.kind, o.id)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(w, placeOf(o, p))
+	}
+	at := "at " + p.Node + " under epoch " + p.Epoch
+	if !p.Since.IsZero() {
+		at += " since " + p.Since.Local().Format(time.DateTime)
+	}
+	if p.Node == "" {
+		at = "without a home"
+	}
+	_, err = fmt.Fprintf(w, "%s/%s is in shard %d, which is %s\nwhy: %s\n", o.kind, o.id, p.Shard, at, cmp.Or(p.Why, "the coordinator has no reason for it"))
+	return err
+}
+
+// whereSingleton prints where a singleton runs, and why there.
+func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
+	rows := viewOf(o.cluster, v).Singletons
+	i := slices.IndexFunc(rows, func(s jsonSingleton) bool { return s.Name == o.kind })
+	switch {
+	case i < 0:
+		return fmt.Errorf("cluster %s: no member hosts a singleton %s (of an entity, say which ID)", o.cluster, o.kind)
+	case o.json:
+		return printJSON(w, rows[i])
+	case rows[i].Node == "":
+		_, err = fmt.Fprintf(w, "%s runs nowhere: %s\n", o.kind, rows[i].Why)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s runs at %s\nwhy: it runs at the oldest member that hosts it and is up, of %s\n", o.kind, nameOf(rows[i].Node), list(namesOf(v.Singletons[i].Hosts)))
+	return err
+}
+
+// moves prints the moves of shards under way, and those that ended lately.
+func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
+	all, at, err := c.Moves(ctx)
+	if err != nil {
+		return err
+	}
+	lately, silent := c.Events().Next(ctx) // with an error, too, come the lines of the members that answer
+	lately = slices.DeleteFunc(lately, func(e admin.Event) bool {
+		return time.Since(e.Time) > o.since || !slices.Contains(ended, strings.TrimPrefix(e.Text, coordinatorSays))
+	})
+	if o.json {
+		j := movesOf(o.cluster, at.String(), all, lately)
+		j.Pause = pauseOf(v)
+		return orErr(printJSON(w, j), silent)
+	}
+	fmt.Fprintf(w, "%s%d moves under way, as the coordinator at %s knows\n", pausedSince(v.Pause), len(all), at.Name)
+	for _, m := range all {
+		fmt.Fprintf(w, "%s/%d %s→%s for %v, %s: %s\n", m.Kind, m.Shard, m.From.Name, m.To.Name, m.For.Round(time.Millisecond), m.Why, m.Phase)
+	}
+	fmt.Fprintf(w, "ended in the last %v: %d\n", o.since, len(lately))
+	for _, e := range lately {
+		fmt.Fprintf(w, "%s %s %s\n", e.Time.Local().Format("15:04:05.000"), strings.TrimPrefix(e.Text, coordinatorSays), e.Attrs)
+	}
+	return silent
+}
+
+// coordinatorSays begins the text of the coordinator's decisions.
+const coordinatorSays = "coordinator: "
+
+// ended are the decisions that end a move.
+var ended = []string{"move committed", "move resumed", "move promoted"}
+
+type (
+	jsonMove struct {
+		Type    string  `json:"type"`
+		Shard   uint32  `json:"shard"`
+		From    string  `json:"from"`
+		To      string  `json:"to"`
+		Epoch   string  `json:"epoch"`
+		Why     string  `json:"why"`
+		Phase   string  `json:"phase"`
+		Seconds float64 `json:"seconds"`
+	}
+	jsonMoves struct {
+		Cluster     string      `json:"cluster"`
+		Coordinator string      `json:"coordinator"`
+		Moves       []jsonMove  `json:"moves"`
+		Ended       []jsonEvent `json:"ended"`
+		Pause       *jsonPause  `json:"pause,omitempty"` // of rebalancing
+	}
+)
+
+func movesOf(cluster, at string, all []admin.Move, lately []admin.Event) jsonMoves {
+	j := jsonMoves{Cluster: cluster, Coordinator: at, Moves: []jsonMove{}, Ended: []jsonEvent{}}
+	for _, m := range all {
+		j.Moves = append(j.Moves, jsonMove{m.Kind, m.Shard, m.From.String(), m.To.String(), m.Epoch, m.Why, m.Phase, m.For.Seconds()})
+	}
+	for _, e := range lately {
+		j.Ended = append(j.Ended, jsonEvent{e.Time.UTC(), e.Level, e.Node.String(), stringsOf(e.Also), e.Text, e.Attrs})
+	}
+	return j
+}
+
+// pin pins the shard of an entity to a member.
+func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	if (o.node == "") != o.withdraw {
+		return errors.New("say at which NODE, or -withdraw")
+	}
+	p, err := c.Place(ctx, o.kind, o.id, o.node)
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return printJSON(w, placeOf(o, p))
+	}
+	done := "is to live at " + o.node
+	if o.withdraw {
+		done = "is placed by its type's allocation again"
+	}
+	_, err = fmt.Fprintf(w, "shard %d of %s/%s, now at %s, %s (shardctl moves shows the move)\n", p.Shard, o.kind, o.id, cmp.Or(p.Node, "no home"), done)
+	return err
+}
+
+// The JSON of rebalance, pause and resume, and of a pause elsewhere. Fields are added, never changed.
+type (
+	jsonBalanced struct {
+		Cluster string `json:"cluster"`
+		Result  string `json:"result"`
+	}
+	jsonPause struct {
+		By string    `json:"by"`
+		At time.Time `json:"at"`
+	}
+)
+
+// rebalance has the coordinator look at once which shards should move.
+func rebalance(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	result, err := c.Rebalance(ctx)
+	return printBalanced(w, o, result, err)
+}
+
+// pause pauses rebalancing.
+func pause(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	return printBalanced(w, o, "rebalancing is paused", c.PauseRebalancing(ctx))
+}
+
+// resume ends a pause.
+func resume(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	return printBalanced(w, o, "rebalancing is not paused", c.ResumeRebalancing(ctx))
+}
+
+func printBalanced(w io.Writer, o *options, result string, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return printJSON(w, jsonBalanced{o.cluster, result})
+	}
+	_, err = fmt.Fprintln(w, result)
+	return err
+}
+
+// pauseOf is the pause of a view for JSON; nil means there is none.
+func pauseOf(v admin.View) *jsonPause {
+	if v.Pause.IsZero() {
+		return nil
+	}
+	return &jsonPause{v.Pause.By, v.Pause.At.UTC()}
+}
+
+// pausedSince is a line about a pause; "" means there is none.
+func pausedSince(p admin.Pause) string {
+	if p.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("rebalancing is paused by %s since %s\n", p.By, p.At.Local().Format(time.DateTime))
 }

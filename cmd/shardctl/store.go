@@ -11,7 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
@@ -210,4 +216,116 @@ func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) erro
 	}
 	defer s.Close()
 	return c.run(ctx, s, o, w)
+}
+
+// storeOptions are the values of flags and arguments of shardctl store.
+type storeOptions struct {
+	connection
+	store                 string
+	timeout               time.Duration
+	json                  bool
+	kind, id              string
+	out, from             string
+	drop, replace, states bool
+	force                 bool
+	shard                 int
+	replicas, partitions  int
+	most                  int // entities that list prints
+	remembered            bool
+	leases, terms         bool
+	follower              string
+}
+
+// membersOf returns a cluster's members; none if no process of it answers.
+func membersOf(ctx context.Context, o *storeOptions, cluster string) (admin.View, error) {
+	v, err := askMembers(ctx, o, cluster)
+	switch {
+	case errors.Is(err, nats.ErrPermissionViolation): // a reader's rights alone are not enough
+		err = fmt.Errorf("%w: shardctl permissions store -cluster %s -store %s -name %s prints all rights of shardctl store",
+			err, cluster, o.store, cmp.Or(o.name, defaultName))
+	case err != nil:
+		err = fmt.Errorf("%w (stop these processes)", err)
+	}
+	return v, err
+}
+
+func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.View, err error) {
+	c, err := admin.Dial(ctx, admin.Options{
+		Cluster: cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
+	})
+	if err != nil {
+		return v, err
+	}
+	defer func() { _ = c.Close() }() // everything was answered
+	if v, err = c.Members(ctx); errors.Is(err, admin.ErrNoCluster) {
+		err = nil
+	}
+	return v, err
+}
+
+// refuseHosted fails if a member of the type's cluster hosts it.
+func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
+	v, err := membersOf(ctx, o, t.Cluster)
+	if err != nil {
+		return fmt.Errorf("type %s: is it hosted? %w", kind, err)
+	}
+	host := ""
+	for _, m := range v.Members {
+		if slices.Contains(m.Hosts, kind) {
+			host = m.Name
+			break
+		}
+	}
+	for _, s := range v.Singletons {
+		if s.Kind == kind && len(s.Hosts) > 0 {
+			host = s.Hosts[0].Name
+		}
+	}
+	if host != "" {
+		return fmt.Errorf("type %s is hosted by %s of cluster %s: stop all nodes that host it first", kind, host, t.Cluster)
+	}
+	return nil
+}
+
+// notOpened is the error of a store that could not be opened. If the server has no stream of a store of that
+// name, it says so, with the names that there are, as far as the user may list streams: more often than a
+// store was lost, -store is missing or wrong.
+func notOpened(ctx context.Context, o *storeOptions, err error) error {
+	if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	names, there, listErr := storesAt(ctx, o)
+	switch {
+	case listErr != nil:
+		return fmt.Errorf("%w (or is -store wrong, which is %s?)", err, o.store)
+	case there:
+		return err
+	case len(names) == 0:
+		return fmt.Errorf("there is no store %s at %s, and no other (look at -nats; -store is the Name in natsstore.Config)", o.store, o.url)
+	}
+	return fmt.Errorf("there is no store %s at %s, which has these: %s (give one of them with -store, which is the Name in natsstore.Config)",
+		o.store, o.url, strings.Join(names, ", "))
+}
+
+// storesAt returns the names of the stores at the server, and reports whether that of the options has streams.
+func storesAt(ctx context.Context, o *storeOptions) (names []string, there bool, err error) {
+	js, err := dialJetStream(ctx, &o.connection)
+	if err != nil {
+		return nil, false, err
+	}
+	defer js.conn.Close()
+	list, err := js.streams(">")
+	if err != nil {
+		return nil, false, err
+	}
+	for _, s := range list.Streams {
+		for _, subject := range s.Config.Subjects {
+			there = there || strings.HasPrefix(subject, o.store+".")
+			if name, is := strings.CutSuffix(subject, ".k.>"); is && s.Config.Name == name+"_keys" { // the small records of a store
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, there, nil
 }

@@ -1,14 +1,23 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/storeops"
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // exportFormat is the format of exported files. Import reads everything up to it.
@@ -146,4 +155,349 @@ func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
 		err = fmt.Errorf("no line for %s/%s", kind, id)
 	}
 	return e, err
+}
+
+// A counts is the number of lines of each sort in an export, for which its closing line vouches.
+type counts struct {
+	Types    int `json:"types"`
+	Images   int `json:"images"` // parts of images
+	Entities int `json:"entities"`
+}
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d types, %d parts of images and %d entities", c.Types, c.Images, c.Entities)
+}
+
+// errCut is the error of a file that is not complete.
+var errCut = errors.New("the file is not complete: its closing line is missing (was the export interrupted, or is the file cut off? export again)")
+
+// checkLines reads a whole export, or several in one file, and fails unless it is complete: it ends with a
+// closing line, which has the numbers of the lines before it, and each image has all its parts and is the only one of its
+// shard. Files of format 1, without images, had no closing line.
+func checkLines(r io.Reader) error {
+	c := lineCheck{images: make(map[string]bool)}
+	err := readLines(r, c.line)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: %w", errCut, err)
+	case err != nil:
+		return err
+	case c.open != "":
+		return c.unfinished()
+	case !c.closed && !c.old:
+		return errCut
+	}
+	return nil
+}
+
+// A lineCheck is where checkLines stands.
+type lineCheck struct {
+	have   counts          // since the last closing line
+	closed bool            // the last line was a closing one
+	kind   string          // the last type
+	old    bool            // its line was of format 1
+	open   string          // the shard of an image of which parts are to follow; "": none
+	images map[string]bool // the shards of all images
+}
+
+func (c *lineCheck) unfinished() error {
+	return fmt.Errorf("the image of shard %s is not complete: parts of it are missing (export again)", c.open)
+}
+
+func (c *lineCheck) line(l line) error {
+	shard := fmt.Sprintf("%s/%d", l.Type, l.Shard)
+	if c.open != "" && (l.Image == nil || shard != c.open) {
+		return c.unfinished()
+	}
+	switch {
+	case (l.Image != nil || l.ID != nil) && l.Type != c.kind:
+		return fmt.Errorf("shard %s: the line of the type must come before", shard)
+	case l.Image != nil && c.open == "" && c.images[shard]:
+		return fmt.Errorf("a second image of shard %s (import one of the exports alone)", shard)
+	}
+	c.closed = l.End != nil
+	switch {
+	case l.End != nil && *l.End != c.have:
+		return fmt.Errorf("the closing line says %v, and before it are %v (export again; if lines were deleted on purpose, correct its numbers)", *l.End, c.have)
+	case l.End != nil:
+		c.have = counts{}
+	case l.Image != nil:
+		c.have.Images++
+		c.images[shard] = true
+		if c.open = shard; l.Image.Last {
+			c.open = ""
+		}
+	case l.ID != nil:
+		c.have.Entities++
+	default:
+		c.have.Types++
+		c.kind = l.Type
+		c.old = l.Format == 1
+	}
+	return nil
+}
+
+func storeExport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	types, err := typesOf(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	e := exporter{store: s, options: o}
+	if o.out == "" {
+		err = e.export(ctx, types, w)
+	} else {
+		err = replaceFile(o.out, func(w io.Writer) error { return e.export(ctx, types, w) })
+	}
+	if err == nil && e.unreadable > 0 {
+		err = fmt.Errorf("%d heads, appends or records cannot be decoded: the export lacks them (shardctl store verify names them)", e.unreadable)
+	}
+	return err
+}
+
+// An exporter writes an export.
+type exporter struct {
+	store      *natsstore.Store
+	options    *storeOptions
+	lines      *json.Encoder
+	counts     counts
+	unreadable int
+}
+
+func (e *exporter) export(ctx context.Context, types []natsstore.Type, w io.Writer) error {
+	buffered := bufio.NewWriter(w)
+	e.lines = json.NewEncoder(buffered)
+	for _, found := range types {
+		if err := e.kind(ctx, found.Name); err != nil {
+			return err
+		}
+	}
+	if o := e.options; o.id != "" && e.counts.Entities == 0 && e.unreadable == 0 {
+		return fmt.Errorf("%s/%s is not in the store", o.kind, o.id)
+	}
+	return errors.Join(e.lines.Encode(line{End: &e.counts}), buffered.Flush())
+}
+
+// kind writes the lines of a type.
+func (e *exporter) kind(ctx context.Context, name string) error {
+	t, err := storeops.TypeOf(ctx, e.store, name)
+	if err != nil {
+		return err
+	}
+	head := line{Format: exportFormat, Type: name, Cluster: t.Cluster, Shards: t.Shards, Hash: t.Hash}
+	if head.Term, err = durablehost.LastTerm(ctx, e.store, t.Cluster); err == nil {
+		head.Followers, err = durablehost.FollowersOf(ctx, e.store, name)
+	}
+	if err == nil {
+		err = e.lines.Encode(head)
+	}
+	if err != nil {
+		return err
+	}
+	e.counts.Types++
+	return eachAll(ctx, e.store, name, t, e.shard)
+}
+
+// shard writes the lines of a shard: its image, unless one entity alone is exported, and its entities.
+func (e *exporter) shard(shard store.Shard, snap durable.Snapshot, whole storeops.Image) error {
+	id := e.options.id
+	if id == "" {
+		n, err := imageLines(e.lines, shard.Type, shard.Number, whole)
+		if err != nil {
+			return err
+		}
+		e.counts.Images += n
+	}
+	for _, p := range snap.Problems {
+		if id == "" || p.Entity == id {
+			e.unreadable++
+		}
+	}
+	for _, k := range snap.Entities {
+		if id != "" && k.ID != id {
+			continue
+		}
+		e.counts.Entities++
+		if err := e.lines.Encode(lineOf(shard.Type, shard.Number, k)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	file, err := os.Open(o.from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()     // it was only read
+	if err = checkLines(file); err == nil { // before anything is written
+		if _, err = file.Seek(0, io.SeekStart); err != nil {
+			err = fmt.Errorf("it is read twice, so it must be a file: %w", err)
+		}
+	}
+	im := importer{store: s, options: o, out: w, types: make(map[string]bool)}
+	if err == nil {
+		err = readLines(file, func(l line) error { return im.line(ctx, l) })
+	}
+	if err := errors.Join(err, im.close(ctx, err == nil)); err != nil {
+		return fmt.Errorf("%s: %w", o.from, err)
+	}
+	_, err = fmt.Fprintf(w, "%d entities of %d types are in the store\n", im.entities, len(im.types))
+	if err == nil && im.used > 0 {
+		_, err = fmt.Fprintf(w, "%d shards were used: of them only states were imported, without ids of commands, tells and journals\n", im.used)
+	}
+	return err
+}
+
+// An importer writes the records of an exported file.
+type importer struct {
+	store      *natsstore.Store
+	options    *storeOptions
+	out        io.Writer
+	writer     *storeops.Writer // of the type of the last type's line
+	kind       string
+	followers  map[string][]byte // of the type
+	first, end int               // of its shards
+	types      map[string]bool
+	entities   int          // that were written
+	image      int          // the shard of the last image's line
+	restored   map[int]bool // shards of the type: false for those that are in use
+	used       int          // shards that were in use
+}
+
+func (i *importer) line(ctx context.Context, l line) error {
+	if l.End != nil {
+		return nil
+	}
+	if l.ID == nil && l.Image == nil {
+		return i.begin(ctx, l)
+	}
+	if l.ID == nil {
+		l.ID = new(string)
+	}
+	switch {
+	case i.writer == nil || l.Type != i.kind:
+		return fmt.Errorf("%s/%s: the line of the type must come before", l.Type, *l.ID)
+	case l.Shard < i.first || l.Shard >= i.end:
+		return fmt.Errorf("%s/%s: shard %d: want %d to %d", l.Type, *l.ID, l.Shard, i.first, i.end-1)
+	}
+	if l.Image != nil {
+		return i.restore(ctx, l)
+	}
+	if i.restored[l.Shard] {
+		return nil // its image has it, and was counted
+	}
+	if len(l.Since) > 0 {
+		return l.events()
+	}
+	i.entities++
+	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State, Form: l.StateVersion, Expires: l.expiry()})
+}
+
+// restore writes a part of a shard's image, unless the shard is in use.
+func (i *importer) restore(ctx context.Context, l line) error {
+	first := i.image != l.Shard
+	i.image = l.Shard
+	if !first && !i.restored[l.Shard] {
+		return nil
+	}
+	part := storeops.Image{Head: l.Image.Head}
+	for _, r := range l.Image.Records {
+		part.Records = append(part.Records, store.Change{ID: string(r.Key), Value: r.Value})
+	}
+	err := i.writer.Restore(ctx, l.Shard, part, first, l.Image.Last)
+	if errors.Is(err, storeops.ErrUsed) {
+		if !i.options.states {
+			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s -force, and import the whole file; -replace if it was imported and not used since; or -states to write the states of entities alone)", err, i.kind)
+		}
+		i.used++
+		i.restored[l.Shard] = false
+		return nil // the lines of its entities follow
+	}
+	i.restored[l.Shard] = err == nil
+	i.entities += part.Entities()
+	return err
+}
+
+// begin begins a type.
+func (i *importer) begin(ctx context.Context, l line) error {
+	if err := i.close(ctx, true); err != nil {
+		return err
+	}
+	if l.Format == 0 || l.Cluster == "" || l.Shards == 0 {
+		return fmt.Errorf("type %q: not the line of a type as export writes it", l.Type)
+	}
+	t := durablehost.Type{Cluster: l.Cluster, Shards: l.Shards, Hash: l.Hash}
+	if err := refuseHosted(ctx, i.options, l.Type, t); err != nil {
+		return err
+	}
+	if l.Term > 0 { // epochs only grow, over a restore too
+		if _, err := durablehost.RaiseTerm(ctx, i.store, l.Cluster, l.Term); err != nil {
+			return err
+		}
+	}
+	writer, err := storeops.NewWriter(ctx, i.store, l.Type, t)
+	if err != nil {
+		return err
+	}
+	i.image, i.restored = 0, make(map[int]bool)
+	writer.Replace = i.options.replace
+	i.writer, i.kind, i.followers = writer, l.Type, l.Followers
+	i.first, i.end = storeops.ShardsOf(t)
+	i.types[l.Type] = true
+	return nil
+}
+
+// close ends a type. Its followers get their positions if all of it was written, and all shards as images: a journal that
+// was there before has other events.
+func (i *importer) close(ctx context.Context, whole bool) error {
+	if i.writer == nil {
+		return nil
+	}
+	err := i.writer.Close(ctx)
+	i.writer = nil
+	for _, restored := range i.restored { //arch:order-free whole if all are
+		whole = whole && restored
+	}
+	if err == nil && whole && len(i.restored) > 0 {
+		err = durablehost.RestoreFollowers(ctx, i.store, i.kind, i.followers)
+	}
+	for _, number := range slices.Sorted(maps.Keys(i.restored)) {
+		if err == nil && i.restored[number] {
+			err = printLost(ctx, i.store, store.Shard{Type: i.kind, Number: number}, i.out)
+		}
+	}
+	return err
+}
+
+// replaceFile has write write a file, which takes the place of the one at path when it is complete. Until
+// then, and if write fails, that one stays as it is. Something else than a file, such as a pipe, is
+// written directly.
+func replaceFile(path string, write func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := os.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		if mode = info.Mode(); !mode.IsRegular() {
+			file, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(write(file), file.Close())
+		}
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if err := errors.Join(write(file), file.Chmod(mode.Perm()), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
 }

@@ -37,11 +37,11 @@ internal/direct/agree
 internal/await internal/runner
 internal/runtoken
 internal/pending
-internal/shardhost internal/session
+internal/shardhost
 internal/routing
 runtime/admin
 internal/operator
-internal/call
+internal/stream
 internal/region
 internal/storeops
 internal/durablehost
@@ -72,8 +72,7 @@ internal/wire
 transport
 store
 internal/invariant
-internal/eventlog
-internal/bounded internal/failures internal/identity internal/rights internal/turnwatch
+internal/bounded internal/identity internal/rights
 internal/loop internal/turnlease internal/tasks internal/loglevel
 internal/transcript
 internal/arch

@@ -17,7 +17,7 @@ var mirrors = []mirror{
 	},
 	{
 		"internal/sim/sharding.process.arrive", "runtime.lane.message",
-		"a lane reuses one reader, frame and envelope, and can be taken over in the middle of a frame; session.Session decides what is skipped, dropped and acknowledged",
+		"a lane reuses one reader, frame and envelope, and can be taken over in the middle of a frame; peers.Stream decides what is skipped, dropped and acknowledged",
 	},
 	{
 		"internal/sim/sharding.process.arrive", "runtime.lane.envelope",

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/turnwatch"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -106,7 +106,7 @@ func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
 		Silent: map[string]string{},
 	}
 	methods := map[[2]string]*MethodRate{}
-	latencies := map[string][]turnwatch.Bucket{} // of the turns between the answers, by type
+	latencies := map[string][]operator.Bucket{} // of the turns between the answers, by type
 	for _, n := range after {
 		if n.Err != nil {
 			top.Silent[n.Node.String()] = n.Err.Error()
@@ -150,11 +150,11 @@ func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
 }
 
 // sumTypes sums the methods up by type, the busiest first.
-func (t *Rates) sumTypes(latencies map[string][]turnwatch.Bucket) {
+func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	for _, m := range t.Methods {
 		i := slices.IndexFunc(t.Types, func(r TypeRate) bool { return r.Type == m.Type })
 		if i < 0 {
-			i, t.Types = len(t.Types), append(t.Types, TypeRate{Type: m.Type, P99: turnwatch.Quantile(latencies[m.Type], 0.99).Seconds()})
+			i, t.Types = len(t.Types), append(t.Types, TypeRate{Type: m.Type, P99: operator.Quantile(latencies[m.Type], 0.99).Seconds()})
 		}
 		r := &t.Types[i]
 		if sum := r.Rate + m.Rate; sum > 0 {

@@ -7,22 +7,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/turnwatch"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
 // TestRates: rates are those between the answers, also of a member that began to count anew, and
 // sums over members.
 func TestRates(t *testing.T) {
-	ann := turnwatch.Entity{Kind: "User", ID: "ann"}
+	ann := operator.EntityID{Kind: "User", ID: "ann"}
 	answer := func(seconds, turns uint64) admin.Turns {
 		return admin.Turns{
 			Lasted:   time.Duration(seconds) * time.Second,
 			Methods:  []admin.MethodTurns{{Kind: "User", Method: "Bid", Turns: turns, Failed: turns / 10, Busy: time.Duration(turns) * time.Millisecond, Longest: 5 * time.Millisecond}},
-			Entities: []admin.BusyEntity{{Entity: ann, Turns: turns, Busy: time.Duration(turns) * time.Millisecond}},
+			Entities: []admin.BusyEntity{{EntityID: ann, Turns: turns, Busy: time.Duration(turns) * time.Millisecond}},
 			Callers:  []admin.BusyCaller{{From: "client web", To: ann, Calls: turns}},
-			Types:    []turnwatch.Latency{{Kind: "User", Buckets: []turnwatch.Bucket{{Number: 10, Turns: turns}, {Number: 100, Turns: turns / 50}}}},
-			Running:  []admin.RunningTurn{{Turn: turnwatch.Turn{Entity: ann, Method: "Bid", From: "client web"}, For: time.Second}},
+			Types:    []operator.TypeLatency{{Kind: "User", Buckets: []operator.Bucket{{Number: 10, Turns: turns}, {Number: 100, Turns: turns / 50}}}},
+			Running:  []admin.RunningTurn{{Turn: operator.Turn{EntityID: ann, Method: "Bid", From: "client web"}, For: time.Second}},
 		}
 	}
 	before := []admin.NodeTurns{{Node: web1, Turns: answer(2, 100)}, {Node: web2, Turns: answer(20, 5000)}}
@@ -35,7 +35,7 @@ func TestRates(t *testing.T) {
 	require.Len(t, r.Types, 1)
 	require.InDelta(t, 0.001, r.Types[0].Mean, 1e-9)
 	r.Types[0].Mean = 0
-	slowest := turnwatch.Quantile([]turnwatch.Bucket{{Number: 100, Turns: 1}}, 1).Seconds()
+	slowest := operator.Quantile([]operator.Bucket{{Number: 100, Turns: 1}}, 1).Seconds()
 	require.Equal(t, []TypeRate{{"User", 150, 15, 0, slowest, 0.005}}, r.Types, "of 306 turns between the answers, 6 are slow")
 	require.Equal(t, []EntityRate{{"User", "ann", "web-1", 100, 0.1}, {"User", "ann", "web-2", 50, 0.05}}, r.Entities)
 	require.Equal(t, []CallerRate{{"client web", "User", "ann", 100}, {"client web", "User", "ann", 50}}, r.Callers)

@@ -3,11 +3,11 @@ package dataplane
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -56,7 +56,7 @@ type Shard interface {
 type Left struct {
 	Session        Session
 	Lane           int
-	Unacknowledged []call.Unacknowledged
+	Unacknowledged []stream.Unacknowledged
 	Stopped        []*routing.Route // routes that wait for the peer's acknowledgement
 }
 

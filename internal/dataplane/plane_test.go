@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -25,7 +25,7 @@ type stage struct {
 	Plane
 	calls   pending.Table
 	did     []string
-	left    []call.Unacknowledged
+	left    []stream.Unacknowledged
 	hosts   bool
 	peer    *session
 	closed  bool
@@ -135,7 +135,7 @@ func address(name string) transport.Address { return transport.Address{Name: nam
 func TestLostProcess(t *testing.T) {
 	s := newStage()
 	c, id := s.calls.Open(0, 0)
-	s.left = []call.Unacknowledged{
+	s.left = []stream.Unacknowledged{
 		{Envelope: wire.Envelope{Type: wire.TypeCall, ID: 7, Node: transport.Peer{Address: address("c")}}, NotExecuted: true},
 		{Envelope: wire.Envelope{Type: wire.TypeTell, Node: transport.Peer{Address: address("c")}}},
 		{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}},
@@ -338,8 +338,8 @@ func (n *network) Local() (routing.Local, bool)         { return nil, false }
 func (n *network) Ask()                                 { n.asked++ }
 func (n *network) Waits(uint64) bool                    { return true }
 func (n *network) Sent(uint64, routing.Session, uint64) {}
-func (n *network) Taken([]call.Outgoing)                {}
-func (n *network) Released([]call.Outgoing)             {}
+func (n *network) Taken([]stream.Outgoing)              {}
+func (n *network) Released([]stream.Outgoing)           {}
 
 func (n *network) Known(a transport.Address) (routing.Session, bool) {
 	h, ok := n.homes[a]
@@ -434,7 +434,7 @@ func TestAnotherLifeOfTheCluster(t *testing.T) {
 	s.route = &routing.Route{}
 	s.route.Init(n, []byte("K"), 1)
 	hold := func(id uint64) {
-		s.route.Core.Hold(call.Outgoing{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}})
+		s.route.Core.Hold(stream.Outgoing{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}})
 	}
 	hold(1)
 	s.route.Learn(address("b"), placement.MakeEpoch(1, 1), false)

@@ -257,7 +257,7 @@ func endsBefore(since, last store.Position) error {
 	return fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, last, since)
 }
 
-var errLost = errors.New("the store has lost a part of it (restore a backup, or use shardctl store repair: from an export, or with what is left)")
+var errLost = errors.New("the store has lost a part of it (restore a backup, or stop the nodes that host the type and use shardctl store repair TYPE -shard N: -from restores an export, -drop accepts the loss)")
 
 func (c *claim) haveTable(s *Shard, r Response) {
 	if !s.ours(r.Head) {

@@ -60,7 +60,9 @@ func readStored(t *testing.T, b []byte) {
 	if a, err := readAppend(b); err == nil {
 		_ = claimOf(a)
 	}
-	_ = Readable([]store.Append{{Position: 1, Data: b}, {Position: 2, Data: b}})
+	log, records := []store.Append{{Position: 1, Data: b}, {Position: 2, Data: b}}, []store.Record{r, {Key: "t0/0", Value: b, Revision: 1}, {Key: "j", Value: b, Revision: 1}, {Key: "j1", Value: b, Revision: 1}}
+	head := store.Head{Revision: 1, Since: 1, Value: b}
+	_, _, _ = Undamaged(head, log, records, Snap(head, log, records, nil).Problems)
 	_, _ = Expired(time.Unix(1, 0), r)
 	index := store.Record{Key: journalKey, Value: seal(&wire.DurableJournal{Format: 1, First: 1, Last: 9, Number: 9}), Revision: 1}
 	for _, of := range []store.Record{index, r} {

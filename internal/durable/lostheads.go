@@ -127,4 +127,4 @@ func lostHead(l *wire.DurableLost) error {
 		errRolledBack, l.GetNode(), lost, had)
 }
 
-var errRolledBack = fmt.Errorf("the store was put back to an earlier state (restore the later state, or stop the nodes that host the type and decide by shardctl store repair TYPE -shard N: -drop goes on with the older state, -from with an export)")
+var errRolledBack = fmt.Errorf("the store was put back to an earlier state (restore the later state, or stop the nodes that host the type and use shardctl store repair TYPE -shard N: -from restores an export, -drop accepts the loss)")

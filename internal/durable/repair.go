@@ -1,8 +1,11 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
@@ -93,83 +96,109 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 0, 0).stored.Value
 }
 
-// Readable returns the appends of a log that can be decoded.
-func Readable(log []store.Append) (readable []store.Append) {
-	for _, a := range log {
-		if _, err := readAppend(a.Data); err == nil {
-			readable = append(readable, a)
+// Undamaged returns the part of a shard with which it can be opened, given the problems that Snap found in it:
+//   - Records of entities that cannot be decoded are left out.
+//   - The log ends before its first append that is damaged, or that continues such a record.
+//   - If the head or the table is damaged, the head is new, and the ids of commands and the tells of the table are
+//     left out.
+//   - The journal begins behind its last chunk that is damaged or missing, and its numbers go on. If its index is
+//     damaged, all chunks are left out.
+func Undamaged(h store.Head, log []store.Append, records []store.Record, problems []Problem) (store.Head, []store.Append, []store.Record) {
+	table, journal := false, false
+	entities, chunks := make(map[string]bool), []uint64(nil)
+	for _, p := range problems {
+		switch {
+		case p.Entity != "":
+			entities[p.Entity] = true
+		case p.at != 0:
+			log = slices.DeleteFunc(slices.Clone(log), func(a store.Append) bool { return a.Position >= p.at })
+		case p.key == journalKey:
+			journal = true
+		case isChunk(p.key):
+			n, _ := strconv.ParseUint(p.key[len(journalKey):], 10, 64)
+			chunks = append(chunks, n)
+		case p.key != "", p.Place == "head" && !errors.Is(p.Err, errRolledBack):
+			table = true
 		}
 	}
-	if len(readable) > 0 && readable[0].Position != log[0].Position {
-		return Headless(readable)
+	for i, a := range log {
+		if continues(a, entities) {
+			log = log[:i]
+			break
+		}
 	}
-	return readable
+	if table {
+		h.Value, h.Revision = FreshHead("", 1, 1, log), max(h.Revision, store.None+1)
+	}
+	records = slices.DeleteFunc(slices.Clone(records), func(r store.Record) bool {
+		if id, ok := strings.CutPrefix(r.Key, entityKey("")); ok {
+			_, err := readRecord(id, r)
+			return err != nil
+		}
+		return table && r.Key[0] == 't'
+	})
+	if journal || len(chunks) > 0 {
+		records = journalBehind(chunks, journal, log, records)
+	}
+	return h, log, records
 }
 
-// Without returns a log that can be decoded without the commits of some entities.
-func Without(log []store.Append, entities map[string]bool) (rest []store.Append) {
-	for _, a := range log {
-		decoded, err := readAppend(a.Data)
-		if err != nil {
-			continue
-		}
-		before := len(decoded.GetEntries())
-		decoded.Entries = slices.DeleteFunc(decoded.Entries, func(e *wire.DurableEntry) bool {
-			return e.GetCommit() != nil && entities[string(e.GetCommit().GetEntity())]
-		})
-		if len(decoded.Entries) < before {
-			a.Data = seal(decoded)
-		}
-		rest = append(rest, a)
-	}
-	return rest
+// continues reports whether an append has a commit of one of the entities.
+func continues(a store.Append, entities map[string]bool) bool {
+	decoded, _ := readAppend(a.Data)
+	return slices.ContainsFunc(decoded.GetEntries(), func(e *wire.DurableEntry) bool {
+		return e.GetCommit() != nil && entities[string(e.GetCommit().GetEntity())]
+	})
 }
 
-// Renumbered returns a log that can be decoded, whose events follow those of a shard's journal without a
-// gap, at which a follower would wait for ever. The journal is among the records.
-func Renumbered(log []store.Append, records []store.Record) ([]store.Append, error) {
+// journalBehind returns the records with a journal that begins behind its last damaged chunk, or behind all of them,
+// as if the events before had been deleted in time. Without its index, the numbers go on behind those of the chunks
+// and below those of the log.
+func journalBehind(damaged []uint64, all bool, log []store.Append, records []store.Record) (rest []store.Record) {
+	index, counted := &wire.DurableJournal{Format: formatNow, First: 1}, false
+	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.Key == journalKey }); i >= 0 {
+		if read, err := readIndex(records[i]); err == nil {
+			index, counted = read, true
+		}
+	}
+	behind := index.GetFirst() - 1
+	for _, chunk := range damaged {
+		if chunk <= index.GetLast() {
+			behind = max(behind, chunk)
+		}
+	}
+	if all {
+		behind = index.GetLast()
+	}
+	index.First = behind + 1
 	last := uint64(0)
 	for _, r := range records {
-		if r.Key == journalKey {
-			index, err := readIndex(r)
-			if err != nil {
-				return nil, err
+		switch c, err := chunkIn(r); {
+		case r.Key == journalKey:
+		case !isChunk(r.Key):
+			rest = append(rest, r)
+		case err == nil:
+			last = max(last, c.GetEvents()[len(c.GetEvents())-1].GetNumber())
+			if c.GetChunk() > behind && counted {
+				rest = append(rest, r)
 			}
-			last = index.GetNumber()
 		}
 	}
-	log = slices.Clone(log)
-	var counted chain
-	for i, a := range log {
-		decoded, err := readAppend(a.Data)
-		if err != nil || !counted.add(decoded) || i == 0 {
-			continue // the commits of the first do not count
-		}
-		for _, e := range decoded.GetEntries() {
-			c := e.GetCommit()
-			n := uint64(len(c.GetEvents()))
-			if n == 0 || c.GetEvent()+n <= last+1 {
-				continue // the journal has them
-			}
-			c.Event = min(c.GetEvent(), last+1)
-			last = c.GetEvent() + n - 1
-		}
-		log[i].Data = seal(decoded)
+	if !counted {
+		index.Number = max(last, before(log))
 	}
-	return log, nil
+	return append(rest, store.Record{Key: journalKey, Revision: store.None + 1, Value: seal(index)})
 }
 
-// Headless returns a log that lacks its first append, with an empty one in its place. The commits of a
-// log's first append do not count, because its writer knew that records have them.
-func Headless(log []store.Append) []store.Append {
-	if len(log) == 0 {
-		return nil
+// before returns the number before the first event of a log; 0 means there is none.
+func before(log []store.Append) uint64 {
+	for _, a := range log[min(1, len(log)):] { // records have the events of the first
+		decoded, _ := readAppend(a.Data)
+		for _, e := range decoded.GetEntries() {
+			if len(e.GetCommit().GetEvents()) > 0 {
+				return e.GetCommit().GetEvent() - 1
+			}
+		}
 	}
-	next, err := readAppend(log[0].Data)
-	if err != nil || claimOf(next) != nil {
-		return log
-	}
-	next.Counter--
-	next.Entries = nil
-	return append([]store.Append{{Position: log[0].Position, Data: seal(next)}}, log...)
+	return 0
 }

@@ -3,7 +3,9 @@ package durable
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -38,6 +40,9 @@ type Problem struct {
 	Bytes  []byte // of an entity's record
 	// Blocks says that the shard cannot be opened with it, nor without the entity's record.
 	Blocks bool
+
+	key string         // of a record that is not an entity's; "": it is of the head or the log
+	at  store.Position // of an append; 0: it is not of one
 }
 
 // Snap decodes a shard: its head, the log from the head's since, and its records. The
@@ -47,7 +52,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 	if lost != nil {
 		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost, Blocks: true})
 	}
-	if h.Revision == store.None && len(log) > 0 {
+	if h.Revision == store.None && (len(log) > 0 || lost != nil) {
 		s.Problems = append(s.Problems, Problem{Place: "head", Err: fmt.Errorf("%w: it is missing, and the log has appends", ErrCorrupt), Blocks: true})
 	}
 	if decoded, err := readHead(h); err != nil {
@@ -60,9 +65,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		s.others(decoded.value, records)
 		s.checkIndex(h.Since, log, records)
 	}
-	before := len(s.Problems)
-	tail := s.tail(h.Since, log)
-	gaps := lost != nil || len(s.Problems) > before
+	tail := s.tail(h.Since, log, numberIn(records))
 	kept := make(map[string]Kept)
 	for _, r := range records {
 		id, ok := strings.CutPrefix(r.Key, entityKey(""))
@@ -79,7 +82,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 			err = e.base(v)
 		}
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err, r.Value, blocks})
+			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("record of entity %q", id), Entity: id, Err: err, Bytes: r.Value, Blocks: blocks})
 			continue
 		}
 		if !v.ended {
@@ -90,10 +93,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		e := tail[id]
 		if len(e.loose) > 0 {
 			if err := e.base(version{}); err != nil {
-				if gaps { // else it has ended meanwhile
-					s.lacksBase(id, err)
-				}
-				continue
+				continue // it has ended meanwhile, or its record is damaged
 			}
 		}
 		switch {
@@ -107,13 +107,6 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		s.Entities = append(s.Entities, kept[id])
 	}
 	return s
-}
-
-// lacksBase notes that an entity's commits in the log follow a state that is not there.
-func (s *Snapshot) lacksBase(id string, err error) {
-	if !slices.ContainsFunc(s.Problems, func(p Problem) bool { return p.Entity == id }) {
-		s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("log of entity %q", id), Entity: id, Err: err, Blocks: true})
-	}
 }
 
 // others checks the records that are none of entities: the table's parts and the journal.
@@ -138,7 +131,7 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 			damaged[r.Key] = err != nil
 		}
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: !isChunk(r.Key)})
+			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: !isChunk(r.Key), key: r.Key})
 		}
 	}
 	if index != nil {
@@ -146,22 +139,27 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 	for _, key := range tableKeys(h.GetGeneration(), h.GetParts()) {
 		if !there[key] && !later { // later: a checkpoint was written meanwhile
-			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt), Blocks: true})
+			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt), Blocks: true, key: key})
 		}
 	}
 }
 
-// tail returns the entities as the log has them behind since. Records have the commits of the append there.
-func (s *Snapshot) tail(since store.Position, log []store.Append) map[string]*entity {
+// tail returns the entities as the log has them behind since, up to its first damaged append, or to events that do
+// not follow event last or the ones before them. Records have the commits of the append at since.
+func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
 	for i, a := range log {
 		decoded, err := readAppend(a.Data)
-		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err, Blocks: true})
-			continue
+		counts := err == nil && counted.add(decoded) && (i > 0 || a.Position != since)
+		if counts {
+			last, err = eventsBehind(last, decoded)
 		}
-		if !counted.add(decoded) || i == 0 && a.Position == since {
+		if err != nil {
+			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err, Blocks: true, at: a.Position})
+			break
+		}
+		if !counts {
 			continue
 		}
 		for _, entry := range decoded.GetEntries() {
@@ -177,4 +175,145 @@ func (s *Snapshot) tail(since store.Position, log []store.Append) map[string]*en
 		}
 	}
 	return tail
+}
+
+// eventsBehind returns the number of the last event that the journal has with those of an append. It fails if the
+// append's events do not follow event last.
+func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
+	for _, e := range a.GetEntries() {
+		c := e.GetCommit()
+		n := uint64(len(c.GetEvents()))
+		if n > 0 && c.GetEvent() > last+1 {
+			return last, fmt.Errorf("%w: it has event %d behind event %d", errLost, c.GetEvent(), last)
+		}
+		if n > 0 {
+			last = max(last, c.GetEvent()+n-1)
+		}
+	}
+	return last, nil
+}
+
+// numberIn returns the number of the last event in the journal among the records. If the index is damaged, or
+// missing behind chunks, no number is known, and it returns a number that every event follows.
+func numberIn(records []store.Record) uint64 {
+	number := uint64(0)
+	for _, r := range records {
+		if r.Key == journalKey {
+			index, err := readIndex(r)
+			if err != nil {
+				return unknownEvents
+			}
+			return index.GetNumber()
+		}
+		if isChunk(r.Key) {
+			number = unknownEvents
+		}
+	}
+	return number
+}
+
+const unknownEvents = math.MaxUint64 - 1
+
+// chunkIn returns the chunk in a record.
+func chunkIn(r store.Record) (*wire.DurableChunk, error) {
+	c := &wire.DurableChunk{}
+	if err := unseal(r.Value, c); err != nil {
+		return nil, err
+	}
+	switch {
+	case chunkKey(c.GetChunk()) != r.Key:
+		return nil, fmt.Errorf("%w: it is chunk %d", ErrCorrupt, c.GetChunk())
+	case len(c.GetEvents()) == 0:
+		return nil, fmt.Errorf("%w: it has no events", ErrCorrupt)
+	}
+	return c, nil
+}
+
+// checkIndex notes that the index of chunks is missing. If the log has the first event, the index was not
+// written yet, and the chunks are written anew.
+func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
+	chunks := false
+	for _, r := range records {
+		if r.Key == journalKey {
+			return
+		}
+		chunks = chunks || isChunk(r.Key)
+	}
+	if !chunks {
+		return
+	}
+	var counted chain
+	for i, a := range log {
+		decoded, err := readAppend(a.Data)
+		if err != nil || !counted.add(decoded) || i == 0 && a.Position == since {
+			continue
+		}
+		for _, e := range decoded.GetEntries() {
+			if c := e.GetCommit(); len(c.GetEvents()) > 0 && c.GetEvent() == 1 {
+				return
+			}
+		}
+	}
+	s.Problems = append(s.Problems, Problem{Place: "journal, record " + journalKey, Err: fmt.Errorf("%w: it is missing", ErrCorrupt), key: journalKey})
+}
+
+// isChunk reports whether a record's key is that of a chunk.
+func isChunk(key string) bool {
+	n, err := strconv.ParseUint(key[min(len(key), len(journalKey)):], 10, 64)
+	return err == nil && key == chunkKey(n)
+}
+
+// checkJournal notes at which chunks followers would wait for ever: those that are missing, and those behind
+// events that are missing. Chunks that the index does not count are not read.
+func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*wire.DurableChunk, damaged map[string]bool) {
+	note := func(key, text string, args ...any) {
+		s.Problems = append(s.Problems, Problem{
+			Place: "journal, record " + key, Err: fmt.Errorf("%w: "+text, append([]any{ErrCorrupt}, args...)...), key: key,
+		})
+	}
+	last, unsure := uint64(0), true // unsure: nothing is known of the number behind which a chunk begins
+	for n := index.GetFirst(); n <= index.GetLast(); n++ {
+		key := chunkKey(n)
+		c := chunks[key]
+		if c == nil && !damaged[key] {
+			note(key, "it is missing")
+		}
+		if c == nil {
+			unsure = true
+			continue
+		}
+		for _, e := range c.GetEvents() {
+			if !unsure && e.GetNumber() > last+1 {
+				note(key, "it has event %d behind event %d", e.GetNumber(), last)
+			}
+			last, unsure = max(last, e.GetNumber()), false
+		}
+	}
+	if !unsure && last < index.GetNumber() {
+		note(journalKey, "it counts events up to %d, and the last is %d", index.GetNumber(), last)
+	}
+}
+
+// LacksChunks reports whether chunks of a journal, or their index, are missing. A home deletes the oldest ones,
+// and writes the first one, a moment before it writes that into the index.
+func LacksChunks(records []store.Record) bool {
+	there := make(map[string]bool)
+	for _, r := range records {
+		there[r.Key] = true
+	}
+	for _, r := range records {
+		if isChunk(r.Key) && !there[journalKey] {
+			return true
+		}
+		if r.Key != journalKey {
+			continue
+		}
+		index, err := readIndex(r)
+		for n := index.GetFirst(); err == nil && n <= index.GetLast(); n++ {
+			if !there[chunkKey(n)] {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -34,7 +34,7 @@ func (s *shut) begin() {
 
 // stuck is why a shard is stuck whose claim is under that epoch; trouble is the store's last fault.
 func (s *shut) stuck(shard store.Shard, epoch uint64, outgrow bool, trouble string) string {
-	repair := fmt.Sprintf("shardctl store repair %s -shard %d -drop, or -from with an export", shard.Type, shard.Number)
+	repair := fmt.Sprintf("shardctl store repair %s -shard %d: -from restores an export, -drop accepts the loss", shard.Type, shard.Number)
 	under := "its claim under epoch " + epochText(epoch)
 	switch {
 	case s.met != 0 && outgrow:

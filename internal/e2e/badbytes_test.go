@@ -77,7 +77,7 @@ func badStoreAppend(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.shards(s, func(shard store.Shard, _ store.Head) error {
-			image, _, err := storeops.Salvage(t.Context(), s, shard)
+			_, image, err := storeops.ReadAll(t.Context(), s, shard)
 			if err != nil {
 				return err
 			}

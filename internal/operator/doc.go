@@ -1,3 +1,5 @@
-// Package operator has the messages between operators and the processes of a cluster,
-// which runtime/admin sends, and their encoding. It has no state.
+// Package operator has what the processes of a cluster tell operators: the messages, which runtime/admin sends,
+// with their encoding, and what a process keeps for them in bounded memory. That is the latest lines of its log
+// ([EventLog]), the last failed calls of its entities ([FailureLog]), and counts of turns while somebody looks
+// ([TurnWatch]).
 package operator

@@ -3,7 +3,6 @@ package operator
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -20,7 +19,7 @@ type Entity struct {
 	JSON   string            // the state for people; "" means it has no such form, or is too large
 	Bytes  uint64            // size of its encoded state; 0 means it has none, or was not idle
 	// Turn is under way; nil means it is idle. The state of an entity with a turn is not shown.
-	Turn    *turnwatch.Running
+	Turn    *RunningTurn
 	Mailbox uint32 // calls that wait for its turn
 	// Errors are its last failed calls at Node, the latest first. They are kept for an hour, five of each
 	// entity and of 1,024 entities of a node.

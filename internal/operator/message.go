@@ -8,8 +8,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardgen/shardgen/internal/eventlog"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -36,10 +34,10 @@ type Answer struct {
 	Types    []Type            // the answer to Shards, by name
 	Where    Home              // the answer to Where
 	Counters map[string]uint64 // the answer to Counters: how often, by reason; those above 0
-	Lines    []eventlog.Line   // the answer to Events, the oldest first
+	Lines    []Line            // the answer to Events, the oldest first
 	Last     uint64            // the answer to Events: the number of the last line that there is
 	Moves    []Move            // the answer to Moves, in the order of their begin
-	Turns    *turnwatch.Report // the answer to Turns
+	Turns    *TurnReport       // the answer to Turns
 	Facts    *Fact             // the answer to Facts
 	Result   string            // of Rebalance, PauseRebalancing and ResumeRebalancing, for people
 }
@@ -129,7 +127,7 @@ func (a *Answer) linesToWire(to *wire.AdminAnswer) {
 
 func (a *Answer) linesFromWire(w *wire.AdminAnswer) {
 	for _, l := range w.GetLines() {
-		a.Lines = append(a.Lines, eventlog.Line{
+		a.Lines = append(a.Lines, Line{
 			Seq: l.GetSeq(), Time: fromNanos(l.GetTime()), Level: slog.Level(l.GetLevel()), Text: l.GetText(), Attrs: l.GetAttrs(),
 		})
 	}

@@ -3,11 +3,10 @@ package operator
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/turnwatch"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-func turnsToWire(r *turnwatch.Report) *wire.AdminTurns {
+func turnsToWire(r *TurnReport) *wire.AdminTurns {
 	if r == nil {
 		return nil
 	}
@@ -36,31 +35,31 @@ func turnsToWire(r *turnwatch.Report) *wire.AdminTurns {
 	return w
 }
 
-func turnsFromWire(w *wire.AdminTurns) *turnwatch.Report {
+func turnsFromWire(w *wire.AdminTurns) *TurnReport {
 	if w == nil {
 		return nil
 	}
-	r := &turnwatch.Report{Lasted: time.Duration(w.GetNanos())}
+	r := &TurnReport{Lasted: time.Duration(w.GetNanos())}
 	for _, m := range w.GetMethods() {
-		r.Methods = append(r.Methods, turnwatch.Method{
+		r.Methods = append(r.Methods, MethodTurns{
 			Kind: m.GetKind(), Method: m.GetMethod(), Turns: m.GetTurns(), Failed: m.GetFailed(),
 			Busy: time.Duration(m.GetBusy()), Longest: time.Duration(m.GetLongest()),
 		})
 	}
 	for _, e := range w.GetEntities() {
-		r.Entities = append(r.Entities, turnwatch.Busy{
-			Entity: turnwatch.Entity{Kind: e.GetKind(), ID: e.GetId()}, Turns: e.GetTurns(), Over: e.GetOver(), Busy: time.Duration(e.GetBusy()),
+		r.Entities = append(r.Entities, BusyEntity{
+			EntityID: EntityID{Kind: e.GetKind(), ID: e.GetId()}, Turns: e.GetTurns(), Over: e.GetOver(), Busy: time.Duration(e.GetBusy()),
 		})
 	}
 	for _, c := range w.GetCallers() {
-		r.Callers = append(r.Callers, turnwatch.Caller{
-			From: c.GetFrom(), To: turnwatch.Entity{Kind: c.GetKind(), ID: c.GetId()}, Calls: c.GetCalls(), Over: c.GetOver(),
+		r.Callers = append(r.Callers, BusyCaller{
+			From: c.GetFrom(), To: EntityID{Kind: c.GetKind(), ID: c.GetId()}, Calls: c.GetCalls(), Over: c.GetOver(),
 		})
 	}
 	for _, t := range w.GetTypes() {
-		l := turnwatch.Latency{Kind: t.GetKind()}
+		l := TypeLatency{Kind: t.GetKind()}
 		for i := range min(len(t.GetBuckets()), len(t.GetTurns())) {
-			l.Buckets = append(l.Buckets, turnwatch.Bucket{Number: t.GetBuckets()[i], Turns: t.GetTurns()[i]})
+			l.Buckets = append(l.Buckets, Bucket{Number: t.GetBuckets()[i], Turns: t.GetTurns()[i]})
 		}
 		r.Types = append(r.Types, l)
 	}
@@ -70,11 +69,11 @@ func turnsFromWire(w *wire.AdminTurns) *turnwatch.Report {
 	return r
 }
 
-func turnToWire(t turnwatch.Running) *wire.AdminRunning {
+func turnToWire(t RunningTurn) *wire.AdminRunning {
 	return &wire.AdminRunning{Kind: t.Kind, Id: t.ID, Method: t.Method, From: t.From, Nanos: uint64(t.For), Earlier: t.Earlier}
 }
 
-func turnFromWire(w *wire.AdminRunning) turnwatch.Running {
-	turn := turnwatch.Turn{Entity: turnwatch.Entity{Kind: w.GetKind(), ID: w.GetId()}, Method: w.GetMethod(), From: w.GetFrom()}
-	return turnwatch.Running{Turn: turn, For: time.Duration(w.GetNanos()), Earlier: w.GetEarlier()}
+func turnFromWire(w *wire.AdminRunning) RunningTurn {
+	turn := Turn{EntityID: EntityID{Kind: w.GetKind(), ID: w.GetId()}, Method: w.GetMethod(), From: w.GetFrom()}
+	return RunningTurn{Turn: turn, For: time.Duration(w.GetNanos()), Earlier: w.GetEarlier()}
 }

@@ -3,7 +3,7 @@ package peers
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -27,14 +27,14 @@ const (
 // A name is what the clients of one name, which trust each other, have together.
 type name struct {
 	clients int
-	account *call.Account // of what is kept for them
+	account *stream.Account // of what is kept for them
 }
 
 // nameLocked counts one more client of that name. It reports false if there are too many.
 func (s *Set) nameLocked(of string) bool {
 	n := s.named[of]
 	if n == nil {
-		n = &name{account: call.NewAccount(s.cfg.AnswerBytes, nil)}
+		n = &name{account: stream.NewAccount(s.cfg.AnswerBytes, nil)}
 		s.named[of] = n
 	}
 	if n.clients >= MaxNamed {

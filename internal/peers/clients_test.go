@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -133,5 +133,5 @@ func TestAnswersOfOneNameAreBounded(t *testing.T) {
 		answer(member("b"))
 	}
 	require.Equal(t, dropped, p.counts[AnswerDropped])
-	require.Equal(t, call.Within, s.Session(outsider("web", 1), 0).Core.Account.Excess())
+	require.Equal(t, stream.Within, s.Session(outsider("web", 1), 0).Core.Account.Excess())
 }

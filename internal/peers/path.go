@@ -13,7 +13,7 @@ type DirectLane interface {
 	Send(frame []byte) error
 	// HasEnded reports whether the direct lane carries nothing any more.
 	HasEnded() bool
-	// Stalled is called when the peer has acknowledged nothing for call.RetryAfter.
+	// Stalled is called when the peer has acknowledged nothing for stream.RetryAfter.
 	Stalled()
 }
 

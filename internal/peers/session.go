@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/session"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -18,11 +17,11 @@ import (
 // for an id, the names and some state or arguments.
 const MinPayload = 8 << 10
 
-// A Session is the session with a peer on one lane. It connects package session, by
+// A Session is the session with a peer on one lane. It connects a Stream, by
 // sessionEnv, to this process and decides when appended envelopes are published. It is safe
 // for concurrent use.
 type Session struct {
-	session.Session
+	Stream
 	path
 	set   *Set
 	lane  transport.Channel
@@ -99,10 +98,10 @@ func (p *Session) append(e *wire.Envelope) error {
 
 // Answer appends an envelope that is not a call, to be published by by, or at once if
 // by is nil. It reports false if the peer has departed. For a client that acknowledges nothing a smaller
-// one is kept, or none: see call.Account.
+// one is kept, or none: see stream.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
-	if a := p.Core.Account; a.Excess() >= call.Crowded {
+	if a := p.Core.Account; a.Excess() >= stream.Crowded {
 		kept := a.Excuse(e)
 		if kept != e {
 			p.set.env.Count(AnswerDropped)
@@ -113,7 +112,7 @@ func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 		}
 	}
 	_, err := p.AppendLocked(e)
-	if errors.Is(err, call.ErrTooLarge) && e.Type == wire.TypeAnswer {
+	if errors.Is(err, stream.ErrTooLarge) && e.Type == wire.TypeAnswer {
 		_, err = p.AppendLocked(tooLarge(e, err))
 	}
 	if err == nil && by == nil && !p.WritingLocked() {
@@ -282,10 +281,10 @@ func CheckPayload(l transport.Link) error {
 	return nil
 }
 
-// sessionEnv implements the interface of package session for a Session.
+// sessionEnv implements StreamEnv for a Session.
 type sessionEnv Session
 
-var _ session.Env = (*sessionEnv)(nil)
+var _ StreamEnv = (*sessionEnv)(nil)
 
 // Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }
@@ -341,7 +340,7 @@ func (v *sessionEnv) ask() {
 	}
 }
 
-// stalled reports whether nothing was acknowledged for call.RetryAfter, so that frames are sent
+// stalled reports whether nothing was acknowledged for stream.RetryAfter, so that frames are sent
 // again. Then the direct lane may be broken without either side noticing, and the session
 // leaves it. Frames that come on it later have it used again.
 func (v *sessionEnv) stalled(c DirectLane) bool {

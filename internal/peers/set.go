@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -35,7 +35,7 @@ type Env interface {
 	Count(Counter)
 	// Oversize handles the message in an envelope that is larger than the broker accepts.
 	// It is called with the session's lock held.
-	Oversize(*Session, *call.Oversize)
+	Oversize(*Session, *stream.Oversize)
 	// OverQuota is called for a client that gets no session, because there are MaxNamed
 	// processes of its name. It may be called very often.
 	OverQuota(transport.Peer)
@@ -51,7 +51,7 @@ type Env interface {
 type Config struct {
 	Self  transport.Peer
 	Lanes int
-	// Window and MaxBuffered are as in call.Config.
+	// Window and MaxBuffered are as in stream.Config.
 	Window, MaxBuffered int
 	// AnswerBytes bounds the bytes that are kept for all clients of one name.
 	AnswerBytes int
@@ -67,7 +67,7 @@ type Config struct {
 
 // clientPatience is how long a client may be absent before its sessions are dropped.
 // Members are judged by membership instead. No record of a dropped session is kept: see
-// package call.
+// package stream.
 const clientPatience = time.Minute
 
 // A Set is the sessions of a process. It is safe for concurrent use.
@@ -243,7 +243,7 @@ func (s *Set) Rewind(lane transport.Channel) {
 // fail with outcome Unknown.
 type Left struct {
 	Session        *Session
-	Unacknowledged []call.Unacknowledged
+	Unacknowledged []stream.Unacknowledged
 	Stopped        []*routing.Route // routes that wait for the peer's acknowledgement
 }
 
@@ -388,8 +388,8 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
 // configLocked returns the configuration of a new session.
-func (s *Set) configLocked(to transport.Peer) call.Config {
-	c := call.Config{
+func (s *Set) configLocked(to transport.Peer) stream.Config {
+	c := stream.Config{
 		Self: s.cfg.Self, MaxPayload: s.cfg.Link().MaxPayload(),
 		Window: s.cfg.Window, MaxBuffered: s.cfg.MaxBuffered,
 	}
@@ -397,7 +397,7 @@ func (s *Set) configLocked(to transport.Peer) call.Config {
 		c.Session = s.begun.Add(1)
 	}
 	if to.Client {
-		c.Account = call.NewAccount(s.cfg.MaxBuffered, s.named[to.Name].account)
+		c.Account = stream.NewAccount(s.cfg.MaxBuffered, s.named[to.Name].account)
 	}
 	return c
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -24,7 +24,7 @@ type process struct {
 	frames    int
 	counts    map[Counter]int
 	strangers []*Session
-	over      []*call.Oversize
+	over      []*stream.Oversize
 	turned    []transport.Peer
 	wanted    []*Session // guarded by mu
 	fails     error      // of Send
@@ -76,8 +76,8 @@ func (e env) Wanted(p *Session) {
 	defer e.mu.Unlock()
 	e.wanted = append(e.wanted, p)
 }
-func (e env) Oversize(_ *Session, o *call.Oversize) { e.over = append(e.over, o) }
-func (e env) Stranger(p *Session)                   { e.strangers = append(e.strangers, p) }
+func (e env) Oversize(_ *Session, o *stream.Oversize) { e.over = append(e.over, o) }
+func (e env) Stranger(p *Session)                     { e.strangers = append(e.strangers, p) }
 
 // newSet is a Set of two lanes, with its process and the table of calls that it looks at.
 func newSet() (*Set, *process, *pending.Table) {

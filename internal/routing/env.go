@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -88,7 +88,7 @@ type Env interface {
 	// Held notes, without Mu, that the route was given one more call to hold, and asks for a
 	// home. shed are the calls that it gave up for want of room, and that are not sent: the
 	// oldest or, where it may hold none, the new one.
-	Held(shed []call.Outgoing)
+	Held(shed []stream.Outgoing)
 	// Retry delays a Send, without Mu, after its n-th try: the route changed meanwhile, or the
 	// shard is not where the route still says. The error ends the Send.
 	Retry(n int) error
@@ -98,6 +98,6 @@ type Env interface {
 	Unsent(e *wire.Envelope, err error)
 	// Taken counts calls that the route holds from now on, and Released those that it does
 	// not hold any more.
-	Taken([]call.Outgoing)
-	Released([]call.Outgoing)
+	Taken([]stream.Outgoing)
+	Released([]stream.Outgoing)
 }

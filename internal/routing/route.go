@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -19,11 +19,11 @@ type Target struct {
 	Epoch   placement.Epoch
 }
 
-// A Route drives one call.Route. It is safe for concurrent use. Core.LastSeq belongs to the
+// A Route drives one stream.Route. It is safe for concurrent use. Core.LastSeq belongs to the
 // lock of the session that the target names, and everything else of Core to Mu.
 type Route struct {
 	Mu   sync.Mutex
-	Core call.Route
+	Core stream.Route
 
 	env    Env
 	kind   []byte
@@ -112,8 +112,8 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 		r.Mu.Unlock()
 		return false, err
 	}
-	out := call.Outgoing{Envelope: keep(e), Driver: r.env.Now()}
-	var shed []call.Outgoing
+	out := stream.Outgoing{Envelope: keep(e), Driver: r.env.Now()}
+	var shed []stream.Outgoing
 	if r.most > 0 {
 		shed = r.Core.HoldWithin(out, r.most-1)
 	} else {
@@ -138,11 +138,11 @@ func keep(e *wire.Envelope) wire.Envelope {
 
 // Withdraw takes back a call that is held. It reports whether the call still was.
 func (r *Route) Withdraw(id uint64) bool {
-	return r.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id }) > 0
+	return r.Drop(func(o stream.Outgoing) bool { return o.Envelope.ID == id }) > 0
 }
 
 // Drop drops the held calls that match, and returns their number.
-func (r *Route) Drop(match func(call.Outgoing) bool) int {
+func (r *Route) Drop(match func(stream.Outgoing) bool) int {
 	r.Mu.Lock()
 	out := r.Core.Drop(match)
 	r.Mu.Unlock()
@@ -173,18 +173,18 @@ func (r *Route) LeftLocked() time.Time { return r.left }
 // written while a move was under way, and then shows the home before. If the known home does not have the shard, it
 // refuses the calls, which leads to the right one.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
-	r.Change(func(acked uint64) call.Step { return r.learnLocked(home, epoch, acked, force) })
+	r.Change(func(acked uint64) stream.Step { return r.learnLocked(home, epoch, acked, force) })
 }
 
 // Found goes to where a singleton's instance was found. It may be under a lower epoch than
 // one that has departed, because the cluster may have been founded anew.
 func (r *Route) Found(home transport.Address, epoch placement.Epoch) {
-	r.Change(func(acked uint64) call.Step {
-		return r.learnLocked(home, epoch, acked, r.Core.State == call.Unknown)
+	r.Change(func(acked uint64) stream.Step {
+		return r.learnLocked(home, epoch, acked, r.Core.State == stream.Unknown)
 	})
 }
 
-func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked uint64, force bool) call.Step {
+func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked uint64, force bool) stream.Step {
 	local := r.Core.Home == r.env.Self().Address
 	if force && epoch <= r.Core.Epoch {
 		return r.Core.Supersede(home, epoch, acked, local)
@@ -194,10 +194,10 @@ func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked
 
 // Refused takes back an envelope that its home refused. The refusal names another placement.
 func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
-	out := []call.Outgoing{{Envelope: e}}
+	out := []stream.Outgoing{{Envelope: e}}
 	r.env.Taken(out)
 	r.env.Sent(e.ID, nil, 0)
-	r.Change(func(acked uint64) call.Step {
+	r.Change(func(acked uint64) stream.Step {
 		r.Core.Refused(by, out[0], home, epoch)
 		return r.Core.Acked(by, acked)
 	})
@@ -205,23 +205,23 @@ func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Ad
 
 // Acked takes the acknowledgement of the old home.
 func (r *Route) Acked(by transport.Address, seq uint64) {
-	r.Change(func(uint64) call.Step { return r.Core.Acked(by, seq) })
+	r.Change(func(uint64) stream.Step { return r.Core.Acked(by, seq) })
 }
 
 // HomeDeparted notes that a process has departed. left are the calls that it certainly did not execute.
-func (r *Route) HomeDeparted(a transport.Address, left []call.Outgoing) {
+func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
-	r.Change(func(uint64) call.Step { return r.Core.HomeDeparted(a, left) })
+	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })
 }
 
 // BeginAnew forgets every placement. Waiting calls go on waiting.
 func (r *Route) BeginAnew() {
-	r.Change(func(uint64) call.Step { return r.Core.BeginAnew() })
+	r.Change(func(uint64) stream.Step { return r.Core.BeginAnew() })
 }
 
 // Change applies f to Core and executes the resulting step, before any other call for the
 // shard passes. acked is the highest sequence that the present home has acknowledged.
-func (r *Route) Change(f func(acked uint64) call.Step) {
+func (r *Route) Change(f func(acked uint64) stream.Step) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	was, leads := r.homeSession()
@@ -233,7 +233,7 @@ func (r *Route) Change(f func(acked uint64) call.Step) {
 		}
 	}
 	step := f(acked)
-	if r.Core.State != call.Known || step.Go {
+	if r.Core.State != stream.Known || step.Go {
 		r.leaveTarget()
 	}
 	if leads {
@@ -267,21 +267,21 @@ func (r *Route) homeSession() (Session, bool) {
 // leaveLocked sends the Flush that a step asks for, if it is for the old home, and has the
 // old home's session report its acknowledgements while the route waits for them. The
 // session's lock is held.
-func (r *Route) leaveLocked(p Session, step call.Step, flush bool) {
+func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))
-		if err == nil && r.Core.State == call.Stopped {
+		if err == nil && r.Core.State == stream.Stopped {
 			r.Core.LastSeq = seq
 		}
 	}
-	if r.Core.State == call.Stopped {
+	if r.Core.State == stream.Stopped {
 		p.AwaitLocked(r)
 	}
 }
 
 // flushElsewhere sends the Flush that a step asks for to another than the home that the
 // route leaves: the shard is here, or the home between has departed or was never reached.
-func (r *Route) flushElsewhere(step call.Step) {
+func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
 		s.Flush(region.Flush{Sender: self, Via: self, Epoch: step.Epoch, Hop: step.Left, To: step.Home})
@@ -301,7 +301,7 @@ func (r *Route) flushElsewhere(step call.Step) {
 }
 
 // flush says to a home that nothing older of this process follows.
-func (r *Route) flush(step call.Step) *wire.Envelope {
+func (r *Route) flush(step stream.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
 		Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Home},
@@ -309,7 +309,7 @@ func (r *Route) flush(step call.Step) *wire.Envelope {
 }
 
 // goTo delivers waiting calls to the new home and lets calls pass again.
-func (r *Route) goTo(step call.Step) {
+func (r *Route) goTo(step stream.Step) {
 	home, epoch := r.Core.Home, r.Core.Epoch
 	r.env.Released(step.Deliver)
 	if home == r.env.Self().Address {
@@ -362,7 +362,7 @@ func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
 }
 
 // goLocal is goTo for this process itself.
-func (r *Route) goLocal(step call.Step) {
+func (r *Route) goLocal(step stream.Step) {
 	s, ok := r.env.Local()
 	if !ok { // the table is wrong about this process: wait for another one
 		r.Core.HomeDeparted(r.env.Self().Address, step.Deliver)

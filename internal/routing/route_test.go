@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -46,9 +46,9 @@ func (h *host) take() []string {
 }
 
 func (h *host) hold(id uint64) {
-	out := call.Outgoing{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}}
+	out := stream.Outgoing{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}}
 	h.Core.Hold(out)
-	h.Taken([]call.Outgoing{out})
+	h.Taken([]stream.Outgoing{out})
 }
 
 func (h *host) Self() transport.Peer { return transport.Peer{Address: node("self")} }
@@ -69,8 +69,8 @@ func (h *host) Ask()                             { h.say("ask") }
 func (h *host) Waits(id uint64) bool             { return !h.gone[id] }
 func (h *host) Expired()                         { h.say("expired") }
 func (h *host) Unsent(e *wire.Envelope, _ error) { h.say("unsent %d", e.ID) }
-func (h *host) Taken(out []call.Outgoing)        { h.taken += len(out) }
-func (h *host) Released(out []call.Outgoing)     { h.taken -= len(out) }
+func (h *host) Taken(out []stream.Outgoing)      { h.taken += len(out) }
+func (h *host) Released(out []stream.Outgoing)   { h.taken -= len(out) }
 func (h *host) Retry(n int) error                { h.say("retry %d", n); return nil }
 func (h *host) Admit(size int, tell bool) error {
 	h.say("admit %d bytes", size)
@@ -80,7 +80,7 @@ func (h *host) Admit(size int, tell bool) error {
 	return h.full
 }
 
-func (h *host) Held(shed []call.Outgoing) {
+func (h *host) Held(shed []stream.Outgoing) {
 	h.say("held")
 	for i := range shed {
 		h.say("shed %d", shed[i].Envelope.ID)
@@ -156,7 +156,7 @@ func TestWaitingCallsGoToTheHome(t *testing.T) {
 func TestWaitingCallThatCannotBeSent(t *testing.T) {
 	h := newHost()
 	h.hold(1)
-	h.sessions[node("b")] = &session{host: h, peer: transport.Peer{Address: node("b")}, err: call.ErrTooLarge}
+	h.sessions[node("b")] = &session{host: h, peer: transport.Peer{Address: node("b")}, err: stream.ErrTooLarge}
 	h.Learn(node("b"), at(1), false)
 	require.Equal(t, []string{"unsent 1", "publish to b"}, h.take())
 	require.Zero(t, h.taken)
@@ -333,7 +333,7 @@ func TestLeftEnvelopesAreSorted(t *testing.T) {
 	h.take()
 	h.gone[6] = true
 	other := transport.Peer{Address: node("c")}
-	left := []call.Unacknowledged{
+	left := []stream.Unacknowledged{
 		{Envelope: wire.Envelope{Type: wire.TypeAnswer, ID: 1}, NotExecuted: true},
 		{Envelope: wire.Envelope{Type: wire.TypeReady, Node: other}, NotExecuted: true},
 		{Envelope: wire.Envelope{Type: wire.TypeCall, ID: 2, Node: other}, NotExecuted: true},

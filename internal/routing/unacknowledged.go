@@ -1,7 +1,7 @@
 package routing
 
 import (
-	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -24,8 +24,8 @@ type Sender interface {
 // GiveBack sorts the unacknowledged envelopes of a departed peer: this process's own calls go to
 // the shards' next homes, in order, if they certainly did not run. stopped are the routes
 // that waited for the peer's acknowledgements.
-func GiveBack(s Sender, peer transport.Address, left []call.Unacknowledged, stopped []*Route) {
-	byRoute := map[*Route][]call.Outgoing{}
+func GiveBack(s Sender, peer transport.Address, left []stream.Unacknowledged, stopped []*Route) {
+	byRoute := map[*Route][]stream.Outgoing{}
 	var order []*Route
 	for i := range left {
 		e, certain := &left[i].Envelope, left[i].NotExecuted
@@ -50,7 +50,7 @@ func GiveBack(s Sender, peer transport.Address, left []call.Unacknowledged, stop
 			order = append(order, r)
 		}
 		s.Again(e)
-		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
+		byRoute[r] = append(byRoute[r], stream.Outgoing{Envelope: *e})
 	}
 	for _, r := range order {
 		r.HomeDeparted(peer, byRoute[r])

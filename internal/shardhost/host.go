@@ -14,7 +14,7 @@ import (
 type Session interface {
 	Peer() transport.Peer
 	// Append adds an envelope behind those before it and returns its sequence number. The
-	// error is call.ErrTooLarge, for a call or a tell also call.ErrFull, or says that the
+	// error is stream.ErrTooLarge, for a call or a tell also stream.ErrFull, or says that the
 	// peer has departed.
 	Append(e *wire.Envelope) (seq uint64, err error)
 	// AppendAll adds envelopes with nothing between them. It ends at the first error.

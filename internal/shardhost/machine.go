@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -258,7 +258,7 @@ func (s *machine) forwardLocked(c *Call, after *later) {
 	}
 	seq, err := p.Append(e)
 	switch {
-	case errors.Is(err, call.ErrTooLarge):
+	case errors.Is(err, stream.ErrTooLarge):
 		after.add(func() { s.answer(c, wire.CodeUnsendable, err.Error()) })
 		return
 	case err != nil:

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/transcript"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -267,7 +267,7 @@ func (s *script) processCommand(command string, args []string) {
 	case "lost":
 		s.lost = append(s.lost, node(args[0]))
 	case "small":
-		s.sessionWith(args[0]).err = fmt.Errorf("send: %w", call.ErrTooLarge)
+		s.sessionWith(args[0]).err = fmt.Errorf("send: %w", stream.ErrTooLarge)
 	case "closed":
 		s.sessionWith(args[0]).err = errors.New("the peer is gone")
 	case "return":

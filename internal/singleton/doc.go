@@ -68,5 +68,5 @@
 //	oldest → all    Identity    unasked, when an instance begins
 //
 // A client asks a member, its guide, whose own proxy searches for both; the guide also reports
-// changes. Calls wait in package call, within a bound; the oldest is dropped first.
+// changes. Calls wait in package stream, within a bound; the oldest is dropped first.
 package singleton

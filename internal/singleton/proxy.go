@@ -59,7 +59,7 @@ type Placement struct {
 // oldest member again and again until it answers that the instance runs there, and
 // begins anew whenever the oldest changes, the instance's node is lost, or a call finds
 // no instance where it was. It is a pure machine, not safe for concurrent use. Calls
-// that wait are kept by package call.
+// that wait are kept by package stream.
 //
 // A change of the oldest does not make the calls wait: until another one is found they
 // go to the former instance, which forwards them. Akka's proxy holds them at once,

@@ -59,7 +59,7 @@ type contents struct {
 	head    store.Head
 	log     []store.Append // from the head's Since
 	records []store.Record
-	lost    error // why log is not all of it; nil means that it is
+	lost    error // why log is not there; nil means that it is whole
 }
 
 // decode decodes all of it.
@@ -75,20 +75,14 @@ func (c *contents) snap() durable.Snapshot {
 	return snap
 }
 
-// ReadAll is ReadShard, and also returns everything else in the shard. If the image has no head and err
-// is nil, the shard was never used, or has the problems that the snapshot lists.
+// ReadAll is ReadShard, and also returns everything else in the shard without its damaged parts, as [durable.Undamaged]
+// has them. If the image has no head, the shard was never used, or what can be decoded is not enough for a shard.
 func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		snap = found.snap()
-		head, log, records := found.head, found.log, found.records
-		damaged := make(map[string]bool)
-		for _, p := range snap.Problems {
-			damaged[durable.EntityKey(p.Entity)] = true
-		}
-		records = slices.DeleteFunc(records, func(r store.Record) bool { return damaged[r.Key] })
-		if mended, rest, err := mendJournal(log, records); err == nil {
-			log, records = mended, rest
-		}
+		head, log, records := durable.Undamaged(found.head, found.log, found.records, snap.Problems)
+		rest := contents{head: head, log: log, records: records}
+		snap.Entities = rest.snap().Entities
 		if image, err = imageOf(ctx, shard, head, log, records); err == nil || len(snap.Problems) > 0 {
 			return nil
 		}
@@ -102,7 +96,7 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 
 // readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
 // again, for a checkpoint may have trimmed it meanwhile. If the Since stays the same, the store has lost
-// the beginning, and do gets the rest. Likewise a shard is read again whose journal lacks chunks.
+// the beginning, and do gets no log. Likewise a shard is read again whose journal lacks chunks.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	var first store.Position
 	for n := 1; ; n++ {
@@ -134,26 +128,26 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 	}
 }
 
-// collect reads a shard's log from its head on, and its records. Of a log that lacks its beginning it
-// fails with ErrGone, or reads the rest.
+// collect reads a shard's log from its head on, and its records. If the log lacks its beginning, it fails with
+// ErrGone, or with without reads no log.
 //
 // While nodes run, the journal among the records may have events of later commits than the log that was
 // read before them. So the rest of the log is read after each page of records: a commit is in the log before
 // its events are in the journal. It is read page by page, so that no checkpoint trims it meanwhile, unless a
 // whole generation of commits comes within one page.
-func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, rest bool) (contents, error) {
+func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
 	found := contents{head: head}
-	if err := found.extend(ctx, s, shard, rest); err != nil {
+	if err := found.extend(ctx, s, shard, without); err != nil {
 		return found, err
 	}
-	if head.Revision == store.None && len(found.log) == 0 {
+	if head.Revision == store.None && len(found.log) == 0 && found.lost == nil {
 		return found, nil // records are written under a head
 	}
 	at := make(map[string]int)
 	for after := store.None; ; {
 		page, err := s.Shards().List(ctx, shard, after)
 		if err == nil {
-			err = found.extend(ctx, s, shard, rest)
+			err = found.extend(ctx, s, shard, without)
 		}
 		if err != nil || len(page) == 0 {
 			return found, err
@@ -171,9 +165,9 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, r
 }
 
 // extend reads the log on to its present end.
-func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, rest bool) error {
+func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, without bool) error {
 	last, err := s.Last(ctx, shard)
-	if err != nil {
+	if err != nil || c.lost != nil {
 		return err
 	}
 	from, n := c.head.Since, len(c.log)
@@ -185,29 +179,18 @@ func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, rest 
 	}
 	more, err := s.Shards().Read(ctx, shard, from, last)
 	if n == 0 && err == nil {
-		if lost := durable.CheckBegin(c.head, more[0]); lost != nil && rest {
-			c.lost, more = lost, durable.Headless(more)
+		if lost := durable.CheckBegin(c.head, more[0]); lost != nil && without {
+			c.lost, more = lost, nil
 		} else if lost != nil {
 			err = fmt.Errorf("%w: %w", store.ErrGone, lost)
 		}
 	}
-	if n == 0 && rest && errors.Is(err, store.ErrGone) {
-		c.lost = err
-		more, err = behind(ctx, s, shard, from, last)
+	if n == 0 && without && errors.Is(err, store.ErrGone) {
+		c.lost, more, err = err, nil, nil
 	}
 	if err == nil && n > 0 {
 		more = more[1:] // it is there
 	}
 	c.log = append(c.log, more...)
 	return err
-}
-
-// behind returns a log's appends behind since, which it lacks. Records have older ones.
-func behind(ctx context.Context, s Store, shard store.Shard, since, last store.Position) ([]store.Append, error) {
-	if last <= since {
-		return nil, nil
-	}
-	log, err := s.Shards().Read(ctx, shard, store.Start, last)
-	log = slices.DeleteFunc(log, func(a store.Append) bool { return a.Position < since })
-	return durable.Headless(log), err
 }

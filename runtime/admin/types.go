@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"github.com/shardgen/shardgen/internal/eventlog"
 	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/turnwatch"
 )
 
 type (
@@ -30,15 +28,15 @@ type (
 	// A Contract is a type as a member's program has it.
 	Contract = operator.Contract
 	// A Line is a line of a member's log.
-	Line = eventlog.Line
+	Line = operator.Line
 	// Turns are the most frequent turns of a member.
-	Turns = turnwatch.Report
+	Turns = operator.TurnReport
 	// MethodTurns are the turns of one method.
-	MethodTurns = turnwatch.Method
+	MethodTurns = operator.MethodTurns
 	// A BusyEntity is an entity with many turns.
-	BusyEntity = turnwatch.Busy
+	BusyEntity = operator.BusyEntity
 	// A BusyCaller is a caller with many calls to an entity.
-	BusyCaller = turnwatch.Caller
+	BusyCaller = operator.BusyCaller
 	// A RunningTurn has not ended.
-	RunningTurn = turnwatch.Running
+	RunningTurn = operator.RunningTurn
 )

@@ -8,7 +8,7 @@ type Reason uint8
 // The reasons.
 const (
 	Broken   Reason = iota // an error of the connection, or the peer closed it
-	Stalled                // the peer acknowledged nothing for call.RetryAfter
+	Stalled                // the peer acknowledged nothing for stream.RetryAfter
 	Crowded                // the peer does not read: too much waits to be written
 	Forged                 // a frame named another sender, or the bytes were no frame
 	Revoked                // the peer was not heard through the broker for HeardFor

@@ -1,11 +1,11 @@
 // Package sharding runs the whole of sharding together, in virtual time and from a
 // seed: membership (runtime/membership, in a world of internal/sim), coordinators and
 // followers (internal/coordinator) under their singleton (internal/singleton), shards
-// (internal/region), senders (internal/call), entities that call each other, and clients
+// (internal/region), senders (internal/stream), entities that call each other, and clients
 // that are no members and get the table through a gateway. It holds tests only.
 //
 // Shards, routes, sessions and the control planes of members and clients run by the code
-// that ships (internal/shardhost, internal/routing, internal/session, internal/control),
+// that ships (internal/shardhost, internal/routing, internal/peers, internal/control),
 // and calls wait in the table that ships (internal/pending).
 // The membership has the times of memberConfig, which are shorter than the defaults, so
 // that much happens in a run. The broker loses and delays.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/session"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -16,14 +16,14 @@ import (
 
 // A link is a session with another process: the code that ships, over the world's network.
 type link struct {
-	session.Session
+	peers.Stream
 	process *process
 	arrives time.Time // when the latest frame comes to the peer
 	before  []byte    // the latest frame that came to the peer
 	wakes   int       // how often WakeAfter was called
 }
 
-var _ session.Env = (*link)(nil)
+var _ peers.StreamEnv = (*link)(nil)
 
 // link is the session with a peer, nil when it was removed.
 func (p *process) link(a transport.Address) *link {
@@ -33,7 +33,7 @@ func (p *process) link(a transport.Address) *link {
 	l := p.links[a]
 	if l == nil {
 		o := p.w.process(a)
-		cfg := call.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
+		cfg := stream.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
 		if o.self.Client || p.self.Client {
 			p.w.sessions++
 			cfg.Session = p.w.sessions
@@ -51,7 +51,7 @@ func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
 		return 0, false
 	}
 	seq, err := l.Append(e)
-	if err != nil && !errors.Is(err, session.ErrGone) {
+	if err != nil && !errors.Is(err, peers.ErrGone) {
 		l.process.w.fail("%s: append: %v", l.process.name, err)
 	}
 	if err == nil {
@@ -75,7 +75,7 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 	if s.Core.State() != region.Sent || s.Core.MoveEpoch() != placement.Epoch(parts[0].Epoch) {
 		l.process.w.fail("%s sends %v at %v, which is %v", l.process.name, s.ID, placement.Epoch(parts[0].Epoch), s.Core.State())
 	}
-	return l.Session.AppendAll(parts)
+	return l.Stream.AppendAll(parts)
 }
 
 // Flush has what was added published.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -100,7 +100,7 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 			}
 			from.after(w.upTo(2*time.Millisecond), bounce)
 			if w.plan.rebounds && w.faulty && w.one(2) {
-				from.after(w.upTo(2*call.RetryAfter), bounce)
+				from.after(w.upTo(2*stream.RetryAfter), bounce)
 			}
 		case from.life == mine && to.life == theirs:
 			arrives := payload

@@ -187,7 +187,7 @@ func (p *process) publish() {
 	dirty := p.dirty
 	p.dirty = nil
 	for _, l := range dirty {
-		l.Session.Flush()
+		l.Stream.Flush()
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -106,7 +106,7 @@ func (r *route) Admit(int, bool) error {
 }
 
 // Held asks for a home. No route is bounded by itself.
-func (r *route) Held([]call.Outgoing) { r.process.ask() }
+func (r *route) Held([]stream.Outgoing) { r.process.ask() }
 
 var errRefused = errors.New("its own shard refused a call")
 
@@ -185,7 +185,7 @@ func (r *route) Unsent(e *wire.Envelope, err error) {
 }
 
 // Taken and Released count what the route holds.
-func (r *route) Taken(out []call.Outgoing) { r.process.holding += len(out) }
+func (r *route) Taken(out []stream.Outgoing) { r.process.holding += len(out) }
 
 // Released is the opposite of Taken.
-func (r *route) Released(out []call.Outgoing) { r.process.holding -= len(out) }
+func (r *route) Released(out []stream.Outgoing) { r.process.holding -= len(out) }

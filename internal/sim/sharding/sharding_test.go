@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -322,9 +322,9 @@ func (w *world) orders(at *process) {
 }
 
 func (w *world) restingShard(p *process, id placement.ShardID, home transport.Address) {
-	r, want := p.routes[id], call.Known
+	r, want := p.routes[id], stream.Known
 	if home.IsZero() {
-		want = call.Unknown // another life of the cluster began after all had asked
+		want = stream.Unknown // another life of the cluster began after all had asked
 	}
 	if r.Core.State != want || r.Core.Home != home || r.Core.Held() > 0 {
 		w.fail("%s: route of %v is %v to %s and holds %d, want %v to %s",

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/session"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
@@ -41,7 +41,7 @@ func (l *link) Peer() transport.Peer { return l.to.self }
 // Append adds an envelope.
 func (l *link) Append(e *wire.Envelope) (uint64, error) {
 	if l.from.gone[l.to.self.Address] {
-		return 0, session.ErrGone
+		return 0, peers.ErrGone
 	}
 	if l.to.killed {
 		l.from.run.mayLose = true // it is not known yet that nobody will take it

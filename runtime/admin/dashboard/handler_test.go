@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/clusterview"
-	"github.com/shardgen/shardgen/internal/turnwatch"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -83,7 +83,7 @@ func (f *fake) Where(_ context.Context, kind, id string) (admin.Place, error) {
 func (f *fake) Inspect(_ context.Context, kind, id string) (admin.Entity, error) {
 	e := admin.Entity{Kind: kind, ID: id, Node: n1, Active: true, Bytes: 12}
 	if id == "hung" {
-		turn := turnwatch.Turn{Entity: turnwatch.Entity{Kind: kind, ID: id}, Method: "Add", From: "client web"}
+		turn := operator.Turn{EntityID: operator.EntityID{Kind: kind, ID: id}, Method: "Add", From: "client web"}
 		e.Bytes, e.Mailbox, e.Turn = 0, 7, &admin.RunningTurn{Turn: turn, For: 3 * time.Second, Earlier: true}
 	}
 	return e, nil

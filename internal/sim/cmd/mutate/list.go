@@ -188,21 +188,21 @@ var listed = []listedMutant{
 	},
 	{
 		number: 23, breaks: "a route does not wait for acknowledgements",
-		file:   "internal/call/route.go",
+		file:   "internal/stream/route.go",
 		before: "if !local && acked < r.LastSeq {",
 		after:  "if false {",
 		run:    "TestTranscripts",
 	},
 	{
 		number: 24, breaks: "held calls go before refused ones",
-		file:   "internal/call/route.go",
+		file:   "internal/stream/route.go",
 		before: "s.Deliver = append(r.refused, r.held...)",
 		after:  "s.Deliver = append(r.held, r.refused...)",
 		run:    "TestTranscripts",
 	},
 	{
 		number: 25, breaks: "a route does not note that the former home has departed",
-		file: "internal/call/route.go",
+		file: "internal/stream/route.go",
 		before: `		if r.via == departed {
 			r.left = 0
 		}
@@ -212,7 +212,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 26, breaks: "an acknowledgement goes out with the refusal, not after it",
-		file:   "internal/call/frames.go",
+		file:   "internal/stream/frames.go",
 		before: `		ack = min(ack, q.list[i].refuses-1)`,
 		after: `		if r := q.list[i].refuses; r > 0 {
 			ack = min(ack, r)
@@ -222,35 +222,35 @@ var listed = []listedMutant{
 	},
 	{
 		number: 27, breaks: "one bounce counts twice",
-		file:   "internal/call/session.go",
+		file:   "internal/stream/session.go",
 		before: "f.first == first && sending > f.bounced && sending <= f.sends",
 		after:  "f.first == first && sending <= f.sends",
 		run:    "TestCrashUnacknowledged",
 	},
 	{
 		number: 28, breaks: "calls that ran count as not executed after a goodbye",
-		file:   "internal/call/frames.go",
+		file:   "internal/stream/frames.go",
 		before: "NotExecuted: bye && seq > q.handledTo || f.neverArrived()",
 		after:  "NotExecuted: bye && seq > q.acked || f.neverArrived()",
 		run:    "TestByeUnacknowledged",
 	},
 	{
 		number: 29, breaks: "an envelope is changed in a frame that is being published",
-		file:   "internal/call/frames.go",
+		file:   "internal/stream/frames.go",
 		before: "!f.neverArrived() || f.first == q.lent {",
 		after:  "!f.neverArrived() {",
 		run:    "TestVoidAfterBounce",
 	},
 	{
 		number: 30, breaks: "a frame that is partly known is handled twice",
-		file:   "internal/call/session.go",
+		file:   "internal/stream/session.go",
 		before: "skip = uint32(p.received + 1 - h.Seq)",
 		after:  "skip = 0",
 		run:    "TestExactlyOnceInOrder",
 	},
 	{
 		number: 31, breaks: "a peer that asks for everything again counts as one that forgot the session, whatever it has handled",
-		gone: "the guess that a peer had lost its side of a session is gone, with the line: each side numbers its sessions (internal/call/handshake.go), and TestDroppedPathRunsNothingTwice tests that",
+		gone: "the guess that a peer had lost its side of a session is gone, with the line: each side numbers its sessions (internal/stream/handshake.go), and TestDroppedPathRunsNothingTwice tests that",
 	},
 	{
 		number: 32, breaks: "a claim does not rank by its move",
@@ -382,7 +382,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 48, breaks: "answers leave the process without a lease",
-		file:   "internal/session/session.go",
+		file:   "internal/peers/stream.go",
 		before: `			take = s.Core.TakeAck //`,
 		after:  `			_ = s.Core.TakeAck //`,
 		run:    "TestNothingLeavesWithoutALease",

@@ -1,0 +1,100 @@
+package operator
+
+import (
+	"container/list"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of a Log.
+const (
+	// maxFailed is how many entities have a place. If there are more, the one whose last failure is
+	// the oldest loses its place.
+	maxFailed = 1024
+	// failuresEach is how many failures an entity has; the oldest gives way.
+	failuresEach = 5
+	// failureLasts is how long a failure is kept.
+	failureLasts = time.Hour
+)
+
+// A failed is a failed call.
+type failed struct {
+	method, outcome string
+	at              time.Time
+}
+
+// A FailureLog has the last failures of entities. The zero value is ready for use, and has no memory until a
+// call fails. It is safe for concurrent use.
+type FailureLog struct {
+	mu    sync.Mutex
+	of    map[EntityID]*list.Element
+	order list.List // of *failedEntity, the latest first
+}
+
+// A failedEntity has the failures of an entity in a ring.
+type failedEntity struct {
+	entity EntityID
+	ring   [failuresEach]failed
+	count  int // of all failures so far
+}
+
+func (e *failedEntity) last() failed { return e.ring[(e.count-1)%failuresEach] }
+
+// Note keeps a failure, with an outcome that has no value of the program. The id and the
+// method are cloned.
+func (l *FailureLog) Note(e EntityID, method, outcome string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(now)
+	at := l.of[e]
+	if at == nil {
+		at = l.place(EntityID{e.Kind, strings.Clone(e.ID)})
+	}
+	in := at.Value.(*failedEntity)
+	in.ring[in.count%failuresEach] = failed{strings.Clone(method), outcome, now}
+	in.count++
+	l.order.MoveToFront(at)
+}
+
+// place makes a place for an entity that has none. The caller has the lock.
+func (l *FailureLog) place(e EntityID) *list.Element {
+	if l.of == nil {
+		l.of = map[EntityID]*list.Element{}
+	}
+	if len(l.of) == maxFailed {
+		l.remove(l.order.Back())
+	}
+	at := l.order.PushFront(&failedEntity{entity: e})
+	l.of[e] = at
+	return at
+}
+
+// expire removes the entities whose failures have all expired. The caller has the lock.
+func (l *FailureLog) expire(now time.Time) {
+	for at := l.order.Back(); at != nil && now.Sub(at.Value.(*failedEntity).last().at) >= failureLasts; at = l.order.Back() {
+		l.remove(at)
+	}
+}
+
+func (l *FailureLog) remove(at *list.Element) {
+	delete(l.of, l.order.Remove(at).(*failedEntity).entity)
+}
+
+// Of returns the failures of an entity that have not expired, the latest first.
+func (l *FailureLog) Of(e EntityID, now time.Time) (found []Failure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(now)
+	at := l.of[e]
+	if at == nil {
+		return nil
+	}
+	in := at.Value.(*failedEntity)
+	for i := in.count - 1; i >= max(0, in.count-failuresEach); i-- {
+		if f := in.ring[i%failuresEach]; now.Sub(f.at) < failureLasts {
+			found = append(found, Failure{f.method, f.outcome, now.Sub(f.at)})
+		}
+	}
+	return found
+}

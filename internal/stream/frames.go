@@ -1,0 +1,471 @@
+package stream
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// FrameBytes is the size at which a frame is full, because larger ones gain nothing. A larger
+// frame has one envelope.
+const FrameBytes = 64 << 10
+
+// frame is the encoded envelopes of one NATS message behind room for a header.
+type frame struct {
+	first   uint64
+	refuses uint64 // the lowest sequence that a refusal in it names; 0 means none
+	count   uint32
+	sends   uint32
+	bounces uint32 // number of sendings that bounced
+	bounced uint32 // the latest of those
+	closed  bool
+	buf     []byte // wire.MaxFrameHeader bytes of room, then the envelopes
+}
+
+func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
+
+func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
+
+// neverArrived reports whether each sending of the frame bounced, if there was any.
+func (f *frame) neverArrived() bool { return f.sends == f.bounces }
+
+// awaitsBounce reports whether each sending of the frame but the latest has bounced, so that
+// the frame never arrived if that one bounces too.
+func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
+
+// sendBits is the number of bits of a token that count the sendings of one frame. The
+// count begins anew after 65,535, which takes hours; bounces are ignored from then on.
+const sendBits = 16
+
+// token returns the name of the frame's latest sending, which is not 0.
+func (f *frame) token() uint64 { return f.first<<sendBits | uint64(f.sends)&(1<<sendBits-1) }
+
+// sendingOf returns the frame and the sending that a token names.
+func sendingOf(token uint64) (first uint64, sending uint32) {
+	return token >> sendBits, uint32(token & (1<<sendBits - 1))
+}
+
+// frames are the envelopes for a peer that it has not acknowledged, in frames.
+//
+// Invariants:
+//  1. acked ≤ every held sequence < next, without gaps.
+//  2. head ≤ handled ≤ sendAt ≤ the number of frames, and frames before sendAt
+//     were handed out at least once.
+//  3. unacked is the sum of the bodies of the frames from handled to sendAt, and
+//     held that of all frames from head.
+//  4. refusals is the number of frames that name a refusal's sequence.
+type frames struct {
+	list       []frame // list[head:] are unacknowledged, oldest first; the last may still be open
+	next       uint64  // the sequence of the next appended envelope
+	acked      uint64
+	handledTo  uint64 // the highest sequence that the peer has handled: at least acked
+	head       int
+	handled    int // index of the first frame that the peer has not handled
+	sendAt     int // index of the next frame to hand out
+	unacked    int
+	held       int
+	account    *Account // in which held counts too
+	usual      int      // bytes of the frame that was closed last
+	refusals   int      // frames with refusals
+	lent       uint64   // first sequence of the frame whose payload the driver may still read
+	maxPayload int      // of the broker, in bytes
+}
+
+// Next returns the sequence of the next appended envelope.
+func (q *frames) Next() uint64 { return q.next }
+
+// Acked returns the highest sequence up to which the peer has handled everything.
+func (q *frames) Acked() uint64 { return q.acked }
+
+// noteRefusal is called for each refusal that is added to a frame.
+func (q *frames) noteRefusal(f *frame, e *wire.Envelope) {
+	if e.Seq == 0 {
+		return
+	}
+	if f.refuses == 0 {
+		q.refusals++
+		f.refuses = e.Seq
+	}
+	f.refuses = min(f.refuses, e.Seq)
+}
+
+func (q *frames) openFrame(size int) *frame {
+	if n := len(q.list); n > q.head {
+		f := &q.list[n-1]
+		if !f.closed && len(f.buf)+size <= min(FrameBytes, q.maxPayload) {
+			return f
+		}
+		q.end(f)
+	}
+	if q.head > 64 && q.head*2 > len(q.list) {
+		q.compact()
+	}
+	q.list = append(q.list, frame{first: q.next, buf: newBuffer(q.usual)})
+	return &q.list[len(q.list)-1]
+}
+
+// end closes the open frame, so that the next envelope begins a new one.
+func (q *frames) end(f *frame) {
+	if !f.closed {
+		f.closed, q.usual = true, len(f.buf)
+	}
+}
+
+func (q *frames) compact() {
+	n := copy(q.list, q.list[q.head:])
+	clear(q.list[n:])
+	q.list = q.list[:n]
+	q.handled -= q.head
+	q.sendAt -= q.head
+	q.head = 0
+}
+
+// Full reports whether at least one frame is closed and waits to be published.
+func (q *frames) Full() bool { return len(q.list)-q.sendAt > 1 }
+
+// Unpublished reports whether appended envelopes have not been handed out.
+func (q *frames) Unpublished() bool { return q.sendAt < len(q.list) }
+
+// empty returns a frame without envelopes. Its sequence is that of the next frame to be
+// handed out, so that the peer misses nothing.
+func (q *frames) empty() *frame {
+	f := &frame{first: q.next, buf: make([]byte, wire.MaxFrameHeader)}
+	if q.sendAt < len(q.list) {
+		f.first = q.list[q.sendAt].first
+	}
+	return f
+}
+
+// safeAck returns ack, or less, so that no frame behind f has a refusal of an envelope at
+// or below it. A sender that receives an acknowledgement forgets the envelope, and sends
+// later ones to another home.
+func (q *frames) safeAck(f *frame, ack uint64) uint64 {
+	if q.refusals == 0 {
+		return ack
+	}
+	for i := len(q.list) - 1; i >= q.head && q.list[i].first >= f.first+uint64(f.count); i-- {
+		ack = min(ack, q.list[i].refuses-1) // without a refusal the highest number: no bound
+	}
+	return ack
+}
+
+func (q *frames) rewindTo(i int) {
+	i = max(i, q.handled)
+	for j := i; j < q.sendAt; j++ {
+		q.unacked -= len(q.list[j].body())
+	}
+	q.sendAt = min(q.sendAt, i)
+}
+
+// release skips the frames that the peer has handled and drops those that it has
+// acknowledged, even if they were about to be sent again.
+func (q *frames) release() {
+	for q.handled < len(q.list) && q.list[q.handled].last() <= q.handledTo {
+		if f := &q.list[q.handled]; q.handled < q.sendAt {
+			q.unacked -= len(f.body())
+		} else {
+			q.end(f)
+			q.sendAt++
+		}
+		q.handled++
+	}
+	for q.head < q.handled && q.list[q.head].last() <= q.acked {
+		f := &q.list[q.head]
+		q.held -= len(f.body())
+		q.account.add(-len(f.body()))
+		if f.refuses > 0 {
+			q.refusals--
+		}
+		if f.first != q.lent {
+			recycle(f.buf)
+		}
+		*f = frame{}
+		q.head++
+	}
+	if q.head == len(q.list) {
+		q.list, q.head, q.handled, q.sendAt = q.list[:0], 0, 0, 0
+	}
+}
+
+// SetLimit bounds the payloads of later frames, in bytes.
+func (q *frames) SetLimit(bytes int) { q.maxPayload = bytes }
+
+// An Unacknowledged is an envelope that the peer never acknowledged.
+type Unacknowledged struct {
+	Seq      uint64
+	Envelope wire.Envelope // its slices are copies
+	// NotExecuted reports that it certainly never reached the peer. Otherwise it
+	// may have.
+	NotExecuted bool
+}
+
+// TakeUnacknowledged empties the session, in order of sequence. With bye the peer has
+// said goodbye, so envelopes that it had not handled never will be. Without, only
+// envelopes that were never published, or bounced each time, are certainly not executed.
+func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
+	var out []Unacknowledged
+	for i := q.head; i < len(q.list); i++ {
+		f := &q.list[i]
+		q.eachEnvelope(f, func(seq uint64, e *wire.Envelope) bool {
+			if seq > q.acked {
+				out = append(out, Unacknowledged{Seq: seq, Envelope: clone(e), NotExecuted: bye && seq > q.handledTo || f.neverArrived()})
+			}
+			return true
+		})
+	}
+	q.account.add(-q.held)
+	q.list, q.head, q.handled, q.sendAt, q.unacked, q.held, q.refusals = nil, 0, 0, 0, 0, 0, 0
+	return out
+}
+
+// AwaitsBounce reports whether a bounce that may be under way would show that the peer never
+// received some of the envelopes.
+func (q *frames) AwaitsBounce() bool {
+	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
+}
+
+// Find returns a copy of the envelope with that sequence, if it is still held.
+func (q *frames) Find(seq uint64) (e wire.Envelope, ok bool) {
+	for i := q.head; i < len(q.list); i++ {
+		f := &q.list[i]
+		if f.count == 0 || seq < f.first || seq > f.last() {
+			continue
+		}
+		q.eachEnvelope(f, func(s uint64, got *wire.Envelope) bool {
+			if s == seq {
+				e, ok = clone(got), true
+			}
+			return !ok
+		})
+		return e, ok
+	}
+	return e, false
+}
+
+// Void replaces the envelope with that sequence by a void one, if it certainly never
+// reached the peer. It reports whether it did.
+func (q *frames) Void(seq uint64) bool {
+	for i := q.head; i < len(q.list); i++ {
+		f := &q.list[i]
+		if f.count == 0 || seq < f.first || seq > f.last() || !f.neverArrived() || f.first == q.lent {
+			continue
+		}
+		done := false
+		rest := f.body()
+		for s := f.first; s <= seq; s++ {
+			at := rest
+			var e wire.Envelope
+			var ok bool
+			var err error
+			if rest, ok, err = wire.NextEnvelope(rest, &e); !ok || err != nil {
+				return false
+			}
+			if s == seq {
+				done = wire.VoidEnvelope(at[:len(at)-len(rest)])
+			}
+		}
+		return done
+	}
+	return false
+}
+
+func (q *frames) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope) bool) {
+	var e wire.Envelope
+	rest := f.body()
+	for seq := f.first; ; seq++ {
+		var ok bool
+		var err error
+		if rest, ok, err = wire.NextEnvelope(rest, &e); !ok || err != nil || !visit(seq, &e) {
+			return
+		}
+	}
+}
+
+// clone copies an envelope with all its slices, because the buffer of its frame will have other frames.
+func clone(e *wire.Envelope) wire.Envelope {
+	c := *e
+	c.Kind = append([]byte(nil), e.Kind...)
+	c.Entity = append([]byte(nil), e.Entity...)
+	c.Method = append([]byte(nil), e.Method...)
+	c.Payload = append([]byte(nil), e.Payload...)
+	c.Text = append([]byte(nil), e.Text...)
+	c.Chain = append([]byte(nil), e.Chain...)
+	c.Command = append([]byte(nil), e.Command...)
+	c.Info = append([]byte(nil), e.Info...)
+	return c
+}
+
+// broken returns the first invariant that does not hold.
+func (q *frames) broken() error {
+	seq, unacked, held, refusals := q.acked+1, 0, 0, 0
+	for i := q.head; i < len(q.list); i++ {
+		f := &q.list[i]
+		if i == q.head {
+			seq = min(seq, f.first)
+		}
+		if f.first != seq {
+			return fmt.Errorf("invariant 1: frame begins at %d, want %d", f.first, seq)
+		}
+		seq += uint64(f.count)
+		held += len(f.body())
+		if f.refuses > 0 {
+			refusals++
+		}
+		if i >= q.handled && i < q.sendAt {
+			unacked += len(f.body())
+			if f.sends == 0 || !f.closed {
+				return fmt.Errorf("invariant 2: frame %d counts as sent and was not", f.first)
+			}
+		}
+	}
+	if q.head > q.handled || q.handled > q.sendAt || q.sendAt > len(q.list) {
+		return fmt.Errorf("invariant 2: head %d, handled %d, sendAt %d of %d frames", q.head, q.handled, q.sendAt, len(q.list))
+	}
+	if q.head < len(q.list) && seq != q.next {
+		return fmt.Errorf("invariant 1: frames end at %d, next is %d", seq, q.next)
+	}
+	if unacked != q.unacked || held != q.held {
+		return fmt.Errorf("invariant 3: unacked %d, held %d, counted %d, %d", unacked, held, q.unacked, q.held)
+	}
+	if refusals != q.refusals {
+		return fmt.Errorf("invariant 4: %d frames with refusals, counted %d", refusals, q.refusals)
+	}
+	return nil
+}
+
+// bufferSizes are the sizes of the buffers into which frames are encoded, and which all
+// sessions share. Each is a few times the one before, so that a frame takes little more
+// memory than it has bytes. A larger frame, of one envelope, has a buffer of its own.
+var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
+
+// buffers has the unused buffers, by size; each is stored as a pointer to its first byte.
+var buffers [len(bufferSizes)]sync.Pool
+
+// newBuffer returns a buffer with room for a header, which is likely to hold that many
+// bytes without being copied to a larger one.
+func newBuffer(likely int) []byte {
+	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
+}
+
+// buffer returns an empty buffer with room for n bytes.
+func buffer(n int) []byte {
+	for i, size := range bufferSizes {
+		if n > size {
+			continue
+		}
+		if first, ok := buffers[i].Get().(*byte); ok {
+			return unsafe.Slice(first, size)[:0]
+		}
+		return make([]byte, 0, size)
+	}
+	return make([]byte, 0, n)
+}
+
+// reserve makes room for size more bytes.
+func reserve(b []byte, size int) []byte {
+	if len(b)+size <= cap(b) {
+		return b
+	}
+	larger := append(buffer(len(b)+size), b...)
+	recycle(b)
+	return larger
+}
+
+// recycle gives back a buffer that is no longer read.
+func recycle(b []byte) {
+	for i, size := range bufferSizes {
+		if cap(b) == size {
+			buffers[i].Put(unsafe.SliceData(b))
+		}
+	}
+}
+
+// An Account counts the bytes that are held for a client until it acknowledges them, in one
+// session or, as the account above those, for all clients of one name. A client that does not
+// acknowledge would otherwise make this process keep as many answers as it likes to ask for. Nil
+// is no bound. It is safe for concurrent use.
+//
+// The handling beyond the bound is decided in three steps, so that a client that is merely slow
+// hears of it:
+//   - Full: its calls are refused before their turns.
+//   - Crowded: the results of turns under way are dropped, and frames with new envelopes are not
+//     handled, as if they were lost, except for their acknowledgements.
+//   - Closed: nothing is kept for it any more.
+type Account struct {
+	limit int64
+	up    *Account
+	held  atomic.Int64
+}
+
+// NewAccount returns an account of that many bytes, all of which also count in up; nil means in no other.
+func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
+
+// An Excess is how far an account is above its bound.
+type Excess uint8
+
+// The steps of an Excess.
+const (
+	Within Excess = iota
+	Full
+	Crowded
+	Closed
+)
+
+func (a *Account) add(n int) {
+	for ; a != nil; a = a.up {
+		a.held.Add(int64(n))
+	}
+}
+
+// Excess returns how far the account, or one above it, is above its bound.
+func (a *Account) Excess() (most Excess) {
+	for ; a != nil; a = a.up {
+		if held := a.held.Load(); held > a.limit {
+			most = max(most, Excess(min(held/max(a.limit, 1), int64(Closed))))
+		}
+	}
+	return most
+}
+
+// Held returns the bytes in the account, and its bound, of the topmost account that is above its
+// bound; of the lowest if none is.
+func (a *Account) Held() (bytes, limit int64) {
+	for at := a; at != nil; at = at.up {
+		if held := at.held.Load(); at == a || held > at.limit {
+			bytes, limit = held, at.limit
+		}
+	}
+	return bytes, limit
+}
+
+// fairBytes is how much a session must hold before its frames are not handled because its account or
+// one above it is crowded. So other processes of the same name, which acknowledge, still hear that
+// their calls are refused.
+const fairBytes = 64 << 10
+
+// Excuse returns the envelope that is kept in a crowded account instead of e; nil means none.
+func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
+	switch excess := a.Excess(); {
+	case excess < Crowded || e.Type != wire.TypeAnswer && e.Type != wire.TypeRefusal:
+		return e
+	case excess == Closed:
+		return nil
+	case len(e.Payload)+len(e.Text) <= smallAnswer:
+		return e
+	case e.Code == wire.CodeOK:
+		return &wire.Envelope{Type: e.Type, ID: e.ID, Code: wire.CodeNoResult, Text: []byte(unacknowledged)}
+	}
+	small := *e
+	small.Payload, small.Text = nil, e.Text[:min(len(e.Text), smallAnswer)]
+	return &small
+}
+
+const (
+	// smallAnswer is how many bytes an answer may have that is kept in a crowded account.
+	smallAnswer    = 256
+	unacknowledged = "they were dropped: the client leaves too many answers unacknowledged"
+)

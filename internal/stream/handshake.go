@@ -1,0 +1,72 @@
+package stream
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A client may be away for so long that a member drops its session with the client and
+// all sequences with it. When the client comes back, envelopes that it sends again must
+// not be taken for new ones. So each side numbers its sessions with the other, and a
+// session belongs to one pair of numbers. The client asks for the member's number with an
+// empty frame that has its own (Hello), adopts only the answer to that question, and
+// sends nothing else before. A member handles only frames that have its number (Session),
+// so it needs no record of dropped sessions.
+//
+// A client that receives a greater Session knows that the member has dropped the session,
+// and that its calls may have run. A member that receives a greater Hello knows that the
+// client has dropped it. Either then begins a new session. Smaller numbers belong to
+// dropped sessions and are ignored. Members do not drop each other while they are
+// members, and have no numbers.
+
+// handshake has the numbers of a session between a member and a client.
+type handshake struct {
+	number  uint64    // the member's; 0 means it has not said it yet
+	hello   uint64    // the client's; 0 means it has not asked yet
+	asked   bool      // the client is to be answered
+	begun   bool      // the number has come with the frame under way
+	dropped bool      // the peer has dropped the session
+	helloAt time.Time // when to ask for the number, again
+}
+
+func newHandshake(cfg Config, peer transport.Peer) handshake {
+	switch {
+	case peer.Client:
+		return handshake{number: cfg.Session}
+	case cfg.Self.Client:
+		return handshake{hello: cfg.Session}
+	}
+	return handshake{}
+}
+
+// question takes a client's question for the number of this session. It reports whether
+// the client must be answered now.
+func (s *handshake) question(hello uint64) bool {
+	switch {
+	case hello < s.hello || hello == 0: // no number, or that of a session that the client has dropped
+	case s.hello > 0 && hello > s.hello:
+		s.dropped = true // all frames so far belong to the client's former session
+	default:
+		s.hello, s.asked = hello, true
+		return true
+	}
+	return false
+}
+
+// answer takes a member's frame whose number is not, or not yet, known as that of this client's
+// session. It reports whether the frame belongs to the session, and whether the client must ask for the number.
+func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {
+	switch {
+	case h.Session == 0: // foreign
+		return false, false
+	case s.number == 0 && h.Hello != s.hello:
+		return false, true // the frame may belong to an earlier session of this client
+	case s.number == 0:
+		s.number, s.begun = h.Session, true
+	case h.Session > s.number:
+		s.dropped = true
+	}
+	return h.Session == s.number, false
+}

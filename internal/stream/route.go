@@ -1,0 +1,303 @@
+package stream
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// RouteState is a sender's knowledge of a shard's home.
+type RouteState uint8
+
+// The states of a route.
+const (
+	// Unknown: the shard has no known home; calls are held until the table says.
+	Unknown RouteState = iota
+	// Known: calls go to Home under Epoch.
+	Known
+	// Stopped: the home changed while envelopes to the old one were not acknowledged.
+	// Calls are held until they are, so that envelopes that the old home refused are sent
+	// first.
+	Stopped
+)
+
+// String names the state.
+func (s RouteState) String() string {
+	switch s {
+	case Unknown:
+		return "unknown"
+	case Known:
+		return "known"
+	case Stopped:
+		return "stopped"
+	}
+	return fmt.Sprintf("RouteState(%d)", uint8(s))
+}
+
+// An Outgoing is an ask or a tell that waits at its sender. Driver belongs to the driver,
+// which completes it when the call ends.
+type Outgoing struct {
+	Envelope wire.Envelope
+	Driver   any
+}
+
+// A Route is one shard as one sender sees it. It is not safe for concurrent use.
+//
+// Order per (sender, entity) rests on three rules: a route leaves its home only with a
+// Flush behind the last envelope sent there; it is Stopped while an envelope sent there
+// is not acknowledged; and when it leaves Stopped it sends a Barrier, which makes the new
+// home wait for the Flush, then the refused envelopes in the order in which they were
+// sent, then the held ones in the order in which they were made.
+type Route struct {
+	State RouteState
+	Home  transport.Address // of Known; the old one of Stopped
+	Epoch placement.Epoch
+	// LastSeq is the highest sequence sent to Home for this shard, the Barrier's
+	// included; 0 means none.
+	LastSeq uint64
+
+	via     transport.Address // the home before Home; in Unknown the last one
+	left    placement.Epoch   // under which calls went to via; 0 means via has departed
+	lost    transport.Address // the last home after via, which has departed; zero means none
+	next    transport.Address // the home after Stopped; zero means not known
+	nextAt  placement.Epoch
+	flushed placement.Epoch // the placement that a Flush already went out for
+	refused []Outgoing
+	held    []Outgoing
+}
+
+// A Step is what the driver must do after a change of a route, in this order:
+// append a Flush to the session of FlushTo, naming Home, Epoch and Left, the epoch
+// under which calls went there until now, and tell the route its sequence if it is Stopped;
+// if Go, append a Barrier by way of each of Via to the new home, then Deliver, and only
+// then let calls pass by; if Ask, find out the home of the shard.
+type Step struct {
+	FlushTo transport.Address // zero: no Flush
+	Home    transport.Address
+	Epoch   placement.Epoch
+	Left    placement.Epoch
+	Go      bool
+	Via     []transport.Address
+	Deliver []Outgoing
+	Ask     bool
+}
+
+// Hold keeps a call until the route is known. It must not be called while Known.
+func (r *Route) Hold(o Outgoing) (ask bool) {
+	r.held = append(r.held, o)
+	return r.State == Unknown
+}
+
+// HoldWithin is Hold for at most limit waiting calls. It drops and returns those that
+// have waited longest; with a limit of 0, o itself.
+func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
+	r.held = append(r.held, o)
+	for r.Held() > limit {
+		oldest := &r.held
+		if len(r.refused) > 0 {
+			oldest = &r.refused
+		}
+		dropped = append(dropped, (*oldest)[0])
+		(*oldest)[0] = Outgoing{}
+		*oldest = (*oldest)[1:]
+	}
+	return dropped
+}
+
+// BeginAnew forgets every placement. The cluster was founded anew and counts epochs from
+// the beginning, so later placements cannot be compared with earlier ones. Waiting calls
+// go on waiting, in order. No earlier call of this sender is on its way to their new
+// home.
+func (r *Route) BeginAnew() Step {
+	*r = Route{held: append(r.refused, r.held...)}
+	return Step{Ask: true}
+}
+
+// Next returns the home that a Stopped route goes to when the old one has acknowledged
+// all envelopes; zero means it is not known.
+func (r *Route) Next() transport.Address { return r.next }
+
+// Held returns the number of calls that wait here.
+func (r *Route) Held() int { return len(r.held) + len(r.refused) }
+
+// Holds reports whether such returns true for one of the calls that wait here.
+func (r *Route) Holds(such func(Outgoing) bool) bool {
+	return slices.ContainsFunc(r.refused, such) || slices.ContainsFunc(r.held, such)
+}
+
+// Drop removes and returns the held calls for which gone returns true.
+func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
+	keep := func(list []Outgoing) []Outgoing {
+		kept := list[:0]
+		for _, o := range list {
+			if gone(o) {
+				out = append(out, o)
+			} else {
+				kept = append(kept, o)
+			}
+		}
+		clear(list[len(kept):])
+		return kept
+	}
+	r.refused, r.held = keep(r.refused), keep(r.held)
+	return out
+}
+
+// Learn takes a newer placement, from the table or from a Moved. acked is the highest
+// sequence that the old home has acknowledged on the shard's lane. local says that the
+// old home is this process, whose own queue keeps the order.
+func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
+	known := r.Epoch // in Unknown, its home refused, or has departed
+	if r.State == Stopped {
+		known = r.nextAt // at least Epoch, unless that was superseded
+	}
+	if epoch <= known {
+		return Step{}
+	}
+	return r.Supersede(home, epoch, acked, local)
+}
+
+// Supersede is Learn for a placement that counts although its epoch is not above the known
+// one: the known one is of a term that is over, and the table of a later term does not show
+// it.
+func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
+	switch r.State {
+	case Unknown:
+		if home.IsZero() {
+			return Step{}
+		}
+		r.next, r.nextAt = home, epoch
+		var s Step
+		if r.left > 0 { // older calls may be on their way from there: it must know where they end
+			s.FlushTo, s.Home, s.Epoch, s.Left = r.via, home, epoch, r.left
+		} else if r.via == home { // not departed after all, or begun anew
+			r.via = transport.Address{}
+		}
+		return r.resolve(s, r.via, r.left, r.lost)
+	case Known:
+		r.next, r.nextAt = home, epoch
+		s := r.leave()
+		if !local && acked < r.LastSeq {
+			r.State, r.flushed = Stopped, s.Epoch
+			return s
+		}
+		if !local && r.LastSeq == 0 {
+			return r.resolve(Step{}, transport.Address{}, 0, transport.Address{})
+		}
+		return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // also without a known home: sent envelopes may be on their way through others
+	default:
+		r.next, r.nextAt = home, epoch
+		return Step{}
+	}
+}
+
+// Refused takes back an envelope that its receiver did not execute, with the placement
+// that the receiver named (zero if it knows none).
+func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
+	if r.State == Known && r.Home == from {
+		r.State = Stopped
+		r.next, r.nextAt = transport.Address{}, r.Epoch
+	}
+	if epoch > r.nextAt && !home.IsZero() {
+		r.next, r.nextAt = home, epoch
+	}
+	r.refused = append(r.refused, o)
+}
+
+// Acked takes the progress of the session to the old home.
+func (r *Route) Acked(from transport.Address, acked uint64) Step {
+	if r.State != Stopped || r.Home != from || acked < r.LastSeq {
+		return Step{}
+	}
+	var s Step
+	if r.flushed != r.nextAt {
+		s = r.leave()
+	}
+	return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // as in Learn
+}
+
+// leave returns the Flush behind the envelopes sent to the home, or none while no new
+// home is known. It is also sent to a home that has lost the shard and got it back,
+// because envelopes that it forwarded meanwhile may still be under way.
+func (r *Route) leave() (s Step) {
+	if !r.next.IsZero() {
+		s.FlushTo, s.Home, s.Epoch, s.Left = r.Home, r.next, r.nextAt, r.Epoch
+	}
+	return s
+}
+
+// HomeDeparted takes the news that a home has left or was removed. Unacknowledged are the envelopes for
+// this shard that it certainly did not execute, in order.
+func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoing) Step {
+	if r.State == Unknown || r.Home != departed {
+		if r.via == departed {
+			r.left = 0
+		}
+		r.held = append(unacknowledged, r.held...)
+		return r.sendHeld()
+	}
+	r.refused = append(r.refused, unacknowledged...)
+	if r.next == departed {
+		r.next = transport.Address{}
+	}
+	if r.State == Known {
+		r.next, r.nextAt = transport.Address{}, r.Epoch
+	}
+	var s Step
+	via, left, lost := r.before(departed)
+	if left > 0 && !r.next.IsZero() {
+		s.FlushTo, s.Home, s.Epoch, s.Left = via, r.next, r.nextAt, left
+	}
+	return r.resolve(s, via, left, lost)
+}
+
+// sendHeld delivers what waits although the route is Known: calls that came back from a
+// home of another life of the cluster. Nothing else would have them sent.
+func (r *Route) sendHeld() Step {
+	if r.State != Known || r.Held() == 0 {
+		return Step{}
+	}
+	s := Step{Go: true, Deliver: append(r.refused, r.held...)}
+	r.refused, r.held = nil, nil
+	return s
+}
+
+// before returns the homes from which older calls may still come when the home has departed.
+// Calls that the home had not handled come back to the home that forwarded them, and go
+// on from there. Calls that the home itself forwarded may not have arrived.
+func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
+	switch {
+	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were
+		return r.via, r.left, r.lost
+	case r.left > 0:
+		return r.via, r.left, departed
+	}
+	return departed, 0, transport.Address{}
+}
+
+// resolve leaves the old home. Envelopes that were sent to via under the epoch left may
+// still be on their way from there; a zero via means that there are none. lost is a home
+// after via, which has departed.
+func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
+	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
+	if r.next.IsZero() {
+		r.State, r.Home, r.Epoch = Unknown, transport.Address{}, min(r.Epoch, r.nextAt)
+		r.held = append(r.refused, r.held...)
+		r.refused = nil
+		s.Ask = true
+		return s
+	}
+	s.Go = true
+	for _, a := range []transport.Address{via, lost} {
+		if !a.IsZero() {
+			s.Via = append(s.Via, a)
+		}
+	}
+	s.Deliver = append(r.refused, r.held...)
+	r.State, r.Home, r.Epoch = Known, r.next, r.nextAt
+	r.next, r.refused, r.held = transport.Address{}, nil, nil
+	return s
+}
