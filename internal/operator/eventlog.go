@@ -31,9 +31,8 @@ type Line struct {
 	Attrs string // its attributes, as slog's TextHandler writes them: "member=web-2 err=…"
 }
 
-// A EventLog keeps the latest lines. Those that come in great numbers, of single shards, have a room of
-// their own, so that they do not push out the others. The zero value is empty. It is safe for
-// concurrent use.
+// A EventLog keeps the latest lines. The many lines about single shards have a room of their own,
+// so that they do not displace the others. The zero value is empty. It is safe for concurrent use.
 type EventLog struct {
 	mu   sync.Mutex
 	last uint64

@@ -26,8 +26,8 @@ func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) err
 	})
 }
 
-// DropRecord deletes the record of an entity that cannot be decoded, so that the entity can
-// be written again. What the shard's log has of the entity stays.
+// DropRecord deletes the undecodable record of an entity, so that the entity can be written again.
+// What the shard's log has of the entity stays.
 func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
 	term, _, err := durablehost.NextTerm(ctx, s, cluster, 1)
 	if err != nil {
