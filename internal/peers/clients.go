@@ -8,8 +8,8 @@ import (
 )
 
 // Clients choose their incarnations freely, and each incarnation costs the sessions of one client.
-// So the clients of one name, which the broker grants, are bounded in number, and a client that has
-// departed without a goodbye is found out.
+// So the clients of one name granted by the broker are bounded in number, and a client that ended
+// without closing its lanes is detected.
 const (
 	// MaxNamed bounds the clients of one name with which a process has sessions.
 	MaxNamed = 1024
