@@ -31,7 +31,7 @@ func (d *durableShard) expiry() int64 {
 
 // entity returns the active entity of e, or nil.
 func (*durableShard) entity(e *region.Entity) *durableEntity {
-	active, _ := e.Kept().(*durableEntity)
+	active, _ := e.Data().(*durableEntity)
 	return active
 }
 
@@ -126,11 +126,11 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	}
 	a := &durableEntity{tenure: tenure, core: loaded.Active, last: tenure.Seen(e.ID), expires: loaded.Expires}
 	a.Driver = a
-	e.Keep(&a.Kept)
+	e.SetData(&a.EntityData)
 	if s.host.desc.Activate != nil {
 		if err := tenure.Wait(ctx, a.last); err != nil { // OnActivate may tell others of these changes
 			tenure.Passivated(e.ID)
-			e.Keep(nil)
+			e.SetData(nil)
 			e.SetState(nil, codegen.Fresh)
 			return nil, err
 		}
@@ -232,7 +232,7 @@ func (d *durableShard) retire(e *region.Entity, why codegen.Passivation, state [
 // lost records that an entity has no value any more.
 func (d *durableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
-		e.Keep(nil)
+		e.SetData(nil)
 		a.tenure.Passivated(e.ID)
 	}
 }
@@ -242,7 +242,6 @@ func (d *durableShard) lost(e *region.Entity) {
 // is called if the method ends the goroutine.
 func (d *durableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	s := d.hosted
-	h.touched = d.touch(e)
 	returned := false
 	defer func() {
 		if returned {
@@ -254,20 +253,6 @@ func (d *durableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	a := h.execute(s, e)
 	returned = true
 	h.end(e, a)
-}
-
-// touch reads the memory that a turn of the entity needs, so that the processor waits for all of it at
-// once, and not for each part when the turn comes to it: of thousands of entities that are called in
-// random order hardly one is in its cache. The caller has the turn. The result has no meaning.
-func (d *durableShard) touch(e *region.Entity) byte {
-	sum := e.Touch() + e.ID[0]
-	if a := d.entity(e); a != nil {
-		sum += a.core.Touch()
-		if len(a.state) > 0 {
-			sum += a.state[0]
-		}
-	}
-	return sum
 }
 
 // mayRead reports whether a turn that changes nothing may run on an active entity and be

@@ -11,7 +11,7 @@ import (
 // durableEntity is an active entity. Only the goroutine that has the entity's turn may
 // use it.
 type durableEntity struct {
-	region.Kept
+	region.EntityData
 	tenure *durablehost.Tenure // under which it was activated
 	core   durable.Active      // of the tenure
 	state  []byte              // as last committed, or being committed

@@ -78,17 +78,13 @@ func (n *Node) LoseShard(kind, id string, to transport.Address) {
 	s.Place(to, epoch+1, epoch.Term())
 }
 
-// RunsFar reports whether a call of the entity is found whose turn is under way at this node and
-// began without the lock of its shard.
-func (n *Node) RunsFar(kind, id string) (found, far bool) {
+// Runs reports whether a call of the entity is found whose turn is under way at this node.
+func (n *Node) Runs(kind, id string) bool {
 	s := n.shardOf(kind, id)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	c, running := s.Core.Find(id, func(*region.Call) bool { return true })
-	if c == nil || !running {
-		return false, false
-	}
-	return true, inbound(c).arrived.IsZero() // it was made when its turn lost the lane
+	return c != nil && running
 }
 
 // TurnsUnderWay describes the turns under way at this node, as an operator sees them who begins to look.
@@ -114,7 +110,7 @@ func (n *Node) Opening() bool {
 
 // Kept is the number of ids that the node keeps for other members' shards.
 func (n *Node) Kept() int {
-	return n.memory.Kept()
+	return n.memory.KeptFor()
 }
 
 // Placed is the entity's shard on the wire, and the epoch under which it is here.

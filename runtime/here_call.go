@@ -24,7 +24,6 @@ type hereCall struct {
 	turn    durableTurn     // of a hidden call
 	held    answer          // waits for the log
 	results []byte          // of held: the part of the answer in the log
-	touched byte            // the result of durableShard.touch, so that its reads are not removed
 }
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
@@ -88,12 +87,6 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 	} else {
 		r.tenure.Answer(r.ticket, h)
 	}
-}
-
-// Touch is that of a durablehost.Waiter: it reads memory of the call, of its place among the pending
-// calls, and of its caller.
-func (h *hereCall) Touch() byte {
-	return byte(h.held.code) + byte(h.lane) + h.shard.driver().pending.Touch(h.ID)
 }
 
 // Logged sends the answer that was held.

@@ -21,7 +21,7 @@ type host struct {
 	desc       codegen.Host
 	settings   hostSettings
 	methods    map[string]*hostedMethod
-	nearReads  nameSet // methods of a durable type that are marked //shard:read and may run on their callers' goroutines
+	nearReads  map[string]bool // methods of a durable type that are marked //shard:read and may run on their callers' goroutines
 	shards     []hostedShard
 	instance   *singlehost.Instance // of a singleton; else nil
 	remembered *remembering.Type    // of a type whose entities are remembered; else nil

@@ -21,7 +21,7 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
 	if settings.inline && len(settings.intercept) == 0 {
-		h.nearReads = newNameSet(desc.Reads)
+		h.nearReads = desc.Reads
 	}
 	limits := region.Limits{
 		Mailbox: settings.mailbox, Waiting: drv.cfg.BufferSize, Handoff: settings.handoff,

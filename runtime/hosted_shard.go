@@ -536,7 +536,7 @@ func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 	}
 	if d == ActionRestart || d == ActionStop || forget || passivate {
 		s.Mu.Lock()
-		s.Core.Kept(e) // the call may be reused before the turn has ended
+		s.Core.Detach(e) // the call may be reused before the turn has ended
 		s.Mu.Unlock()
 		if e.OfTells() {
 			s.runner().SetAside(e)

@@ -22,7 +22,7 @@ import (
 // of a local caller that waits for its turn. After its turn has ended and was answered,
 // it is reused by its lane (keep), its runner (toldCalls.keep) or any goroutine
 // (recycle). Until then it can be reached through its entity, so before it is reused
-// the shard must have dropped it (End, or Kept).
+// the shard must have dropped it (End, or Detach).
 type inCall struct {
 	shardhost.Call
 	ownsArgs bool // Args is a buffer of codegen.NewArgs

@@ -313,7 +313,7 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *route) (*hostedShard, *re
 // enterRead returns nil. Arguments and results of other methods are part of their commits: see attempt.
 func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	k := p.kind
-	if k.host == nil || !k.host.nearReads.has(method) {
+	if k.host == nil || !k.host.nearReads[method] {
 		return nil
 	}
 	e := nearOf(r)

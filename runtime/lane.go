@@ -17,7 +17,6 @@ import (
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -343,18 +342,8 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, drv.self.Name, e.Shard),
 		})
 	}
-	if e.Type == wire.TypeTell {
-		if ran, kept := l.tellFar(sh, e, seq); ran {
-			return kept
-		}
-	}
 	if p.Peer().Client && e.Type == wire.TypeCall && p.Core.Account.Excess() != stream.Within {
 		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeOverloaded, Text: unacknowledged(p)})
-	}
-	if e.Type == wire.TypeCall {
-		if ran, kept := l.callFar(sh, e, seq); ran {
-			return kept
-		}
 	}
 	c := l.take()
 	c.fill(drv, p.Peer(), e, int(l.ch), l.at)
@@ -409,66 +398,4 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	sh.endTurnOf(e, c.after(), c.failed)
 	c.answer(sh.driver(), a, l)
 	return true
-}
-
-// enterFar begins the turn of an ask or a tell that came directly from another process, without
-// the shard's lock and without an inCall, if it may run at once. If not, entity is nil and enterFar
-// has done nothing. now is the time of the lease's clock.
-func (l *lane) enterFar(s *hostedShard, e *wire.Envelope, seq uint64, now int64) (entity *region.Entity, method *hostedMethod, name string) {
-	if e.Relayed() || e.Epoch == 0 || l.slow.IsSlow() || s.host.kind.encodes || len(e.Info) > 0 {
-		return nil, nil, ""
-	}
-	name = wire.StringOf(e.Method)
-	if method = s.host.methods[name]; method == nil || !s.mayRunAt(now) {
-		return nil, nil, ""
-	}
-	if entity = s.EnterUnder(wire.StringOf(e.Entity), placement.Epoch(e.Epoch)); entity == nil {
-		return nil, nil, ""
-	}
-	l.from.Handled.Store(seq)
-	l.wake() // a turn may take long
-	return entity, method, name
-}
-
-// tellFar runs the turn of a tell that enterFar begins. ran is false if it begins none. kept reports
-// whether this goroutine still has the lane.
-func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
-	now := l.driver.lease.Now()
-	entity, method, name := l.enterFar(s, e, seq, now)
-	if entity == nil {
-		return false, false
-	}
-	if !runTell(s, method, entity, name, e.Payload, l.from, &l.Token) {
-		return true, false
-	}
-	l.slow.Ran(now)
-	return true, true
-}
-
-// callFar is tellFar for an ask that no turn waits for and that is not a command. It leaves other asks,
-// and those whose deadline has passed, to Deliver.
-func (l *lane) callFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
-	if e.ID == 0 || e.Hop != 0 || len(e.Chain) > 0 || len(e.Command) > 0 {
-		return false, false
-	}
-	lease := &l.driver.lease
-	now, deadline := lease.Now(), e.Deadline(int64(l.at.Sub(lease.Base())))
-	if deadline != 0 && now > deadline {
-		return false, false
-	}
-	entity, method, name := l.enterFar(s, e, seq, now)
-	if entity == nil {
-		return false, false
-	}
-	f, args := newFarTurn(entity, name, l.from, e.ID, deadline), e.Payload
-	f.run = l.EnterNotified(&f.notice, f) // from now on e may be another goroutine's, like all of the lane
-	a := f.guarded(s, method, args)
-	if !f.run.Leave() {
-		f.end(s, a)
-		return true, false
-	}
-	l.slow.Ran(now)
-	s.endTurnOf(entity, f.turn.after(), f.failed)
-	f.answer(s.driver(), a, l)
-	return true, true
 }

@@ -105,36 +105,30 @@ func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, meth
 			return a
 		}
 	}
-	a, failed := runActive(s, r, e, wire.StringOf(c.Method), method, c.Args, c.ID != 0)
-	if failed != nil {
-		c.failed = failed
-	}
-	return a
-}
-
-// runActive is runMethod for an entity that is active. answers reports whether a caller waits for
-// the results. failed is the failure that the supervisor decides about, or nil.
-func runActive(s *hostedShard, r *encodedTurn, e *region.Entity, name string, method codegen.Method, args []byte, answers bool) (a answer, failed *failure) {
+	name := wire.StringOf(c.Method)
 	var buf *[]byte
 	var out []byte // nil: no caller wants the results
-	if answers {
+	if c.ID != 0 {
 		buf = answerPool.Get().(*[]byte)
 		out = (*buf)[:0]
 	}
-	out, err := invoke(r.seen(e), s, e, name, method, args, out)
+	out, err := invoke(r.seen(e), s, e, name, method, c.Args, out)
 	if err != nil {
-		return methodError(s.host.kind.errors, err), s.host.failureOf(e.ID, strings.Clone(name), err)
+		if failed := s.host.failureOf(e.ID, strings.Clone(name), err); failed != nil {
+			c.failed = failed
+		}
+		return methodError(s.host.kind.errors, err)
 	}
 	if buf == nil {
-		return answer{}, nil
+		return answer{}
 	}
 	*buf = out
 	if len(out) > smallMessage {
 		if limit := s.driver().maxResult(); len(out) > limit {
-			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}, nil
+			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
 		}
 	}
-	return answer{payload: buf}, nil
+	return answer{payload: buf}
 }
 
 // methodError is the answer for an error that a method, or the decoding of its

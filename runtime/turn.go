@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
-	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -410,88 +409,4 @@ func (r *encodedTurn) caller() (kind, id string) {
 	}
 	last := links[len(links)-1]
 	return last.Kind, last.Entity
-}
-
-// farTurn is the turn of a call of another process that began without the shard's lock. Nobody can
-// find its call, and nobody has to while its goroutine has the lane: a cancellation would come on
-// the same session, behind the call. Before another goroutine goes on with the lane, Lose discloses
-// the call to the shard.
-type farTurn struct {
-	remoteTurn
-	notice runtoken.Notice
-	id     uint64   // of the call
-	failed *failure // the failure that the supervisor decides about; nil means none
-}
-
-var _ runtoken.Turn = (*farTurn)(nil)
-
-// newFarTurn returns a turn of the entity that has begun for the call with that number, which came
-// on the session. The deadline is in nanoseconds after the driver's base; 0 means none.
-func newFarTurn(e *region.Entity, method string, from *peers.Session, id uint64, deadline int64) *farTurn {
-	f := &farTurn{remoteTurn: remoteTurn{deadline: deadline}, id: id}
-	drv := hostedOf(e).driver()
-	f.turn.parent, f.turn.entity, f.turn.method, f.from, f.era = &f.remoteTurn, e, method, from, drv.turning.now.Load().era
-	if w := drv.turns.Load(); w != nil {
-		f.turn.watched(w)
-	}
-	return f
-}
-
-// Lose discloses the call in one step with the loss of the lane, so that cancellations, which
-// another goroutine handles from then on, find it. It blocks for the shard's lock only.
-func (f *farTurn) Lose(take func() bool) {
-	f.turn.shard().Disclose(f.turn.entity, func() *shardhost.Call {
-		if !take() {
-			return nil
-		}
-		return &f.call().Call
-	})
-}
-
-// call returns a call as the shard knows those that came the long way.
-func (f *farTurn) call() *inCall {
-	c := &inCall{lane: f.from.Lane(), from: f.from}
-	c.ID, c.Method, c.Entity = f.id, wire.BytesOf(f.turn.method), f.turn.entity.ID
-	c.Sender, c.Deadline, c.Driver = f.from.Peer(), f.deadline, c
-	c.encoded.Store(&f.encodedTurn)
-	return c
-}
-
-// guarded runs the method, which may call runtime.Goexit, and ends the turn's context: see
-// inCall.guarded.
-func (f *farTurn) guarded(s *hostedShard, m *hostedMethod, args []byte) (a answer) {
-	returned := false
-	defer func() {
-		f.finish()
-		if returned {
-			return
-		}
-		f.run.HandOver()
-		s.host.died("runtime.Goexit in " + f.turn.method)
-		f.failed = s.host.panicFailure(f.turn.entity.ID, f.turn.method, "runtime.Goexit")
-		f.end(s, answer{code: wire.CodePanic, text: "runtime.Goexit"})
-	}()
-	r := &f.encodedTurn
-	if m.unseen {
-		r = nil
-	}
-	a, f.failed = runActive(s, r, f.turn.entity, f.turn.method, m.run, args, true)
-	returned = true
-	return a
-}
-
-// end ends the turn, and answers, on a goroutine that has lost the lane.
-func (f *farTurn) end(s *hostedShard, a answer) {
-	c := f.call()
-	c.failed = f.failed
-	c.finish(s, f.turn.entity, a, nil)
-}
-
-// answer answers with the lane's next frame. The turn has ended.
-func (f *farTurn) answer(drv *driver, a answer, l *lane) {
-	e := a.envelope(drv, f.id)
-	if !f.from.Answer(&e, l) {
-		drv.answer(f.call(), &e, l) // its sender is new on this lane
-	}
-	a.sent()
 }

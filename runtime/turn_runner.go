@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runner"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -59,7 +58,7 @@ func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args
 	if method == nil || e.Value == nil || !s.mayRunInline() {
 		return newToldCall(s, e, name, args).runQueued(s, e, token, nil)
 	}
-	return runTell(s, method, e, name, args, nil, token)
+	return runTell(s, method, e, name, args, token)
 }
 
 // newToldCall makes the call of a tell whose turn must wait, or whose entity must be
@@ -163,13 +162,12 @@ func (t *toldCalls) collect(shrink bool) {
 }
 
 // runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
-// whether this goroutine still has the run token. from is the session on which the tell came; nil:
-// it is this process's own.
-func runTell(s *hostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, from *peers.Session, b *runtoken.Token) bool {
+// whether this goroutine still has the run token.
+func runTell(s *hostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
 	var t *encodedTurn
 	w, run := s.driver().turns.Load(), b.Enter()
 	if !m.unseen || w != nil {
-		t = &encodedTurn{run: run, from: from, era: s.driver().turning.now.Load().era}
+		t = &encodedTurn{run: run, era: s.driver().turning.now.Load().era}
 		t.turn.parent, t.turn.entity, t.turn.method = t, e, name
 	}
 	if w != nil {

@@ -16,9 +16,6 @@ func NewCaller() pending.Caller { return make(caller, 1) }
 // Wake wakes the goroutine.
 func (c caller) Wake() { c <- struct{}{} }
 
-// Touch reads the channel.
-func (c caller) Touch() byte { return byte(len(c)) }
-
 // Answer waits for the call's answer, or for its time to be over, and reports whether it
 // was answered. Otherwise the call has been removed from the table, and the caller of
 // Answer must inform the table's Coalescer when it knows the result of the call.

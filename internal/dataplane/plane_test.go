@@ -88,8 +88,7 @@ func (s *stage) Renew(Session) (Session, *Left) { return &session{stage: s}, s.d
 
 type sleeper struct{}
 
-func (sleeper) Wake()       {}
-func (sleeper) Touch() byte { return 0 }
+func (sleeper) Wake() {}
 
 type session struct {
 	Session

@@ -9,18 +9,6 @@ import "github.com/shardgen/shardgen/internal/invariant"
 // be used.
 type Active struct{ entity *entity }
 
-// Touch reads the memory of the entity that a commit reads first, so that the processor need not wait for
-// it later. Its result has no meaning. The zero Active has none. Touch may run beside anything that
-// changes the Shard, so the race detector does not see its reads.
-//
-//go:norace
-func (a Active) Touch() byte {
-	if a.entity == nil {
-		return 0
-	}
-	return byte(a.entity.ticket) + byte(a.entity.acked.number)
-}
-
 // of returns the entity of a turn, or nil if the tail does not have it. Entities leave the tail by
 // Passivated and by tail.saved, both only when they are not active, and are made active by Load
 // only while they are in it. So an active one is that of the tail.

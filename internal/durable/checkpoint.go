@@ -1,6 +1,10 @@
 package durable
 
 import (
+	"errors"
+	"strings"
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -281,3 +285,155 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		s.desk.send(Request{Op: OpTrim, Head: s.head.stored})
 	}
 }
+
+// A sweep reads records of passivated entities, and has the next checkpoint delete those of
+// entities that have expired, or ended, and whose keys are too old. The driver finds the
+// records in a list, which may be stale, and so they are read again under the head.
+type sweep struct {
+	line line
+	ids  []string
+}
+
+// Expired reports whether a record is of an entity of which nothing is left at a time, and of
+// which one. Its driver gives the entity to [Shard.Sweep]. Records that cannot be decoded are
+// not such.
+func Expired(now time.Time, r store.Record) (id string, gone bool) {
+	id, ok := strings.CutPrefix(r.Key, entityKey(""))
+	if !ok || r.Revision == store.None {
+		return "", false
+	}
+	v, err := readRecord(id, r)
+	return id, err == nil && v.spent(now)
+}
+
+// Sweep has the records of these entities, [store.MaxGet] at most, deleted if nothing is left of
+// them. It does nothing while an earlier Sweep is under way. It reports whether it began.
+func (s *Shard) Sweep(now time.Time, ids []string) bool {
+	s.desk.now = now
+	if s.state != Open || s.claim.step != stepNone || !s.sweep.line.idle() {
+		return false
+	}
+	s.sweep.ids = nil
+	r := Request{Op: OpGet, AtLeast: s.head.stored.Revision}
+	for _, id := range ids {
+		if s.tail.entities[id] == nil { // others are judged when they are loaded, or written
+			s.sweep.ids, r.IDs = append(s.sweep.ids, id), append(r.IDs, entityKey(id))
+		}
+	}
+	if len(r.IDs) == 0 {
+		return false
+	}
+	s.sweep.line.ask(&s.desk, r)
+	return true
+}
+
+// done takes the records.
+func (w *sweep) done(s *Shard, r Response) {
+	ids := w.ids
+	w.line.close()
+	w.ids = nil
+	// A checkpoint may have written other records since. They are found again.
+	if r.Outcome != OK || !s.ours(r.Head) || r.Head.Revision != s.head.stored.Revision {
+		return
+	}
+	found := false
+	for i, id := range ids {
+		v, err := readRecord(id, r.Records[i])
+		if err != nil || !v.spent(s.desk.now) || s.tail.entities[id] != nil {
+			continue
+		}
+		e := s.tail.at(id)
+		e.last, e.acked, e.loaded = v, v, true // a Load before the next checkpoint has it lapse
+		e.outlived(s.group.acked)
+		found = true
+	}
+	switch {
+	case !found:
+	case s.group.position > s.head.stored.Since:
+		s.checkpoint.wanted = true
+	default: // a checkpoint needs something to move since to
+		s.checkpoint.after = s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
+	}
+}
+
+// A verify looks whether the store still has what it has acknowledged, after it was away. The log is looked
+// at by an append. The head and the index of the journal are read.
+type verify struct {
+	line   line
+	ticket Ticket // once it is in the log, the log lacks nothing
+	index  int    // how often the index was older than this home's
+}
+
+// indexTries is how often the index may be older in a row before its events count as lost: until then a
+// replica may lag behind.
+const indexTries = 5
+
+// Verify looks whether the store still has all that it has acknowledged. A checkpoint that is under way
+// begins again, because the store may have lost what it has written so far.
+func (s *Shard) Verify(now time.Time) {
+	s.desk.now = now
+	if s.state != Open {
+		return
+	}
+	if s.group.acked == s.group.last && len(s.group.queue) == 0 {
+		s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
+	}
+	s.checkpoint.doubted()
+	s.verify = verify{ticket: s.group.last}
+	s.verify.line.ask(&s.desk, Request{Op: OpHead})
+	s.next()
+}
+
+// done takes the head, or after it the index.
+func (v *verify) done(s *Shard, r Response) {
+	if !v.line.settled(&s.desk, r) {
+		return
+	}
+	if r.Outcome != OK {
+		v.line.again(&s.desk)
+		return
+	}
+	if !s.ours(r.Head) {
+		if s.state != Dropped { // another claim decides, or it was stale
+			v.line.later(&s.desk, Request{Op: OpHead})
+		}
+		return
+	}
+	if v.line.request.Op == OpHead {
+		v.line.close()
+		if s.journal.config.Kept && !s.journal.lost {
+			v.line.ask(&s.desk, Request{Op: OpGet, IDs: []string{journalKey}, AtLeast: s.head.stored.Revision})
+		}
+		return
+	}
+	behind, err := s.journal.behind(r.Records[0])
+	switch {
+	case err != nil:
+		s.broken(err)
+	case behind && v.index < indexTries:
+		v.index++
+		v.line.again(&s.desk)
+	default:
+		v.line.close()
+		s.journal.lost = behind
+	}
+}
+
+// logged reports whether the log has all that this home has appended, and nothing else is under way.
+func (v *verify) logged(s *Shard) bool {
+	return s.group.acked >= v.ticket && !s.group.repeats() && !s.checkpoint.write.due
+}
+
+// withoutEvents ends the tenure after the store has put the journal back. If the log has lost commits of
+// older homes too, nobody has their events.
+func (s *Shard) withoutEvents() {
+	if s.orphans {
+		s.claim.lose(s, s.head)
+		return
+	}
+	s.broken(errEvents)
+}
+
+// errEvents ends a tenure whose journal the store has put back. The log has these events, from where the next
+// tenure writes them again.
+var errEvents = errors.New("the store has lost a part of the journal, which is written again from the log")

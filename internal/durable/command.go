@@ -1,6 +1,10 @@
 package durable
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -76,4 +80,168 @@ type Command struct {
 	Stuck Numbers
 	Hash  uint64 // of the entity, the method and its arguments
 	Key   string // by which the entity itself keeps it; "" means it does not
+}
+
+// A Verdict is the decision about a command.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Run: run it, then end it with Commit or Discard.
+	Run Verdict = iota + 1
+	// Replay: it was applied. Its answer may leave with its ticket.
+	Replay
+	// Running: it runs already, and is answered at the end of that run.
+	Running
+	// BelowFloor: its source has finished it. It never runs.
+	BelowFloor
+	// Mismatch: another command has its id. The caller has made another call than its first
+	// run did.
+	Mismatch
+	// Forgotten: it was applied, and its answer is not kept any more. It never runs again.
+	Forgotten
+	// Overloaded: too much is kept of commands, tells, or of the log's tail. Later.
+	Overloaded
+	// Closed: the shard is not open here.
+	Closed
+)
+
+// An Admission is the answer to a command.
+type Admission struct {
+	Verdict Verdict
+	Answer  []byte // Replay: of its commit
+	Ticket  Ticket // Replay: of its commit
+}
+
+// A Path names a nested call below a command; empty is the command itself.
+type Path string
+
+// pathBytes is the length of a path that is not empty.
+const pathBytes = 16
+
+// Calls names the nested calls of one turn. The first run of a command begins with the zero value,
+// and so does every later one.
+type Calls struct {
+	counts map[string]uint64
+}
+
+// Path returns the path of the turn's next call of method at target, the entity and its
+// type in one text that is no other's. Calls of one turn that have target and method in
+// common are told apart by how many came before, so the path is the same whenever the
+// turn makes the same calls, in any order among those of its goroutines to different
+// targets.
+func (c *Calls) Path(parent Path, target, method string) Path {
+	b := binary.AppendUvarint(nil, uint64(len(parent)))
+	b = append(b, parent...)
+	b = binary.AppendUvarint(b, uint64(len(target)))
+	b = append(b, target...)
+	b = append(b, method...)
+	if c.counts == nil {
+		c.counts = map[string]uint64{}
+	}
+	n := c.counts[string(b)]
+	c.counts[string(b)]++
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, n))
+	return Path(sum[:pathBytes])
+}
+
+// MaxStuck is the most numbers that [Numbers] of a command may have.
+const MaxStuck = 32
+
+// Numbers are ascending numbers of commands: for each its difference to the one before, as a
+// uvarint. It is a string so that commands can be compared.
+type Numbers string
+
+// NumbersOf encodes ascending numbers.
+func NumbersOf(all []uint64) Numbers {
+	var b []byte
+	last := uint64(0)
+	for _, n := range all {
+		b = binary.AppendUvarint(b, n-last)
+		last = n
+	}
+	return Numbers(b)
+}
+
+// Slice returns the numbers. It fails if there are more than [MaxStuck] of them, or if they are
+// not ascending.
+func (s Numbers) Slice() (all []uint64, err error) {
+	b, last := []byte(s), uint64(0)
+	all = make([]uint64, 0, min(len(b), MaxStuck))
+	for len(b) > 0 {
+		d, n := binary.Uvarint(b)
+		if n <= 0 || d == 0 || last+d < last || len(all) == MaxStuck {
+			return nil, fmt.Errorf("numbers of commands: want at most %d, ascending, as uvarints: %x", MaxStuck, string(s))
+		}
+		b, last = b[n:], last+d
+		all = append(all, last)
+	}
+	return all, nil
+}
+
+// A finished has the numbers of a source for which nobody waits any more: all below a number,
+// but for a few commands that are stuck.
+type finished struct {
+	below uint64
+	stuck []uint64 // ascending, all lower than below; not to be changed
+}
+
+// has reports whether a number is finished.
+func (f finished) has(number uint64) bool {
+	if number >= f.below {
+		return false
+	}
+	_, stuck := slices.BinarySearch(f.stuck, number)
+	return !stuck
+}
+
+// floor is the lowest number that may not be finished.
+func (f finished) floor() uint64 {
+	if len(f.stuck) > 0 {
+		return f.stuck[0]
+	}
+	return f.below
+}
+
+// join returns the numbers that are finished by one of the two, and reports whether they are
+// more than those of f.
+func (f finished) join(o finished) (both finished, more bool) {
+	high, low := f, o
+	if o.below > f.below {
+		high, low = o, f
+	}
+	both = high
+	if !sameMemory(f.stuck, o.stuck) && slices.ContainsFunc(high.stuck, low.has) {
+		both.stuck = slices.DeleteFunc(slices.Clone(high.stuck), low.has)
+	}
+	return both, both.below != f.below || len(both.stuck) != len(f.stuck)
+}
+
+// sameMemory reports whether two lists are the same, and not only equal.
+func sameMemory(a, b []uint64) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// stuckNumbers are the numbers that were decoded last. Most commands of a source have the same
+// ones, which finished.join recognizes by their memory, without comparing them.
+type stuckNumbers struct {
+	of  Numbers
+	all []uint64 // not to be changed
+}
+
+// finished returns the numbers that the command's source has finished.
+func (s *stuckNumbers) finished(c *Command) finished {
+	if c.Past <= c.Floor {
+		return finished{below: c.Floor}
+	}
+	if c.Stuck != s.of {
+		all, err := c.Stuck.Slice()
+		if err != nil {
+			return finished{below: c.Floor}
+		}
+		s.of, s.all = c.Stuck, all
+	}
+	first, _ := slices.BinarySearch(s.all, c.Floor)
+	end, _ := slices.BinarySearch(s.all, c.Past)
+	return finished{below: c.Past, stuck: s.all[first:end]}
 }

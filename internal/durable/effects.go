@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"errors"
+
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -68,3 +70,24 @@ type Event struct {
 	// Err of Untrimmed, and of Ended: the reason why this process cannot open the shard, at any claim. Nil with Epoch.
 	Err error
 }
+
+// A Ticket numbers the entries that one [Shard] appends, in the order of the log. Zero is
+// durable from the beginning.
+type Ticket uint64
+
+// State is where a shard stands.
+type State uint8
+
+// The states of a shard.
+const (
+	Claiming State = iota // it is claimed and recovered
+	Open                  // calls may come
+	Dropped               // it is not here any more, and will not be
+)
+
+// ErrTooLarge is a commit that does not fit in an append. Its turn changed nothing.
+var ErrTooLarge = errors.New("commit too large (keep less in one entity, change less in one turn, or raise max_payload of the NATS server if it is below 1 MB)")
+
+// ErrNotOpen is a commit for a shard that was dropped. Whether its turn's changes stand, the
+// next home knows.
+var ErrNotOpen = errors.New("shard is not open")

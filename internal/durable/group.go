@@ -3,7 +3,6 @@ package durable
 import (
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -19,22 +18,6 @@ type pendingEntry struct {
 	size   int     // of its bytes
 	// messages has the entry, if they may be used again once it is acknowledged; else it is nil.
 	messages *commitMessages
-}
-
-// touchedEntries is for how many entries of an append memory is read at a time.
-const touchedEntries = 16
-
-// touch reads the memory that their acknowledgement reads first: the processor waits for all of it at
-// once, and otherwise for each entry.
-func touch(entries []pendingEntry) (sum byte) {
-	for i := range entries {
-		e := &entries[i]
-		sum += byte(e.GetCommit().GetVersion())
-		if e.entity != nil {
-			sum += byte(e.entity.acked.number)
-		}
-	}
-	return sum
 }
 
 // A batch has the entries of one append.
@@ -89,8 +72,11 @@ type group struct {
 	last     Ticket
 }
 
-// keptRoom is how much memory for pending bytes a group keeps while nothing is pending.
-const keptRoom = 16 << 10
+// Bounds of the memory that a group keeps for later entries: bytes, and entries.
+const (
+	keptRoom    = 16 << 10
+	keptEntries = 512
+)
 
 // add has e appended.
 func (g *group) add(e *wire.DurableEntry) Ticket {
@@ -160,7 +146,7 @@ func (g *group) reuse(entries []pendingEntry, m *messages) {
 		m.put(entries[i].messages)
 	}
 	clear(entries[:cap(entries)])
-	if g.spare == nil && cap(entries)*int(unsafe.Sizeof(pendingEntry{})) <= keptRoom {
+	if g.spare == nil && cap(entries) <= keptEntries {
 		g.spare = entries[:0]
 	}
 }

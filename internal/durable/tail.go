@@ -29,8 +29,6 @@ type tail struct {
 	boundary   store.Position
 	generation uint8
 	young      young
-
-	touched byte // the sum of touch, so that its reads are not removed
 }
 
 // young counts the commits of the present generation.
@@ -81,10 +79,7 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 
 // ack notes that the batch is in the log.
 func (t *tail) ack(b batch) {
-	for i, e := range b.entries {
-		if i%touchedEntries == 0 {
-			t.touched += touch(b.entries[i:min(i+touchedEntries, len(b.entries))])
-		}
+	for _, e := range b.entries {
 		c := e.GetCommit()
 		if c == nil {
 			continue

@@ -53,9 +53,6 @@ type Waiter interface {
 	// Logged is called once. err is nil, or the reason why that is not known, as [Tenure.Then]
 	// and [Tenure.Answer] have it.
 	Logged(err error)
-	// Touch reads the memory that Logged reads first (see aftermath.run). Its result has no meaning.
-	// It may be called before Logged, at any time.
-	Touch() byte
 }
 
 // A WaiterFunc is a Waiter that is a function.
@@ -63,9 +60,6 @@ type WaiterFunc func(err error)
 
 // Logged calls the function.
 func (f WaiterFunc) Logged(err error) { f(err) }
-
-// Touch does nothing.
-func (WaiterFunc) Touch() byte { return 0 }
 
 // A wait has a ticket that somebody waits for.
 type wait struct {

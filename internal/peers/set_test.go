@@ -94,8 +94,7 @@ func newSet() (*Set, *process, *pending.Table) {
 
 type nobody struct{}
 
-func (nobody) Wake()       {}
-func (nobody) Touch() byte { return 0 }
+func (nobody) Wake() {}
 
 func member(name string) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: 7}}

@@ -44,8 +44,6 @@ type Caller interface {
 	// Wake wakes the caller. It is called once for each call that Complete or a similar
 	// method has ended. It must not block, and must not call the table.
 	Wake()
-	// Touch reads the memory that Wake reads first. Its result has no meaning.
-	Touch() byte
 }
 
 // A Session is the session by which a call was sent to a peer, under a sequence number.
@@ -208,15 +206,6 @@ func (t *Table) At(id uint64) *Call {
 		return (*slots)[i]
 	}
 	return nil
-}
-
-// Touch reads memory that Complete reads, if it is there, so that the processor need not wait for it
-// later. Its result has no meaning.
-func (t *Table) Touch(id uint64) byte {
-	if c := t.At(id); c != nil {
-		return byte(c.id.Load()) + c.Caller.Touch()
-	}
-	return 0
 }
 
 // Sent records the session by which the call with that number was sent; nil means that

@@ -13,8 +13,7 @@ import (
 // A waiter is the caller in these tests: a channel.
 type waiter chan struct{}
 
-func (w waiter) Wake()     { w <- struct{}{} }
-func (waiter) Touch() byte { return 0 }
+func (w waiter) Wake() { w <- struct{}{} }
 
 func newTable() *Table {
 	t := &Table{}

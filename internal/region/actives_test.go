@@ -141,11 +141,11 @@ func TestSeldomPartGoes(t *testing.T) {
 		return e
 	}
 	wakes := func(e *Entity) { e.Value = "value"; e.SetState(nil, codegen.Fresh) }
-	var part *seldom
-	x := turn("x", func(e *Entity) { wakes(e); part = e.seldom.Load() })
+	var part *entityCold
+	x := turn("x", func(e *Entity) { wakes(e); part = e.cold.Load() })
 	turn("y", func(e *Entity) {
 		wakes(e)
-		if e.seldom.Load() != part {
+		if e.cold.Load() != part {
 			t.Error("the part is not used again")
 		}
 	})
@@ -153,17 +153,17 @@ func TestSeldomPartGoes(t *testing.T) {
 		keep, drop func(*Entity)
 	}{
 		"state":  {func(e *Entity) { e.SetState([]byte{}, codegen.Moved) }, wakes},
-		"driver": {func(e *Entity) { e.Keep(&Kept{"data"}) }, func(e *Entity) { e.Keep(nil) }},
+		"driver": {func(e *Entity) { e.SetData(&EntityData{"data"}) }, func(e *Entity) { e.SetData(nil) }},
 	} {
-		if x.seldom.Load() != nil {
+		if x.cold.Load() != nil {
 			t.Errorf("%s: an idle entity has the part for nothing", name)
 		}
-		if turn("x", step.keep); x.seldom.Load() == nil {
+		if turn("x", step.keep); x.cold.Load() == nil {
 			t.Errorf("%s: it is lost with the part", name)
 		}
 		turn("x", step.drop)
 	}
-	if x.seldom.Load() != nil || x.Why() != codegen.Fresh {
+	if x.cold.Load() != nil || x.Why() != codegen.Fresh {
 		t.Error("an idle entity has the part for nothing, or a reason to be activated")
 	}
 	if len(s.spare) != 1 {
@@ -171,21 +171,21 @@ func TestSeldomPartGoes(t *testing.T) {
 	}
 }
 
-// TestDriverDataMakesItsPart: a driver keeps data also in a turn in which the entity has no part for
-// seldom fields, which is made for it. It is not made to keep nothing: each entity would have it.
+// TestDriverDataMakesItsPart: a driver keeps data also in a turn in which the entity has no cold
+// part, which is made for it. It is not made to keep nothing: each entity would have it.
 func TestDriverDataMakesItsPart(t *testing.T) {
 	s := openShard()
 	e := s.Begin("x", 1)
-	if e.Keep(nil); e.seldom.Load() != nil || e.Kept() != nil {
-		t.Errorf("with nothing to keep the entity has the part: %v, and data %v", e.seldom.Load() != nil, e.Kept())
+	if e.SetData(nil); e.cold.Load() != nil || e.Data() != nil {
+		t.Errorf("with nothing to keep the entity has the part: %v, and data %v", e.cold.Load() != nil, e.Data())
 	}
 	for _, data := range []string{"data", "other"} {
-		if e.Keep(&Kept{data}); e.Kept() != data {
-			t.Errorf("the driver has %v, want %s", e.Kept(), data)
+		if e.SetData(&EntityData{data}); e.Data() != data {
+			t.Errorf("the driver has %v, want %s", e.Data(), data)
 		}
 	}
-	if e.Keep(nil); e.Kept() != nil {
-		t.Errorf("the driver has %v after it kept nothing", e.Kept())
+	if e.SetData(nil); e.Data() != nil {
+		t.Errorf("the driver has %v after it kept nothing", e.Data())
 	}
 }
 
@@ -195,8 +195,8 @@ func TestEntitySize(t *testing.T) {
 	if size := unsafe.Sizeof(Entity{}); size > 64 {
 		t.Errorf("an entity has %d bytes, want at most 64", size)
 	}
-	if size := unsafe.Sizeof(seldom{}); size > 64 {
-		t.Errorf("the part that an entity seldom has takes %d bytes, want at most 64", size)
+	if size := unsafe.Sizeof(entityCold{}); size > 64 {
+		t.Errorf("the part that an entity rarely has takes %d bytes, want at most 64", size)
 	}
 	x := newTable(64)
 	if size := unsafe.Sizeof(x.slots[0])*64 + unsafe.Sizeof(x.tags[0])*uintptr(len(x.tags)); size > 64*9 {

@@ -52,7 +52,7 @@ func TestCheckSeesWhatIsBroken(t *testing.T) {
 		"forwarding since never":          {"invariant 6:", func(s *Shard) { forward(s); s.since = 0 }},
 		"sent while an entity is active":  {"invariant 7:", func(s *Shard) { awake(s, 1); flag(s, wanted); s.state = Sent }},
 		"on offer, and it does not serve": {"invariant 8:", func(s *Shard) { s.offered = &move{} }},
-		"on offer, and it is not open":    {"invariant 8:", func(s *Shard) { s.how.Serving, s.offered, s.state = true, &move{}, Prepared }},
+		"on offer, and it is not open":    {"invariant 8:", func(s *Shard) { s.limits.Handoff.Serving, s.offered, s.state = true, &move{}, Prepared }},
 		"not direct and not barred":       {"invariant 10:", func(s *Shard) { s.barred.Store(false) }},
 		"a barrier, and it is not barred": {"invariant 10:", func(s *Shard) { s.direct = true; s.barriers.closed = []*barrier{{}}; s.barred.Store(false) }},
 		"bytes reserved for nothing":      {"invariant 12:", func(s *Shard) { s.bytes = 1 }},

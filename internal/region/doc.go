@@ -77,5 +77,5 @@
 // The driver, package shardhost, owns a lock per Shard, has turns and hooks run outside of
 // it, and sends the messages of an [Effects].
 // Only the fast path of a call that finds its entity idle needs no lock: [Shard.Look],
-// [Entity.Enter], [Entity.EnterUnder], [Entity.Leave].
+// [Entity.Enter], [Entity.Join], [Entity.Leave].
 package region

@@ -113,43 +113,8 @@ func TestEnterLooksTwice(t *testing.T) {
 			w := e.word.Load()
 			e.word.Store(w | busy) // the first half of Enter
 			tt.do(s, e)
-			if got := e.entered(w, 0); got != tt.want || e.Busy() != tt.busy {
+			if got := e.entered(w); got != tt.want || e.Busy() != tt.busy {
 				t.Errorf("entered = %v, busy %v, want %v, %v", got, e.Busy(), tt.want, tt.busy)
-			}
-		})
-	}
-}
-
-// TestEnterUnder: a call of another process begins its turn outside the lock only if its
-// sender knows the epoch that the shard opened under, and nothing waits for that one.
-func TestEnterUnder(t *testing.T) {
-	at := time.Unix(0, 0)
-	again := func(s *Shard, epoch placement.Epoch) { s.Place(node("a"), epoch, false, 1, at) }
-	tests := []struct {
-		name  string
-		do    func(s *Shard)
-		epoch placement.Epoch
-		want  Entry
-	}{
-		{"the same", func(*Shard) {}, 10, Entered},
-		{"an older one", func(*Shard) {}, 9, Refused},
-		{"a newer one", func(*Shard) {}, 11, Refused},
-		{"placed anew", func(s *Shard) { again(s, 12) }, 12, Entered},
-		{"placed anew, the sender does not know", func(s *Shard) { again(s, 12) }, 10, Refused},
-		{"placed anew, and an older call had waited for that", func(s *Shard) {
-			s.Deliver(&Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 12}, 1, at)
-			again(s, 12)
-		}, 12, Refused},
-		{"a barrier is closed", func(s *Shard) { s.CloseBarrier(node("c"), node("b"), 10, 0, at) }, 10, Refused},
-		{"draining", func(s *Shard) { s.BeginMove(node("b"), 11) }, 10, Refused},
-		{"lost", func(s *Shard) { s.Place(node("b"), 11, false, 1, at) }, 11, Refused},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
-			tt.do(s)
-			if got := e.EnterUnder(tt.epoch); got != tt.want {
-				t.Errorf("EnterUnder = %v, want %v (flags %b)", got, tt.want, e.word.Load()&flags)
 			}
 		})
 	}
@@ -282,100 +247,6 @@ func TestTellsCountInTheMailbox(t *testing.T) {
 	}
 	if v, _ := deliver(s, TellBytes); v != Queued {
 		t.Errorf("as many bytes as are left: %v", v)
-	}
-}
-
-// TestDisclose: the call of a turn that began outside the lock is found from Disclose on until its
-// turn ends, and nobody finds it who looks later.
-func TestDisclose(t *testing.T) {
-	at := time.Unix(0, 0)
-	found := func(s *Shard, c *Call) bool {
-		got, running := s.Find("x", func(o *Call) bool { return o == c })
-		return got == c && running
-	}
-	tests := []struct {
-		name string
-		do   func(s *Shard, e *Entity, c *Call)
-		want bool // the call is found
-		left bool // the turn has ended
-	}{
-		{"nothing", func(*Shard, *Entity, *Call) {}, false, false},
-		{"disclosed", func(s *Shard, e *Entity, c *Call) { s.Disclose(e, func() *Call { return c }) }, true, false},
-		{"it ended before", func(s *Shard, e *Entity, _ *Call) {
-			e.Leave(1)
-			s.Disclose(e, func() *Call { return nil })
-		}, false, true},
-		{"it is about to end", func(s *Shard, e *Entity, c *Call) {
-			s.Disclose(e, func() *Call {
-				if left, _ := e.Leave(1); left {
-					t.Error("it ended outside the lock although its call is disclosed")
-				}
-				return c
-			})
-		}, true, false},
-		{"its holder was faster", func(s *Shard, e *Entity, _ *Call) { s.Disclose(e, func() *Call { return nil }) }, false, false},
-		{"the shard drains", func(s *Shard, e *Entity, c *Call) {
-			s.BeginMove(node("b"), 11)
-			s.Disclose(e, func() *Call { return c })
-		}, true, false},
-		{"the shard was lost", func(s *Shard, e *Entity, c *Call) {
-			s.Place(node("b"), 11, false, 1, at)
-			s.Disclose(e, func() *Call { return c })
-		}, false, false},
-		{"the driver goes on without the call", func(s *Shard, e *Entity, c *Call) {
-			s.Disclose(e, func() *Call { return c })
-			s.Kept(e)
-		}, false, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
-			c := &Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 10}
-			if e.EnterUnder(10) != Entered {
-				t.Fatal("no turn")
-			}
-			tt.do(s, e, c)
-			if got := found(s, c); got != tt.want {
-				t.Errorf("found: %v, want %v", got, tt.want)
-			}
-			if err := s.Check(); err != nil {
-				t.Error(err)
-			}
-			if !tt.left {
-				if tt.want {
-					if left, _ := e.Leave(1); left {
-						t.Error("its turn ended outside the lock")
-					}
-				}
-				s.End(e, 1)
-			}
-			if found(s, c) || e.Turn() != nil || e.Busy() {
-				t.Errorf("after its turn: found %v, turn %v, busy %v; want nothing", found(s, c), e.Turn(), e.Busy())
-			}
-			if err := s.Check(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// TestDisclosedTurnGoesOn: the turn of a disclosed call gives the entity to the call that waits.
-func TestDisclosedTurnGoesOn(t *testing.T) {
-	s, e := opened(Limits{Mailbox: 2, Waiting: 2})
-	first, second := &Call{Entity: "x", Epoch: 10}, &Call{Entity: "x", Epoch: 10, Sender: transport.Peer{Address: node("c")}}
-	if e.EnterUnder(10) != Entered {
-		t.Fatal("no turn")
-	}
-	if _, v := s.Deliver(second, 1, time.Unix(0, 0)); v != Queued {
-		t.Fatalf("the second call: %v, want queued", v)
-	}
-	s.Disclose(e, func() *Call { return first })
-	if next, _ := s.End(e, 1); next != second || e.Turn() != second {
-		t.Errorf("next is %v, the turn's call is %v, want the second", next, e.Turn())
-	}
-	s.End(e, 1)
-	if err := s.Check(); err != nil {
-		t.Error(err)
 	}
 }
 

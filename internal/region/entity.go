@@ -2,10 +2,8 @@ package region
 
 import (
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/placement"
 )
 
 // An Entity is one entity of a shard: active with a Value, passivated with its encoded
@@ -14,29 +12,28 @@ import (
 // wrote that state.
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the
-// turn. The driver may prefetch the memory that Value points to at any time, and decides
-// nothing by it. word is atomic (see Enter), and so is seldom; next is guarded by the
+// turn. word is atomic (see Enter), and so is cold; next is guarded by the
 // shard's lock. An entity is one cache line.
 type Entity struct {
-	ID     string
-	word   atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
-	Value  any
-	shard  *Shard
-	next   *Entity                // behind it in the shard's list of active entities; see actives
-	seldom atomic.Pointer[seldom] // nil while nothing is in it
+	ID    string
+	word  atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
+	Value any
+	shard *Shard
+	next  *Entity                    // behind it in the shard's list of active entities; see actives
+	cold  atomic.Pointer[entityCold] // nil while nothing is in it
 }
 
-// seldom is the part of an entity that an active one does not need while no call waits for it and no
-// turn runs that began under the lock. state, why and kept belong to the goroutine that holds the
+// entityCold is the part of an entity that an active one does not need while no call waits for it and no
+// turn runs that began under the lock. state, why and data belong to the goroutine that holds the
 // turn; turn and mailbox are guarded by the shard's lock. The holder of the turn and the holder of the
-// lock may add the part at any time, by a compare-and-swap. turns.trim takes it away, to use it for
+// lock may add the part at any time, by a compare-and-swap. Shard.trim takes it away, to use it for
 // another entity. It does so under the lock, and only for the holder of the turn or when no turn can be
 // under way, so that nobody still uses a field of the part then.
-type seldom struct {
+type entityCold struct {
 	state   []byte
 	why     codegen.Activation
-	kept    *Kept // the data of the driver
-	turn    *Call // the call whose turn it is; nil when idle or when anonymous, see Shard.Disclose
+	data    *EntityData // the data of the driver
+	turn    *Call       // the call whose turn it is; nil when idle or when anonymous
 	mailbox queue
 }
 
@@ -56,36 +53,22 @@ const (
 // as so many against Limits.MailboxBytes.
 const TellBytes = 1 << 10
 
-// Kept is the first field of the struct in which a driver keeps its data about an entity. Driver is
+// EntityData is the first field of the struct in which a driver keeps its data about an entity. Driver is
 // a pointer to that struct. The entity refers to it by one word, where an interface would take two.
-type Kept struct{ Driver any }
+type EntityData struct{ Driver any }
 
-// Touch reads the first byte of the user's struct, so that the processor need not wait for it later.
-// Its result has no meaning. Touch may be called without holding the turn. Value may change then, so
-// Touch reads only its pointer word, and never its type. The user's goroutines may also write to the
-// struct under a lock of their own. The race detector therefore does not see these reads.
-//
-//go:norace
-func (e *Entity) Touch() byte {
-	type emptyInterface struct{ kind, data unsafe.Pointer }
-	if p := (*emptyInterface)(unsafe.Pointer(&e.Value)).data; p != nil {
-		return *(*byte)(p) // a factory returns a pointer
-	}
-	return 0
-}
-
-// Keep keeps k for the driver in place of the former data; nil means none. Like Value, the data belongs
+// SetData sets the data of the driver; nil means none. Like Value, the data belongs
 // to the goroutine that holds the turn.
-func (e *Entity) Keep(k *Kept) {
-	if k != nil || e.seldom.Load() != nil {
-		e.more().kept = k
+func (e *Entity) SetData(k *EntityData) {
+	if k != nil || e.cold.Load() != nil {
+		e.more().data = k
 	}
 }
 
-// Kept returns the data of the driver, or nil.
-func (e *Entity) Kept() any {
-	if p := e.seldom.Load(); p != nil && p.kept != nil {
-		return p.kept.Driver
+// Data returns the data of the driver, or nil.
+func (e *Entity) Data() any {
+	if p := e.cold.Load(); p != nil && p.data != nil {
+		return p.data.Driver
 	}
 	return nil
 }
@@ -93,7 +76,7 @@ func (e *Entity) Kept() any {
 // State returns the encoded state of a passivated entity, or the fields of an active one's state
 // that its program does not know. nil means none; an empty state is not nil.
 func (e *Entity) State() []byte {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return p.state
 	}
 	return nil
@@ -102,7 +85,7 @@ func (e *Entity) State() []byte {
 // Why returns the reason that the next activation gives the entity. It counts only while the
 // entity has a State: without one, the activation makes it fresh.
 func (e *Entity) Why() codegen.Activation {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return p.why
 	}
 	return codegen.Fresh
@@ -111,7 +94,7 @@ func (e *Entity) Why() codegen.Activation {
 // SetState sets State, and the reason that the next activation gives the entity. Like Value, both
 // belong to the goroutine that holds the turn.
 func (e *Entity) SetState(state []byte, why codegen.Activation) {
-	if state != nil || e.seldom.Load() != nil {
+	if state != nil || e.cold.Load() != nil {
 		p := e.more()
 		p.state, p.why = state, why
 	}
@@ -123,18 +106,18 @@ func (e *Entity) Clear() {
 	e.SetState(nil, codegen.Fresh)
 }
 
-// more returns the part for seldom fields, which the entity gets if it has none.
-func (e *Entity) more() *seldom {
-	if p := e.seldom.Load(); p != nil {
+// more returns the cold part, which the entity gets if it has none.
+func (e *Entity) more() *entityCold {
+	if p := e.cold.Load(); p != nil {
 		return p
 	}
-	e.seldom.CompareAndSwap(nil, new(seldom)) // if this fails, another goroutine has added one
-	return e.seldom.Load()
+	e.cold.CompareAndSwap(nil, new(entityCold)) // if this fails, another goroutine has added one
+	return e.cold.Load()
 }
 
 // mailbox returns the calls that wait for the entity; nil is an empty queue.
 func (e *Entity) mailbox() *queue {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return &p.mailbox
 	}
 	return nil
@@ -152,10 +135,10 @@ func (e *Entity) Busy() bool { return e.has(busy) }
 // turn are dropped.
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
-// Turn returns the call whose turn is under way. It returns nil when no turn is, when the turn began by
-// Begin or Enter, and when it began by EnterUnder and its call was not disclosed.
+// Turn returns the call whose turn is under way. It returns nil when no turn is, and
+// when the turn began by Begin or Enter.
 func (e *Entity) Turn() *Call {
-	if p := e.seldom.Load(); p != nil {
+	if p := e.cold.Load(); p != nil {
 		return p.turn
 	}
 	return nil
@@ -236,7 +219,7 @@ func (e *Entity) rest(flag uint64, now uint32) { e.word.Store(uint64(now)<<usedA
 
 func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 
-// An Entry is the result of Enter, EnterUnder, Join or Unjoin.
+// An Entry is the result of Enter, Join or Unjoin.
 type Entry uint8
 
 // Enter begins a turn of a local caller without the shard's lock, of an entity that
@@ -244,7 +227,7 @@ type Entry uint8
 // are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
 // be called at any time, from any goroutine.
 //
-// This, EnterUnder, Join, Unjoin and Leave are all that goes round the lock. They change only
+// This, Join, Unjoin and Leave are all that goes round the lock. They change only
 // the entity's word. The code that runs under the lock makes sure that this is enough:
 //
 //   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
@@ -262,31 +245,20 @@ type Entry uint8
 //     orphan makes the busy entity wanted by a compare-and-swap. So the compare-and-swap
 //     that would end the turn here fails, and its End, under the lock, finds the waiting
 //     calls.
-//   - No call is found when its turn is over, for Disclose makes the entity wanted likewise
-//     before it names the call, and End forgets it.
 //   - The changes of a turn happen before the next turn, because both touch the word.
 //   - live shows under the lock whether the entity has a Value, which only the turn may
 //     read. A turn that changes it from or to nil ends under the lock.
-func (e *Entity) Enter() Entry { return e.enter(0) }
-
-// EnterUnder is Enter for a call that came straight from another process, whose sender
-// believes the shard to be placed under that epoch, which is not zero: it must be the one
-// that the shard opened under. Calls of another epoch go through Deliver. Find does not find
-// the call of a turn that begins here until it is disclosed. So the driver handles nothing
-// else of the call's sender meanwhile: see [Shard.Disclose].
-func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch) }
-
-func (e *Entity) enter(epoch placement.Epoch) Entry {
+func (e *Entity) Enter() Entry {
 	w := e.word.Load()
-	if w&flags != live || !e.shard.passable(epoch) || !e.word.CompareAndSwap(w, w|busy) {
+	if w&flags != live || e.shard.barred.Load() || !e.word.CompareAndSwap(w, w|busy) {
 		return Refused
 	}
-	return e.entered(w, epoch)
+	return e.entered(w)
 }
 
-// entered is the second half of enter: the word was w before the turn began.
-func (e *Entity) entered(w uint64, epoch placement.Epoch) Entry {
-	if e.shard.passable(epoch) {
+// entered is the second half of Enter: the word was w before the turn began.
+func (e *Entity) entered(w uint64) Entry {
+	if !e.shard.barred.Load() {
 		return Entered
 	}
 	if e.word.CompareAndSwap(w|busy, w) {
@@ -321,7 +293,7 @@ func (e *Entity) Join(most int) Entry {
 		default:
 			return Refused
 		}
-		if !e.shard.passable(0) {
+		if e.shard.barred.Load() {
 			return Refused
 		}
 		if w&busy != 0 && waitingTells(w) >= most {
@@ -335,7 +307,7 @@ func (e *Entity) Join(most int) Entry {
 
 // joined is the second half of Join.
 func (e *Entity) joined() Entry {
-	if e.shard.passable(0) {
+	if !e.shard.barred.Load() {
 		return Entered
 	}
 	return e.Unjoin()
@@ -397,7 +369,7 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 // the last entity points to itself, so that no field of its own is needed for this.
 func (e *Entity) listed() bool { return e.next != nil }
 
-// The results of Enter, EnterUnder, Join and Unjoin.
+// The results of Enter, Join and Unjoin.
 const (
 	Refused Entry = iota // no turn: Begin is the long way, then Deliver
 	Entered              // a turn has begun
@@ -406,16 +378,3 @@ const (
 	Withdrawn
 	Full // of Join: as many tells wait as may
 )
-
-// An entrance is the part of a shard that [Entity.Enter] reads.
-type entrance struct {
-	barred atomic.Bool   // no turn begins outside the lock
-	opened atomic.Uint64 // the epoch under which the shard opened last, and waiting calls were delivered
-	direct bool          // see Shard.Direct
-}
-
-// passable reports whether a turn may begin outside the lock: of a local caller, or of one
-// that knows of that epoch.
-func (s *entrance) passable(epoch placement.Epoch) bool {
-	return !s.barred.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))
-}

@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// entities is the index of a shard's entities by id, a hash table with open addressing and linear
+// An index has a shard's entities by id, in a hash table with open addressing and linear
 // probing. The hash is [Hash]. An entity does not keep it, because it would take an eighth of the
 // entity's memory and is needed again only when the entity moves in the table, which is rare. One
 // goroutine at a time may change the index; others may call Look meanwhile. The zero value is empty.
@@ -17,7 +17,7 @@ import (
 // A Look that runs beside a change may miss an entity, or come upon one that is not in
 // the index any more. Both are harmless: if no entity is found, or it cannot be entered,
 // the shard's lock is taken, and an entity that leaves the index is not live.
-type entities struct {
+type index struct {
 	table   atomic.Pointer[table] // nil means empty
 	n       int
 	actives actives
@@ -70,10 +70,8 @@ func (t *table) set(i uint64, e *Entity, tag uint8) {
 // because a hash that spreads badly would make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
-// Look finds an entity without the shard's lock; nil means there is none, or the index changes
-// just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
-// its result may be kept for later calls.
-func (x *entities) Look(hash uint64, id string) *Entity {
+// look is [Shard.Look].
+func (x *index) look(hash uint64, id string) *Entity {
 	t := x.table.Load()
 	if t == nil {
 		return nil
@@ -91,11 +89,11 @@ func (x *entities) Look(hash uint64, id string) *Entity {
 	}
 }
 
-// get is Look with an id that is not hashed yet.
-func (x *entities) get(id string) *Entity { return x.Look(Hash(id), id) }
+// get is look with an id that is not hashed yet.
+func (x *index) get(id string) *Entity { return x.look(Hash(id), id) }
 
 // put adds an entity that is not in the index.
-func (x *entities) put(e *Entity) {
+func (x *index) put(e *Entity) {
 	t := x.table.Load()
 	if n := len(x.slots()); (x.n+1)*fullDen > n*fullNum {
 		t = x.resize(max(2*n, minSlots))
@@ -114,7 +112,7 @@ func (t *table) insert(e *Entity) {
 }
 
 // remove takes an entity out, if it is in the index.
-func (x *entities) remove(e *Entity) {
+func (x *index) remove(e *Entity) {
 	slots := x.slots()
 	if len(slots) == 0 {
 		return
@@ -146,7 +144,7 @@ func (x *entities) remove(e *Entity) {
 }
 
 // resize moves all entities to a table of that many slots.
-func (x *entities) resize(n int) *table {
+func (x *index) resize(n int) *table {
 	next := newTable(n)
 	for e := range x.all() {
 		next.insert(e)
@@ -156,13 +154,13 @@ func (x *entities) resize(n int) *table {
 }
 
 // clear removes all entities.
-func (x *entities) clear() {
+func (x *index) clear() {
 	x.table.Store(nil)
 	x.n = 0
 	x.actives.clear()
 }
 
-func (x *entities) slots() []slot {
+func (x *index) slots() []slot {
 	if t := x.table.Load(); t != nil {
 		return t.slots
 	}
@@ -171,7 +169,7 @@ func (x *entities) slots() []slot {
 
 // all returns the entities, in the order of the table. Entities that are added or removed
 // meanwhile may be missed or occur twice.
-func (x *entities) all() iter.Seq[*Entity] {
+func (x *index) all() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {
 		slots := x.slots()
 		for i := range slots {
@@ -183,6 +181,81 @@ func (x *entities) all() iter.Seq[*Entity] {
 }
 
 // sorted returns the entities in the order of their ids.
-func (x *entities) sorted() []*Entity {
+func (x *index) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// actives lists the entities of a shard that are active, so that passivation need not
+// look at those that are not. The list runs through the entities themselves, and begins with
+// those that were looked at longest ago. An entity joins it when a turn ends that
+// leaves it active; one that is not active any more stays until somebody looks at it.
+// It is guarded by the shard's lock. The zero value is empty.
+type actives struct {
+	head, tail *Entity
+	n          int
+	dead       int // of n, those that are not in the index any more
+	live       int // entities of the index that have the flag live
+}
+
+// minDead is how many entities that left the index the list may keep.
+const minDead = 64
+
+func (a *actives) push(e *Entity) {
+	e.next = e
+	if a.tail == nil {
+		a.head = e
+	} else {
+		a.tail.next = e
+	}
+	a.tail = e
+	a.n++
+}
+
+func (a *actives) pop() *Entity {
+	e := a.head
+	if a.head = e.next; a.head == e {
+		a.head, a.tail = nil, nil
+	}
+	e.next = nil
+	a.n--
+	return e
+}
+
+// ended notes that a turn of an entity in the index has ended. was and is report whether the
+// entity was live before the turn and is live now.
+func (a *actives) ended(e *Entity, was, is bool) {
+	if is && !e.listed() {
+		a.push(e)
+	}
+	if is && !was {
+		a.live++
+	} else if was && !is {
+		a.live--
+	}
+}
+
+// left notes that an entity without a value has left the index. When half of the list
+// is such entities they are taken out, so that they can be collected.
+func (a *actives) left(e *Entity) {
+	if !e.listed() {
+		return
+	}
+	if a.dead++; a.dead <= minDead || 2*a.dead <= a.n {
+		return
+	}
+	for range a.n {
+		if e := a.pop(); e.has(busy | live) {
+			a.push(e)
+		}
+	}
+	a.dead = 0
+}
+
+// clear empties the list. The entities forget each other, for references may keep
+// some of them.
+func (a *actives) clear() {
+	for a.head != nil {
+		a.pop()
+	}
+	*a = actives{}
 }

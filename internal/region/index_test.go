@@ -31,7 +31,7 @@ func TestIndex(t *testing.T) {
 			}
 			r := rand.New(rand.NewPCG(1, 2))
 			model := map[string]*Entity{}
-			var x entities
+			var x index
 			most := 0
 			for step := range 40_000 {
 				id := ids[r.IntN(tt.ids)]
@@ -82,7 +82,7 @@ func TestIndex(t *testing.T) {
 // the table around them. One that stays must be found most of the time, and
 // always once the writer rests; nobody may find what has another id.
 func TestIndexReaders(t *testing.T) {
-	var x entities
+	var x index
 	stays := newEntity(nil, "stays")
 	x.put(stays)
 	var stop atomic.Bool
@@ -92,7 +92,7 @@ func TestIndexReaders(t *testing.T) {
 		readers.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				id := strconv.Itoa(i % 500)
-				if e := x.Look(Hash(id), id); e != nil && e.ID != id {
+				if e := x.look(Hash(id), id); e != nil && e.ID != id {
 					t.Errorf("found %s for %s", e.ID, id)
 					return
 				}

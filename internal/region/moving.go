@@ -1,17 +1,69 @@
 package region
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// moving gives the shard to another home.
-type moving struct {
-	stopping
+// A Handoff is how a shard moves. Both homes must have the same one. With the zero value
+// the shard's state moves with it, and each sender's calls run in the order in which they
+// were made. The numbers are those of the options in the Akka Cluster specification
+// (graceful handoff); the zero value is its 2b, 3b and 4a.
+type Handoff struct {
+	// Serving: the old home runs turns until the new one is ready (2a). State that they
+	// change does not move.
+	Serving bool
+	// DropCalls: the old home drops calls that arrive while it gives the shard away (2c).
+	// Their senders may try again.
+	DropCalls bool
+	// Unordered: the new home runs a sender's calls as they arrive, even while older
+	// ones may still arrive through the old home (3a).
+	Unordered bool
+	// Refusing: once the new home has the shard, the old home refuses calls that still
+	// arrive, and names the new home (4b).
+	Refusing bool
+	// DropState: the state stays behind.
+	DropState bool
+}
 
-	pending *move // a move that waits for the barriers
-	offered *move // under way while the shard goes on (Handoff.Serving)
-	granted bool  // the other end is ready: no Init follows when the turns have ended
+// CheckState returns an error if entities with state cannot move that way.
+func (h Handoff) CheckState() error {
+	var bad []string
+	if h.Serving {
+		bad = append(bad, "serving would lose changes that turns make while the state is being sent")
+	}
+	if h.Unordered && !h.DropState {
+		bad = append(bad, "unordered would run calls out of order")
+	}
+	if bad == nil {
+		return nil
+	}
+	return fmt.Errorf("the type has state: %s", strings.Join(bad, ", and "))
+}
+
+// String joins the names of the set fields by "+": "ordered" if none is set, and
+// "drop-state" alone, which implies others.
+func (h Handoff) String() string {
+	if h.DropState {
+		return "drop-state"
+	}
+	var words []string
+	for _, o := range []struct {
+		on   bool
+		word string
+	}{{h.Serving, "serving"}, {h.DropCalls, "drop-calls"}, {h.Unordered, "unordered"}, {h.Refusing, "refusing"}} {
+		if o.on {
+			words = append(words, o.word)
+		}
+	}
+	if words == nil {
+		return "ordered"
+	}
+	return strings.Join(words, "+")
 }
 
 // A move is a new home and the epoch under which it has the shard.
@@ -22,10 +74,13 @@ type move struct {
 
 // MayBackOff reports whether an entity may keep its turn for longer than it runs: not
 // while the shard waits for its turns to end.
-func (s *moving) MayBackOff() bool { return s.state == Open && s.pending == nil }
+func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
-// beginMove is [Shard.BeginMove].
-func (s *moving) beginMove(to transport.Address, epoch placement.Epoch) Effects {
+// BeginMove starts moving the shard away, under the epoch that its new home will
+// have. A repeated or late order changes nothing. While a barrier is closed the move
+// waits, for the barrier's calls would have to pass through two homes.
+func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
+	defer s.check()
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {
 		return Effects{}
 	}
@@ -33,27 +88,18 @@ func (s *moving) beginMove(to transport.Address, epoch placement.Epoch) Effects 
 		s.pending = &move{to, epoch}
 		return Effects{}
 	}
-	if s.how.Serving {
-		return s.offer(to, epoch)
+	if s.limits.Handoff.Serving {
+		s.offered = &move{to, epoch}
+		s.peer, s.moveE = to, epoch
+		return Effects{Offer: true} // the driver sends an Init without state
 	}
 	s.peer, s.moveE, s.granted = to, epoch, false
 	return s.drain()
 }
 
-// offer begins a move while the shard goes on: the driver sends an Init without
-// state.
-func (s *moving) offer(to transport.Address, epoch placement.Epoch) Effects {
-	s.offered = &move{to, epoch}
-	s.peer, s.moveE = to, epoch
-	return Effects{Offer: true}
-}
-
-// Offering reports whether the shard is open, and another node was asked to prepare it.
-func (s *moving) Offering() bool { return s.offered != nil && s.state == Open }
-
 // Underway is the move of a shard that is open still: it waits for barriers, or the
 // shard is on offer. A new coordinator must hear of it, for it goes on by itself.
-func (s *moving) Underway() (to transport.Address, epoch placement.Epoch, ok bool) {
+func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool) {
 	switch {
 	case s.state != Open:
 	case s.offered != nil:
@@ -64,13 +110,17 @@ func (s *moving) Underway() (to transport.Address, epoch placement.Epoch, ok boo
 	return transport.Address{}, 0, false
 }
 
-// takeReady is [Shard.Ready].
-func (s *moving) takeReady(from transport.Address, epoch placement.Epoch) Effects {
+// Ready takes the new home's answer: it has everything. Waiting calls are forwarded to
+// it, Open follows them, and from now on it is the home.
+func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
+	defer s.check()
 	if s.peer != from || s.moveE != epoch || epoch <= s.off {
 		return Effects{}
 	}
-	if s.Offering() {
-		return s.accepted()
+	if s.offered != nil && s.state == Open {
+		fx := s.drain() // then the shard is the other's
+		s.granted = true
+		return fx
 	}
 	if s.state != Sent || s.granted {
 		return Effects{}
@@ -80,16 +130,8 @@ func (s *moving) takeReady(from transport.Address, epoch placement.Epoch) Effect
 	return fx
 }
 
-// accepted takes the new home's Ready to an offer: running turns end now, then the
-// shard is the other's.
-func (s *moving) accepted() Effects {
-	fx := s.drain()
-	s.granted = true
-	return fx
-}
-
 // drain lets no more turns begin.
-func (s *moving) drain() (fx Effects) {
+func (s *Shard) drain() (fx Effects) {
 	s.become(Draining)
 	s.offered = nil
 	later := s.waiting
@@ -102,15 +144,18 @@ func (s *moving) drain() (fx Effects) {
 		s.waiting.take(e.mailbox())
 	}
 	s.waiting.take(&later)
-	if s.how.DropCalls {
+	if s.limits.Handoff.DropCalls {
 		fx.Drop = s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch || c.Local })
 	}
 	fx.Drained = s.running == 0
 	return fx
 }
 
-// endMove is [Shard.Stopped].
-func (s *moving) endMove(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
+// Stopped reports that the stop hooks ran and the state was encoded into the
+// entities' State, for the move to that epoch. When sent is true the driver sends
+// Init now; else the move is off, or a call came in between.
+func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
+	defer s.check()
 	fx.add(s.endStops(now, nil))
 	s.passivating, s.stops = nil, false
 	drained := s.state == Draining && s.running == 0 && s.moveE > s.off
@@ -128,7 +173,7 @@ func (s *moving) endMove(epoch placement.Epoch, now uint32) (fx Effects, sent bo
 }
 
 // follow makes the other end of the move the home, and sends on the waiting calls.
-func (s *moving) follow() Effects {
+func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
 	s.home, s.epoch = s.peer, s.moveE
@@ -152,4 +197,112 @@ func (s *moving) follow() Effects {
 		}
 	}
 	return fx
+}
+
+// An Encoded is an entity's encoded state. Nobody changes the bytes.
+type Encoded struct {
+	ID    string
+	State []byte
+}
+
+// Stop begins a turn of each active entity for the stop hooks, and returns those
+// entities, by id. The driver calls MayPassivate before it runs the hook of each, in that
+// order; at the end States, and Stopped. ok is false when the shard is not drained,
+// the move is off, or the hooks of a move run already.
+func (s *Shard) Stop() (entities []*Entity, ok bool) {
+	defer s.check()
+	if s.state != Draining || s.running > 0 || s.stops || s.moveE <= s.off {
+		return nil, false
+	}
+	s.stops, s.stopE = true, s.moveE
+	for _, e := range s.entities.sorted() {
+		if e.Value != nil && e.take(lastUsed(e.word.Load())) {
+			s.running++
+			s.stopping = append(s.stopping, e)
+		}
+	}
+	return slices.Clone(s.stopping), true
+}
+
+// MayPassivate reports whether the driver may run the entity's stop hook: the move is still
+// on. If it is false, the driver goes on with Stopped at once: the move was given up,
+// and other entities of the shard, this one included, may have turns again. Only the
+// entity for which MayPassivate returned true last stays the driver's until Stopped.
+func (s *Shard) MayPassivate(e *Entity) bool {
+	if !s.leaving() {
+		return false
+	}
+	s.passivating = e
+	return true
+}
+
+// leaving reports whether the move is on for which the stop hooks run: no call's turn
+// has begun since Stop.
+func (s *Shard) leaving() bool {
+	return s.stops && s.state == Draining && s.moveE == s.stopE && s.moveE > s.off
+}
+
+// States are the encoded states of all entities that have one, by id, to be sent if
+// Stopped says so.
+func (s *Shard) States() (all []Encoded) {
+	if !s.leaving() {
+		return nil
+	}
+	for _, e := range s.entities.sorted() {
+		if state := e.State(); state != nil {
+			all = append(all, Encoded{e.ID, state})
+		}
+	}
+	return all
+}
+
+// endStops ends the turns of the entities that Stop began, but for one.
+func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
+	stopping := s.stopping
+	s.stopping = nil
+	for _, e := range stopping {
+		if e == but {
+			s.stopping = []*Entity{e}
+			continue
+		}
+		if next, _ := s.End(e, now); next != nil {
+			fx.Start = append(fx.Start, Start{e, next})
+		}
+	}
+	return fx
+}
+
+// orphan gives up the turns under way, whose entities end with them, and the
+// calls that wait for them.
+func (s *Shard) orphan() (fx Effects) {
+	for _, e := range s.entities.sorted() {
+		if e.abandon() == busy {
+			s.orphans = append(s.orphans, e)
+		} else {
+			s.empty(e)
+		}
+		for c := e.mailbox().pop(); c != nil; c = e.mailbox().pop() {
+			s.release(c)
+			fx.Drop = append(fx.Drop, c)
+		}
+	}
+	s.entities.clear()
+	return fx
+}
+
+// dismiss drops the entities, which are encoded and live elsewhere now.
+func (s *Shard) dismiss() {
+	for e := range s.entities.all() {
+		s.empty(e)
+	}
+	s.entities.clear()
+}
+
+// empty clears an entity that leaves the index: callers may keep it, but not its
+// contents. While the driver encodes the shard's entities it owns their contents.
+func (s *Shard) empty(e *Entity) {
+	if !s.stops {
+		e.Clear()
+		s.trim(e)
+	}
 }

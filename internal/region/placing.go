@@ -2,7 +2,6 @@ package region
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -10,11 +9,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// placing takes the shard over, by a move or by the table, and gives it up by the table.
-type placing struct{ moving }
-
-// prepare is [Shard.Prepare].
-func (s *placing) prepare(from transport.Address, epoch placement.Epoch, states map[string][]byte, last bool) (ready, refused bool) {
+// Prepare takes a part of the shard's state from its old home. It reports
+// whether this was the last part, which the driver answers with Ready, and
+// whether the part was refused because this node knows better.
+func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states map[string][]byte, last bool) (ready, refused bool) {
+	defer s.check()
 	switch {
 	case epoch <= s.off:
 		return false, true
@@ -34,7 +33,7 @@ func (s *placing) prepare(from transport.Address, epoch placement.Epoch, states 
 			e.SetState(append(e.State(), state...), codegen.Moved) // it did not fit into one part
 			continue
 		}
-		e := newEntity(s.shard, id)
+		e := newEntity(s, id)
 		e.SetState(state, codegen.Moved)
 		s.entities.put(e)
 	}
@@ -44,16 +43,23 @@ func (s *placing) prepare(from transport.Address, epoch placement.Epoch, states 
 	return last, false
 }
 
-// openAt is [Shard.OpenAt].
-func (s *placing) openAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
+// OpenAt takes the old home's Open: everything that waited there has come.
+func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
+	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
 		return Effects{}
 	}
 	return s.open(epoch, epoch, now)
 }
 
-// cancelMove is [Shard.CancelMove].
-func (s *placing) cancelMove(epoch placement.Epoch) (Effects, bool) {
+// CancelMove gives up the move to that epoch, by order of the coordinator or of this node. It reports false when it is too late: the shard is open
+// under that epoch here, or Open has gone out.
+//
+// The new home drops the prepared shard. The old home never sends Open for
+// the epoch from then on, and runs nothing before the table says that it may.
+// A node that never heard of the move refuses it from now on.
+func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
+	defer s.check()
 	if (s.state == Open || s.state == Forwarding) && s.epoch >= epoch {
 		return Effects{}, false
 	}
@@ -72,7 +78,7 @@ func (s *placing) cancelMove(epoch placement.Epoch) (Effects, bool) {
 
 // unprepare drops the prepared shard. A node that had the shard before goes on
 // forwarding.
-func (s *placing) unprepare() Effects {
+func (s *Shard) unprepare() Effects {
 	if len(s.departures) == 0 {
 		return s.close()
 	}
@@ -84,8 +90,13 @@ func (s *placing) unprepare() Effects {
 	return s.redeliverAll(0)
 }
 
-// takePlacement is [Shard.Place].
-func (s *placing) takePlacement(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
+// Place takes a placement from the table. To be named as the home under a new epoch is the
+// order to open: with the state that was prepared, as before if the shard never left,
+// else with nothing. Force takes an epoch lower than the known one, from a coordinator of
+// a later term; but a shard that has left under a higher epoch does not come back under a
+// lower one.
+func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
+	defer s.check()
 	s.shown = max(s.shown, epoch)
 	if epoch == s.epoch && home == s.home || epoch < s.epoch && !force {
 		return Effects{}
@@ -125,7 +136,7 @@ func (s *placing) takePlacement(home transport.Address, epoch placement.Epoch, f
 	return s.refuseOld()
 }
 
-func (s *placing) placeHere(epoch placement.Epoch, now uint32) Effects {
+func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	since := epoch
 	switch s.state {
 	case Open, Draining, Sent:
@@ -141,7 +152,7 @@ func (s *placing) placeHere(epoch placement.Epoch, now uint32) Effects {
 }
 
 // open lets turns run, under a new epoch.
-func (s *placing) open(epoch, since placement.Epoch, now uint32) Effects {
+func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	strayed := s.strayed()
 	if s.since != since { // it was elsewhere meanwhile
 		s.barriers.refused = nil
@@ -152,10 +163,9 @@ func (s *placing) open(epoch, since placement.Epoch, now uint32) Effects {
 	s.departures.forget(transport.Address.IsZero)
 	maps.DeleteFunc(s.barriers.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
 	fx := Effects{Opened: true}
-	fx.add(s.unstop(now))
+	fx.add(s.endStops(now, s.passivating)) // except that of the entity whose hook runs now
 	fx.Lead, fx.Refuse = s.lead(now), strayed
 	fx.add(s.redeliverAll(now))
-	s.opened.Store(uint64(epoch)) // last, so that nothing overtakes the calls that waited for it
 	return fx
 }
 
@@ -164,7 +174,7 @@ func (s *placing) open(epoch, since placement.Epoch, now uint32) Effects {
 // this node may run, also if it was forwarded and came back: the sender's Flush by way of
 // this node has not passed, so its younger calls wait at a barrier. Calls that came by way
 // of another home are refused, because that home may be gone and younger calls may have run.
-func (s *placing) strayed() []*Call {
+func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.departures) == 0 || !s.departures.last().to.IsZero() {
 		return nil
 	}
@@ -172,7 +182,7 @@ func (s *placing) strayed() []*Call {
 	return s.sift(&s.waiting, func(c *Call) bool { return !c.SentTo(s.self) && c.Epoch <= left })
 }
 
-func (s *placing) close() Effects {
+func (s *Shard) close() Effects {
 	if s.state != Closed {
 		s.become(Closed)
 	}
@@ -190,8 +200,10 @@ func (s *placing) close() Effects {
 	return fx
 }
 
-// forgetHomes is [Shard.Forget].
-func (s *placing) forgetHomes(gone func(transport.Address) bool, now uint32) (fx Effects) {
+// Forget is for nodes that are gone: nothing is forwarded to them any more. Calls that
+// still arrive go on to the home that the table names.
+func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
+	defer s.check()
 	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
 	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
 	if s.state != Forwarding || !gone(s.departures.last().to) {
@@ -208,7 +220,7 @@ func (s *placing) forgetHomes(gone func(transport.Address) bool, now uint32) (fx
 }
 
 // findWay forwards straying calls to the home, if the table names a newer one.
-func (s *placing) findWay(now uint32) Effects {
+func (s *Shard) findWay(now uint32) Effects {
 	last := s.departures.last()
 	if s.home.IsZero() || s.epoch <= last.epoch {
 		return Effects{}
@@ -221,14 +233,4 @@ func (s *placing) findWay(now uint32) Effects {
 		return went && f.follows(d, s.self)
 	})
 	return fx
-}
-
-// refuseWaiting is [Shard.RefuseWaiting].
-func (s *placing) refuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
-	if s.state != Prepared || s.peer != from || s.moveE != epoch {
-		return Effects{}
-	}
-	return Effects{Refuse: s.sift(&s.waiting, func(c *Call) bool {
-		return !c.Local && c.Epoch < epoch && slices.Contains(detours, Detour{c.Sender.Address, s.self})
-	})}
 }

@@ -42,20 +42,17 @@ type dice struct {
 	told    map[*Entity]int   // tells of the turn under way that are not over
 	joined  int               // tells that joined a turn under way
 	left    int               // turns that ended outside the lock
-	far     map[*Entity]*Call // the calls of turns that began by EnterUnder
-	found   map[*Entity]*Call // those of them that were disclosed
+	named   map[*Entity]*Call // the call whose turn is under way
 	settled bool
-	// disclosed is how many turns have ended whose calls had been disclosed.
-	disclosed int
-	log       []string
-	err       error
+	log     []string
+	err     error
 }
 
 func newDice(seed uint64, seen map[State]map[State]bool) *dice {
 	r := rand.New(rand.NewPCG(seed, 7))
 	return &dice{
 		r: r, now: time.Unix(1000, 0), waiting: map[*Call]bool{}, turns: map[*Entity]bool{}, told: map[*Entity]int{}, seen: seen,
-		far: map[*Entity]*Call{}, found: map[*Entity]*Call{},
+		named: map[*Entity]*Call{},
 		s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{
 			Mailbox: 1 + r.IntN(6), Waiting: 1 + r.IntN(20), Handoff: handoffs[r.IntN(len(handoffs))],
 			MailboxBytes: 100 + r.IntN(400), ShardBytes: 100 + r.IntN(900), Budget: NewBudget(100 + r.IntN(900)),
@@ -109,9 +106,6 @@ func (d *dice) step() {
 }
 
 func (d *dice) deliver() {
-	if len(d.far) > 0 && d.r.IntN(2) == 0 {
-		d.disclose()
-	}
 	if d.r.IntN(5) == 0 {
 		d.s.Direct(d.r.IntN(4) > 0)
 		id := d.entity()
@@ -120,20 +114,12 @@ func (d *dice) deliver() {
 			d.tell(e)
 			return
 		}
-		far := d.r.IntN(2) == 0
-		enter := (*Entity).Enter
-		if far {
-			enter = func(e *Entity) Entry { return e.EnterUnder(d.s.Epoch()) }
-		}
-		fast := e != nil && enter(e) == Entered
+		fast := e != nil && e.Enter() == Entered
 		if !fast {
 			e = d.s.Begin(id, 0)
 		}
 		if e != nil {
 			d.begin(e)
-		}
-		if fast && far {
-			d.far[e] = &Call{Entity: id, Sender: transport.Peer{Address: d.other()}, Epoch: d.s.Epoch()}
 		}
 		d.log = append(d.log, fmt.Sprintf("begin %s %v", id, fast))
 		return
@@ -154,6 +140,7 @@ func (d *dice) deliver() {
 	switch v {
 	case Run:
 		d.begin(e)
+		d.named[e] = c
 	case Queued:
 		d.waiting[c] = true
 	case Forward:
@@ -176,7 +163,7 @@ func (d *dice) tell(e *Entity) {
 			delete(d.turns, e)
 		}
 		if how == Withdrawn {
-			d.ended(e, nil)
+			d.ended(e)
 		}
 		return
 	}
@@ -194,28 +181,6 @@ func (d *dice) tell(e *Entity) {
 	}
 	if how == Entered {
 		d.told[e]++
-	}
-}
-
-// disclose has a turn of a far call lose its run token, or come to its end just before.
-func (d *dice) disclose() {
-	for _, id := range []string{"x", "y", "z"} {
-		e := d.s.entities.get(id)
-		if c := d.far[e]; c != nil && d.found[e] == nil {
-			taken := d.r.IntN(3) > 0
-			d.log = append(d.log, fmt.Sprintf("disclose %s %v", id, taken))
-			d.s.Disclose(e, func() *Call {
-				if left, _ := e.Leave(0); left {
-					d.fail("the turn of %s ended outside the lock while its call was disclosed", id)
-				}
-				if !taken {
-					return nil
-				}
-				d.found[e] = c
-				return c
-			})
-			return
-		}
 	}
 }
 
@@ -248,9 +213,6 @@ func (d *dice) end() {
 		e.Value = nil // forgotten
 	}
 	d.log = append(d.log, "end "+e.ID)
-	found := d.found[e]
-	delete(d.far, e)
-	delete(d.found, e)
 	left, more := e.Leave(0)
 	if more != (d.told[e] > 1) {
 		d.fail("%s has %d tells, and the turn goes on: %v", e.ID, d.told[e], more)
@@ -263,27 +225,26 @@ func (d *dice) end() {
 			e.Value = "value" // the next one has activated it
 		}
 	case left:
-		d.left++
-		if found != nil {
-			d.fail("the turn of %s ended outside the lock although its call was disclosed", e.ID)
+		if d.left++; d.named[e] != nil {
+			d.fail("the turn of %s ended outside the lock although its call is known", e.ID)
 		}
 	default:
-		d.ended(e, found)
+		d.ended(e)
 	}
 }
 
-// ended ends a turn under the lock. found is its call, if that was disclosed.
-func (d *dice) ended(e *Entity, found *Call) {
+// ended ends a turn under the lock.
+func (d *dice) ended(e *Entity) {
+	over := d.named[e]
+	delete(d.named, e)
 	next, _ := d.s.End(e, 0)
-	if found != nil {
-		if c, _ := d.s.Find(e.ID, func(c *Call) bool { return c == found }); c != nil {
-			d.fail("a call of %s is found after its turn", e.ID)
-		}
-		d.disclosed++
+	if c, _ := d.s.Find(e.ID, func(c *Call) bool { return c == over }); c != nil {
+		d.fail("a call of %s is found after its turn", e.ID)
 	}
 	if next != nil {
 		d.come(next)
 		d.begin(e)
+		d.named[e] = next
 	}
 }
 
@@ -422,6 +383,7 @@ func (d *dice) effects(fx Effects) {
 	for _, st := range fx.Start {
 		d.come(st.Call)
 		d.begin(st.Entity)
+		d.named[st.Entity] = st.Call
 	}
 	for _, c := range fx.Forward {
 		d.come(c)
@@ -469,12 +431,12 @@ func (d *dice) count() {
 		if !e.Busy() {
 			d.fail("%s has a turn and is idle", e.ID)
 		}
-		want := d.found[e]
+		want := d.named[e]
 		if want == nil || d.s.entities.get(e.ID) != e {
 			continue // or its shard was lost
 		}
 		if c, running := d.s.Find(e.ID, func(c *Call) bool { return c == want }); c != want || !running {
-			d.fail("the call of %s was disclosed and is not found", e.ID)
+			d.fail("the call of %s is not found", e.ID)
 		}
 	}
 }
@@ -482,7 +444,7 @@ func (d *dice) count() {
 // TestRandomCommands: whatever order commands come in, invariants hold, each
 // call comes out once, and every legal move between states is seen.
 func TestRandomCommands(t *testing.T) {
-	seen, left, joined, disclosed, settled := map[State]map[State]bool{}, 0, 0, 0, false
+	seen, left, joined, settled := map[State]map[State]bool{}, 0, 0, false
 	for seed := range uint64(3000 * seedFactor(t)) {
 		d := newDice(seed, seen)
 		for range 150 {
@@ -493,10 +455,9 @@ func TestRandomCommands(t *testing.T) {
 		}
 		left += d.left
 		joined += d.joined
-		disclosed += d.disclosed
 		settled = settled || d.settled
 	}
-	t.Logf("%d turns ended outside the lock, %d had lost their run tokens", left, disclosed)
+	t.Logf("%d turns ended outside the lock", left)
 	if !settled {
 		t.Error("no shard ever settled")
 	}
@@ -505,9 +466,6 @@ func TestRandomCommands(t *testing.T) {
 	}
 	if left == 0 {
 		t.Error("no turn ever ended outside the lock")
-	}
-	if disclosed == 0 {
-		t.Error("no turn ever lost its run token")
 	}
 	for from, targets := range legal {
 		for _, to := range targets {

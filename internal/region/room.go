@@ -147,15 +147,9 @@ type Limits struct {
 	Handoff Handoff
 }
 
-// room is the memory of the calls that wait in one shard, with its bounds.
-type room struct {
-	limits Limits
-	bytes  int // reserved by the calls that wait
-}
-
 // reserve takes the room that a call needs to wait in the shard, unless it has it
 // already. It reports false where there is none.
-func (s *room) reserve(c *Call) bool {
+func (s *Shard) reserve(c *Call) bool {
 	switch {
 	case c.held:
 		return true
@@ -173,7 +167,7 @@ func (s *room) reserve(c *Call) bool {
 }
 
 // release gives back the bytes of a call that no longer waits.
-func (s *room) release(c *Call) {
+func (s *Shard) release(c *Call) {
 	if c.held {
 		c.held = false
 		s.bytes -= c.Size
@@ -182,7 +176,7 @@ func (s *room) release(c *Call) {
 }
 
 // sift removes the calls from a queue for which drop returns true, and returns them.
-func (s *room) sift(q *queue, drop func(*Call) bool) []*Call {
+func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 	out := q.filter(drop)
 	for _, c := range out {
 		s.release(c)
@@ -191,7 +185,7 @@ func (s *room) sift(q *queue, drop func(*Call) bool) []*Call {
 }
 
 // wait puts a call into a queue of the shard's, or of one of its barriers.
-func (s *room) wait(q *queue, c *Call) Verdict {
+func (s *Shard) wait(q *queue, c *Call) Verdict {
 	if q.len() >= s.limits.Waiting {
 		c.Full = ShardCalls
 		return Overloaded
@@ -204,7 +198,7 @@ func (s *room) wait(q *queue, c *Call) Verdict {
 }
 
 // post puts a call into the mailbox of an entity that has a turn.
-func (s *room) post(e *Entity, c *Call) Verdict {
+func (s *Shard) post(e *Entity, c *Call) Verdict {
 	joined, mailbox := waitingTells(e.word.Load()), e.mailbox()
 	switch {
 	case mailbox.len()+joined >= s.limits.Mailbox:
@@ -222,4 +216,4 @@ func (s *room) post(e *Entity, c *Call) Verdict {
 
 // Bytes is the size of all calls that wait in the shard: for a turn, a barrier, or for it
 // to open.
-func (s *room) Bytes() int { return s.bytes }
+func (s *Shard) Bytes() int { return s.bytes }

@@ -2,25 +2,61 @@ package region
 
 import (
 	"fmt"
-	"time"
+	"slices"
+	"sync/atomic"
 
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
+// State is where a shard stands at this node.
+type State uint8
+
+// The states of a shard at one node.
+const (
+	Closed     State = iota // not here
+	Preparing               // its state arrives from the old home
+	Prepared                // all state is here, waiting for Open
+	Open                    // here: turns run
+	Draining                // moving away: running turns end, no new ones begin
+	Sent                    // moving away: the state is on its way
+	Forwarding              // moved away: calls that still arrive are sent on
+)
+
+// String names the state.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case Preparing:
+		return "preparing"
+	case Prepared:
+		return "prepared"
+	case Open:
+		return "open"
+	case Draining:
+		return "draining"
+	case Sent:
+		return "sent"
+	case Forwarding:
+		return "forwarding"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// legal is the table of legal moves between states.
+var legal = map[State][]State{
+	Closed:     {Preparing, Open},
+	Preparing:  {Prepared, Open, Closed, Forwarding},
+	Prepared:   {Open, Closed, Preparing, Forwarding},
+	Open:       {Draining, Closed, Open},
+	Draining:   {Sent, Open, Closed, Forwarding},
+	Sent:       {Forwarding, Open, Closed},
+	Forwarding: {Open, Preparing, Closed},
+}
+
 // A Shard is one shard at one node. It is not safe for concurrent use, except for Look.
-//
-// It is built in layers, each of which owns its fields and uses only the layers below:
-//
-//	flushing    takes flushes to their barriers
-//	placing     takes the shard over, and gives it up by the table
-//	moving      gives the shard to another home
-//	stopping    runs the stop hooks of a shard that moves away
-//	delivery    brings calls to where they run or wait: the waiting calls and the barriers
-//	turns       turns and mailboxes of entities, in the room that waiting calls have
-//	entities    entities by their ids
-//	standing    state, epochs and home, and where calls go for which the shard has left
 //
 // Invariants:
 //  1. A turn is under way only in Open and Draining.
@@ -43,19 +79,107 @@ import (
 //  15. Tells are counted if and only if the turn under way is one of tells.
 //  16. An entity whose turn has a call is busy and wanted.
 type Shard struct {
-	flushing
 	// Driver is the driver's own. It is set once, before anything else.
 	Driver any
+
+	id     placement.ShardID
+	self   transport.Address
+	limits Limits
+
+	// Where the shard stands at this node, by the placements and moves that are known here.
+	state State
+	epoch placement.Epoch   // of the latest placement known here
+	term  uint32            // of the latest table known here
+	since placement.Epoch   // from which epoch on this node was its home without a break; 0: Closed
+	last  placement.Epoch   // Forwarding: under which this node was its home
+	home  transport.Address // under epoch
+	peer  transport.Address // the other end of a move
+	moveE placement.Epoch   // the move's epoch
+
+	// Where calls and flushes go for which the shard has left. A shard that has moved away is settled
+	// when no sender is known whose calls still come here. From then on it counts as gone, and late
+	// direct calls are answered with Moved, also while it comes back: an older one, which was refused,
+	// may not have come here again. Its departures stay: late flushes, and calls that older homes
+	// forward, still take the way of the calls before them.
+	departures departures
+	shown      placement.Epoch // the highest that a table named
+	settled    bool            // Forwarding: no sender is known whose calls still come here
+	over       placement.Epoch // of the latest departure after which the shard was settled
+	owed       owed            // senders that have yet to flush
+
+	// Entities and their turns.
+	entities index
+	spare    []*entityCold // empty parts of entities, for reuse
+	running  int           // turns under way, counted while Draining
+	orphans  []*Entity     // whose turns are under way although the shard was lost
+
+	// Calls that wait for the shard and for its barriers.
+	waiting   queue
+	bytes     int // reserved by the calls that wait, also for turns
+	barriers  barriers
+	barred    atomic.Bool // no turn begins outside the lock; see Entity.Enter
+	direct    bool        // see Direct
+	reopening int         // calls of reopen that are under way, one within the other
+
+	// A move to another home, and its stop hooks.
+	pending     *move           // waits for the barriers
+	offered     *move           // under way while the shard goes on (Handoff.Serving)
+	granted     bool            // the other end is ready: no Init follows when the turns have ended
+	off         placement.Epoch // moves up to this epoch are cancelled
+	stops       bool            // the driver is between Stop and Stopped: no call begins a turn
+	stopE       placement.Epoch // of the move that Stop was for
+	stopping    []*Entity       // the entities in the turns of which the stop hooks run
+	passivating *Entity         // the one of stopping that the driver is at; nil means none yet
 }
 
 // New returns the shard, Closed.
 func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
-	s := &Shard{}
-	s.standing = standing{id: id, self: self, how: l.Handoff}
-	s.limits, s.shard = l, s
+	s := &Shard{id: id, self: self, limits: l}
 	s.rebar()
 	return s
 }
+
+// become changes the state, by the table of legal moves. From then on it is recorded
+// anew which senders have yet to flush.
+func (s *Shard) become(to State) {
+	if !slices.Contains(legal[s.state], to) {
+		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
+	}
+	s.state, s.settled, s.owed = to, false, nil
+}
+
+// ID is the shard's kind and number.
+func (s *Shard) ID() placement.ShardID { return s.id }
+
+// State is where the shard stands.
+func (s *Shard) State() State { return s.state }
+
+// Epoch and Home are the latest placement that this node knows.
+func (s *Shard) Epoch() placement.Epoch { return s.epoch }
+
+// Home is zero when the shard has no known home.
+func (s *Shard) Home() transport.Address { return s.home }
+
+// Peer and MoveEpoch are the other end and the epoch of the latest move.
+func (s *Shard) Peer() transport.Address { return s.peer }
+
+// MoveEpoch is the epoch that the latest move leads to.
+func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
+
+// LastEpoch is the one under which a Forwarding shard had its home here.
+func (s *Shard) LastEpoch() placement.Epoch { return s.last }
+
+// begins returns the epoch from which on the shard has or had its home here, or, while it
+// arrives, from which on it will have its home here.
+func (s *Shard) begins() placement.Epoch {
+	if s.state == Preparing || s.state == Prepared {
+		return s.moveE
+	}
+	return s.since
+}
+
+// leaves reports whether the shard is about to move away.
+func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
 
 func (s *Shard) check() {
 	if invariant.Enabled {
@@ -130,7 +254,7 @@ func (s *Shard) Check() error {
 	if n := s.entities.n; n > 0 && (s.state == Closed || s.state == Forwarding) {
 		return fmt.Errorf("shard %v: invariant 14: %v with %d entities", s.id, s.state, n)
 	}
-	if s.offered != nil && (s.state != Open || !s.how.Serving) {
+	if s.offered != nil && (s.state != Open || !s.limits.Handoff.Serving) {
 		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)
 	}
 	if s.state == Draining && running != s.running {
@@ -139,169 +263,34 @@ func (s *Shard) Check() error {
 	return nil
 }
 
-// Deliver brings a call to the shard. now is the driver's coarse clock, at the
-// time by which waiting is bounded.
-func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
-	defer s.check()
-	return s.takeIn(c, now, at)
+// checkSettled is invariant 13.
+func (s *Shard) checkSettled() error {
+	if away := s.state == Forwarding; s.settled && !away || len(s.owed) > 0 && (!away || s.settled) {
+		return fmt.Errorf("shard %v: invariant 13: %v, settled %v, and %d senders have yet to flush", s.id, s.state, s.settled, len(s.owed))
+	}
+	return nil
 }
 
-// BeginTerm takes the number of the term of the table that shows the shard's placement,
-// after Place. If the shard stayed open here, calls that wait for the table of a higher
-// epoch run: that table was lost with its coordinator.
-func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
-	defer s.check()
-	return s.beginTerm(term, now)
-}
-
-// Direct sets whether local calls may begin outside the lock (see [Entity.Enter])
-// while the shard is Open and no barrier is closed. The driver turns it on when its own
-// calls go to the shard straight away, and off before they are held or go elsewhere;
-// so none overtakes an older one. Off at first.
-func (s *Shard) Direct(on bool) {
-	defer s.check()
-	s.setDirect(on)
-}
-
-// CloseBarrier holds the sender's direct calls until its Flush came by way of the
-// old home, if it has not come already.
-func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
-	defer s.check()
-	return s.closeBarrier(sender, via, epoch, now, at)
-}
-
-// GoDirect notes that a sender that learnt of that epoch needs no barrier, or none
-// any more: all its older calls have come, or its old home is gone. Those of them that wait here
-// for a table which its own home does not have, and may never get, go ahead of its direct
-// calls. While another barrier of the same turn is closed GoDirect changes nothing.
-func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now uint32) Effects {
-	defer s.check()
-	return s.goDirect(sender, epoch, now)
-}
-
-// Flush takes a sender's Flush from the sender itself: this node is its Via.
-func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
-	defer s.check()
-	return s.takeFlush(f, now, at)
-}
-
-// Flushed takes a Flush that has come through its Via. It follows the calls that
-// it came with to where they went, unless the barrier is here: then it opens it, or
-// is remembered until the barrier comes or the shard moves on.
-func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
-	defer s.check()
-	return s.takeFlushed(f, now, at)
-}
-
-// OpenBarriers opens the barriers whose old home is gone, and those that have waited for
-// BarrierTimeout; calls that still arrive through those homes are refused, because they
-// would be out of order. Forget and Return come first.
-func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
-	defer s.check()
-	return s.openBarriers(gone, now, at)
-}
-
-// RefuseWaiting refuses calls that wait here although a barrier elsewhere timed out,
-// so that younger calls of its sender have run. The detours came with the Open of that move,
-// which is taken next.
-func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
-	defer s.check()
-	return s.refuseWaiting(from, epoch, detours)
-}
-
-// BeginMove starts moving the shard away, under the epoch that its new home will
-// have. A repeated or late order changes nothing. While a barrier is closed the move
-// waits, for the barrier's calls would have to pass through two homes.
-func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
-	defer s.check()
-	return s.beginMove(to, epoch)
-}
-
-// Stop begins a turn of each active entity for the stop hooks, and returns those
-// entities, by id. The driver calls MayPassivate before it runs the hook of each, in that
-// order; at the end States, and Stopped. ok is false when the shard is not drained,
-// the move is off, or the hooks of a move run already.
-func (s *Shard) Stop() (entities []*Entity, ok bool) {
-	defer s.check()
-	return s.beginStops()
-}
-
-// Stopped reports that the stop hooks ran and the state was encoded into the
-// entities' State, for the move to that epoch. When sent is true the driver sends
-// Init now; else the move is off, or a call came in between.
-func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
-	defer s.check()
-	return s.endMove(epoch, now)
-}
-
-// Ready takes the new home's answer: it has everything. Waiting calls are forwarded to
-// it, Open follows them, and from now on it is the home.
-func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
-	defer s.check()
-	return s.takeReady(from, epoch)
-}
-
-// Prepare takes a part of the shard's state from its old home. It reports
-// whether this was the last part, which the driver answers with Ready, and
-// whether the part was refused because this node knows better.
-func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states map[string][]byte, last bool) (ready, refused bool) {
-	defer s.check()
-	return s.prepare(from, epoch, states, last)
-}
-
-// OpenAt takes the old home's Open: everything that waited there has come.
-func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
-	defer s.check()
-	return s.openAt(from, epoch, now, at)
-}
-
-// CancelMove gives up the move to that epoch, by order of the coordinator or of this node. It reports false when it is too late: the shard is open
-// under that epoch here, or Open has gone out.
-//
-// The new home drops the prepared shard. The old home never sends Open for
-// the epoch from then on, and runs nothing before the table says that it may.
-// A node that never heard of the move refuses it from now on.
-func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
-	defer s.check()
-	return s.cancelMove(epoch)
-}
-
-// Place takes a placement from the table. To be named as the home under a new epoch is the
-// order to open: with the state that was prepared, as before if the shard never left,
-// else with nothing. Force takes an epoch lower than the known one, from a coordinator of
-// a later term; but a shard that has left under a higher epoch does not come back under a
-// lower one.
-func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
-	defer s.check()
-	return s.takePlacement(home, epoch, force, now, at)
-}
-
-// Forget is for nodes that are gone: nothing is forwarded to them any more. Calls that
-// still arrive go on to the home that the table names.
-func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
-	defer s.check()
-	return s.forgetHomes(gone, now)
-}
-
-// Return takes back a call that was forwarded to a departed home, which certainly has not
-// handled it, under the epoch that it was forwarded with. died is false if that home left in
-// order. A call that its sender sent to another home is refused if the next one died: the
-// home between may be gone too, and then its sender's younger calls came there directly.
-func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
-	defer s.check()
-	return s.takeBack(c, died, now, at)
-}
-
-// Settle ends forwarding if nothing waits here and every sender whose calls were
-// forwarded has flushed, is gone, or was silent for 10 s.
-func (s *Shard) Settle(at time.Time) {
-	defer s.check()
-	s.settle(at)
-}
-
-// Dismiss gives up all that waits here, for a node that ends: neither the shard nor
-// word of its home will come any more.
-func (s *Shard) Dismiss() Effects {
-	defer s.check()
-	return s.giveUp()
+// checkRoom is invariant 12.
+func (s *Shard) checkRoom() error {
+	sum, lost := 0, false
+	count := func(q *queue) *Call {
+		for c := range q.all() {
+			sum += c.Size
+			lost = lost || !c.held
+		}
+		return nil
+	}
+	for e := range s.entities.all() {
+		count(e.mailbox())
+	}
+	count(&s.waiting)
+	s.barriers.find(count)
+	if s.reopening > 0 {
+		return nil // calls that barriers held are on their way
+	}
+	if sum != s.bytes || lost {
+		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, %d are reserved", s.id, sum, s.bytes)
+	}
+	return nil
 }

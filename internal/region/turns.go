@@ -6,37 +6,31 @@ import (
 	"slices"
 )
 
-// turns are the entities of a shard, with their turns and mailboxes.
-type turns struct {
-	entities
-	room
-
-	shard   *Shard    // the one whose entities they are
-	spare   []*seldom // empty parts of entities, for reuse
-	running int       // turns under way, counted while Draining
-	orphans []*Entity // whose turns are under way although the shard was lost
-}
+// Look finds an entity without the shard's lock; nil means there is none, or the index changes
+// just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
+// its result may be kept for later calls.
+func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.look(hash, id) }
 
 // Entities is the number of entities, active or passivated.
-func (s *turns) Entities() int { return s.entities.n }
+func (s *Shard) Entities() int { return s.entities.n }
 
 // Live is the number of entities that had a value when their last turn ended.
-func (s *turns) Live() int { return s.entities.actives.live }
+func (s *Shard) Live() int { return s.entities.actives.live }
 
 // entity is the one with that id, which is made if there is none.
-func (s *turns) entity(id string) *Entity {
+func (s *Shard) entity(id string) *Entity {
 	e := s.entities.get(id)
 	if e == nil {
-		e = newEntity(s.shard, string(append([]byte(nil), id...))) // id may be a slice of a larger buffer
+		e = newEntity(s, string(append([]byte(nil), id...))) // id may be a slice of a larger buffer
 		s.entities.put(e)
 	}
 	return e
 }
 
-// Kept notes that the driver goes on with the entity's turn although the call that the turn
+// Detach notes that the driver goes on with the entity's turn although the call that the turn
 // was for is over: Find does not find that call any more.
-func (s *turns) Kept(e *Entity) {
-	if p := e.seldom.Load(); p != nil {
+func (s *Shard) Detach(e *Entity) {
+	if p := e.cold.Load(); p != nil {
 		p.turn = nil
 	}
 }
@@ -46,48 +40,35 @@ func (s *turns) Kept(e *Entity) {
 const maxSpare = 8
 
 // name notes the call whose turn it is.
-func (s *turns) name(e *Entity, c *Call) {
-	if last := len(s.spare) - 1; last >= 0 && e.seldom.CompareAndSwap(nil, s.spare[last]) {
+func (s *Shard) name(e *Entity, c *Call) {
+	if last := len(s.spare) - 1; last >= 0 && e.cold.CompareAndSwap(nil, s.spare[last]) {
 		s.spare[last], s.spare = nil, s.spare[:last]
 	}
 	e.more().turn = c
 }
 
-// trim takes the part for seldom fields from the entity, if nothing is in it. The caller has the
+// trim takes the cold part from the entity, if nothing is in it. The caller has the
 // lock, and the turn is its own or none is under way and none can begin.
-func (s *turns) trim(e *Entity) {
-	p := e.seldom.Load()
-	if p == nil || p.state != nil || p.kept != nil || p.turn != nil || p.mailbox.n > 0 {
+func (s *Shard) trim(e *Entity) {
+	p := e.cold.Load()
+	if p == nil || p.state != nil || p.data != nil || p.turn != nil || p.mailbox.n > 0 {
 		return
 	}
-	e.seldom.Store(nil)
+	e.cold.Store(nil)
 	if len(s.spare) < maxSpare {
 		p.why = 0
 		s.spare = append(s.spare, p)
 	}
 }
 
-// Disclose has Find find the call of a turn that began by EnterUnder, and has that turn end by
-// End. The driver calls it before it handles anything that the call's sender has sent later, such
-// as a cancellation. The turn may be about to end, and so taken decides: it takes the end of the
-// turn from its holder and returns the call, or returns nil because the holder was faster. Where it
-// returned the call, the holder's Leave, which follows, refuses: the entity is wanted before taken
-// is called.
-func (s *turns) Disclose(e *Entity, taken func() *Call) {
-	e.want()
-	if c := taken(); c != nil {
-		s.name(e, c)
-	}
-}
-
 // Listed is how many entities Survey has to look at to have seen every active one.
-func (s *turns) Listed() int { return s.entities.actives.n }
+func (s *Shard) Listed() int { return s.entities.actives.n }
 
 // Survey looks at n entities of those that may be active, or at all if they are fewer,
 // beginning with those that it has not looked at for longest. It calls f for each that
 // has a value and no turn, with the time of its last use by the driver's coarse clock.
 // To look at few at a time keeps the time short for which the driver has the lock.
-func (s *turns) Survey(n int, f func(e *Entity, used uint32)) {
+func (s *Shard) Survey(n int, f func(e *Entity, used uint32)) {
 	a := &s.entities.actives
 	for range min(n, a.n) {
 		e := a.pop()
@@ -104,7 +85,7 @@ func (s *turns) Survey(n int, f func(e *Entity, used uint32)) {
 }
 
 // Active counts the entities that have a value or a turn; it looks at each.
-func (s *turns) Active() (n int) {
+func (s *Shard) Active() (n int) {
 	for e := range s.entities.all() {
 		if e.has(busy | live) {
 			n++
@@ -114,7 +95,7 @@ func (s *turns) Active() (n int) {
 }
 
 // Queued counts the calls that wait for turns of their entities; it looks at each entity.
-func (s *turns) Queued() (n int) {
+func (s *Shard) Queued() (n int) {
 	for e := range s.entities.all() {
 		n += e.Mailbox()
 	}
@@ -123,7 +104,7 @@ func (s *turns) Queued() (n int) {
 
 // UnderWay are the entities that have a turn; it looks at each. A turn that began without the lock may
 // end meanwhile.
-func (s *turns) UnderWay() iter.Seq[*Entity] {
+func (s *Shard) UnderWay() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {
 		for e := range s.entities.all() {
 			if e.has(busy) && !yield(e) {
@@ -134,19 +115,19 @@ func (s *turns) UnderWay() iter.Seq[*Entity] {
 }
 
 // Lives reports whether an entity has a value or a turn.
-func (s *turns) Lives(id string) bool {
+func (s *Shard) Lives(id string) bool {
 	e := s.entities.get(id)
 	return e != nil && e.has(busy|live)
 }
 
 // Orphans are the entities whose turns are under way although the shard was lost meanwhile. They end by
 // End, and are in the index no more.
-func (s *turns) Orphans() []*Entity { return s.orphans }
+func (s *Shard) Orphans() []*Entity { return s.orphans }
 
 // WatchRunning is the number of turns under way; it looks at each entity. Those turns
 // end by End, not by Entity.Leave, and each idle entity's next one begins under the
 // lock.
-func (s *turns) WatchRunning() (n int) {
+func (s *Shard) WatchRunning() (n int) {
 	for e := range s.entities.all() {
 		if e.want() {
 			n++
@@ -155,8 +136,113 @@ func (s *turns) WatchRunning() (n int) {
 	return n
 }
 
-// idle is [Shard.Idle] in an open shard.
-func (s *turns) idle(t uint32, limit int) []*Entity {
+// active reports whether any entity has a value.
+func (s *Shard) active() bool {
+	for e := range s.entities.all() {
+		if e.has(live) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin begins the turn of the call, or puts the call into the entity's mailbox.
+func (s *Shard) begin(c *Call, now uint32) (*Entity, Verdict) {
+	e := s.entity(c.Entity)
+	if !e.take(now) {
+		if c.Chain != nil && c.Chain.HoldsEntity(s.id, c.Entity) {
+			return nil, Circular
+		}
+		return nil, s.post(e, c)
+	}
+	s.name(e, c)
+	s.running++
+	return e, Run
+}
+
+// End ends the entity's turn. next is the call whose turn begins now, if one
+// waited: the driver runs it. drained reports whether the shard was waiting for this
+// turn to end and the driver must go on with the move.
+func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
+	if e.has(orphan) {
+		s.orphans = slices.DeleteFunc(s.orphans, func(o *Entity) bool { return o == e })
+		s.Detach(e)
+		e.Clear()
+		s.trim(e)
+		e.rest(0, now)
+		return nil, false
+	}
+	if mailbox := e.mailbox(); mailbox.len() > 0 && (s.state == Open || s.state == Draining) {
+		next = mailbox.pop()
+		s.name(e, next)
+		s.release(next)
+		return next, false
+	}
+	s.Detach(e)
+	s.running--
+	was, is := e.has(live), e.Value != nil
+	var idle uint64
+	if is {
+		idle = live
+	}
+	if s.state != Open {
+		idle |= wanted
+	}
+	forgotten := !is && e.State() == nil
+	s.trim(e) // before another goroutine can begin a turn
+	e.rest(idle, now)
+	s.entities.actives.ended(e, was, is)
+	if forgotten {
+		s.entities.remove(e) // not activated after all, or forgotten
+	}
+	return nil, s.state == Draining && s.running == 0
+}
+
+// Begin begins a turn of the entity for a local caller if nothing stands in its way: the
+// shard is open, no barrier is closed, the entity idle. It is called after Enter has
+// refused; when it returns nil the caller makes a Call and delivers it.
+func (s *Shard) Begin(id string, now uint32) *Entity {
+	if len(s.barriers.closed) > 0 {
+		return nil
+	}
+	return s.Take(id, now)
+}
+
+// Take begins a turn of the driver's own if the shard is open and the entity
+// idle, else it returns nil. Barriers do not hold it back, for it is nobody's call.
+func (s *Shard) Take(id string, now uint32) *Entity {
+	if s.state != Open {
+		return nil
+	}
+	if e := s.entity(id); e.take(now) {
+		return e
+	}
+	return nil
+}
+
+// lead begins the first turn of the entity that leads, unless it is alive.
+func (s *Shard) lead(now uint32) *Entity {
+	id := s.limits.Lead
+	if id == "" || s.Lives(id) {
+		return nil
+	}
+	return s.Take(id, now)
+}
+
+// BeginPassivation begins a turn, for passivation, of an entity that Survey has shown, and reports
+// whether it did: the shard is open, and the entity is still active, has no turn and was
+// last used before t. The driver passivates it and calls End.
+func (s *Shard) BeginPassivation(e *Entity, t uint32) bool {
+	return s.state == Open && e.takeIdle(t)
+}
+
+// Idle begins a turn, for passivation, of each active entity that was last used
+// before t by the driver's coarse clock, at most limit of them, longest unused
+// first. The driver passivates them and calls End.
+func (s *Shard) Idle(t uint32, limit int) []*Entity {
+	if s.state != Open {
+		return nil
+	}
 	type candidate struct {
 		*Entity
 		used uint32
@@ -177,65 +263,4 @@ func (s *turns) idle(t uint32, limit int) []*Entity {
 		}
 	}
 	return out
-}
-
-// active reports whether any entity has a value.
-func (s *turns) active() bool {
-	for e := range s.entities.all() {
-		if e.has(live) {
-			return true
-		}
-	}
-	return false
-}
-
-// begin begins the turn of the call, or puts the call into the entity's mailbox.
-func (s *turns) begin(c *Call, now uint32) (*Entity, Verdict) {
-	e := s.entity(c.Entity)
-	if !e.take(now) {
-		if c.Chain != nil && c.Chain.HoldsEntity(e.shard.id, c.Entity) {
-			return nil, Circular
-		}
-		return nil, s.post(e, c)
-	}
-	s.name(e, c)
-	s.running++
-	return e, Run
-}
-
-// end ends the entity's turn in a shard of that state, and begins the turn of the next
-// call in its mailbox.
-func (s *turns) end(e *Entity, now uint32, in State) (next *Call) {
-	if e.has(orphan) {
-		s.orphans = slices.DeleteFunc(s.orphans, func(o *Entity) bool { return o == e })
-		s.Kept(e)
-		e.Clear()
-		s.trim(e)
-		e.rest(0, now)
-		return nil
-	}
-	if mailbox := e.mailbox(); mailbox.len() > 0 && (in == Open || in == Draining) {
-		next = mailbox.pop()
-		s.name(e, next)
-		s.release(next)
-		return next
-	}
-	s.Kept(e)
-	s.running--
-	was, is := e.has(live), e.Value != nil
-	var idle uint64
-	if is {
-		idle = live
-	}
-	if in != Open {
-		idle |= wanted
-	}
-	forgotten := !is && e.State() == nil
-	s.trim(e) // before another goroutine can begin a turn
-	e.rest(idle, now)
-	s.entities.actives.ended(e, was, is)
-	if forgotten {
-		s.entities.remove(e) // not activated after all, or forgotten
-	}
-	return nil
 }

@@ -38,10 +38,7 @@ func (h *home) sorted() []string { return sortedIDs(h.ids) }
 
 func sortedIDs(ids map[string]struct{}) []string { return slices.Sorted(maps.Keys(ids)) }
 
-// hosting are the shards that run here, with their replicas at other members.
-type hosting struct{ replicas }
-
-func (m *hosting) add(in Add) {
+func (m *Machine) add(in Add) {
 	h := m.homes[in.ShardID]
 	if h == nil {
 		m.done(in.Ticket, false, nil) // the shard has left, and its turns with it
@@ -62,7 +59,7 @@ func (m *hosting) add(in Add) {
 	}
 }
 
-func (m *hosting) remove(in Remove) {
+func (m *Machine) remove(in Remove) {
 	h := m.homes[in.ShardID]
 	if h == nil {
 		return
@@ -77,7 +74,7 @@ func (m *hosting) remove(in Remove) {
 }
 
 // changed queues a change for the replicas.
-func (m *hosting) changed(h *home, c Change) {
+func (m *Machine) changed(h *home, c Change) {
 	h.seq++
 	if h.recall != nil && !c.Gone {
 		delete(h.recall.gone, c.ID)
@@ -89,7 +86,7 @@ func (m *hosting) changed(h *home, c Change) {
 }
 
 // assign chooses the replicas of the shard, once its ids are known.
-func (m *hosting) assign(h *home) {
+func (m *Machine) assign(h *home) {
 	if h.recall != nil {
 		return
 	}
@@ -118,7 +115,7 @@ func (m *hosting) assign(h *home) {
 
 // rank returns the members that are to be the shard's replicas, by rendezvous hashing, the
 // first choice first.
-func (m *hosting) rank(h *home) []transport.Address {
+func (m *Machine) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address
 		score uint64
@@ -141,7 +138,7 @@ func (m *hosting) rank(h *home) []transport.Address {
 
 // safe returns the latest change up to which the shard's ids survive the loss of this
 // node.
-func (m *hosting) safe(h *home) (seq uint64) {
+func (m *Machine) safe(h *home) (seq uint64) {
 	if len(h.replicas) == 0 {
 		return h.seq
 	}
@@ -154,7 +151,7 @@ func (m *hosting) safe(h *home) (seq uint64) {
 }
 
 // release answers the calls whose changes are safe.
-func (m *hosting) release(h *home) {
+func (m *Machine) release(h *home) {
 	if h.recall != nil {
 		return
 	}
@@ -167,7 +164,7 @@ func (m *hosting) release(h *home) {
 
 // settle informs all other members, once every replica has the set, that they need not
 // keep it.
-func (m *hosting) settle(h *home) {
+func (m *Machine) settle(h *home) {
 	if !h.tell || h.recall != nil {
 		return
 	}
@@ -191,7 +188,7 @@ func (m *hosting) settle(h *home) {
 }
 
 // acknowledged records the changes that a replica has, and answers the calls that waited for them.
-func (m *hosting) acknowledged(from transport.Address, seq uint64) {
+func (m *Machine) acknowledged(from transport.Address, seq uint64) {
 	b := m.outboxes[from]
 	if b == nil || b.flight == nil || seq != b.seq {
 		return

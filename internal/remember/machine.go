@@ -14,29 +14,37 @@ import (
 // A Machine remembers the entities of the shards of one node in the memory of other
 // members, and keeps the ids that others send it. It is not safe for concurrent use.
 //
-// Invariants:  1. Only shards that run here have queues, and only for their replicas.
-// 2. A shard that is recalled has no replicas.  3. A shard's ids are at most Kind.Max,
-// unless more came with it or were recalled.  4. A replica has acknowledged at most the changes that
-// the home has.  5. An Add that waits in a shard waits for a change that no replica
-// has.
-//
-// It is built in layers, each of which owns its fields and uses only the layers below:
-//
-//	recalling  looks for the ids of shards that were lost elsewhere
-//	hosting    shards that run here, with their replicas at other members
-//	replicas   ids that this node keeps for shards that run elsewhere
-//	node       the shards that run here, members, outboxes, and the output of one Step
-type Machine struct{ recalling }
+// Invariants:
+//  1. Only shards that run here have queues, and only for their replicas.
+//  2. A shard that is recalled has no replicas.
+//  3. A shard's ids are at most Kind.Max, unless more came with it or were recalled.
+//  4. A replica has acknowledged at most the changes that the home has.
+//  5. An Add that waits in a shard waits for a change that no replica has.
+type Machine struct {
+	config Config
+	now    time.Time
+	out    Output // of the Step under way
+
+	members  map[transport.Address]Member
+	order    []transport.Address // keys of members, sorted
+	outboxes map[transport.Address]*outbox
+
+	homes   map[placement.ShardID]*home // shards that run here
+	recalls []placement.ShardID         // of homes that are recalled, in the order they opened
+	askers  map[transport.Address]*asker
+
+	kept    map[placement.ShardID]*kept           // ids of shards that run elsewhere
+	dropped map[placement.ShardID]placement.Epoch // up to which nothing need be kept
+}
 
 // New returns a machine that knows nothing yet.
 func New(c Config) *Machine {
-	m := &Machine{}
-	m.config = c.withDefaults()
-	m.members, m.outboxes = map[transport.Address]Member{}, map[transport.Address]*outbox{}
-	m.homes = map[placement.ShardID]*home{}
-	m.kept, m.dropped = map[placement.ShardID]*kept{}, map[placement.ShardID]placement.Epoch{}
-	m.askers = map[transport.Address]*asker{}
-	return m
+	return &Machine{
+		config:  c.withDefaults(),
+		members: map[transport.Address]Member{}, outboxes: map[transport.Address]*outbox{},
+		homes: map[placement.ShardID]*home{}, askers: map[transport.Address]*asker{},
+		kept: map[placement.ShardID]*kept{}, dropped: map[placement.ShardID]placement.Epoch{},
+	}
 }
 
 // Step takes one input and returns the resulting actions. Time never goes back.
@@ -62,7 +70,7 @@ func (m *Machine) Step(now time.Time, in Input) Output {
 	m.loseItsPatience()
 	for _, a := range m.order {
 		if b := m.outboxes[a]; b != nil {
-			b.pump(&m.node)
+			b.pump(m)
 		}
 		m.ask(a)
 	}
@@ -248,4 +256,33 @@ func (m *Machine) close(id placement.ShardID) {
 	if k := m.kept[id]; h.recall == nil && (k == nil || k.epoch < h.epoch) {
 		m.kept[id] = &kept{set: set{h.epoch, h.seq, h.ids}}
 	}
+}
+
+// send puts a message to a member into the output.
+func (m *Machine) send(to transport.Address, msg Message) {
+	m.out.Send = append(m.out.Send, Envelope{to, msg})
+}
+
+// done answers an Add, if the driver waits for the answer.
+func (m *Machine) done(t Ticket, added bool, err error) {
+	if t != 0 {
+		m.out.Done = append(m.out.Done, Done{t, added, err})
+	}
+}
+
+// activate has entities of a shard activated.
+func (m *Machine) activate(h *home, ids []string) {
+	if len(ids) > 0 {
+		m.out.Activate = append(m.out.Activate, Activate{h.id, ids})
+	}
+}
+
+// outbox is the one of a member, which is made if there is none.
+func (m *Machine) outbox(to transport.Address) *outbox {
+	b := m.outboxes[to]
+	if b == nil {
+		b = newOutbox(to)
+		m.outboxes[to] = b
+	}
+	return b
 }

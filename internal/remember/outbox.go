@@ -142,7 +142,7 @@ func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 }
 
 // pump sends the next message, or the last one again.
-func (b *outbox) pump(m *node) {
+func (b *outbox) pump(m *Machine) {
 	switch {
 	case b.flight == nil:
 		b.send(m)
@@ -153,7 +153,7 @@ func (b *outbox) pump(m *node) {
 }
 
 // send sends the next message, if there are changes.
-func (b *outbox) send(m *node) {
+func (b *outbox) send(m *Machine) {
 	var parts []Part
 	budget := m.config.MaxBatch
 	if !b.dropsAt.IsZero() && !m.now.Before(b.dropsAt) {

@@ -69,7 +69,7 @@ func (w *world) views() {
 func (w *world) join() {
 	w.next++
 	a := transport.Address{Name: fmt.Sprintf("n%02d", w.next), Incarnation: uint64(w.next)}
-	w.nodes[a] = New(Config{Self: a, MaxBatch: 200 + w.rng.IntN(400), Kinds: map[string]Kind{"Cart": {Replicas: 1 + w.rng.IntN(2), Max: 60}}})
+	w.nodes[a] = New(Config{MaxBatch: 200 + w.rng.IntN(400), Kinds: map[string]Kind{"Cart": {Replicas: 1 + w.rng.IntN(2), Max: 60}}})
 	w.views()
 }
 

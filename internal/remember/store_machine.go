@@ -1,14 +1,17 @@
 package remember
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/store"
 )
@@ -428,4 +431,78 @@ func (b *StoreMachine) IDs(id placement.ShardID) (ids []string, known bool) {
 		return nil, false
 	}
 	return sortedIDs(p.ids), p.loaded || p.known
+}
+
+// encodeBucket encodes some of a shard's ids as a record of a store.
+func encodeBucket(id placement.ShardID, ids []string) ([]byte, error) {
+	w := &wire.RememberSet{Kind: id.Kind, Shard: id.Shard}
+	for _, e := range ids {
+		w.Ids = append(w.Ids, []byte(e))
+	}
+	return proto.Marshal(w)
+}
+
+// decodeBucket is the opposite of encodeBucket for that shard.
+func decodeBucket(id placement.ShardID, b []byte) ([]string, error) {
+	var w wire.RememberSet
+	if err := proto.Unmarshal(b, &w); err != nil {
+		return nil, fmt.Errorf("read remembered ids of %v: %w (the record is not shardgen's)", id, err)
+	}
+	if w.GetKind() != id.Kind || w.GetShard() != id.Shard {
+		return nil, fmt.Errorf("read remembered ids of %v: the record is of %.20q, shard %d", id, w.GetKind(), w.GetShard())
+	}
+	ids := make([]string, 0, len(w.GetIds()))
+	for _, e := range w.GetIds() {
+		if len(e) == 0 || len(e) > MaxIDBytes {
+			return nil, fmt.Errorf("read remembered ids of %v: an id of %d bytes", id, len(e))
+		}
+		ids = append(ids, string(e))
+	}
+	return ids, nil
+}
+
+// A Stored is one record of a shard's ids in a store.
+type Stored struct {
+	placement.ShardID
+	Bucket int
+	Value  []byte
+}
+
+// Reshard returns the records of a type in which each id of the given ones is under the shard that
+// locate names, once, in the order of shards and buckets, and the ids that have no shard.
+func Reshard(records []Stored, locate func(id string) (shard uint32, err error)) (moved []Stored, ids int, homeless []string, err error) {
+	type place struct {
+		placement.ShardID
+		bucket int
+	}
+	sets := map[place]map[string]struct{}{}
+	for _, r := range records {
+		stored, err := decodeBucket(r.ShardID, r.Value)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		for _, id := range stored {
+			shard, err := locate(id)
+			if err != nil {
+				homeless = append(homeless, id)
+				continue
+			}
+			p := place{placement.ShardID{Kind: r.Kind, Shard: shard}, bucketOf(id)}
+			if sets[p] == nil {
+				sets[p] = map[string]struct{}{}
+			}
+			sets[p][id] = struct{}{}
+		}
+	}
+	for p, set := range sets { //arch:order-free sorted below
+		value, err := encodeBucket(p.ShardID, sortedIDs(set))
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		moved, ids = append(moved, Stored{p.ShardID, p.bucket, value}), ids+len(set)
+	}
+	slices.SortFunc(moved, func(a, b Stored) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Bucket, b.Bucket))
+	})
+	return moved, ids, homeless, nil
 }

@@ -47,7 +47,7 @@ func (s *script) run(words []string) string {
 		return ""
 	}
 	if s.m == nil {
-		s.m = New(Config{Self: at("a"), Kinds: map[string]Kind{"Cart": s.kind}, MaxBatch: 200})
+		s.m = New(Config{Kinds: map[string]Kind{"Cart": s.kind}, MaxBatch: 200})
 	}
 	out := s.m.Step(s.now, s.input(words[0], words[1:]))
 	if err := s.m.Check(); err != nil {

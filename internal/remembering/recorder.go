@@ -2,6 +2,7 @@ package remembering
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/remember"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/store"
@@ -123,4 +125,159 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 		r.memory.process.Log().Error("the store of remembered entities fails; it is tried again every second", "shard", id.String(), "err", err, "count", n)
 	}
 	return fmt.Errorf("shard %v: %w (is the store of remembered ids up?)", id, err)
+}
+
+// A layout is what a type's ids in the store are written under. Its record is
+// "remembered/<cluster>/<kind>/layout", and the ids are below
+// "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
+//
+// A program with another number of shards or another shard function, which can start only when no
+// member hosts the type as it was, moves the ids: each process that needs them writes them to a
+// space of its own, and the first to replace the layout's record, by compare-and-set, has moved
+// them. The ids are therefore under the former layout or the new one, each once, whatever fails.
+type layout struct {
+	Shards uint32 `json:"shards"`
+	Hash   string `json:"hash"` // the name of the shard function
+	Space  string `json:"space"`
+}
+
+const (
+	layoutName = "layout"
+	// movePatience bounds one attempt to move all ids of a type.
+	movePatience = time.Minute
+	// placeRetry is the pause after a failed attempt.
+	placeRetry = time.Second
+)
+
+// place waits until the ids of the type are where this program looks for them. It reports false when
+// the process stops.
+func (r *recorder) place() bool {
+	p := r.memory.process
+	r.placing.Lock()
+	defer r.placing.Unlock()
+	for r.space == "" {
+		if !p.MayAnswer() && p.WaitLease(p.Context()) != nil {
+			return false // the shards may be another node's
+		}
+		ctx, cancel := context.WithTimeout(p.Context(), movePatience)
+		space, err := r.settle(ctx)
+		cancel()
+		if err == nil {
+			r.space = space
+			return true
+		}
+		if n, tell := p.Count(StoreFailed); tell {
+			p.Log().Error("the remembered entities of a type cannot be found in the store; it is tried again every second", "kind", r.kind, "err", err, "count", n)
+		}
+		select {
+		case <-time.After(placeRetry):
+		case <-p.Context().Done():
+			return false
+		}
+	}
+	return true
+}
+
+// settle returns the space of the type's ids, after it has moved them if they are under another
+// layout.
+func (r *recorder) settle(ctx context.Context) (space string, err error) {
+	key := r.base() + layoutName
+	for tried := ""; ; {
+		record, err := r.store.Get(ctx, key)
+		absent := errors.Is(err, store.ErrNotFound)
+		if err != nil && !absent {
+			return "", err
+		}
+		var have layout
+		if !absent {
+			if err := json.Unmarshal(record.Value, &have); err != nil {
+				return "", fmt.Errorf("record %q of the store is damaged: %w (stop all members, and run shardctl store clear %s -remembered)", key, err, r.memory.process.Cluster())
+			}
+		}
+		if have.Shards == r.want.Shards && have.Hash == r.want.Hash {
+			if tried != "" && have.Space != tried { // another process was first
+				r.drop(ctx, func(space string) bool { return space == tried })
+			}
+			return have.Space, nil
+		}
+		r.attempt++
+		want := r.want
+		want.Space = fmt.Sprintf("%016x-%d", r.memory.process.Self().Incarnation, r.attempt)
+		ids, err := r.move(ctx, have, want)
+		if err != nil {
+			return "", err
+		}
+		value, err := json.Marshal(want)
+		if err != nil {
+			return "", err
+		}
+		expect := record.Revision
+		if absent {
+			expect = store.None
+		}
+		_, err = r.store.Put(ctx, key, value, expect)
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			tried = want.Space
+		case err != nil:
+			return "", err
+		case absent:
+			return want.Space, nil
+		default:
+			r.memory.process.Log().Info("remembered entities moved to the shards of another layout", "kind", r.kind, "entities", ids,
+				"shards", want.Shards, "were", have.Shards, "hash", want.Hash, "was", have.Hash)
+			// Also of processes that ended while they moved; one that still does is not the first any more.
+			r.drop(ctx, func(space string) bool { return space != want.Space && space != layoutName })
+			return want.Space, nil
+		}
+	}
+}
+
+// move writes the ids of a space to their shards in another one, and returns their number.
+func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err error) {
+	if from.Space == "" {
+		return 0, nil
+	}
+	prefix := r.base() + from.Space + "/"
+	records, err := r.store.List(ctx, prefix)
+	if err != nil {
+		return 0, err
+	}
+	stored := make([]remember.Stored, 0, len(records))
+	for _, record := range records {
+		shard, bucket, _ := strings.Cut(strings.TrimPrefix(record.Key, prefix), "/")
+		s, err := strconv.ParseUint(shard, 10, 32)
+		b, bad := strconv.Atoi(bucket)
+		if err = errors.Join(err, bad); err != nil {
+			return 0, fmt.Errorf("key %q: %w (the record is not shardgen's)", record.Key, err)
+		}
+		stored = append(stored, remember.Stored{ShardID: placement.ShardID{Kind: r.kind, Shard: uint32(s)}, Bucket: b, Value: record.Value})
+	}
+	moved, ids, homeless, err := remember.Reshard(stored, r.locate)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range moved {
+		if _, err := r.store.Put(ctx, recordKey(r.base()+to.Space+"/", m.ShardID, m.Bucket), m.Value, store.None); err != nil {
+			return 0, fmt.Errorf("move remembered ids from %d shards to %d: %w (are there too few shards for them?)", from.Shards, to.Shards, err)
+		}
+	}
+	if len(homeless) > 0 {
+		r.memory.process.Log().Error("remembered entities are dropped: the shard function refuses their ids", "kind", r.kind,
+			"entities", len(homeless), "one", bounded.ID(homeless[0]))
+	}
+	return ids, nil
+}
+
+// drop deletes the records of spaces that nobody needs any more, as far as it can.
+func (r *recorder) drop(ctx context.Context, space func(string) bool) {
+	records, err := r.store.List(ctx, r.base())
+	for _, record := range records {
+		if in, _, _ := strings.Cut(strings.TrimPrefix(record.Key, r.base()), "/"); space(in) {
+			err = errors.Join(err, r.store.Delete(ctx, record.Key, record.Revision))
+		}
+	}
+	if err != nil {
+		r.memory.process.Log().Warn("superseded records of remembered entities stay in the store", "kind", r.kind, "err", err)
+	}
 }

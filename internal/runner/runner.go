@@ -5,7 +5,6 @@ package runner
 
 import (
 	"sync"
-	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -39,11 +38,10 @@ type Runner struct {
 	busy  bool // a goroutine runs turns, or is about to
 
 	// The fields below belong to the holder of the run token.
-	batch      batch
-	at         int        // index of the next turn in batch
-	args       argsReader // of batch
-	lent       bool       // a turn that lost the run token may still read the batch's arguments
-	prefetched byte       // the result of prefetch, so that its reads are not removed
+	batch batch
+	at    int        // index of the next turn in batch
+	args  argsReader // of batch
+	lent  bool       // a turn that lost the run token may still read the batch's arguments
 }
 
 // Init sets where the Runner's goroutines are counted, and which Watchdog looks after it.
@@ -78,9 +76,8 @@ type Turn struct {
 	args   argsEnd // where the turn's arguments end in the batch's
 }
 
-// turnBytes is the size of a Turn. Each tell that waits counts as so many bytes besides its arguments,
-// because any number of them may have none.
-const turnBytes = int(unsafe.Sizeof(Turn{}))
+// turnBytes is what each waiting tell counts beside its arguments: about the size of a Turn.
+const turnBytes = 40
 
 // Add has a turn run behind those that were added before.
 func (r *Runner) Add(t Turn) {
@@ -119,9 +116,6 @@ func (r *Runner) addLocked(t Turn, args []byte) {
 func (r *Runner) run() {
 	for {
 		for r.at < len(r.batch.turns) {
-			if r.at%prefetchTurns == 0 {
-				r.prefetched = prefetch(r.batch.turns[r.at:min(r.at+prefetchTurns, len(r.batch.turns))])
-			}
 			t := &r.batch.turns[r.at]
 			args := r.args.next(r.batch.args, t.args)
 			r.at++

@@ -14,69 +14,6 @@ import (
 	"github.com/shardgen/shardgen/internal/tasks"
 )
 
-// TestPrefetchIsNobodysRace: what fetch reads may be written meanwhile by goroutines of the
-// user's own, which have no turn but a lock.
-func TestPrefetchIsNobodysRace(t *testing.T) {
-	type entity struct {
-		mu    sync.Mutex
-		beats int
-	}
-	busy := &entity{}
-	var turns []Turn
-	for _, value := range []any{busy, nil, (*entity)(nil), &struct{}{}, 7} {
-		turns = append(turns, Turn{Entity: &region.Entity{Value: value}})
-	}
-	var own sync.WaitGroup
-	own.Go(func() {
-		for range 10_000 {
-			busy.mu.Lock()
-			busy.beats++
-			busy.mu.Unlock()
-		}
-	})
-	for range 10_000 {
-		prefetch(turns)
-	}
-	own.Wait()
-}
-
-// TestNextTurnsArePrefetched: before each prefetchTurns turns of a batch run, the memory of all of them
-// is read, and once, so that none waits for its own. The sum of what was read tells whose it was.
-func TestNextTurnsArePrefetched(t *testing.T) {
-	started, release := make(chan struct{}), make(chan struct{})
-	var read []byte // when each turn ran
-	s := &script{}
-	r, group := newRunner(s)
-	s.run = func(b *Turn, _ []byte) bool {
-		if b.Method == "first" {
-			close(started)
-			<-release
-			return true
-		}
-		read = append(read, r.prefetched)
-		return true
-	}
-	turn := func(method string, first byte) Turn {
-		return Turn{Entity: &region.Entity{Value: &struct{ first byte }{first}}, Method: method}
-	}
-	byteOf := func(i int) byte { return byte(1 + i%7) } // so that the sums differ
-	r.Add(turn("first", 0))
-	<-started // the others are one batch
-	const turns = 2*prefetchTurns + 3
-	var want []byte
-	for i := range turns {
-		r.Add(turn("", byteOf(i)))
-		sum, from := byte(0), i-i%prefetchTurns
-		for n := from; n < min(from+prefetchTurns, turns); n++ {
-			sum += byteOf(n)
-		}
-		want = append(want, sum)
-	}
-	close(release)
-	require.True(t, group.Wait(t.Context()))
-	require.Equal(t, want, read)
-}
-
 // A script is the process of a runner in a test.
 type script struct {
 	run     func(t *Turn, args []byte) bool

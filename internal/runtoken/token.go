@@ -15,31 +15,16 @@ import (
 // of its own, hands it over: another goroutine goes on with the rest, and the
 // first one only ends its turn.
 //
-// word arbitrates: it is odd while a turn runs, and the goroutine that then raises it by one has
-// the run token: the turn's goroutine at its end, or one taking the token away.
+// word arbitrates: it is odd while a turn runs, and the goroutine that raises it by one
+// then has the run token: the one that ran the turn when it ends, or the one that takes the
+// token away.
 type Token struct {
-	word   atomic.Uint64
-	notice atomic.Pointer[Notice] // of the latest turn that is notified; stale unless its word is the present one
-	group  *tasks.Group
-	next   func()    // goes on with the series
-	watch  *Watchdog // that minds it; nil means none
+	word  atomic.Uint64
+	group *tasks.Group
+	next  func()    // goes on with the series
+	watch *Watchdog // that minds it; nil means none
 
-	seen, asked uint64 // the watchdog's: word at its last look, and when it last had a token taken
-}
-
-// A Turn does something before another goroutine goes on with its series.
-type Turn interface {
-	// Lose calls take, which takes the run token from the turn and reports true, or reports
-	// false because the turn has kept it to its end or has lost it already. Only after true
-	// does the turn's Hold.Leave report false. Lose may be called on any goroutine,
-	// and must not wait for a turn.
-	Lose(take func() bool)
-}
-
-// Notice is the part of a Turn that its series refers to. It is of one turn, and not used again.
-type Notice struct {
-	word uint64
-	turn Turn
+	seen uint64 // the watchdog's: word at its last look
 }
 
 // A Hold is a turn's hold on the run token of its series.
@@ -52,9 +37,9 @@ type Hold struct {
 // called once, before anything else.
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
-// Enter marks the beginning of a turn on the goroutine with the run token. Without a Token, the
-// turn has no hold. It wakes the watchdog after it has changed word: a watchdog that is about to
-// sleep looks at word after it has said so, and thus sees the turn or is woken.
+// Enter marks that a turn begins on the goroutine that has the run token. Without a Token, the turn has
+// no hold. It wakes the watchdog after it has changed word: a watchdog that is about to sleep looks at
+// word after it has said so, and thus sees the turn or is woken.
 func (t *Token) Enter() Hold {
 	if t == nil {
 		return Hold{}
@@ -66,13 +51,6 @@ func (t *Token) Enter() Hold {
 	return h
 }
 
-// EnterNotified is Enter for a turn whose Lose is to be called when its run token is taken away.
-func (t *Token) EnterNotified(notice *Notice, turn Turn) Hold {
-	notice.word, notice.turn = t.word.Load()+1, turn // while it is even, only this goroutine changes it
-	t.notice.Store(notice)                           // before Enter: who sees the turn's word sees the turn
-	return t.Enter()
-}
-
 // Leave marks that the turn has ended. It reports whether this goroutine still has
 // the run token.
 func (h Hold) Leave() bool {
@@ -82,36 +60,15 @@ func (h Hold) Leave() bool {
 // HandOver lets another goroutine go on with the series, if this turn still has
 // the run token.
 func (h Hold) HandOver() {
-	if h.token == nil || h.token.word.Load() != h.word {
-		return
-	}
-	var taken bool
-	if notice := h.token.notice.Load(); notice != nil && notice.word == h.word {
-		notice.turn.Lose(func() bool {
-			taken = h.Leave()
-			return taken
-		})
-	} else { // the turn is not notified, or is over: then Leave reports false
-		taken = h.Leave()
-	}
-	if taken {
+	if h.Leave() {
 		h.token.group.Go(h.token.next)
 	}
 }
 
-// handOverSoon is HandOver for the watchdog, which must not wait for a lock: other series need it, and
-// the clock. A turn that is notified may wait for one, so it is notified on a goroutine of its own.
-func (h Hold) handOverSoon() {
-	if notice := h.token.notice.Load(); notice != nil && notice.word == h.word {
-		h.token.group.Go(h.HandOver)
-		return
-	}
-	h.HandOver()
-}
-
-// A Watchdog takes the run token from turns that run for long, and sets the coarse clock while
-// somebody reads it. It sleeps while there is nothing to do, and checks rarely while turns are too
-// short to be seen: each check of a nearly idle process costs as much as some calls.
+// A Watchdog takes the run token from turns that run for long, and sets the coarse clock
+// while somebody reads it. It sleeps while there is nothing to do, and seldom looks
+// while turns are so quick that none is under way when it does: each look of a
+// process that is nearly idle costs as much as some calls.
 type Watchdog struct {
 	mu     sync.Mutex               // serializes changes of tokens
 	tokens atomic.Pointer[[]*Token] // copied on write
@@ -156,7 +113,7 @@ func (w *Watchdog) Unmind(t *Token) {
 	w.tokens.Store(&fewer)
 }
 
-// Awake wakes the watchdog for a begun turn or a reading of the clock.
+// Awake tells the watchdog that a turn has begun, or that the clock is read.
 func (w *Watchdog) Awake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
@@ -208,9 +165,8 @@ func (w *Watchdog) look() (next time.Duration, busy bool) {
 		word := b.word.Load()
 		if word%2 == 1 {
 			next, busy = longTurn, true
-			if word == b.seen && word != b.asked {
-				b.asked = word
-				Hold{token: b, word: word}.handOverSoon()
+			if word == b.seen {
+				Hold{token: b, word: word}.HandOver()
 			}
 		}
 		busy = busy || word != b.seen

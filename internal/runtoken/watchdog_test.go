@@ -1,7 +1,6 @@
 package runtoken
 
 import (
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,47 +44,5 @@ func TestTurnWakesTheWatchdog(t *testing.T) {
 			require.False(t, hold.Leave())
 			<-next
 		}
-	})
-}
-
-// TestWatchdogWaitsForNoTurn: while a turn that is notified of its loss waits for a lock, the watchdog
-// has others go on and keeps the clock, by which leases are judged. The turn is notified once.
-func TestWatchdogWaitsForNoTurn(t *testing.T) {
-	watched(t, func(t *testing.T, w *Watchdog, group *tasks.Group) {
-		locked := make(chan struct{})
-		release := sync.OnceFunc(func() { close(locked) })
-		defer release()
-		u := &noticed{before: func() { <-locked }}
-		var tokens [2]Token
-		next := make(chan int, 2)
-		for i := range tokens {
-			tokens[i].Init(group, func() { next <- i })
-			w.Mind(&tokens[i])
-		}
-		first := tokens[0].EnterNotified(&u.Notice, u)
-		time.Sleep(4 * longTurn)
-		synctest.Wait()
-		require.EqualValues(t, 1, u.lost.Load())
-
-		second := tokens[1].Enter()
-		w.clock.now()
-		time.Sleep(4 * longTurn)
-		synctest.Wait()
-		require.False(t, second.Leave(), "it has lost its run token")
-		require.Equal(t, 1, <-next)
-		for range 8 {
-			w.clock.now()
-			time.Sleep(longTurn / 2)
-		}
-		at, ok := w.clock.now()
-		require.True(t, ok, "the clock goes on")
-		require.LessOrEqual(t, time.Since(w.base)-time.Duration(at), coarseSlack)
-
-		require.Empty(t, next, "the first has its run token still")
-		release()
-		synctest.Wait()
-		require.False(t, first.Leave())
-		require.Equal(t, 0, <-next)
-		require.EqualValues(t, 1, u.lost.Load())
 	})
 }

@@ -92,30 +92,6 @@ func (s *machine) Enter(hash uint64, id string) *region.Entity {
 	return s.Begin(id)
 }
 
-// EnterUnder begins, without the lock, the turn of a call that came straight from a sender for
-// which the shard is here under that epoch. It returns nil if that cannot be. Unless it is a
-// tell, Disclose is called before anything is handled that the sender has sent later.
-func (s *machine) EnterUnder(id string, epoch placement.Epoch) *region.Entity {
-	e := s.Core.Look(region.Hash(id), id)
-	if e == nil || !s.Entered(e, e.EnterUnder(epoch)) {
-		return nil
-	}
-	return e
-}
-
-// Disclose has Cancel find the call of a turn that began by EnterUnder, unless taken returns nil
-// because the turn ends by itself: see region.Shard.Disclose.
-func (s *machine) Disclose(e *region.Entity, taken func() *Call) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Core.Disclose(e, func() *region.Call {
-		if c := taken(); c != nil {
-			return &c.Call
-		}
-		return nil
-	})
-}
-
 // Join begins the turn of a tell of this process without the lock, or makes the tell part of the
 // turn of tells that is under way: see region.Entity.Join.
 func (s *machine) Join(e *region.Entity, most int) region.Entry {
@@ -177,7 +153,7 @@ func (s *machine) Holds() bool {
 	return s.holdsLocked()
 }
 
-func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.HasBarriers() }
+func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Barriers() > 0 }
 
 // Do changes the core and executes the effects.
 func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
@@ -335,7 +311,7 @@ func (s *machine) sweepLocked() {
 
 // sweepSoonLocked has the shard looked at again if anything here waits for time to pass.
 func (s *machine) sweepSoonLocked() {
-	if s.Core.HasBarriers() || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
+	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
 	}
 }
@@ -458,7 +434,7 @@ func (s *machine) hearOpen(refused []region.Detour, departed []transport.Address
 	if len(departed) > 0 {
 		s.departed = departed
 	}
-	closed := s.Core.HasBarriers()
+	closed := s.Core.Barriers() > 0
 	s.Mu.Unlock()
 	if closed && len(departed) > 0 {
 		s.OpenBarriers(func(a transport.Address) bool { return slices.Contains(departed, a) })

@@ -454,34 +454,3 @@ func TestChangesAreNoted(t *testing.T) {
 		t.Error("opened barriers are not noted")
 	}
 }
-
-// TestDisclosedCallIsCancelled: the turn of a call that began outside the lock is cancelled from
-// Disclose to its end.
-func TestDisclosedCallIsCancelled(t *testing.T) {
-	s := newScript(t)
-	s.shard.Direct(true)
-	for _, command := range []string{"place a 2", "call b x 2", "end x"} {
-		s.run(strings.Fields(command))
-	}
-	e := s.shard.EnterUnder("x", s.epoch("2"))
-	if e == nil {
-		t.Fatal("no turn begins outside the lock")
-	}
-	c := s.newCall([]string{"b", "x", "2"})
-	cancel := func(when, want string) {
-		t.Helper()
-		if got := s.run([]string{"cancel", "b", "x", c.name}); got != want+"it waited: false\n" {
-			t.Errorf("%s: got %q, want %q", when, got, want)
-		}
-	}
-	cancel("not disclosed", "")
-	s.shard.Disclose(e, func() *Call { return nil })
-	cancel("its turn had ended", "")
-	s.shard.Disclose(e, func() *Call { return &c.Call })
-	cancel("disclosed", "cancel the turn of "+c.name+"\n")
-	s.shard.LeaveTurn(e, 0)
-	if e.Busy() {
-		t.Error("its turn has not ended")
-	}
-	cancel("over", "")
-}

@@ -190,7 +190,7 @@ func (in *Instance) KeepLocked(e *region.Entity) bool {
 		return false
 	}
 	in.entity, in.busy = e, true
-	in.shard.Core.Kept(e)
+	in.shard.Core.Detach(e)
 	in.home.Go(func() { in.bury(e) })
 	return true
 }

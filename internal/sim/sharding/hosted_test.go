@@ -86,9 +86,6 @@ func (p *process) deliver(l *link, e *wire.Envelope, seq uint64) {
 		return
 	}
 	c := newInCall(l.Peer(), e, p.w)
-	if s.enterUnder(c, e) {
-		return
-	}
 	entity, v := s.Deliver(&c.Call, p.w.now, nil)
 	s.delivered(c, v)
 	if v == region.Run {
@@ -99,30 +96,6 @@ func (p *process) deliver(l *link, e *wire.Envelope, seq uint64) {
 			to.(*link).append(answer)
 		}
 	}
-}
-
-// enterUnder begins the turn of a call or a tell that came straight from its sender outside the
-// shard's lock, half of the time, if the entity allows it. A turn takes time, so that of a call
-// loses its lane at once.
-func (s *hosted) enterUnder(c *inCall, e *wire.Envelope) bool {
-	w := s.process.w
-	if !e.Node.IsZero() || e.Epoch == 0 || len(e.Chain) > 0 || !s.process.leased() || !w.one(2) {
-		return false
-	}
-	if over := c.over(); !over.IsZero() && !w.now.Before(over) {
-		return false
-	}
-	entity := s.EnterUnder(c.Entity, c.Epoch)
-	if entity == nil {
-		return false
-	}
-	w.log("%s: %s begins at once", s.process.name, label(e))
-	if !c.Tell {
-		w.oracle.disclosed++
-		s.Disclose(entity, func() *shardhost.Call { return &c.Call })
-	}
-	s.turn(entity, c)
-	return true
 }
 
 func (s *hosted) delivered(c *inCall, v region.Verdict) {

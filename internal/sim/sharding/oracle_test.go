@@ -51,7 +51,6 @@ type oracle struct {
 	refusedTells int
 	forgotten    int // entities that came back with less
 	nested       int
-	disclosed    int // calls that began outside the lock and lost their lanes
 	cancelled    int // turns whose cancellation was found
 }
 

@@ -60,8 +60,6 @@ func (c *ask) Wake() {
 	})
 }
 
-func (c *ask) Touch() byte { return 0 }
-
 // label names a call in the trace.
 func label(e *wire.Envelope) string {
 	what := "tell"

@@ -1,0 +1,160 @@
+package remember
+
+import (
+	"errors"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config are a machine's settings. Zero values mean the defaults.
+type Config struct {
+	// Kinds are the types that it remembers, by name; those that are missing have
+	// the defaults.
+	Kinds map[string]Kind
+	// MaxBatch bounds the bytes of ids in one message, up to one id more. Default
+	// 48 KiB.
+	MaxBatch int
+	// Resend is the time between two sendings of a message that is not answered.
+	// Default 300ms.
+	Resend time.Duration
+	// Patience is how long a recall waits for members that do not answer and are
+	// not removed either. Default 5s.
+	Patience time.Duration
+	// DropDelay is how long the message that a set is not needed waits for others
+	// of its kind. Default 1s.
+	DropDelay time.Duration
+}
+
+// A Kind has the settings of one entity type.
+type Kind struct {
+	Replicas int // replicas of each shard, beside its home. Default 2
+	Max      int // ids of one shard. Default 10,000
+}
+
+func (k Kind) withDefaults() Kind {
+	if k.Replicas == 0 {
+		k.Replicas = 2
+	}
+	if k.Max == 0 {
+		k.Max = 10_000
+	}
+	return k
+}
+
+func (c Config) withDefaults() Config {
+	set := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 48 << 10
+	}
+	set(&c.Resend, 300*time.Millisecond)
+	set(&c.Patience, 5*time.Second)
+	set(&c.DropDelay, time.Second)
+	return c
+}
+
+// A Ticket identifies an Add for whose answer the driver waits; 0 for none.
+type Ticket uint64
+
+// An Input of a [Machine] is one of [View], [Open], [Close], [Add], [Remove], [Receive] or
+// [Tick]. A [StoreMachine] has others.
+type Input interface{ input() }
+
+// View is the other members that are not down and host something. It replaces the
+// last one.
+type View struct{ Members []Member }
+
+// A Member is a member of a View.
+type Member struct {
+	Address transport.Address
+	Up      bool     // it may be given something to keep
+	Kinds   []string // that it hosts
+}
+
+// Open says that a shard runs here, under that epoch. With Known its ids came with it,
+// or none were lost; otherwise they are recalled.
+type Open struct {
+	placement.ShardID
+	Epoch placement.Epoch
+	IDs   []string
+	Known bool
+}
+
+// Close says that a shard no longer runs here.
+type Close struct{ placement.ShardID }
+
+// Add remembers an entity. It is done at once, or when the id is safe.
+type Add struct {
+	placement.ShardID
+	ID     string
+	Ticket Ticket
+}
+
+// Remove forgets an entity.
+type Remove struct {
+	placement.ShardID
+	ID string
+}
+
+// Receive is a message that arrived.
+type Receive struct {
+	From    transport.Address
+	Message Message
+}
+
+// Tick means that WakeAt has been reached, or merely that time has passed.
+type Tick struct{}
+
+func (View) input()    {}
+func (Open) input()    {}
+func (Close) input()   {}
+func (Add) input()     {}
+func (Remove) input()  {}
+func (Receive) input() {}
+func (Tick) input()    {}
+
+// Output has the actions to be taken.
+type Output struct {
+	Send     []Envelope
+	Activate []Activate
+	Done     []Done
+	// Recalled are the shards of which the ids were looked for.
+	Recalled []Recollection
+	// WakeAt is when the next Step is due, if nothing happens before; zero means never.
+	WakeAt time.Time
+}
+
+// An Envelope is a message to one member.
+type Envelope struct {
+	To      transport.Address
+	Message Message
+}
+
+// Activate names the entities of a shard that are to be activated again, sorted. Some may
+// be active already.
+type Activate struct {
+	placement.ShardID
+	IDs []string
+}
+
+// Done answers an Add.
+type Done struct {
+	Ticket Ticket
+	New    bool  // it was not remembered before
+	Err    error // it is not remembered: ErrFull, or the store's
+}
+
+// A Recollection is the result of a recall.
+type Recollection struct {
+	placement.ShardID
+	Found  int
+	Silent []transport.Address // members that were not waited for any longer
+}
+
+// ErrFull means that the shard remembers the maximum number of entities.
+var ErrFull = errors.New("the shard remembers as many entities as it may")
