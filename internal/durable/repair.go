@@ -25,9 +25,9 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil
 }
 
-// RestoredHead returns the head of a shard whose records are restored from a copy: h was the head
-// of the copy, which had nothing in its log that its records lack. If whole, since is to be the position
-// of the writer's claim. Otherwise the shard cannot be opened, for records are still missing.
+// RestoredHead returns the head of a shard with records restored from a copy: h was the head of the
+// copy, whose records lack nothing of its log. If whole, since is to be the position of the writer's
+// claim. Otherwise the shard cannot be opened, for records are still missing.
 func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
 	if err != nil {
@@ -43,8 +43,8 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
 }
 
-// Unanchored returns the value of a head for a copy of its log, of which the first append may be another, and
-// which is opened although the store may have had more.
+// Unanchored returns the value of a head for a copy of its log. The copy may have another first append, and
+// is opened although the store may have had more.
 func Unanchored(value []byte) ([]byte, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: value})
 	if err != nil {
@@ -54,8 +54,8 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
-// CheckBegin fails if the first append of a log that was read from its head's since cannot be the one that was
-// there, because the store has lost that, or the head.
+// CheckBegin fails if the first append of a log, read from its head's since, cannot be the original one,
+// because the store has lost that, or the head.
 func CheckBegin(h store.Head, first store.Append) error {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
@@ -77,7 +77,7 @@ func HeadBy(h store.Head) (epoch uint64, node string, err error) {
 	return was.value.GetEpoch(), was.value.GetNode(), err
 }
 
-// ClaimAppend returns the append by which a claim ends everything that stands before it in a log.
+// ClaimAppend returns the append of a claim. It ends everything before it in a log.
 func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	return seal(&wire.DurableAppend{
 		Format: formatNow, Epoch: epoch, Incarnation: incarnation, Claim: 1,

@@ -145,8 +145,8 @@ type table struct {
 	decoded stuckNumbers // of the last command
 	count   int
 	bytes   int // of answers and paths
-	// keyed are the sources that stand for keys, in the order in which they came here.
-	// Those that were forgotten may be among them.
+	// keyed are the sources for keys, in the order of their arrival. Those that were forgotten may
+	// be among them.
 	keyed []keyed
 	keys  int     // how many of sources stand for keys
 	old   oldKeys // keys that have left sources to make room
