@@ -517,7 +517,7 @@ func (s *Shard) ours(stored store.Head) bool {
 	return !s.refuses(h) && h.mine(s.config)
 }
 
-// outgrown drops the shard, for another epoch was met.
+// outgrown drops the shard after meeting a higher epoch.
 func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}) }
 
 // broken drops the shard, for it cannot be had.

@@ -46,7 +46,7 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
 }
 
-// mended wraps cause and adds the remedy.
+// mended returns an error wrapping cause and e, with the remedy.
 func mended(cause error, e *apiError, mend string) error {
 	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
 }

@@ -99,7 +99,7 @@ type pair struct {
 	used   time.Time // when it last carried a frame
 }
 
-// A peer is a process with pairs, or with failures that are not forgotten.
+// A peer is a process with pairs, or with remembered failures.
 type peer struct {
 	transport.Peer
 	open     int       // connections
@@ -276,7 +276,8 @@ func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output)
 	return true, out
 }
 
-// connect opens the connection of a pair.
+// connect records the open connection of a pair, and sends the first Renewal to a newly connected
+// peer.
 func (m *Machine) connect(now time.Time, p *pair, id uint64, out *Output) {
 	m.unexpect(p)
 	p.status, p.id, p.opened, p.used = connected, id, now, now
