@@ -10,7 +10,7 @@ var (
 	// ErrNotFound: there is no record under the key.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the record, the head or the log is not as expected; nothing was
-	// written. Read again and decide anew.
+	// written. Read again and decide again.
 	ErrConflict = errors.New("conflict: it has another revision or position (read it and decide anew)")
 	// ErrBusy: the store refused the write because of others under way. It was not
 	// and will not be applied; try the same again.

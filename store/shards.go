@@ -68,5 +68,5 @@ type Records interface {
 	List(ctx context.Context, s Shard, after Revision) ([]Record, error)
 }
 
-// ListBytes bounds the bytes that List returns in one call, but for the last record.
+// ListBytes bounds the bytes that List returns in one call, except the last record.
 const ListBytes = 1 << 20

@@ -18,7 +18,7 @@ type Requester struct {
 	calls   sync.Pool
 }
 
-// A stripe has a share of the pending calls, so that callers seldom wait for each other.
+// A stripe has a share of the pending calls, so that callers rarely wait for each other.
 type stripe struct {
 	mu    sync.Mutex
 	calls map[uint64]chan []byte

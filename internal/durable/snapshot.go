@@ -230,7 +230,7 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 }
 
 // checkIndex notes that the index of chunks is missing. If the log has the first event, the index was not
-// written yet, and the chunks are written anew.
+// written yet, and the chunks are written again.
 func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
 	chunks := false
 	for _, r := range records {

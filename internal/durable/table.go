@@ -164,7 +164,7 @@ func (k *known) name(s *Source) {
 	k.encoded = appendSource(nil, sourceField, k.wire)
 }
 
-// describe sets the fields of a commit's command, but for the answer, and returns the encoded field
+// describe sets the fields of a commit's command, except the answer, and returns the encoded field
 // of its source.
 func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	if k.wire == nil {
@@ -467,7 +467,7 @@ type numbered struct {
 // keptWindow is how many commands a window that is empty keeps room for.
 const keptWindow = 256
 
-// commands are those of the window. They may be changed, but for their numbers.
+// commands are those of the window. They may be changed, except their numbers.
 func (w *window) commands() []numbered { return w.all[w.head:] }
 
 // find returns the place of a number, and reports whether it is there. It looks at 1, 2, 4, …

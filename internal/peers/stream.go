@@ -22,7 +22,7 @@ type StreamEnv interface {
 	Now() time.Time
 	// Send hands a frame to the broker, without the lock. An error says that it did not go.
 	Send(token uint64, frame []byte) error
-	// Repack has frames that the broker refused for their size made anew. It reports false
+	// Repack has frames that the broker refused for their size made again. It reports false
 	// where that helps nothing.
 	Repack(token uint64, size int, err error) bool
 	// MayAnswer reports whether answers may leave, and envelopes behind them.

@@ -256,7 +256,7 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// endStops ends the turns of the entities that Stop began, but for one.
+// endStops ends the turns of the entities that Stop began, except one.
 func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil

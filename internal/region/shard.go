@@ -140,7 +140,7 @@ func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
 }
 
 // become changes the state, by the table of legal moves. From then on it is recorded
-// anew which senders have yet to flush.
+// again which senders have yet to flush.
 func (s *Shard) become(to State) {
 	if !slices.Contains(legal[s.state], to) {
 		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)

@@ -7,7 +7,7 @@ import (
 
 // A clock is the lease's clock, up to a millisecond old, for short calls: reading the real one
 // takes half as long as the rest of the call. The watchdog sets it every millisecond as long as
-// somebody reads it. No call writes anything that others read, but for one a tick. It is safe for
+// somebody reads it. No call writes anything that others read, except one a tick. It is safe for
 // concurrent use. Without it, local one-way calls run at 0.4 of their rate (What each trick buys in
 // bench/README.md).
 type clock struct {

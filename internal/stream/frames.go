@@ -38,7 +38,7 @@ func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
 
 // sendBits is the number of bits of a token that count the sendings of one frame. The
-// count begins anew after 65,535, which takes hours; bounces are ignored from then on.
+// count begins again after 65,535, which takes hours; bounces are ignored from then on.
 const sendBits = 16
 
 // token returns the name of the frame's latest sending, which is not 0.

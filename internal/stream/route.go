@@ -105,7 +105,7 @@ func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	return dropped
 }
 
-// BeginAnew forgets every placement. The cluster was founded anew and counts epochs from
+// BeginAnew forgets every placement. The cluster was founded again and counts epochs from
 // the beginning, so later placements cannot be compared with earlier ones. Waiting calls
 // go on waiting, in order. No earlier call of this sender is on its way to their new
 // home.

@@ -77,7 +77,7 @@ func (s *shard) index(p store.Position) (int, bool) {
 	})
 }
 
-// trim removes the appends before below, but for the last.
+// trim removes the appends before below, except the last.
 func (s *shard) trim(below store.Position) {
 	at, _ := s.index(below)
 	s.log = slices.Clone(s.log[max(min(at, len(s.log)-1), 0):])

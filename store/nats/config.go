@@ -31,7 +31,7 @@ type Config struct {
 	// bounds the call. Default 5s, minimum 100ms.
 	Timeout time.Duration
 	// ConnectOptions go to nats.go: TLS, credentials, a name. The options that the store
-	// relies on cannot be changed: no buffering while disconnected, reconnects for ever,
+	// relies on cannot be changed: no buffering while disconnected, reconnects forever,
 	// and its own handlers for errors and disconnects.
 	ConnectOptions []nats.Option
 	// Logger is told when Open has to wait for a server. Default slog.Default().

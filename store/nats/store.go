@@ -80,7 +80,7 @@ func (s *Store) Types(ctx context.Context) ([]Type, error) {
 	return types, nil
 }
 
-// DropType deletes the streams of a type with all its entities, for ever. No node may host
+// DropType deletes the streams of a type with all its entities, forever. No node may host
 // the type, and this is not checked. It needs the permission to publish to
 // $JS.API.STREAM.DELETE of these streams. When it fails, a part may be deleted: repeat it.
 // It fails with ErrNotFound if the type has no streams.

@@ -133,7 +133,7 @@ func (s *connection) flush(ctx context.Context) error {
 }
 
 // settle returns nil when the server's subscriptions are as requested: it answered a
-// flush, or the connection has ended, so that the next one requests them anew. Otherwise it
+// flush, or the connection has ended, so that the next one requests them again. Otherwise it
 // fails with ctx.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// faults logs failures of requests, of which there may be very many, ever more seldom for each caller.
+// faults logs failures of requests, of which there may be very many, ever more rarely for each caller.
 type faults struct {
 	log *slog.Logger
 

@@ -277,7 +277,7 @@ type routes struct {
 	began  time.Time // when byPeer was last empty
 }
 
-// expire forgets all routes once in routesFor. Those that are used are made anew.
+// expire forgets all routes once in routesFor. Those that are used are made again.
 func (r *routes) expire(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

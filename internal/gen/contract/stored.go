@@ -90,7 +90,7 @@ func Kept(c *Contract, path string) string {
 	}
 }
 
-// reset returns the remedy for an entry that is to be numbered anew.
+// reset returns the remedy for an entry that is to be numbered again.
 func (a *adoption) reset(path string) string {
 	if kind := storedBy(a.old, path); kind != "" {
 		return "if neither a running program nor a store knows it, run shardgen contract reset -unstored " + path

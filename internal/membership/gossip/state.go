@@ -260,7 +260,7 @@ func (g *State) WithAllSeen(s SeenSet) *State {
 // Merge joins two states of one cluster. Of a member in both the higher status
 // stands; a member in one only is kept unless the other has its tombstone. Clocks
 // lose forgotten nodes before they are compared: otherwise the count of one makes
-// versions differ for ever. Seen survives only where the versions allow it: it
+// versions differ forever. Seen survives only where the versions allow it: it
 // belongs to one version.
 func (g *State) Merge(o *State) *State {
 	m, _ := g.Join(o)
