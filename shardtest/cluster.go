@@ -388,7 +388,7 @@ func (c *Cluster) Advance(d time.Duration) {
 // condition, after ten minutes.
 func (c *Cluster) Until(what string, done func() bool) {
 	c.t.Helper()
-	why := fmt.Errorf("not so after %v", patience)
+	why := fmt.Errorf("condition not met after %v", patience)
 	await(c.t, what, func() error {
 		if done() {
 			return nil

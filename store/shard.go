@@ -114,7 +114,7 @@ func CheckIDs(ids []string) error {
 // CheckChanges checks the arguments of Put: the head's revision, the ids, and sizes up to limit.
 func CheckChanges(head Revision, changes []Change, limit int) error {
 	if head == None {
-		return fmt.Errorf("%w: revision None is of no head (SetHead first)", ErrBadKey)
+		return fmt.Errorf("%w: expected revision is None: set a head first", ErrBadKey)
 	}
 	seen := make(map[string]bool, len(changes))
 	for _, c := range changes {

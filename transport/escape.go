@@ -41,14 +41,14 @@ func UnescapeID(word string) (string, error) {
 		high := strings.IndexByte(hexDigits, upper(word[i+1]))
 		low := strings.IndexByte(hexDigits, upper(word[i+2]))
 		if high < 0 || low < 0 {
-			return "", fmt.Errorf("unescape id %q: %q is no byte (want =HH)", bounded.Text(word), word[i:i+3])
+			return "", fmt.Errorf("unescape id %q: %q is not a hexadecimal byte (want =HH)", bounded.Text(word), word[i:i+3])
 		}
 		b.WriteByte(byte(high<<4 | low))
 		i += 2
 	}
 	id := b.String()
 	if canonical := EscapeID(id); canonical != word {
-		return "", fmt.Errorf("unescape id %q: it is written %q in a subject", bounded.Text(word), bounded.Text(canonical))
+		return "", fmt.Errorf("unescape id %q: want the form %q", bounded.Text(word), bounded.Text(canonical))
 	}
 	return id, nil
 }

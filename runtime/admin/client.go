@@ -111,12 +111,12 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 	err = c.until(ctx, func() (bool, error) {
 		a, err := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Members})
 		if errors.Is(err, errNobody) {
-			return false, fmt.Errorf("%v has ended (its log says why)", node)
+			return false, fmt.Errorf("%v has ended (its log has the reason)", node)
 		}
 		return err == nil && a.View.Status >= membership.Up, nil
 	})
 	if err != nil {
-		return node, fmt.Errorf("cluster %s: join %v: it was told to, and is not up: %w", c.cluster, node, err)
+		return node, fmt.Errorf("cluster %s: join %v: commanded, but not up yet: %w", c.cluster, node, err)
 	}
 	return node, nil
 }
@@ -151,7 +151,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 		return err != nil, nil
 	})
 	if err != nil {
-		return m.Address, fmt.Errorf("cluster %s: leave %v: it was told to, and is still a member: %w", c.cluster, m.Address, err)
+		return m.Address, fmt.Errorf("cluster %s: leave %v: commanded, but still a member: %w", c.cluster, m.Address, err)
 	}
 	return m.Address, nil
 }

@@ -329,7 +329,7 @@ func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error
 	for range maxWay {
 		at := v.Coordinator
 		if at.IsZero() {
-			return fail(fmt.Errorf("%w that has heard of a coordinator (it starts at the oldest member; or upgrade %s)", ErrNoMember, v.Self.Name))
+			return fail(fmt.Errorf("%w that knows the coordinator (it starts at the oldest member; or upgrade %s)", ErrNoMember, v.Self.Name))
 		}
 		a, err := c.ask(ctx, recipient{to: at, what: at.String()}, operator.Request{Command: operator.Moves})
 		switch {

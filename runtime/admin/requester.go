@@ -202,7 +202,7 @@ func pauseOf(to recipient, r operator.Request) time.Duration {
 	return askAgain
 }
 
-var errNobody = errors.New("nobody listens there")
+var errNobody = errors.New("no subscriber there")
 
 // ask sends a request until it is answered. errNobody means that the broker reported no subscriber.
 func (q *requester) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {

@@ -295,7 +295,7 @@ func (d *Decoder) ReadBack(what string) error {
 	if d.err == nil {
 		return nil
 	}
-	return &EncodeError{What: what, Err: fmt.Errorf("what was written cannot be read: %w", d.err)}
+	return &EncodeError{What: what, Err: fmt.Errorf("the encoded value cannot be decoded: %w", d.err)}
 }
 
 // fail keeps the first error, with the field in which it arose.

@@ -91,7 +91,7 @@ func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 		case z.empty:
 			return nil, true, nil
 		}
-		return nil, false, fmt.Errorf("the %s of this %T is empty, as if it were the zero value", m.form, *v)
+		return nil, false, fmt.Errorf("the %s of this %T is empty, like the zero value's", m.form, *v)
 	}
 	if z := m.zero(); !z.written || z.empty {
 		return nil, true, nil

@@ -312,7 +312,7 @@ func (o *oneofs) readCase(one *interfaceJSON, raw []byte, v reflect.Value) error
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if value.Kind() == reflect.Pointer && value.IsNil() {
-			return fmt.Errorf("%s: null (set the whole to null, or give a value)", name)
+			return fmt.Errorf("%s: null (set the whole object to null, or give a value)", name)
 		}
 		v.Set(value)
 	}

@@ -190,7 +190,7 @@ func (c *Client) Delete(ctx context.Context, key string, expect store.Revision) 
 		return fail(op, key, err)
 	}
 	if expect == store.None {
-		return fail(op, key, fmt.Errorf("%w: revision None is that of no record (Get it first)", store.ErrBadKey))
+		return fail(op, key, fmt.Errorf("%w: expected revision is None: read the record first", store.ErrBadKey))
 	}
 	return fail(op, key, c.do(ctx, Op{Name: op, Key: key, Write: true}, func() error {
 		s := c.server

@@ -76,9 +76,9 @@ func (r *logReader) absent(ctx context.Context, position store.Position) (done b
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
-	return false, fmt.Errorf("%w: the replicas that answer lag", store.ErrUnavailable)
+	return false, fmt.Errorf("%w: all answering replicas lag (try again)", store.ErrUnavailable)
 }
 
 func (r *logReader) gone() error {
-	return fmt.Errorf("%w: stream %s has not all from %d to %d", store.ErrGone, r.place.logs, r.from, r.to)
+	return fmt.Errorf("%w: stream %s lacks messages from %d to %d", store.ErrGone, r.place.logs, r.from, r.to)
 }

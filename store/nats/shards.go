@@ -284,7 +284,7 @@ func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 			}
 			id, err := idOf(strings.TrimPrefix(m.subject, at.entities))
 			if err != nil {
-				return nil, fail(opListRecords, sh.String(), fmt.Errorf("%w: subject %q is of no record: %w (delete the message)", store.ErrUnavailable, m.subject, err))
+				return nil, fail(opListRecords, sh.String(), fmt.Errorf("%w: subject %q is not a record's: %w (delete the message)", store.ErrUnavailable, m.subject, err))
 			}
 			found = append(found, store.Record{Key: id, Value: m.data, Revision: after})
 		}

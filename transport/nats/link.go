@@ -63,7 +63,7 @@ func (l *link) Broadcast(payload []byte) error {
 	return nil
 }
 
-var errClientBroadcasts = errors.New("broadcast: a client may not (open the link as a member, or as an operator)")
+var errClientBroadcasts = errors.New("broadcast: not allowed for a client (open the link as a member, or as an operator)")
 
 // Anycast publishes to the queue group of the members that serve.
 func (l *link) Anycast(token uint64, payload []byte) error {
