@@ -67,7 +67,7 @@ var (
 // An Outcome says whether a call ran.
 type Outcome int
 
-// The outcomes of a call, as package calling numbers them.
+// The outcomes of a call, as package calls numbers them.
 const (
 	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota

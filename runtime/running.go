@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -56,7 +56,7 @@ func (a answer) err(s *hostedShard, call Info, own error) error {
 	if a.code.Executed() {
 		outcome = Executed
 	}
-	cause := notRun(call.Kind, pending.Result{Code: a.code, Text: a.text}, *s.driver().cfg.SingletonBuffer)
+	cause := notRun(call.Kind, calls.Result{Code: a.code, Text: a.text}, *s.driver().cfg.SingletonBuffer)
 	if cause == nil {
 		cause = errors.New(a.text)
 	}

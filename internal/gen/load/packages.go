@@ -91,8 +91,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the unrequested client packages named by directives. For one that does not
-// exist yet it makes a package with only a path.
+// findClients loads the packages of clients that directives name and that were not
+// requested. For one that does not exist yet it makes a package with only a path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {
@@ -156,8 +156,8 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	}
 }
 
-// dropFormerOutput drops earlier output with another package clause than the user's files: the
-// package was renamed, and the output will be written again.
+// dropFormerOutput drops earlier output whose package clause differs from that of the
+// user's files: the package was renamed, and the output will be written again.
 func (l *loader) dropFormerOutput(p *packages.Package) {
 	isOutput := func(file *ast.File) bool { // only its package clause was parsed
 		return filepath.Base(l.config.Fset.Position(file.Package).Filename) == model.OutputName && len(file.Decls) == 0
@@ -238,8 +238,8 @@ func (l *loader) imports(list []*packages.Package) []string {
 	return slices.Compact(wanted)
 }
 
-// check determines the types of a package whose files are parsed. It keeps type errors, which
-// matter only in declarations used for the model.
+// check determines the types of a package whose files are parsed. It keeps type errors,
+// which matter only in declarations from which the model is made.
 func (l *loader) check(p *packages.Package) {
 	if l.checked[p] {
 		return
