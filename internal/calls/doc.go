@@ -8,10 +8,10 @@
 // ended. [NextStep] and [NextLocally] are the decisions of the caller: a call is sent again after a
 // pause, or is withdrawn, or ends with an [Outcome].
 //
-// A [Plane] handles answers, refusals, cancellations, the steps of a move, placements, sessions that
-// are begun again, and processes that have departed. Calls that a shard takes do not pass through
-// it. It decides which calls are sent again, to which route they go, which fail with an unknown
-// outcome, and in which order calls and barriers learn that a process has departed.
+// A [Plane] handles answers, refusals, cancellations, the steps of a move, placements, sessions
+// that are begun again, and processes that have departed. Calls that a shard takes do not pass
+// through it. It decides about resending, routes and unknown outcomes of calls, and about the order
+// in which calls and barriers learn of a departure.
 //
 // Only wait.go has channels and reads the clock. Everything else has neither, nor a goroutine nor
 // I/O: a Table gets the time with Sweep and wakes callers through [Caller], and a Plane works on the

@@ -44,7 +44,7 @@ func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) 
 	return false
 }
 
-// Abandon ends a call that was opened with that hint and never sent.
+// Abandon ends an unsent call opened with that hint.
 func Abandon(t *Table, c *Call, id, hint uint64) {
 	if t.Remove(id) == nil {
 		<-c.Caller.(goroutine)
@@ -70,9 +70,9 @@ type Deadline struct {
 // SweepInterval is the interval between two sweeps for calls whose time is over.
 const SweepInterval = 50 * time.Millisecond
 
-// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none, and
-// def that of calls that have neither an own one nor a deadline in ctx. sweeping reports
-// whether the process sweeps its pending calls.
+// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none,
+// and def the timeout of calls without an own one and a deadline in ctx. sweeping reports whether
+// the process sweeps its pending calls.
 func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
 	at, ok := ctx.Deadline()
 	timeout := option
