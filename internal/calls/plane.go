@@ -220,10 +220,10 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	}, Result{Code: Lost, Lost: a})
 }
 
-// Replace begins a new session with a peer that has dropped its side of s, and returns it;
-// nil if the peer has departed. Calls that may have reached a member over s and were not answered
-// fail with the code Lost; calls that certainly did not reach it go to the shards'
-// homes now. Sessions on other lanes are replaced separately.
+// Replace begins a new session with a peer that has dropped its side of s, and returns it; nil if
+// the peer has departed. Unanswered calls fail with the code Lost if they may have reached a member
+// over s; otherwise they go to the shards' homes now. Sessions on other lanes are replaced
+// separately.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
 	if left == nil {
@@ -257,9 +257,9 @@ func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
 
-// BeginAnew closes the sessions with all processes but members, and forgets the homes of
-// shards, because the process has come to another life of the cluster. Calls that certainly
-// did not run wait for the next home; those that may have run fail with the code Lost.
+// BeginAnew closes the sessions with all processes but members, and forgets the homes of shards,
+// because the process has come to another life of the cluster. Calls that may have run fail with
+// the code Lost; the others wait for the next home.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	// Routes come first. Otherwise a route waiting for a departed home would go to the next home of
 	// the former cluster, by a session that outlives this method.
