@@ -294,7 +294,7 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 		r.observe(e)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, Active: active.core, Ended: r.turn.flags.Load()&forgetAfter != 0}
+	turn := durable.Turn{Entity: e.ID, Ended: r.turn.flags.Load()&forgetAfter != 0}
 	changed, err := r.changes(&turn, e, active, read)
 	if err != nil {
 		r.drop(e)

@@ -37,8 +37,8 @@ var causes = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// entityError is the value of error.type for errors returned by methods, and otherMethod the value
-// of rpc.method for methods unknown to the host.
+// entityError is error.type of an error returned by a method, and otherMethod is rpc.method of a
+// method unknown to the host.
 const (
 	entityError = "entity"
 	otherMethod = "_OTHER"

@@ -10,21 +10,21 @@ var (
 	// ErrNotFound: there is no record under the key.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the record, the head or the log is not as expected; nothing was
-	// written. Read again and decide again.
-	ErrConflict = errors.New("conflict: another revision or position is stored (read it and decide again)")
+	// written. Read again and decide anew.
+	ErrConflict = errors.New("conflict: the revision or position has changed (read and decide again)")
 	// ErrBusy: the store refused the write because of others under way. It was not
 	// and will not be applied; try the same again.
-	ErrBusy = errors.New("store busy: not applied (repeat the write)")
+	ErrBusy = errors.New("store busy: not applied (try the same again)")
 	// ErrGone: the log does not have the requested appends: they were trimmed, or the
 	// store has lost them.
 	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
-	// ErrUnavailable: the store cannot be reached, and nothing was or will be written. Try again
-	// later. If it is also [fs.ErrPermission], the user of the store lacks the right named in the
-	// error, and a retry fails until the right is granted.
+	// ErrUnavailable: the store cannot be reached, and nothing was or will be written. Try
+	// again later. If it is also [fs.ErrPermission], the user lacks the right that the error
+	// names, and trying again does not help until it is granted.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
 	// be applied yet. See the package's doc for the remedy.
-	ErrUncertain = errors.New("outcome uncertain: the write may have been applied (read, or repeat it)")
+	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")
 	// ErrTooLarge: the value exceeds MaxValue, MaxAppend, or the store's own limit;
 	// nothing was written. A [*TooLargeError] has the sizes.
 	ErrTooLarge = errors.New("value too large")

@@ -9,7 +9,7 @@ import (
 // An addressedEmitter prints the addresses of entities that calls carry.
 type addressedEmitter struct{ *emitter }
 
-// addressed emits the function for calling an entity by a message that names it.
+// addressed emits the function that calls an entity by a message with its id.
 func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return

@@ -102,8 +102,8 @@ func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	})
 }
 
-// skippedZero prints the value of an unsent field on arrival. Where its type cannot be written it
-// is the field of an empty struct.
+// skippedZero prints the value on arrival of a field that is not sent. Where its type cannot be
+// written it is the field of an empty struct.
 func skippedZero(t *model.Type, s model.Skipped) *jen.Statement {
 	if s.Zero == model.ZeroBraces && s.Expr == nil {
 		return typ(t.Expr).Values().Dot(s.Name)

@@ -9,7 +9,7 @@ import (
 // An errorEmitter prints the codecs of declared errors.
 type errorEmitter struct{ *emitter }
 
-// errors emits the errors distinguished by callers, and the codecs of error types.
+// errors emits the declared errors, and the codecs of error types.
 func (e errorEmitter) errors() {
 	path := jen.Lit(e.pkg.Path)
 	entries := []jen.Code{path}

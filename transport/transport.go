@@ -43,15 +43,16 @@ type Transport interface {
 type Options struct {
 	Cluster string  // 1 to 64 of [A-Za-z0-9_-]
 	Self    Address // the name obeys the same rule
-	// Client is set for processes that are no members: clients of the cluster, and operators. The
-	// two highest bits of Self's incarnation give the role: 0 for members, 1 for clients, 2 for
-	// read-only operators, 3 for commanding operators.
+	// Client is set for processes that are no members: clients of the cluster, and operators.
+	// The two highest bits of Self's incarnation say which: 0 for members, 1 for clients, 2 for
+	// operators who only read, 3 for operators who command.
 	Client bool
 	Lanes  int // number of lanes, 1 to MaxLanes
-	// OnState is called with each change of a channel's connection, also with the first, before
-	// Open returns. Calls for one channel come one after another, and none after Close. After a
-	// connection broke, no Send on its channel succeeds before the OnState call about it has
-	// returned, so that lost messages can be sent first. It must not block, nor call Close.
+	// OnState is called with each change of a channel's connection, also with the first,
+	// before Open returns. Calls for one channel come one after another, and none after
+	// Close. After a connection broke, no Send succeeds on that channel before OnState
+	// has returned from its call, so the lost messages can be sent first. It must not
+	// block, nor call Close.
 	OnState func(Channel, State)
 	Logger  *slog.Logger // nil discards
 }
@@ -65,7 +66,7 @@ func (o Options) Validate() error {
 		return err
 	}
 	if class := identity.Of(o.Self.Incarnation); o.Client != (class != identity.Member) {
-		return fmt.Errorf("incarnation %016x is of class %v, but Options.Client is %v", o.Self.Incarnation, class, o.Client)
+		return fmt.Errorf("incarnation %016x belongs to a %v, and Options.Client is %v", o.Self.Incarnation, class, o.Client)
 	}
 	if o.Lanes < 1 || o.Lanes > MaxLanes {
 		return fmt.Errorf("%d lanes: want 1 to %d", o.Lanes, MaxLanes)
@@ -79,9 +80,9 @@ type State struct {
 	// Server identifies the running broker instance behind the connection: it
 	// changes when another one is reached and when the same one was restarted.
 	Server string
-	// Alone means that the instance is not part of a cluster of brokers, and this process has no
-	// other one configured: members with the same configuration listen there or nowhere. False
-	// where that is not known.
+	// Alone says that the instance is in no cluster of brokers, and is the only one
+	// configured: members of the same configuration listen there or nowhere. False where
+	// that is not known.
 	Alone bool
 }
 
@@ -104,7 +105,7 @@ type Link interface {
 	// Broadcast sends on Control to every member of the cluster, including the sender.
 	// Clients cannot; operators can.
 	Broadcast(payload []byte) error
-	// Anycast sends on Control to one serving member of the cluster, chosen by the broker. If none
+	// Anycast sends on Control to one serving member, chosen by the broker. If none
 	// serves, Unreachable with a zero From comes back.
 	Anycast(token uint64, payload []byte) error
 	// Serve sets whether this member receives Anycast messages. A new link does not. When
@@ -151,16 +152,42 @@ const (
 // never reused by the link.
 type Message struct {
 	Kind Kind
-	// Payload is empty in an Unreachable that proves a missing subscriber. An Unreachable with a Payload
+	// An Unreachable with an empty Payload proves that nobody listens. An Unreachable with a Payload
 	// proves nothing: this process's user lacks a right, which the Payload names in a text. Its From is
 	// the process whose subject the broker refused, or zero if the channel gets no connection.
 	Payload []byte
-	// From is the sender, as the subject names it that the broker's permissions guard: never what
-	// the payload claims. It is zero for a message of a member: its subject proves only membership.
-	// An Unreachable has the address that the send named (zero for Anycast).
+	// From is the sender, as the subject names it that the broker's permissions guard: never
+	// what the payload claims. It is zero for a message of a member: its subject proves only
+	// membership. An Unreachable has the address that the send named (zero for Anycast).
 	From Address
 	// Token and Server are set for Unreachable: the token of the send, and the broker
 	// instance that answered (empty if the link has since gone through too many to tell).
 	Token  uint64
 	Server string
+}
+
+// A Confidential is a [Link] that knows whether others can read its messages on their way. The
+// links of the adapters in this module implement it.
+type Confidential interface {
+	// Confidential returns nil if the connection of Control to the broker is encrypted, or
+	// does not leave this host, and otherwise an error that names the connection.
+	Confidential() error
+}
+
+// Counts are the messages that a channel had to drop since it was opened, by reason.
+type Counts struct {
+	// Dropped counts messages that arrived when the queue before Receive was full. It may
+	// be too low for a connection that broke meanwhile.
+	Dropped uint64
+	// Foreign counts messages on the link's subjects that no link has sent.
+	Foreign uint64
+	// Denied counts messages that the broker refused for lack of permission after Send
+	// had returned.
+	Denied uint64
+}
+
+// A Counter is a [Link] that counts dropped messages; the links of the adapters in this
+// module are Counters.
+type Counter interface {
+	Counts(ch Channel) Counts
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -95,7 +94,7 @@ func TestQuestions(t *testing.T) {
 	require.NotEmpty(t, place.Why)
 	shardctl(t, env, "where Account alice").check(t, "where", exitOK, "which is at a under epoch "+at.Epoch+" since "+at.Since.Local().Format(time.DateTime)+"\nwhy: "+at.Why, "")
 	shardctl(t, env, "where Nobody x").check(t, "where Nobody x", exitFailed, "", "no member hosts the type Nobody (there are: [Account])")
-	shardctl(t, env, "where Account").check(t, "where Account", exitFailed, "", "no member hosts a singleton Account (of an entity, say which ID)")
+	shardctl(t, env, "where Account").check(t, "where Account", exitFailed, "", "no member hosts a singleton Account (for an entity, give its ID)")
 	shardctl(t, env, "counters").check(t, "counters", exitOK, "COUNT  REASON", "")
 }
 
@@ -161,7 +160,7 @@ func startMember(t *testing.T, url, name string) *os.Process {
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	release, err := childproc.Start(cmd, nil)
+	release, err := natsproc.StartChild(cmd, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

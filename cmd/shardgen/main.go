@@ -14,7 +14,7 @@
 //	shardgen [-check] [-json] [-v] [-watch] [-tags list] [-version] [packages]
 //
 // Packages are patterns as of go list; without any it is the package in the working directory.
-// Beside the code it writes shard.lock, the contract: the numbers of all fields on the wire. Commit
+// Beside the code it writes shard.lock, the contract: the number of each field on the wire. Commit
 // both. It exits with 1 when the source has mistakes or, with -check, when a file is not up to
 // date; with 2 when it was called wrongly.
 //

@@ -25,7 +25,7 @@ func pages(t *testing.T) []string {
 		if d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
 			return filepath.SkipDir
 		}
-		if strings.HasSuffix(path, ".md") && filepath.Base(filepath.Dir(path)) != "scenario" { // parts of internal/sim/README.md
+		if strings.HasSuffix(path, ".md") {
 			rel, err := filepath.Rel(root, path)
 			if err != nil {
 				return err

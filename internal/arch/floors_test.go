@@ -65,7 +65,6 @@ transport/nats/embedded
 transport/nats transport/memory transport/conformance
 store/nats store/memory store/conformance
 internal/natsproc
-internal/childproc internal/freeport
 internal/wire
 transport
 store
@@ -98,8 +97,6 @@ var rules = []rule{
 	{"examples", "./internal", nil, "examples use public packages only"},
 	{"", "./transport/nats/embedded", []string{"examples", "internal/e2e"}, "it links a whole nats-server"},
 	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
-	{"", "./internal/childproc", []string{"internal/natsproc", "internal/e2e"}, "it starts processes, for tests"},
-	{"", "./internal/freeport", []string{"internal/natsproc", "internal/e2e"}, "it is for servers of tests"},
 	{
 		"", "testing",
 		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim", "internal/transcript"},

@@ -19,15 +19,15 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 		return store.Head{}, err
 	}
 	if was.value.GetEpoch() >= epoch {
-		return store.Head{}, fmt.Errorf("the shard has epoch %d, and %d was to follow it (try again)", was.value.GetEpoch(), epoch)
+		return store.Head{}, fmt.Errorf("the shard has epoch %d, which is not below the new epoch %d (try again)", was.value.GetEpoch(), epoch)
 	}
 	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
 	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil
 }
 
-// RestoredHead returns the head of a shard with records restored from a copy: h was the head of the
-// copy, whose records lack nothing of its log. If whole, since is to be the position of the writer's
-// claim. Otherwise the shard cannot be opened, for records are still missing.
+// RestoredHead returns the head of a shard whose records are restored from a copy: h was the head
+// of the copy, which had nothing in its log that its records lack. If whole, since is to be the position
+// of the writer's claim. Otherwise the shard cannot be opened, for records are still missing.
 func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
 	if err != nil {
@@ -43,8 +43,8 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
 }
 
-// Unanchored returns the value of a head for a copy of its log. The copy may have another first append, and
-// is opened although the store may have had more.
+// Unanchored returns the value of a head for a copy of its log, of which the first append may be another, and
+// which is opened although the store may have had more.
 func Unanchored(value []byte) ([]byte, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: value})
 	if err != nil {
@@ -54,21 +54,22 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
-// CheckBegin fails if the first append of a log, read from its head's since, cannot be the original one,
-// because the store has lost that, or the head.
-func CheckBegin(h store.Head, first store.Append) error {
+// CheckBegin fails if the first append of a log that was read from its head's since cannot be the one that was
+// there, because the store has lost that, or the head. With whole the log has its beginning nevertheless: a home has
+// written a new head in the place of one that was lost.
+func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
-		return nil // the log lacks nothing, as far as is known
+		return true, nil // the log lacks nothing, as far as is known
 	}
 	was, err := readHead(h)
 	if err != nil {
 		was = head{h, &wire.DurableHead{}}
 	}
 	if lacks := was.lacks(first.Position, decoded); lacks != "" {
-		return fmt.Errorf("%w: %s", errLost, lacks)
+		return h.Since == store.Start && claimOf(decoded) != nil, fmt.Errorf("%w: %s", errLost, lacks)
 	}
-	return nil
+	return true, nil
 }
 
 // HeadBy returns the epoch of a head, and the node that wrote it.
@@ -77,7 +78,7 @@ func HeadBy(h store.Head) (epoch uint64, node string, err error) {
 	return was.value.GetEpoch(), was.value.GetNode(), err
 }
 
-// ClaimAppend returns the append of a claim. It ends everything before it in a log.
+// ClaimAppend returns the append by which a claim ends everything that stands before it in a log.
 func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	return seal(&wire.DurableAppend{
 		Format: formatNow, Epoch: epoch, Incarnation: incarnation, Claim: 1,

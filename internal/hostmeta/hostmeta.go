@@ -53,7 +53,7 @@ func Kinds(m membership.Member) (kinds []string) {
 	return kinds
 }
 
-// Split returns the hosted type, of entities or a singleton, that a metadata key stands for.
+// Split returns the entity or singleton type of a metadata key. It reports false for other keys.
 func Split(key string) (kind string, ok bool) {
 	if kind, ok = strings.CutPrefix(key, entityPrefix); !ok {
 		kind, ok = strings.CutPrefix(key, singletonPrefix)

@@ -2,7 +2,7 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Record is one entity's encoded state. One without an entity means that the records have all
+// A Record is one entity's encoded state. One without an entity says that the records have all
 // remembered entities.
 type Record struct {
 	Entity     string

@@ -171,8 +171,8 @@ type member struct {
 	omit  bool // where it is empty
 }
 
-// members returns the members of a struct that may hold one of the interfaces, and a struct of the
-// other fields with the same tags, and the index of each of them in t.
+// members returns the members of a struct that may hold one of the interfaces. rest is a struct of
+// the other fields with the same tags, and at has their indices in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs that are members themselves
@@ -312,7 +312,7 @@ func (o *oneofs) readCase(one *interfaceJSON, raw []byte, v reflect.Value) error
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if value.Kind() == reflect.Pointer && value.IsNil() {
-			return fmt.Errorf("%s: null (set the whole object to null, or give a value)", name)
+			return fmt.Errorf("%s: null (set the whole to null, or give a value)", name)
 		}
 		v.Set(value)
 	}

@@ -9,10 +9,11 @@ import (
 // keptRefs is the number of places of a KeptRefs, a power of two. They take 32 KiB.
 const keptRefs = 1 << 11
 
-// KeptRefs has references of one kind that were made lately. A caller making a reference for each call
-// then gets the same one again: it has found its entity already, and leaves no garbage. A reference to an
-// id of more than 16 bytes is kept when it is made for the second time, with no other such one in between
-// that has the same place. The zero value is empty. It is safe for concurrent use.
+// KeptRefs has references of one kind that were made lately. A caller that makes a reference for
+// each call gets the same one again: it has found its entity already, and no garbage is left. A
+// reference to an id of more than 16 bytes is kept when it is made for the second time, with no
+// other such one in between that has the same place. The zero value is empty. It is safe for
+// concurrent use.
 type KeptRefs struct{ places [keptRefs]keptRef }
 
 type keptRef struct {

@@ -1,6 +1,5 @@
-// Package measure describes the load of a node: counts and bytes at one moment, returned by Node.Load, and durations
-// and sizes as they happen, reported to the [Meter] of Node.Measure. Module shardotel makes OpenTelemetry's metrics
-// of both.
+// Package measure describes the load of a node. Node.Load returns how much of everything there is; after Node.Measure
+// a [Meter] gets durations and sizes as they happen. Module shardotel makes OpenTelemetry's metrics of both.
 package measure
 
 import "time"
@@ -19,8 +18,8 @@ type Load struct {
 	// Sent and Received are the messages of the membership, by kind: "heartbeat", "gossip",
 	// "status" and so on. A message to all members counts once.
 	Sent, Received map[string]uint64
-	// Downed counts the members downed in the node's view, by the strongest evidence against them:
-	// "gone", "cut", "silent", or "none", for example by an operator.
+	// Downed counts the members seen downed, by the strongest evidence against them: "gone",
+	// "cut", "silent", or "none" for a member downed by an operator.
 	Downed map[string]uint64
 }
 
@@ -34,9 +33,9 @@ type Type struct {
 	// table.
 	Homeless         int
 	Entities, Active int // as in shard.ShardState
-	// Held counts calls waiting at this process, their sender, because their shard has no home or
-	// moves; Opening calls waiting here for a shard to open; Queued calls waiting here for a turn
-	// of their entity. Opening and Queued take WaitingBytes.
+	// Held counts calls of this process waiting at their sender because their shard has no
+	// home or moves. Opening counts calls waiting here for a shard to open, and Queued calls
+	// waiting here for a turn of their entity. Opening and Queued take WaitingBytes.
 	Held, Opening, Queued int
 	WaitingBytes          int64
 	// Activations and Passivations count by the names of shard.Activation and shard.Passivation.
@@ -44,8 +43,8 @@ type Type struct {
 	// PassivatedBytes is the sum of the encoded states of all entities when they were
 	// passivated.
 	PassivatedBytes uint64
-	// MovesBegun counts the moves of shards away from the node. MovesCommitted of them ended with
-	// the new home's confirmation, and MovesGivenUp without it. The rest are under way.
+	// MovesBegun counts the moves of shards away from the node. MovesCommitted of them were
+	// confirmed by the new home, and MovesGivenUp were not. The rest are under way.
 	MovesBegun, MovesCommitted, MovesGivenUp uint64
 }
 

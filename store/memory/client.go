@@ -64,8 +64,9 @@ func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 	return c.carry(ctx, op, func(Fault) error { return apply() })
 }
 
-// carry runs apply on the server, under its lock, and makes op meet its faults, which apply gets as
-// one. If the context ends on the way there or back, the outcome of a write is uncertain.
+// carry runs apply on the server, under its lock, and makes op meet its faults, which
+// apply gets as one. If the context ends on the way there or back, the outcome of a write
+// is uncertain.
 func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

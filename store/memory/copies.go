@@ -77,7 +77,7 @@ func (s *shard) index(p store.Position) (int, bool) {
 	})
 }
 
-// trim removes the appends before below, except the last.
+// trim removes the appends before below, but for the last.
 func (s *shard) trim(below store.Position) {
 	at, _ := s.index(below)
 	s.log = slices.Clone(s.log[max(min(at, len(s.log)-1), 0):])
@@ -96,7 +96,7 @@ func newCopies() *copies {
 	return &copies{leader: empty, follower: empty.clone(), disk: empty.clone()}
 }
 
-// write applies w, accepted by the leader, to every copy not held back.
+// write applies w, after the leader has agreed, to every copy that is not held back.
 func (c *copies) write(w write) {
 	w(c.leader)
 	c.unsynced = append(c.unsynced, w)

@@ -106,14 +106,14 @@ func (k *keys) List(ctx context.Context, prefix string) ([]store.Record, error) 
 	return found, nil
 }
 
-// list returns the records of a subject with a wildcard, in no order. It fails if the first replica
-// to answer lacks upTo.
+// list returns the records of a subject with a wildcard, in no order. It fails if the first
+// answering replica lacks upTo.
 func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Record, error) {
 	// Of one subject the answer says how far the replica is; the next replica to be
 	// asked is as a rule the same one.
 	p, err := k.page(ctx, k.stream, getRequest{MultiLast: []string{filter}, Batch: 1})
 	if err == nil && p.upTo != 0 && p.upTo < upTo {
-		return nil, fmt.Errorf("%w: all answering replicas lag (try again)", store.ErrUnavailable)
+		return nil, fmt.Errorf("%w: all answering replicas lag", store.ErrUnavailable)
 	}
 	byKey := make(map[string]store.Record)
 	var after uint64

@@ -38,7 +38,7 @@ type holding struct {
 }
 
 // errMoved: the lease changed between the read and the write.
-var errMoved = errors.New("the lease changed meanwhile (try again)")
+var errMoved = errors.New("it changed meanwhile")
 
 // rounds bounds how often one call reads again after others wrote.
 const rounds = 5
@@ -116,7 +116,7 @@ func (l *leases) Renew(ctx context.Context, h store.Held) (store.Held, error) {
 			return store.Held{}, fail(op, h.Name, err)
 		}
 	}
-	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: others write the lease all the time (try again)", store.ErrUnavailable))
+	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: others keep writing the lease", store.ErrUnavailable))
 }
 
 func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) {
@@ -163,7 +163,7 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	}
 	var h holding
 	if err := json.Unmarshal(m.data, &h); err != nil {
-		return holding{}, 0, fmt.Errorf("%w: stream %s: message %d is not a lease: %w", store.ErrUnavailable, l.stream, m.seq, err)
+		return holding{}, 0, fmt.Errorf("%w: stream %s: message %d is no lease: %w", store.ErrUnavailable, l.stream, m.seq, err)
 	}
 	return h, m.seq, nil
 }

@@ -80,7 +80,7 @@ func (s *Store) Types(ctx context.Context) ([]Type, error) {
 	return types, nil
 }
 
-// DropType deletes the streams of a type with all its entities, forever. No node may host
+// DropType deletes the streams of a type with all its entities, for ever. No node may host
 // the type, and this is not checked. It needs the permission to publish to
 // $JS.API.STREAM.DELETE of these streams. When it fails, a part may be deleted: repeat it.
 // It fails with ErrNotFound if the type has no streams.
@@ -112,9 +112,9 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 	return nil
 }
 
-// DropLeases deletes the leases whose names begin with prefix, and returns their number. The prefix
-// must end with a slash. Tokens of their names begin with 1 again, and a holder has lost its lease.
-// It needs the permissions of [Open] alone. It fails with ErrUnavailable and ErrBadKey.
+// DropLeases deletes the leases below a prefix, which ends with a slash, and returns their number.
+// Tokens of their names begin with 1 again, and a holder has lost its lease. It needs the permissions
+// of [Open] alone. It fails with ErrUnavailable and ErrBadKey.
 func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error) {
 	const op = "drop leases"
 	if err := store.CheckPrefix(prefix); err != nil {

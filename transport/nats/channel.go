@@ -30,7 +30,7 @@ const (
 	maxKnown = 32
 )
 
-// A channel is one order of messages: a queue that outlives connections, and the current
+// A channel is one order of messages: a queue that outlives connections, and its present
 // connection.
 type channel struct {
 	id       transport.Channel

@@ -94,8 +94,8 @@ func (s *connection) isOver() bool {
 	}
 }
 
-// drain asks the server to end the subscriptions. After a later successful flush, everything routed
-// to them is in the queue.
+// drain asks the server to end the subscriptions. After it, a successful flush means that
+// everything routed to them is in the queue.
 func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)
@@ -133,7 +133,7 @@ func (s *connection) flush(ctx context.Context) error {
 }
 
 // settle returns nil when the server's subscriptions are as requested: it answered a
-// flush, or the connection has ended, so that the next one requests them again. Otherwise it
+// flush, or the connection has ended, so that the next one requests them anew. Otherwise it
 // fails with ctx.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {

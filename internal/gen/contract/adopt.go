@@ -6,7 +6,7 @@ import (
 )
 
 // Adopt makes now, the contract of the source, the successor of old, which may be nil. It returns
-// the contract to be written, with the retired entries, and assigns the numbers to the model behind
+// the contract to be written, with the retired entries, and assigns the numbers to the model of
 // now. A change that would break a running program is a problem; the result must not be used then.
 func Adopt(old, now *Contract) (*Contract, []Problem) {
 	if old == nil {
@@ -348,8 +348,9 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	}
 }
 
-// enums compares the names and numbers of constants. A name with another number would change the
-// meaning of numbers in messages and in kept state; so would the number of another, deleted name.
+// enums compares the names and numbers of constants. A name whose number changed would
+// change the meaning of numbers in messages and in kept state; so would a number that
+// belonged to another name that is gone.
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)

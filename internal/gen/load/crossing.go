@@ -16,7 +16,8 @@ type crossing struct {
 	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
 	// added are the types that were added since the outermost call began. They are removed if that
-	// call refuses its type, because they may have been accepted in the belief that it would not.
+	// call refuses its type: they may have been accepted only because the refused type was assumed
+	// to be.
 	added []types.Type
 	list  []*model.Type
 	depth int
@@ -150,7 +151,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	return refuseType(c.source, t)
 }
 
-// fillKnown fills in the types with a form other than that of their parts, such as times.
+// fillKnown fills in the types with a form of their own, such as times.
 func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		if isMessage(p) {

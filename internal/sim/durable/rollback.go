@@ -198,7 +198,9 @@ func (j *judge) resync(shard int) {
 			}
 			all = all[:len(all)-1]
 		}
-		t.entities[id] = all
+		if t.entities[id] = all; len(all) == 0 {
+			delete(t.entities, id)
+		}
 	}
 }
 

@@ -154,8 +154,7 @@ func (l *logger) fatal() error {
 	return l.cause
 }
 
-// patience is how long to wait for a started server. A server that reported an error is not waited
-// for.
+// patience is how long to wait for a started server: not at all after a fatal report.
 func (l *logger) patience() time.Duration {
 	if l.fatal() != nil {
 		return time.Nanosecond
