@@ -56,8 +56,8 @@ var locals = []string{
 	"n", "num", "opts", "outer", "p", "r", "raw", "s", "seen", "skipped", "v", "x",
 }
 
-// IsLocal reports whether generated functions have a variable of that name, which
-// hides a type of the user's.
+// IsLocal reports whether generated functions have a variable of that name, hiding a type of the
+// user's.
 func IsLocal(name string) bool { return slices.Contains(locals, name) }
 
 // predeclared are Go's own names that generated code uses.
