@@ -72,16 +72,15 @@ func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
 }
 
-// StopTimeout bounds OnPassivate of one entity. A hook that has not returned by then
-// is abandoned, and its entity keeps the state that it had before the hook. Until then
-// the entity's calls wait, and so does a move of its shard; other entities go on.
-// Default Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
+// StopTimeout bounds OnPassivate of one entity. A hook still running then is abandoned, and its
+// entity keeps the state from before the hook. Until then the entity's calls wait, and so does a
+// move of its shard; other entities go on. Default Config.HandoffTimeout less 5s, at least 1s;
+// minimum 1ms. Members may differ.
 func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
 
-// MaxActive bounds the entities of the type that are active at one node: when there are
-// more, those that were unused for the longest time are passivated. Entities with a turn
-// count and are not passivated, so there may be more for a while. Default 0: no bound.
-// Members may differ.
+// MaxActive bounds the active entities of the type at one node. Above it, the least recently used
+// ones are passivated. Entities with a turn count and are not passivated, so there may be more for
+// a while. Default 0: no bound. Members may differ.
 func MaxActive(n int) HostOption { return func(s *hostSettings) { s.maxActive = n } }
 
 // Inline sets whether a local call may run on its caller's goroutine. Default true: the

@@ -260,8 +260,8 @@ func (p invoker) tell(c *outCall) error {
 	return nil
 }
 
-// Failed returns the caller's error for a call whose arguments do not encode or, if it
-// ran, whose results do not decode.
+// Failed returns the caller's error for a call with arguments that do not encode or, after it ran,
+// with results that do not decode.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
 		return p.fail(r, method, Executed, err)

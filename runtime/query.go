@@ -18,20 +18,18 @@ import (
 type ShardState struct {
 	Kind  string // the entity type
 	Shard uint32 // its number in the type: of 256 shards, 256 to 511
-	// State is "active"; for a shard that moves away "draining", "sent", and then
-	// "forwarding" until its callers have heard of the move; for one that arrives
-	// "preparing", then "prepared".
+	// State is "active"; for a shard moving away "draining", "sent", and then "forwarding" until
+	// its callers have heard of the move; for an arriving one "preparing", then "prepared".
 	State    string
 	Entities int // in the shard, active or passivated
 	Active   int // number of these with a value in memory
 	Waiting  int // calls that wait for the shard to open
 }
 
-// RegionState returns the shards of a type that this node holds, receives, or still
-// forwards calls for, in order; kind "" stands for all types. A shard that moved away is
-// forwarded for until every node that called it here has heard of the move, has left, or
-// has not called it here for 10s. RegionState visits every entity, so use it for tests
-// and diagnosis only.
+// RegionState returns the shards of a type that this node holds, receives, or still forwards calls
+// for, in order; kind "" stands for all types. Calls of a shard that moved away are forwarded until
+// every node that called it here has heard of the move, has left, or has not called it here for
+// 10s. RegionState visits every entity, so use it for tests and diagnosis only.
 func (n *Node) RegionState(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.inspectShards(kind) {

@@ -88,7 +88,7 @@ func (c *Caller) note(call Call) (entity any, err error) {
 	}
 	entity, ok := c.entities[at]
 	if !ok {
-		return nil, &shard.CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: shard.NotExecuted, Err: fmt.Errorf("%w: the test has no such entity (Put it)", shard.ErrNoHost)}
+		return nil, &shard.CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: shard.NotExecuted, Err: fmt.Errorf("%w: the test has no such entity (add it with Put)", shard.ErrNoHost)}
 	}
 	return entity, nil
 }
@@ -122,7 +122,7 @@ func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return ni
 
 // Do is called where the entity is of another type than the code was generated for.
 func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
-	return nil, i.Failed(r, method, false, fmt.Errorf("%w: what Put was given is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
+	return nil, i.Failed(r, method, false, fmt.Errorf("%w: the value given to Put is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
 }
 
 // Send records a tell.

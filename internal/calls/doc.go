@@ -8,10 +8,10 @@
 // ended. [NextStep] and [NextLocally] are the decisions of the caller: a call is sent again after a
 // pause, or is withdrawn, or ends with an [Outcome].
 //
-// A [Plane] handles answers, refusals, cancellations, the steps of a move, placements, sessions
-// that are begun again, and processes that have departed. Calls that a shard takes do not pass
-// through it. It decides about each lost call: send it again, on which route, or fail it with an
-// unknown outcome. It also orders the news of a departed process for calls and barriers.
+// A [Plane] handles answers, refusals, cancellations, the steps of a move, placements, renewed
+// sessions, and departed processes. Calls that a shard takes do not pass through it. It decides
+// about each lost call: send it again, on which route, or fail it with an unknown outcome. It also
+// orders the news of a departed process for calls and barriers.
 //
 // Only wait.go has channels and reads the clock. Everything else has neither, nor a goroutine nor
 // I/O: a Table gets the time with Sweep and wakes callers through [Caller], and a Plane works on the

@@ -137,9 +137,8 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
-// Withdraw takes back a call whose caller has given it up, if that is still possible; on is
-// the session on which it was sent. A turn that may be running is cancelled, also where the call
-// has followed its shard.
+// Withdraw takes back an abandoned call, if that is still possible; on is the session on which it
+// was sent. A turn that may be running is cancelled, also where the call has followed its shard.
 func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
 		return WithdrawnUnsent, nil
@@ -203,7 +202,7 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 		return
 	}
 	is := func(o transport.Address) bool { return o == a }
-	// Calls that come back from the peer take another route, ahead of calls that barriers hold.
+	// Calls that come back from the peer take another route, ahead of those held by barriers.
 	p.env.EachShard(lane, func(s Shard) { s.Forget(is) })
 	for i := range left {
 		p.giveBack(&left[i])
@@ -213,17 +212,17 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 		return
 	}
 	p.env.EachRoute(AllLanes, func(r *routing.Route) { r.HomeDeparted(a, nil) })
-	// A peer that said goodbye on a lane had answered or forwarded all calls of that
-	// lane: those without an answer run elsewhere.
+	// A peer closes a lane only after answering or forwarding all its calls: those without an
+	// answer run elsewhere.
 	p.env.Calls().CompleteSent(func(s Carrier) bool {
 		return s.Peer().Address == a && !s.(Session).SaidGoodbye()
 	}, Result{Code: Lost, Lost: a})
 }
 
-// Replace begins a new session with a peer that has dropped its side of s, and returns it;
-// nil if the peer has departed. Calls that may have reached a member over s and were not answered
-// fail with the code Lost; calls that certainly did not reach it go to the shards'
-// homes now. Sessions on other lanes are replaced separately.
+// Replace begins a new session with a peer that has dropped its side of s, and returns it; nil if
+// the peer has departed. Unanswered calls fail with the code Lost if they may have reached a member
+// over s; otherwise they go to the shards' homes now. Sessions on other lanes are replaced
+// separately.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
 	if left == nil {
@@ -257,9 +256,9 @@ func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
 
-// BeginAnew closes the sessions with all processes but members, and forgets the homes of
-// shards, because the process has come to another life of the cluster. Calls that certainly
-// did not run wait for the next home; those that may have run fail with the code Lost.
+// BeginAnew closes the sessions with all processes but members, and forgets the homes of shards,
+// because the process has come to another life of the cluster. Calls that may have run fail with
+// the code Lost; the others wait for the next home.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	// Routes come first. A route waiting for a departed home would otherwise go to the next home of
 	// the former cluster, on a session that outlives this method.
@@ -307,10 +306,10 @@ func (p *Plane) PeerLeft(a transport.Address) {
 	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
 }
 
-// Depart ends the part of a process that has left and handles no message any more: calls that
-// arrived late are forwarded as soon as a table names a newer home of their shard, or are
-// refused after DismissAfter. Then it calls done, before the goodbyes: a peer that receives
-// one assumes that all received calls have been answered or forwarded.
+// Depart ends the part of a process that has left and handles no more messages: late calls are
+// forwarded as soon as a table has a newer home of their shard, or refused after DismissAfter. Then
+// it calls done, before closing the lanes: a peer then assumes that all received calls have been
+// answered or forwarded.
 func (p *Plane) Depart(done func()) { p.depart(0, done) }
 
 func (p *Plane) depart(waited time.Duration, done func()) {

@@ -208,8 +208,7 @@ func (t *Table) At(id uint64) *Call {
 	return nil
 }
 
-// Sent records the session by which the call with that number was sent; nil means that
-// it is no longer sent.
+// Sent records the session by which the call with that number was sent; nil means unsent.
 func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c := t.At(id)
 	if c == nil {

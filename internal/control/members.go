@@ -127,7 +127,7 @@ func (s *members) partWithAbsent() {
 	}
 }
 
-// step gives the machine one input and carries out its effects.
+// step passes one input to the machine and carries out its output.
 func (s *members) step(in membership.Input) {
 	if limit := s.m.limit(); limit != s.limit { // a reconnect or a reload may change it
 		s.limit = limit

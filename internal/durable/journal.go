@@ -167,10 +167,10 @@ func (j *journal) expired(now time.Time) (n uint64) {
 	return n
 }
 
-// passed reports whether all named followers have read events behind that number. The event that one has
-// read last is kept, by which it sees that the journal is still the same. One that has read more
-// than there is belongs to a journal that was put back to an older state, or is ahead of the home's
-// knowledge for a moment: it has passed nothing.
+// passed reports whether all named followers have read events behind that number. The last event read by
+// one is kept: it proves that the journal is still the same. One that has read more than there is
+// belongs to a journal restored to an older state, or is ahead of the home's knowledge for a moment: it
+// has passed nothing.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
 // look reads the oldest chunk if it is not known when that may be deleted.
@@ -196,7 +196,7 @@ func (j *journal) looked(s *Shard, r Response) {
 		return
 	}
 	j.line.close()
-	// One that is not there was deleted by a home that died before it had counted that.
+	// A missing one was deleted by a home that died before counting that.
 	end := chunkEnd{}
 	if r.Records[0].Revision != store.None {
 		chunk := &wire.DurableChunk{}

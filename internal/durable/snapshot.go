@@ -230,7 +230,7 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 }
 
 // checkIndex notes that the index of chunks is missing. If the log has the first event, the index was not
-// written yet, and the chunks are written anew.
+// written yet, and the chunks are written again.
 func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
 	chunks := false
 	for _, r := range records {
@@ -263,8 +263,8 @@ func isChunk(key string) bool {
 	return err == nil && key == chunkKey(n)
 }
 
-// checkJournal notes at which chunks followers would wait for ever: those that are missing, and those behind
-// events that are missing. Chunks that the index does not count are not read.
+// checkJournal finds the chunks at which followers would wait forever: missing ones, and those behind
+// missing events. Chunks that the index does not count are not read.
 func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*wire.DurableChunk, damaged map[string]bool) {
 	note := func(key, text string, args ...any) {
 		s.Problems = append(s.Problems, Problem{

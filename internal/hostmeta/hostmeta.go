@@ -1,5 +1,5 @@
-// Package hostmeta is how members announce the types that they know, in the metadata that
-// membership spreads, and how the announcements of two members are compared.
+// Package hostmeta encodes the types known to a member in the metadata spread by membership, and
+// compares the announcements of two members.
 package hostmeta
 
 import (

@@ -7,12 +7,11 @@ import (
 )
 
 const (
-	// removedFor is how long a removed process is recorded. None of its messages can
-	// arrive later: it publishes no call and no answer once its lease is over, at most
-	// seconds after it was removed. Messages that it published before wait in a broker
-	// for minutes at most, because a broker closes connections that do not read. A
-	// process that stood still between checking the lease and sending has lost its own
-	// connection by then. Clients are not recorded: they may come back.
+	// removedFor is how long a removed process is recorded. None of its messages can arrive later:
+	// it publishes no call and no answer once its lease is over, at most seconds after it was
+	// removed. Its earlier messages wait in a broker for minutes at most, because a broker closes
+	// connections that do not read. A process that stood still between checking the lease and
+	// sending has lost its own connection by then. Clients are not recorded: they may come back.
 	removedFor = 24 * time.Hour
 	// maxRemoved bounds the recorded processes; the latest are kept. So many
 	// removals take far longer than any message stays under way, and membership

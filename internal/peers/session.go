@@ -55,9 +55,9 @@ func (p *Session) Lane() int { return int(p.lane) }
 // does.
 func (p *Session) DirectLane() DirectLane { return p.direct() }
 
-// Use has a direct lane carry the session's frames, if none does yet. Frames that are
-// under way by the broker are sent again on it, because those that follow would overtake
-// them; the peer drops the later ones.
+// Use has a direct lane carry the session's frames, if none does yet. Frames under way by the
+// broker are sent again on it, because later ones would overtake them; the peer drops the
+// repetitions.
 func (p *Session) Use(c DirectLane) {
 	p.Lock()
 	used := p.use(c)
@@ -140,8 +140,8 @@ func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 type By uint8
 
 const (
-	// Together means the appender, or the last of the callers that were just woken and are
-	// about to call again, so that one frame has the calls of all.
+	// Together means the appender, or the last of the callers just woken and about to call again,
+	// so that one frame has the calls of all.
 	Together By = iota
 	// Alone is Together for a single call. On an idle session the caller publishes at
 	// once, so that a lone call never waits. If many calls are under way, it first lets

@@ -108,8 +108,8 @@ func (s *Set) Init(env Env, cfg Config) {
 // SetClientPatience sets how long a client may be absent before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
-// SetSent has f called for each frame with envelopes that is sent, by the broker or on a direct lane; nil
-// means that no function is. f must not keep the frame.
+// SetSent makes f be called for each sent frame with envelopes, by the broker or on a direct lane; nil
+// means no function. f must not keep the frame.
 func (s *Set) SetSent(f func(frame []byte)) {
 	if f == nil {
 		s.sent.Store(nil)

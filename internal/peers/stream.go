@@ -33,8 +33,8 @@ type StreamEnv interface {
 	WakeAfter(d time.Duration)
 	// Yield lets other goroutines append, without the lock.
 	Yield()
-	// Ignored sees to a frame that is not handled, without the lock; bye: it is the goodbye of
-	// a client whose calls have all been handled.
+	// Ignored is called without the lock for an unhandled frame; bye: it is the last one of a
+	// client without unhandled calls.
 	Ignored(bye bool)
 }
 
@@ -262,7 +262,7 @@ func (s *Stream) Rewind() {
 	s.Flush()
 }
 
-// Bounced notes that nobody listened for the frame with that token. It returns for how long
+// Bounced records that the frame with that token had no subscriber. It returns for how long
 // everything has bounced.
 func (s *Stream) Bounced(token uint64) time.Duration {
 	now := s.env.Now()

@@ -2,9 +2,9 @@
 // the messages to the old and the new home on a change. Package stream decides that; a Route does
 // it, on the sessions with the homes and at shards of this process.
 //
-// A Route has locks and nothing else of the outside world: no goroutine, no clock and no
-// I/O. Those belong to its Env, which is package shard in a real process and the sharding
-// simulation in a test, so that both run the same code.
+// A Route has locks and nothing else of the outside world: no goroutine, no clock and no I/O. Those
+// belong to its Env: package shard in a real process, and the sharding simulation in a test. So
+// both run the same code.
 //
 // # Locks
 //

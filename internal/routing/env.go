@@ -85,9 +85,9 @@ type Env interface {
 	// Admit makes room for a call of size bytes to be held. The error says that there is none:
 	// ErrCalls, ErrBytes or ErrUnbuffered.
 	Admit(size int, tell bool) error
-	// Held notes, without Mu, that the route was given one more call to hold, and asks for a
-	// home. shed are the calls that it gave up for want of room, and that are not sent: the
-	// oldest or, where it may hold none, the new one.
+	// Held notes, without Mu, that the route was given one more call to hold, and asks for a home.
+	// shed are the unsent calls given up for lack of room: the oldest or, where it may hold none,
+	// the new one.
 	Held(shed []stream.Outgoing)
 	// Retry delays a Send, without Mu, after its n-th try: the route changed meanwhile, or the
 	// shard is not where the route still says. The error ends the Send.

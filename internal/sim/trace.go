@@ -35,7 +35,7 @@ func (t *trace) text(s string) {
 	t.mix(h)
 }
 
-// line notes an action of the world itself.
+// line records an action of the world itself.
 func (t *trace) line(now time.Duration, format string, args ...any) {
 	t.mix(uint64(now))
 	t.text(format)

@@ -130,8 +130,8 @@ func (q *frames) Full() bool { return len(q.list)-q.sendAt > 1 }
 // Unpublished reports whether appended envelopes have not been handed out.
 func (q *frames) Unpublished() bool { return q.sendAt < len(q.list) }
 
-// empty returns a frame without envelopes. Its sequence is that of the next frame to be
-// handed out, so that the peer misses nothing.
+// empty returns a frame without envelopes. It has the sequence of the next new frame, so the peer
+// misses nothing.
 func (q *frames) empty() *frame {
 	f := &frame{first: q.next, buf: make([]byte, wire.MaxFrameHeader)}
 	if q.sendAt < len(q.list) {
@@ -161,8 +161,8 @@ func (q *frames) rewindTo(i int) {
 	q.sendAt = min(q.sendAt, i)
 }
 
-// release skips the frames that the peer has handled and drops those that it has
-// acknowledged, even if they were about to be sent again.
+// release skips handled frames and drops acknowledged ones, even if they were about to be sent
+// again.
 func (q *frames) release() {
 	for q.handled < len(q.list) && q.list[q.handled].last() <= q.handledTo {
 		if f := &q.list[q.handled]; q.handled < q.sendAt {
@@ -388,8 +388,7 @@ func recycle(b []byte) {
 // acknowledge would otherwise make this process keep as many answers as it likes to ask for. Nil
 // is no bound. It is safe for concurrent use.
 //
-// The handling beyond the bound is decided in three steps, so that a client that is merely slow
-// hears of it:
+// The handling beyond the bound has three steps, to notify a client that is merely slow:
 //   - Full: its calls are refused before their turns.
 //   - Crowded: the results of turns under way are dropped, and frames with new envelopes are not
 //     handled, as if they were lost, except for their acknowledgements.
@@ -400,7 +399,7 @@ type Account struct {
 	held  atomic.Int64
 }
 
-// NewAccount returns an account of that many bytes, all of which also count in up; nil means in no other.
+// NewAccount returns an account of that many bytes. They also count in up; nil means in no other.
 func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
 
 // An Excess is how far an account is above its bound.
@@ -441,9 +440,9 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is how much a session must hold before its frames are not handled because its account or
-// one above it is crowded. So other processes of the same name, which acknowledge, still hear that
-// their calls are refused.
+// fairBytes is how much a session must hold before its frames are not handled because its account
+// or one above it is crowded. So other processes of the same name that acknowledge still get their
+// refusals.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope that is kept in a crowded account instead of e; nil means none.

@@ -219,9 +219,9 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 	}
 }
 
-// Bounced notes that nobody listened when the frame was published, and waits before the
-// next try. Envelopes of a frame that bounced every time were certainly not executed. A
-// repeated bounce, or one that is older than that of a later sending, changes nothing.
+// Bounced notes that nobody listened when the frame was published, and waits before the next try.
+// Envelopes of a frame that bounced every time were certainly not executed. A repeated bounce, or
+// one older than a later sending's, changes nothing.
 func (p *Session) Bounced(token uint64, now time.Time) {
 	defer p.check()
 	first, sending := sendingOf(token)
@@ -437,11 +437,11 @@ func (p *Session) Goodbye(h *wire.FrameHeader) bool {
 }
 
 // Shrink takes back a Take whose frame is larger than limit, the broker's present bound in bytes.
-// Frames that are not sent yet, or are to be sent again, are divided so that they fit. Sequences
-// stay the same, so a peer skips those that it has received. Envelopes that do not fit alone are
-// removed and returned: results are replaced by the answer that they are too large, and others by
-// nothing. With a part of a shard's state all other waiting parts are removed, including the last,
-// because the new home must not take an incomplete state for the whole.
+// Frames still to be sent, or to be sent again, are divided to fit. Sequences stay the same, so a
+// peer skips those that it has received. Envelopes that do not fit alone are removed and returned:
+// results are replaced by the answer "too large", and others by nothing. With a part of a shard's
+// state all other waiting parts are removed, including the last, because the new home must not take
+// an incomplete state for the whole.
 func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	defer p.check()
 	p.lent = 0

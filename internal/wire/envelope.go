@@ -132,9 +132,9 @@ func (e *Envelope) KeptSize() int {
 // sender then, and the zero Peer otherwise.
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
 
-// MayComeFrom reports whether a process of a class other than members may send the envelope: it may send
-// calls and tells of its own, which no member has forwarded and no turn has made, and the steps that belong
-// to them. Answers, and the steps of a shard's move, are for members.
+// MayComeFrom reports whether a process of a class other than members may send the envelope: its own calls
+// and tells, neither forwarded by a member nor made by a turn, and the steps that belong to them. Answers,
+// and the steps of a shard's move, are for members.
 func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	if class != identity.Client {
 		return false // operators have no part in the data plane
@@ -154,8 +154,8 @@ func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	return false
 }
 
-// Deadline returns the deadline of a call whose envelope came at that time. Both are in nanoseconds
-// after the process's base. 0 means none.
+// Deadline returns the deadline of a call that arrived at that time. Both are in nanoseconds after
+// the process's base. 0 means none.
 func (e *Envelope) Deadline(at int64) int64 {
 	if e.Timeout == 0 {
 		return 0
@@ -163,9 +163,8 @@ func (e *Envelope) Deadline(at int64) int64 {
 	return at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
 }
 
-// AppendEnvelope appends the envelope as the next one of a frame. Its length is
-// written with a fixed three bytes, or five above 2 MiB, so that it can be
-// filled in afterwards; protobuf readers accept that form.
+// AppendEnvelope appends the envelope as the next one of a frame. Its length is written in a fixed
+// three bytes, or five above 2 MiB, to be filled in afterwards; protobuf readers accept that form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
 	size := e.SizeBound()
 	width := 3

@@ -42,11 +42,11 @@ type FrameHeader struct {
 	Handled uint64
 	Window  uint64
 	Flags   uint32
-	// Session is the number that a member gave its path to a client; 0 from a client that
-	// does not know it yet, and between members.
+	// Session is the number a member gave its path to a client; 0 from a client without it, and
+	// between members.
 	Session uint64
-	// Hello is the number that a client gave its path to a member: it comes with the frames
-	// that ask for the session, and with the member's answer to them; else 0.
+	// Hello is the number a client gave its path to a member. It is set in requests for the session
+	// and in the member's answer; otherwise 0.
 	Hello uint64
 }
 

@@ -29,8 +29,8 @@ type Invoker interface {
 	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
 	// Send is Do for a call without an answer. It returns why the call cannot be sent.
 	Send(ctx context.Context, r *Ref, method string, args []byte) error
-	// Failed returns the caller's error of a call whose arguments do not encode or, if
-	// it ran, whose results do not decode.
+	// Failed returns the caller's error for a call with arguments that do not encode or, after it
+	// ran, with results that do not decode.
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Hash returns the hash of an id, by which its shard is found, or why the id is bad.
 	Hash(id string) (hash uint64, err error)

@@ -23,10 +23,10 @@ func Errors(add func(*ErrorSet)) []Error {
 	return s.list
 }
 
-// Declare adds the errors of a package. It reports false, and adds none, if the
-// package was there: packages may be imported on many ways. The first is the
-// entities' own, whose errors have short names on the wire, so that a package may
-// be moved; those of others have their package's path before them.
+// Declare adds the errors of a package. It reports false, and adds none, if the package was there:
+// packages may be imported on many ways. The first is the entities' own package. Its errors have
+// short names on the wire, so that it may be moved; other names are prefixed with their package's
+// path.
 func (s *ErrorSet) Declare(path string, errors ...Error) bool {
 	if slices.Contains(s.seen, path) {
 		return false

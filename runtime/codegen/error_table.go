@@ -130,10 +130,9 @@ const (
 	causePointer = 3
 )
 
-// DescribeError returns the form on the wire of an error that a method returned: its
-// text, and the errors of the table that are in its tree, each value once and in the order in which
-// errors.Is looks at them. More than 64 KiB of the latter are left out. A user's methods that
-// panic here are named in the text.
+// DescribeError returns the form on the wire of a method's error: its text, and the errors of the
+// table in its tree, each value once and in the order of errors.Is. More than 64 KiB of the latter
+// are left out. A user's methods that panic here are named in the text.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {

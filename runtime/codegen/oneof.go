@@ -26,8 +26,8 @@ type UnknownCase struct {
 // unknownCase stands for one in an interface.
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
-// UnknownCase reads the field that the decoder is at, which is none of the known
-// cases of the interface oneof. In a state it is kept; elsewhere it is refused.
+// UnknownCase reads the decoder's current field, which is none of the known cases of the interface
+// oneof. In a state it is kept; elsewhere it is refused.
 func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 	if d.err != nil {
 		return c, false

@@ -24,10 +24,9 @@ func CheckShards(n int) error {
 	return nil
 }
 
-// ShardOf is the number of the shard that a hash falls into: the first
-// log2(shards) bits of the hash with a 1 before them, so that shard s can split
-// into 2s and 2s+1. Shards must be a power of two; the numbers of n shards are n
-// to 2n-1.
+// ShardOf returns the shard number of a hash: its first log2(shards) bits with a 1 before them, so
+// that shard s can split into 2s and 2s+1. Shards must be a power of two; the numbers of n shards
+// are n to 2n-1.
 func ShardOf(hash uint64, shards uint32) uint32 {
 	return shards | uint32(hash>>(64-(bits.Len32(shards)-1)))
 }

@@ -1,7 +1,7 @@
-// Package linear checks that the calls that a test recorded in a [shardtest.History] could have run
-// one after another, each at most once and each answered one exactly once, by a model of the
-// entity. It gives them to porcupine, a checker of linearizability, and is a module of its own, so
-// that only tests that use it depend on porcupine.
+// Package linear checks the calls in a [shardtest.History] against a model of the entity: they
+// could have run one after another, each at most once and each answered one exactly once. It uses
+// porcupine, a checker of linearizability, and is a module of its own, so other tests do not depend
+// on porcupine.
 //
 //	var history shardtest.History[Call, int64]
 //	…
@@ -28,8 +28,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// Patience bounds a check, which may take time that is exponential in the number of calls that
-// are under way at once.
+// Patience bounds a check, whose time may be exponential in the number of concurrent calls.
 const Patience = time.Minute
 
 // Check fails the test if the calls of the history could not have run one after another as the
@@ -111,8 +110,8 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 }
 
 // operations returns the calls as the checker takes them. Those that certainly did not run are left
-// out. One that may have run is called when it was, and returns at the end of time: it may
-// take effect at any moment after its call, or after all that anybody has seen.
+// out. A call that may have run begins when it was made and returns at the end of time: it may take
+// effect at any moment after its call, or after everything observed.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {
 		p := porcupine.Operation{ClientId: i, Input: op.In, Call: op.Begin, Return: op.End}

@@ -105,9 +105,8 @@ func local(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// tellAll tells from as many goroutines as there are processors, each of which asks
-// an entity once every askEvery tells, so that not more is under way than can be
-// kept; its time ends when everything told has run.
+// tellAll tells from one goroutine per processor. Each asks an entity once every askEvery tells, to
+// bound the tells under way. The time ends when everything told has run.
 func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.AccountRef, tells []fixture.AccountTell) (measure, error) {
 	begin := time.Now()
 	m, err := load.Bulk(runtime.GOMAXPROCS(0), d, func(w, i int) error {

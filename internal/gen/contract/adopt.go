@@ -348,9 +348,8 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	}
 }
 
-// enums compares the names and numbers of constants. A name whose number changed would
-// change the meaning of numbers in messages and in kept state; so would a number that
-// belonged to another name that is gone.
+// enums compares the names and numbers of constants. A name with another number would change the
+// meaning of numbers in messages and in kept state; so would the number of another, deleted name.
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)

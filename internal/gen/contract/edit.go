@@ -103,8 +103,8 @@ func Retire(c *Contract, path string) error {
 }
 
 // Retype records that the field at path of a contract has another type, or the constant another value, in the
-// notation of the contract. It does not check that programs of both versions understand each other; it
-// is for types whose encoded values both read alike.
+// notation of the contract. It does not check the compatibility of both versions; it is for types whose
+// encoded values both read alike.
 func Retype(c *Contract, path, to string) error {
 	if v, _ := c.value(path); v != nil {
 		if !isValue(to) {

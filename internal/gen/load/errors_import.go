@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// A method may return the error of a call that it made. Its caller gets the declared
-// errors of that other entity's package only if the client's package knows them: it
-// imports the packages of the clients that the methods use.
+// A method may return the error of a call that it made. Its caller gets the declared errors of that
+// other entity's package only if the client's package imports the packages of the clients used by
+// the methods.
 
 // importsOfErrors records the packages with clients that the package's own files
 // import.

@@ -22,8 +22,8 @@ func method(t types.Type, name string) *types.Signature {
 }
 
 // declared returns the method of that name declared by the type of t, a pointer, on the value or on
-// the pointer. A method that is promoted from an embedded field does not count, because it covers
-// only that field.
+// the pointer. A promoted method of an embedded field does not count, because it covers only that
+// field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)

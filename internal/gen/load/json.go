@@ -7,9 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// checkJSON reports a struct whose JSON would differ from its form on the wire: one
-// that embeds a type with a JSON or text form of its own takes that form, without its
-// other fields.
+// checkJSON reports a struct whose JSON would differ from its form on the wire: embedding a type
+// with its own JSON or text form gives the struct that form, without the other fields.
 func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 	if !n.JSON {
 		return

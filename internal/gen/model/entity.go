@@ -42,8 +42,8 @@ type OwnField struct {
 	Lock *Expr // the type of a lock, which must not be copied; otherwise nil
 }
 
-// An Addressed is a message struct, which names the entity that a call is for: a struct of
-// the client's package that is the only argument of a method and has a field tagged id.
+// An Addressed is a message struct, which names the entity of a call: a struct of the client's
+// package with a field tagged id, and the only argument of a method.
 type Addressed struct {
 	Method  *Method
 	Struct  *Expr

@@ -14,7 +14,7 @@ const ErrorsFunc = "ShardErrors"
 // OneofsFunc returns the interfaces of the package that have cases, for JSON.
 const OneofsFunc = "shardOneofs"
 
-// TypeFuncs returns the names that a type of that name may declare.
+// TypeFuncs returns the names of the possible functions of a type with that name.
 func TypeFuncs(name string) []string {
 	return []string{
 		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
@@ -56,8 +56,8 @@ var locals = []string{
 	"n", "num", "opts", "outer", "p", "r", "raw", "s", "seen", "skipped", "v", "x",
 }
 
-// IsLocal reports whether generated functions have a variable of that name, which
-// hides a type of the user's.
+// IsLocal reports whether generated functions have a variable of that name, hiding a type of the
+// user's.
 func IsLocal(name string) bool { return slices.Contains(locals, name) }
 
 // predeclared are Go's own names that generated code uses.

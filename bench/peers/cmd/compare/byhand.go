@@ -32,8 +32,8 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived returns a function that flushes a teller and counts its envelopes that have arrived, without
-// the marks of flushes.
+// arrived returns a function that flushes a teller and counts its arrived envelopes, without the
+// marks of flushes.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)

@@ -17,7 +17,7 @@ type contestant struct {
 	host func(ctx context.Context, s setup, n int) (address string, stop io.Closer, err error)
 	// dial calls so many entities of the process at s.address.
 	dial func(ctx context.Context, s setup, n int) (entities, error)
-	// idle starts a process in which make(i) makes an entity that is idle afterwards.
+	// idle starts a process in which make(i) makes an entity, idle afterwards.
 	idle func(ctx context.Context, s setup) (make func(i int) error, stop io.Closer, err error)
 	// member starts one of three members and returns when it knows the other two.
 	member func(ctx context.Context, s setup) (member, error)
