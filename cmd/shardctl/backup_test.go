@@ -111,6 +111,7 @@ func testBackup(t *testing.T, empty bool) {
 	ctl("store export -o "+file, exitFailed, "", "1 heads, appends or records cannot be decoded")
 	if empty {
 		url = runJetStream(t, t.TempDir()).URL()
+		ctl = shardctlAt(t, url)
 	} else {
 		ctl("store delete Vault -force", exitOK, "", "")
 		ctl("store delete Account -force", exitOK, "", "")
