@@ -52,12 +52,12 @@ func (p invoker) Hash(id string) (hash uint64, err error) {
 	return hash, nil
 }
 
-// Kept returns the references of the kind. There are none if it has a hash of its own, which may be
+// Refs returns the references of the kind. There are none if it has a hash of its own, which may be
 // the same for many ids.
-func (p invoker) Kept() *codegen.KeptRefs {
+func (p invoker) Refs() *codegen.RefCache {
 	kept := p.kind.refs.Load()
 	if kept == nil && p.kind.desc.Hash == nil {
-		kept = new(codegen.KeptRefs)
+		kept = new(codegen.RefCache)
 		if !p.kind.refs.CompareAndSwap(nil, kept) {
 			return p.kind.refs.Load()
 		}

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -205,12 +205,12 @@ func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
 }
 
 // inventory returns the node's registration with a coordinator.
-func (n *Node) inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
+func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
 			continue // the coordinator does not place singletons
 		}
-		kinds = append(kinds, coordinator.KindInfo{
+		kinds = append(kinds, coordinator.TypeInfo{
 			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: !h.stopped.Load(),
 			Tuning: h.settings.tuning(),
 		})

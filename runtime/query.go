@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -61,7 +61,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 		for _, m := range c.member.View().ByAge {
 			if m.Status != membership.Down && hostmeta.HostsAny(m.Member) && !heard[m.Address] {
 				missing[m.Address] = true
-				c.member.SendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Kind: kind})
+				c.member.SendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Type: kind})
 			}
 		}
 		return len(missing) == 0
@@ -138,7 +138,7 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 		return fail(err)
 	}
 	at.Shard = shard
-	if e, ok := n.driver.table.Load().Kind(kind).Lookup(shard); ok {
+	if e, ok := n.driver.table.Load().Type(kind).Lookup(shard); ok {
 		at.Node, at.Epoch = e.Home.Name, e.Epoch.String()
 	}
 	question := coordinator.Explain{}

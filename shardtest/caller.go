@@ -153,7 +153,7 @@ func (i *invoker) Failed(r *codegen.Ref, method string, ran bool, err error) err
 }
 
 // Kept returns nil.
-func (i *invoker) Kept() *codegen.KeptRefs { return nil }
+func (i *invoker) Refs() *codegen.RefCache { return nil }
 
 // Hash checks the id. A plain struct needs no hash.
 func (i *invoker) Hash(id string) (hash uint64, err error) { return 0, codegen.CheckID(id) }

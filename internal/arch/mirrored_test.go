@@ -20,6 +20,10 @@ var mirrors = []mirror{
 		"see the pair before; wire and calls decide what may come and what becomes of it",
 	},
 	{
+		"internal/sim/sharding.process.received", "runtime.lane.frame",
+		"see process.arrive; a lane also wakes callers and publishes in batches",
+	},
+	{
 		"internal/sim/sharding.process.deliver", "runtime.lane.call",
 		"see process.arrive; shardhost decides what becomes of a call and what refuses it",
 	},
@@ -57,7 +61,7 @@ var mirrors = []mirror{
 	},
 }
 
-const maxMirrors = 13
+const maxMirrors = 14
 
 // standIns are the functions of simulators in place of which a driver has other code that calls
 // nothing in common with them, because one of the two keeps by hand what the other has from a

@@ -179,9 +179,9 @@ func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelo
 // Follow brings the shards of a type to where a newer table has them. Unchanged entries are
 // skipped, because a table arrives with every move, except for routes that wait for a home.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {
-	was, name, term := old.Kind(kind), []byte(kind), t.Version().Term
+	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
 	sameTerm := old.Version().Term == term
-	for e := range t.Kind(kind).All() {
+	for e := range t.Type(kind).All() {
 		r := p.env.Route(name, e.Shard)
 		if before, ok := was.Lookup(e.Shard); ok && sameTerm && before == e && r.Target() != nil {
 			continue

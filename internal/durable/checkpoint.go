@@ -400,7 +400,7 @@ func (v *verify) done(s *Shard, r Response) {
 	}
 	if v.line.request.Op == OpHead {
 		v.line.close()
-		if s.journal.config.Kept && !s.journal.lost {
+		if s.journal.config.On && !s.journal.lost {
 			v.line.ask(&s.desk, Request{Op: OpGet, IDs: []string{journalKey}, AtLeast: s.head.stored.Revision})
 		}
 		return

@@ -217,7 +217,7 @@ func (c *claim) read(s *Shard, r Response) {
 	}
 	c.log = r.Appends
 	ids := tableKeys(s.head.value.GetGeneration(), s.head.value.GetParts())
-	if s.journal.config.Kept {
+	if s.journal.config.On {
 		ids = append(ids, journalKey)
 	}
 	if len(ids) == 0 {

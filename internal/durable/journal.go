@@ -15,7 +15,7 @@ import (
 // deleted when neither Age, Events nor Followers asks for it any more; where none of the
 // three is set, all are kept.
 type Journal struct {
-	Kept bool // the type has a journal
+	On bool // the type has a journal
 	// Every is how many events may follow a state in the log and in a record before the
 	// state is written again. Default 1000.
 	Every     int
@@ -123,7 +123,7 @@ func (j *journal) behind(r store.Record) (bool, error) {
 
 // ack notes that a commit is in the log. One that came there a second time has nothing new.
 func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
-	if !j.config.Kept {
+	if !j.config.On {
 		return
 	}
 	last := j.index.GetNumber()
@@ -211,7 +211,7 @@ func (j *journal) looked(s *Shard, r Response) {
 
 // begin returns the changes of the next Put, with all events that wait.
 func (j *journal) begin(now time.Time) (changes []store.Change) {
-	if !j.config.Kept {
+	if !j.config.On {
 		return nil
 	}
 	j.writing = proto.CloneOf(j.index)
@@ -291,7 +291,7 @@ func (j *journal) check() error {
 		}
 		last++
 	}
-	if j.config.Kept && j.next <= last {
+	if j.config.On && j.next <= last {
 		return fmt.Errorf("invariant 2 of the journal: the next event is %d, and there is %d", j.next, last)
 	}
 	return nil

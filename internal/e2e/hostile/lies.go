@@ -8,11 +8,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -60,7 +60,7 @@ func (a liar) all() []lie {
 		control(asMember, commands, func(i uint64) []byte { return a.down(i) }),
 		control(asSelf, orders, a.move), control(asMember, orders, a.move),
 		control(asSelf, orders, func(i uint64) []byte {
-			return must(coordinator.Encode(coordinator.Ask{Kind: fmt.Sprint("K", i)}))
+			return must(coordinator.Encode(coordinator.Ask{Type: fmt.Sprint("K", i)}))
 		}),
 		control(asSelf, hellos, func(i uint64) []byte { return hello(fmt.Sprint("L", i)) }),
 		control(asSelf, singleton, func(uint64) []byte { return a.junk(200) }),

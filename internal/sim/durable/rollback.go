@@ -181,7 +181,7 @@ func (j *judge) resync(shard int) {
 			records = append(records, r)
 		}
 	}
-	has := map[string]durable.Kept{}
+	has := map[string]durable.StoredEntity{}
 	for _, e := range durable.Snap(h, nil, records, nil).Entities {
 		has[e.ID] = e
 	}

@@ -451,7 +451,7 @@ func newPlan(r *rand.Rand) plan {
 		},
 	}
 	if p.journal = r.IntN(2) == 0; p.journal {
-		p.journaling = durable.Journal{Kept: true, Every: 1 + r.IntN(20), Followers: r.IntN(2) == 0}
+		p.journaling = durable.Journal{On: true, Every: 1 + r.IntN(20), Followers: r.IntN(2) == 0}
 	}
 	p.ttl = time.Duration(pick(0, 0, 100, 500, 3000)) * time.Millisecond
 	p.skew = time.Duration(pick(0, 100, 2000, 10_000)) * time.Millisecond

@@ -69,7 +69,7 @@ func (s *seat) now() time.Time { return s.home.clock.now() }
 
 // claim gives the seat's process the shard under an epoch.
 func (s *seat) claim(epoch uint64) {
-	s.core = durable.New(s.now(), durable.Config{Epoch: epoch, Above: s.above, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{Kept: s.journal}})
+	s.core = durable.New(s.now(), durable.Config{Epoch: epoch, Above: s.above, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{On: s.journal}})
 	s.ready = 0
 }
 

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/internal/sim/seeds"
 	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"

@@ -26,8 +26,8 @@ import (
 var suites = map[string][]suite{
 	"internal/region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/stream":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"internal/coordinator": {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"internal/singleton":   {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
+	"runtime/coordinator":  {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"runtime/singleton":    {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
 	"internal/shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
