@@ -10,9 +10,8 @@ import (
 var (
 	// ErrNoInstance is singleton.ErrNoInstance: no instance was found in time. Nothing ran.
 	ErrNoInstance = singleton.ErrNoInstance
-	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this
-	// process for a singleton's instance, and that this call was the oldest. Nothing
-	// ran.
+	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this process for a
+	// singleton's instance, and this call was the oldest. Nothing ran.
 	ErrBufferFull = errors.New("dropped from a full buffer")
 	// ErrNotSingleton is singleton.ErrNotSingleton: the function or option is only for singletons.
 	ErrNotSingleton = singleton.ErrNotSingleton

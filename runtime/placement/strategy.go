@@ -14,9 +14,8 @@ import (
 // its arguments. Homes are the members that may be given shards of the type: Up,
 // reachable and hosting it, in order of address, never empty.
 type Strategy interface {
-	// Allocate names the home of a shard that has none or whose home leaves. A
-	// zero address leaves the shard where it is, or without a home until something
-	// changes.
+	// Allocate returns the home for a shard without one, or with a leaving one. A zero address
+	// leaves the shard where it is, or without a home until something changes.
 	Allocate(s ShardID, homes []Load) transport.Address
 	// Rebalance names shards of the type that should be elsewhere, at most limit,
 	// out of those that are Movable.
@@ -40,8 +39,8 @@ type Transfer struct {
 	To    transport.Address
 }
 
-// ParseStrategy returns the strategy of this package that has that name; "" is
-// LeastShards{}. ok is false for others.
+// ParseStrategy returns the strategy of this package with that name; "" is LeastShards{}. ok is
+// false for others.
 func ParseStrategy(name string) (s Strategy, ok bool) {
 	if name == "" {
 		return LeastShards{}, true
