@@ -25,9 +25,9 @@ const (
 	byeAllowed = 3 * time.Second        // a process that is no member any more may still say goodbye
 )
 
-// A Client is the control plane of a process outside the cluster. It finds a member that
-// serves the process, its gateway, and follows the table and the list of members as that
-// member sends them. It is used on one goroutine, the control loop, as a [Member] is.
+// A Client is the control plane of a process outside the cluster. It finds a serving member, its
+// gateway, and follows the table and the list of members sent by it. It is used on one goroutine,
+// the control loop, as a [Member] is.
 type Client struct {
 	env      ClientEnv
 	cfg      ClientConfig
@@ -222,7 +222,7 @@ func (c *Client) gatewayMessage(from transport.Peer, m *wire.Gateway) {
 	}
 }
 
-// heardNow notes that the member that serves the process spoke.
+// heardNow records a message of the serving member.
 func (c *Client) heardNow() {
 	c.heard = c.env.Now()
 	c.env.Heard(c.heard)
@@ -261,9 +261,9 @@ func (c *Client) part(a transport.Address) {
 	c.seekers.Lost(a)
 }
 
-// partWithAbsent ends the dealings with peers that have been no members for so long that
-// they would have said goodbye by now. That nobody listens at a peer's address does not end them:
-// a process that leaves stops listening before it says goodbye.
+// partWithAbsent ends sessions with peers that have been no members for longer than closing their
+// lanes takes. That nobody listens at a peer's address does not end them: a process that leaves
+// stops listening before it says goodbye.
 func (c *Client) partWithAbsent() {
 	now := c.env.Now()
 	for _, a := range c.env.Peers() {
@@ -339,11 +339,10 @@ func (s seeking) Send(to transport.Peer, m singleton.Message) {
 // The next one of the same name counts its terms, epochs and tables from the
 // beginning, so none of them can be compared with those of another life.
 //
-// A client is always in the life of the member that serves it. It leaves that life
-// only when that member does not serve it any more and a member of another life
-// answers a hello that was sent since. So nothing that was said before can take it
-// back; and of two clusters of one name it is served by the one that stays as soon
-// as the other one has given way, for its members do not serve then.
+// A client is always in the life of the member that serves it. It leaves that life only when that
+// member does not serve it any more and a member of another life answers a later hello. So no
+// earlier message can take it back. Of two clusters of one name the remaining one serves it as soon
+// as the other has given way, because the other's members then do not serve.
 type life struct {
 	founder transport.Address // zero: the client was never served
 	hello   uint64            // the latest hello that was sent
@@ -420,8 +419,7 @@ func (c *Client) beginAnew(before transport.Address, members map[transport.Addre
 	c.seekers.WantWaiting(func(kind string) bool { return c.env.Waiting(kind) > 0 })
 }
 
-// search looks for a member that serves this client: from the next hello on, which
-// is said at that time at the latest.
+// search looks for a serving member from the next hello on, at that time at the latest.
 func (c *Client) search(at time.Time) {
 	if !c.gateway.IsZero() {
 		c.gateway, c.helloAt = transport.Peer{}, at

@@ -1,7 +1,7 @@
-// Package control is the control plane of one process: it carries out the effects that the cores
-// of membership, singleton and coordinator ask for. A [Member] is the control plane of a member,
-// and a [Client] that of a process outside the cluster. A client finds a member that serves it,
-// and follows the table and the list of members as that member sends them.
+// Package control is the control plane of one process: it carries out the effects that the cores of
+// membership, singleton and coordinator ask for. A [Member] is the control plane of a member, and a
+// [Client] that of a process outside the cluster. A client finds a serving member, and follows the
+// table and the list of members sent by it.
 //
 // A [Member] is used on one goroutine, the control loop. It takes messages of the control
 // channel and the time, gives them to the cores, and turns their effects into messages,

@@ -61,8 +61,8 @@ type Log interface {
 	// Count raises a counter by one, and returns its value and whether the log shall
 	// have a line of it.
 	Count(c Counter) (n uint64, tell bool)
-	// CountOf is Count for an event that a process of that name has caused, so that a flood of one
-	// name does not hide lines about others; "" means nobody knows which.
+	// CountOf is Count for an event caused by a process of that name, so that a flood of one name
+	// does not hide lines about others; "" means an unknown name.
 	CountOf(c Counter, name string) (n uint64, tell bool)
 	// CountRefused counts a message of the membership that was refused.
 	CountRefused(why membership.Refusal)
@@ -114,7 +114,7 @@ type Shard interface {
 // Peers are the process's dealings with others.
 type Peers interface {
 	// PeerGone ends the dealings with a process that was downed. PeerLeft does so with one that
-	// left in order, or with a home that is no member, when it has had time to say goodbye.
+	// left in order, or a home outside the cluster, after the time for closing its lanes.
 	PeerGone(a transport.Address)
 	PeerLeft(a transport.Address)
 	// Homes returns the processes that routes lead to, but for those of PeerGone and
@@ -154,8 +154,8 @@ type Process interface {
 	// Direct takes a message about direct lanes.
 	Direct(from transport.Peer, body []byte) error
 
-	// Up notes that the cluster has let the process in, Leaving that it is on its way out,
-	// and Left that the cluster has let it go in order.
+	// Up is called when the process is admitted, Leaving when it begins to leave, and Left when it
+	// has left in order.
 	Up()
 	Leaving()
 	Left()
@@ -222,16 +222,16 @@ type ClientEnv interface {
 	// BeginAnew forgets where shards are, and ends the dealings with all processes that are
 	// not members of the new life of the cluster.
 	BeginAnew(members map[transport.Address]bool)
-	// AwaitsBounce reports whether the broker may be about to report that a call certainly did
-	// not reach the process that it was sent to.
+	// AwaitsBounce reports whether the broker may be about to report that a call certainly did not
+	// reach its target.
 	AwaitsBounce() bool
 	// Callable returns the singleton of that name as the process calls it; nil if it is none.
 	Callable(kind string) singlehost.Callable
 
 	// Peers returns the processes that this one has dealt with, in order.
 	Peers() []transport.Address
-	// PeerGone ends the dealings with a process that is no member any more. PeerAbsent notes
-	// that it is not in the list of members, PeerBack that it is again.
+	// PeerGone ends the dealings with a process that is no member any more. PeerAbsent is called
+	// when it is missing in the list of members, PeerBack when it is there again.
 	PeerGone(a transport.Address)
 	PeerAbsent(a transport.Address)
 	PeerBack(a transport.Address)
@@ -239,14 +239,13 @@ type ClientEnv interface {
 	// Direct takes a message of a member about direct lanes.
 	Direct(from transport.Peer, body []byte) error
 
-	// Heard notes that the member that serves the process spoke.
+	// Heard records a message of the serving member.
 	Heard(at time.Time)
-	// Served takes the types that are hosted in the cluster, with the numbers of their shards,
-	// from the member that serves the process. Refused takes the reason why a member does not.
+	// Served takes the hosted types of the cluster, with the numbers of their shards, from the
+	// serving member. Refused takes the reason why a member does not.
 	Served(kinds map[string]uint32)
 	Refused(why error)
-	// TurnedAway fails the calls that were sent to a member that keeps no session with the
-	// process.
+	// TurnedAway fails the calls sent to a member without a session for the process.
 	TurnedAway(by transport.Address, why error)
 	// SetWhy takes the reason why a type has no home, as it was last said.
 	SetWhy(kind, reason string)

@@ -49,10 +49,9 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	}
 }
 
-// heeds reports whether a process may be the coordinator of this one. A coordinator is a
-// member. A process that joins hears the coordinators of all clusters of its name. One may be
-// that of the cluster that it was cut off from, whose epochs cannot be compared with those of
-// the cluster that will let it in.
+// heeds reports whether a process may be the coordinator of this one. A coordinator is a member. A
+// process that joins hears the coordinators of all clusters of its name. One may be of the cluster
+// from which it was cut off. Its epochs cannot be compared with those of the admitting cluster.
 func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {

@@ -163,8 +163,7 @@ func digestOf(list []*wire.GatewayNode) uint64 {
 // maxLost bounds the downed members that a gateway remembers.
 const maxLost = 64
 
-// lostMember remembers that a member was downed, so that clients give up at once on calls
-// that wait for it.
+// lostMember records a downed member, so that clients give up calls waiting for it at once.
 func (g *gateway) lostMember(a transport.Address) {
 	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return AddressOf(n) == a }) {
 		return
@@ -241,8 +240,7 @@ func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
 	g.m.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
 }
 
-// status sends a client the version of the latest table, so that it asks for the parts
-// that it lacks.
+// status sends a client the version of the latest table, so that it asks for missing parts.
 func (g *gateway) status(to transport.Peer) {
 	if t := g.m.follower.core.Table(); t != nil {
 		g.m.SendPlacement(to, coordinator.TableStatus{Version: t.Version()})
@@ -340,8 +338,7 @@ func (g *gateway) drop(a transport.Address) {
 	}
 }
 
-// expire forgets the types that nobody asks for any more, and the names of clients that were not
-// heard of for gatewayForget.
+// expire forgets types without requests, and names of clients silent for gatewayForget.
 func (g *gateway) expire(now time.Time) {
 	for kind, asked := range g.asked { //arch:order-free each is removed by itself
 		if g.wants(kind) {

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Bounds of the memory and the work that processes outside the cluster may cost a member. A
-// client repeats a hello that was not answered. The clients of one name, which the broker grants,
-// have lower bounds than all together, so that a flood of one name leaves room for others.
+// Bounds of the memory and the work that processes outside the cluster may cost a member. A client
+// repeats a hello that was not answered. The clients of one name granted by the broker have lower
+// bounds than all together, so that a flood of one name leaves room for others.
 const (
 	// maxClients bounds the clients that a member serves, and maxNamed those of one name.
 	// Further ones are refused until another client says goodbye, or has not said hello for
@@ -80,8 +80,7 @@ func (c clientsByName) of(name string, now time.Time) *namedClients {
 	return of
 }
 
-// admit returns the client that says hello, which may be a new one, or nil if its hello is
-// above the bounds.
+// admit returns the client of a hello, possibly a new one, or nil above the bounds.
 func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 	of, client := g.clientsOf(from.Name, now), g.clients[from.Address]
 	if client == nil {

@@ -263,7 +263,7 @@ func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason
 	}
 }
 
-// Progress notes that something about a shard has changed that others may wait for.
+// Progress reports a change of a shard that others may wait for.
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
@@ -348,8 +348,8 @@ var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Operator: {wire.ControlTopic_CONTROL_TOPIC_ADMIN},
 }
 
-// accepts reports whether a process may send on the topic. Topics that only a later release
-// knows are accepted from members, which are trusted, so that they are counted as such.
+// accepts reports whether a process may send on the topic. Topics of a later release are accepted
+// from members, which are trusted, and counted.
 func accepts(from transport.Peer, topic wire.ControlTopic) bool {
 	class := identity.Of(from.Incarnation)
 	if _, known := wire.ControlTopic_name[int32(topic)]; !known {

@@ -110,10 +110,10 @@ func (s *members) bounced(a transport.Address, server string) {
 	}
 }
 
-// partWithAbsent ends dealings with homes that this process's routes lead to and that are no
-// members: they were removed before it was let in, so no event ever names them. The home of
-// a shard was Up, and a process that becomes Up has been seen by all that are; so a home that
-// a member does not see has been removed. It may still say goodbye.
+// partWithAbsent ends sessions with homes of this process's routes outside the cluster: they were
+// removed before it was admitted, so no event ever names them. The home of a shard was Up, and all
+// Up members have seen a process before it becomes Up. So a home not seen by a member has been
+// removed. It may still say goodbye.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
@@ -274,7 +274,7 @@ func (s *members) refuseDown(node transport.Address, force bool) error {
 // before it is asked whether its name is right.
 const seedPatience = 10
 
-// seeds are the names that this process joins through and that were no members yet.
+// seeds are the names for joining that were no members yet.
 type seeds struct {
 	names []string
 	after time.Duration

@@ -203,8 +203,8 @@ type quarantine struct {
 	since map[transport.Address]time.Time // when it was first seen that a member owes an answer
 }
 
-// look takes the members that owe an answer now, and returns those that have owed one for
-// at least the time after.
+// look takes the members owing an answer now, and returns those owing one for at least the time
+// after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))
 	for _, node := range owing {

@@ -51,8 +51,8 @@ func (s *sender) newer(err error) {
 	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
 }
 
-// foreign refuses bytes that are no message. from is the sender that their subject names, which need
-// not be a member.
+// foreign refuses bytes that are no message. from is the sender in their subject. It need not be a
+// member.
 func (s *sender) foreign(from transport.Address, bytes int, err error) {
 	if n, tell := s.env.CountOf(Foreign, from.Name); tell {
 		s.env.Log(Warn, "foreign bytes refused", "channel", "control", "from", from.Name, "bytes", bytes, "err", bounded.Error(err), "count", n)

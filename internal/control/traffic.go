@@ -69,8 +69,8 @@ func (t *Traffic) Messages() (all []MessageCount) {
 	return all
 }
 
-// Downed returns how many members this process has seen downed, by the strongest evidence against
-// them that it knew: "none", as of one that an operator downed, "silent", "cut" or "gone".
+// Downed returns the number of members downed in this process's view, by the strongest known
+// evidence against them: "none", for example by an operator, "silent", "cut" or "gone".
 func (t *Traffic) Downed() map[string]uint64 {
 	all := make(map[string]uint64, len(t.downed))
 	for i := range t.downed {

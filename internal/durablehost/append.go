@@ -11,9 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A beginner is a store that sends an append without waiting for its answer. So the goroutine
-// of the turn sends it, and the one that reads the connection ends the turns that wait: nobody
-// else is woken.
+// A beginner is a store that sends an append without waiting for its answer. So the goroutine of
+// the turn sends it, and the connection's reader ends the waiting turns: nobody else is woken.
 type beginner interface {
 	// BeginAppend is Append up to its answer. It reports whether it was sent; then done is
 	// called once, which must not block. A rest that is not nil finds the outcome, and may
@@ -27,9 +26,8 @@ type Rest = func(context.Context) (store.Position, error)
 // Appends are those of all shards of one process. The zero value is ready.
 //
 // As long as few are under way, each is sent when a turn has something to append. Otherwise the
-// process has more to do than it can, and an append that leaves later has more turns, at no cost
-// to those that wait: all goroutines that can run do so first, and appends beyond those that the
-// store works on wait here (ADR 0010).
+// process is overloaded, and a later append has more turns at no cost to waiting ones: all runnable
+// goroutines run first, and appends beyond those in work at the store wait here (ADR 0010).
 type Appends struct {
 	mu      sync.Mutex
 	limiter appendLimiter
@@ -185,9 +183,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins to handle the answer to an append that was sent in that spell. A process that ends
-// waits until leave. took is the time that the append took; 0 means that its outcome is not known.
-// enter reports false if the process has ended already.
+// enter begins to handle the answer to an append sent in that spell. A process that ends waits
+// until leave. took is the duration of the append; 0 means an unknown outcome. enter reports false
+// if the process has ended already.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -204,8 +202,8 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 	return true
 }
 
-// leave ends the handling of an answer. Appends that have waited are sent only now, so that the
-// callers that the answer woke run first.
+// leave ends the handling of an answer. Waiting appends are sent only now, so that the callers
+// woken by the answer run first.
 func (a *Appends) leave() {
 	a.mu.Lock()
 	if a.limiter.room(a.under, len(a.queue)) > 0 {
@@ -237,7 +235,7 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 	}
 }
 
-// answered takes the answer to an append that began at that time.
+// answered takes the answer to an append begun at that time.
 func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
 	now, took := time.Now(), time.Duration(0)
@@ -280,9 +278,9 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	after.run(t)
 }
 
-// An appendLimiter says how many appends a process has under way. More than the store works on at a time
-// only wait there, while a shard whose append waits here gets more commits into it: of n callers at
-// s shards, of which k have an append under way, an append has n/s / (1/2 + k/s) commits.
+// An appendLimiter says how many appends a process has under way. More appends than the store works on
+// at a time only wait there. An append waiting here gets more commits: with n callers at s shards and k
+// appends under way it has n/s / (1/2 + k/s) commits.
 //
 // Where an append takes its time without anybody working, because the store is far, a limit costs
 // throughput instead. So the limit follows how long appends take, compared with the fastest of late.
@@ -306,8 +304,8 @@ const (
 	growAt, shrinkAt = 4, 8
 	// fastestPeriod bounds how long an append counts as the fastest, to twice as much.
 	fastestPeriod = 10 * time.Second
-	// longestHold bounds the wait of an append for others. Appends that have not been answered by
-	// then may be of a stream that has no leader, and do not count any more.
+	// longestHold bounds the wait of an append for others. Appends unanswered by then may be of a
+	// stream without a leader, and do not count any more.
 	longestHold = 10 * time.Millisecond
 )
 

@@ -22,8 +22,8 @@ type Claims struct {
 const (
 	maxClaims     = 8 // at most, under way
 	maxIdleClaims = 4 // no claim for which no call waits begins beyond this many under way
-	// slowClaim is how long a claim counts as under way. One that takes longer waits for a part
-	// of the store that does not answer, and must not delay claims that need another part.
+	// slowClaim is how long a claim counts as under way. A longer one waits for a silent part of
+	// the store, and must not delay claims on another part.
 	slowClaim = 250 * time.Millisecond
 )
 

@@ -158,8 +158,8 @@ func (id *ID) text(field protowire.Number, v string) {
 // has it but by a chance of one in 2^64, and a process's log is empty.
 const keySource = 1
 
-// Command sets c, which is zero, to the command of an ID that a process with that incarnation has
-// sent, for a method of an entity with those arguments.
+// Command sets c, which is zero, to the command of an ID from a process with that incarnation, for
+// a method of an entity with those arguments.
 func (id *ID) Command(c *durable.Command, sender uint64, entity, method string, args []byte) {
 	c.Hash = hashOf(entity, method, args)
 	if id.Key != "" {
@@ -234,10 +234,9 @@ func hashOfMany(head, rest []byte) uint64 {
 // not finished. Then the older one is stuck.
 const maxLag = 4096
 
-// A Source numbers the commands of one process, and knows which are not finished. Of those that
-// take much longer than others, up to [durable.MaxStuck] are set aside as stuck, so that shards
-// need not keep all commands above them. The zero value is ready, and it is safe for concurrent
-// use.
+// A Source numbers the commands of one process, and knows which are not finished. Up to
+// [durable.MaxStuck] much longer ones are set aside as stuck, so that shards need not keep all
+// commands above them. The zero value is ready, and it is safe for concurrent use.
 //
 // Invariants:
 //  1. A number up to floor is finished, unless it is stuck.
@@ -252,8 +251,7 @@ type Source struct {
 	coded durable.Numbers // of stuck
 }
 
-// Begin sets id, which is zero, to that of a new command, with the numbers that are finished at
-// the moment.
+// Begin sets id, which is zero, to a new command's, with the currently finished numbers.
 func (s *Source) Begin(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +290,7 @@ func (s *Source) End(number uint64) {
 	s.advance()
 }
 
-// advance raises the floor over numbers that are finished, and those that are stuck.
+// advance raises the floor over finished and stuck numbers.
 func (s *Source) advance() {
 	for s.first < len(s.done) {
 		switch {

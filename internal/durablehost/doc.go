@@ -1,11 +1,10 @@
 // Package durablehost drives the shards of durable entities: it joins the pure core in
 // internal/durable to a store, to time and to goroutines.
 //
-// A [Shard] is one shard at one process, for as long as the process lives. While the shard
-// is placed there it has a [Tenure], which claims the shard in the store, recovers it, and
-// commits the changes of turns. A tenure that ends for a reason of the store's is followed by
-// another one after a pause, under a higher epoch of its own, so that the shard serves again
-// when the cause is gone.
+// A [Shard] is one shard at one process, for as long as the process lives. While the shard is
+// placed there it has a [Tenure], which claims the shard in the store, recovers it, and commits the
+// changes of turns. After a tenure ended by the store another one follows after a pause, under a
+// higher epoch of its own, so that the shard serves again when the cause is gone.
 //
 // # A turn
 //

@@ -48,10 +48,9 @@ const (
 	readWithin = 5 * time.Second
 )
 
-// Poll returns events of all shards that have any after the follower's places, by shard. A
-// shard's events are in order. The places do not move over events: see Read. There are no events until
-// all shards have answered once, so that the places say of each shard from which event on it is
-// followed.
+// Poll returns events of all shards that have any after the follower's places, by shard. A shard's
+// events are in order. The places do not move over events: see Read. There are no events until all
+// shards have answered once, so that the places have each shard's first event to follow.
 func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	all := make([][]durable.Recorded, len(f.Places))
 	errs := make([]error, len(f.Places))
@@ -108,8 +107,8 @@ type leading interface {
 	Latest(ctx context.Context, s store.Shard) (store.Revision, error)
 }
 
-// latest returns a revision such that reads that are as new are not stale. Of a store that knows only the head, which
-// may be older than the journal, these reads may be stale by as much.
+// latest returns a revision; reads at least as new are not stale. If the store knows only the head, which may be
+// older than the journal, these reads may be stale by as much.
 func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()

@@ -166,8 +166,8 @@ func readFounding(ctx context.Context, s store.Store, cluster string) (f members
 	} else if err != nil {
 		return f, 0, err
 	}
-	// A record that cannot be read is that of an unknown cluster, and is replaced like any other
-	// if it stays the same.
+	// An unreadable record counts as an unknown cluster's, and is replaced like any other if it
+	// stays the same.
 	f, _ = parseFounding(found.Value)
 	return f, uint64(found.Revision), nil
 }
@@ -236,8 +236,8 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	return have.differs(kind, want)
 }
 
-// CheckVolatile returns an error if the store has the type as a durable one of that cluster: a program
-// whose type is volatile would hide all acknowledged changes.
+// CheckVolatile returns an error if the store has the type as a durable one of that cluster:
+// hosting it as a volatile one would hide all acknowledged changes.
 func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()

@@ -22,8 +22,8 @@ type Host interface {
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above has the coordinator begin anew, under a term that is higher than one, unless its term
-	// is that high already. It returns the last term in the store. It may block.
+	// Above makes the coordinator begin again under a term higher than one, unless its term is
+	// already that high. It returns the last term in the store. It may block.
 	Above(term uint32) (last uint32)
 	// Tell brings a tell of a shard's log to its receiver, as the command TellID. It reports
 	// whether the receiver has committed it, or will never run it. It blocks until it knows,
@@ -51,14 +51,14 @@ type Config struct {
 	// Appends and Claims are those of all shards of the process. Default: of this one alone.
 	Appends *Appends
 	Claims  *Claims
-	// Alone is not nil for a shard that no coordinator places, as that of a singleton.
+	// Alone is not nil for a shard without a coordinator, as a singleton's.
 	Alone *Alone
 }
 
-// Alone is for a shard whose epochs in the store have nothing to do with those of placements,
-// which begin anew when all processes have ended. Each claim goes above the head that it finds.
+// Alone is for a shard whose epochs in the store are independent of placements: epochs of
+// placements restart when all processes have ended. Each claim goes above the head that it finds.
 type Alone struct {
-	// May reports whether this process may have the shard at this moment. One that has lost
+	// May reports whether this process may have the shard at this moment. A process that has lost
 	// the shard to another home claims it again if that lasts.
 	May func() bool
 	// Lost is called on a goroutine of its own when a tenure that had opened has ended by
@@ -66,7 +66,7 @@ type Alone struct {
 	Lost func(error)
 }
 
-// Causes of a turn that cannot be, or whose end is not known; test with errors.Is.
+// Causes of a refused turn, or of one with an unknown end; test with errors.Is.
 var (
 	// ErrNotHere: the shard is not placed at this process.
 	ErrNotHere = errors.New("the shard is not here")
@@ -138,8 +138,8 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 // Term is the coordinator's term in an epoch of the store.
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
-// Open says that the shard is placed here under an epoch: it is claimed. An epoch that is
-// known, or lower than one that is, changes nothing. It may be called with a lock held.
+// Open says that the shard is placed here under an epoch: it is claimed. An epoch not above a known
+// one changes nothing. It may be called with a lock held.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
 	if epoch < s.epoch || epoch == s.epoch && s.here {
@@ -245,15 +245,15 @@ func (s *Shard) Outgrown() bool {
 	return s.outgrow
 }
 
-// staleAfter is how long a shard stays here whose epoch another home has outgrown within one
-// term, before the term is taken for one that a lost record has given out twice. A home that is
-// merely stale hears of its successor sooner.
+// staleAfter is how long a shard stays here after another home has a higher epoch within one term.
+// Then the term counts as assigned twice because of a lost record. A home that is merely stale
+// hears of its successor sooner.
 const staleAfter = 5 * time.Second
 
-// beyond follows the epoch that a tenure has met. One of a later term says that the coordinator
-// has fallen behind. Its own says that another process has it, of a term that was given out twice, or that
-// the tenure has given up because its log lacks a part: the next claim, above it, shows whether
-// another home has the shard. mu is held.
+// beyond follows the epoch that a tenure has met. One of a later term says that the coordinator has fallen
+// behind. If it is its own, another process has it by a term assigned twice, or the tenure has given up
+// because its log lacks a part: the next claim, above it, shows whether another home has the shard. mu is
+// held.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -490,7 +490,8 @@ func (s *shut) begin() {
 	}
 }
 
-// stuck is why a shard is stuck whose claim is under that epoch; trouble is the store's last fault.
+// stuck returns why a shard with a claim under that epoch is stuck; trouble is the store's last
+// fault.
 func (s *shut) stuck(shard store.Shard, epoch uint64, outgrow bool, trouble string) string {
 	repair := fmt.Sprintf("shardctl store repair %s -shard %d: -from restores an export, -drop accepts the loss", shard.Type, shard.Number)
 	under := "its claim under epoch " + durable.EpochText(epoch)

@@ -89,8 +89,8 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 // Epoch returns the epoch in the store. It only grows over the tenures of a shard, wherever they are.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix returns what the next tenure of the process must know: an epoch above which this one does not go any
-// more, the last head that it has written, and a number above those of its tells.
+// fix returns the next tenure's knowledge: this one's highest epoch, its last head, and a number above
+// those of its tells.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -381,7 +381,7 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 }
 
-// streamOf is the stream that an operation writes: 0 for that of the log, 1 for that of the records, -1 for none.
+// streamOf returns the stream written by an operation: 0 for the log's, 1 for the records', -1 for none.
 func streamOf(op durable.Op) int {
 	switch op {
 	case durable.OpAppend:
@@ -393,7 +393,7 @@ func streamOf(op durable.Op) int {
 	}
 }
 
-// backLocked counts an outage of a stream that is over, or of whose end the tenure will not hear.
+// backLocked counts an outage of a stream at its end, or when the tenure will not learn of its end.
 func (t *Tenure) backLocked(stream int) {
 	if t.away[stream] {
 		t.away[stream] = false

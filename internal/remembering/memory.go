@@ -1,10 +1,10 @@
 // Package remembering remembers the ids of entities and activates these entities again.
 //
-// A process has one [Memory]. It drives the cores of package remember: the Machine, by
-// which members keep each other's ids, and a StoreMachine for each type whose ids a store
-// keeps. It has a loop of its own, so that large sets do not delay heartbeats. A [Type] is
-// one type of entities that are remembered, and activates them, all at once or at a constant
-// rate. A [Shard] remembers the entities of one shard at its home.
+// A process has one [Memory]. It drives the cores of package remember: the Machine for ids kept by
+// other members, and a StoreMachine for each type with ids in a store. It has a loop of its own, so
+// that large sets do not delay heartbeats. A [Type] is one type of entities that are remembered,
+// and activates them, all at once or at a constant rate. A [Shard] remembers the entities of one
+// shard at its home.
 package remembering
 
 import (
@@ -113,8 +113,7 @@ func (m *Memory) due(at time.Time) {
 	}
 }
 
-// finish answers the calls that waited, and activates the entities that are to be active
-// again.
+// finish answers the waiting calls, and activates entities to be active again.
 func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
 	for _, d := range done {
 		if ch := m.waiting[d.Ticket]; ch != nil {

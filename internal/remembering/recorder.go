@@ -131,10 +131,10 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 // "remembered/<cluster>/<kind>/layout", and the ids are below
 // "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
 //
-// A program with another number of shards or another shard function, which can start only when no
-// member hosts the type as it was, moves the ids: each process that needs them writes them to a
-// space of its own, and the first to replace the layout's record, by compare-and-set, has moved
-// them. The ids are therefore under the former layout or the new one, each once, whatever fails.
+// A program with another number of shards or another shard function can start only when no member
+// hosts the former type. It then moves the ids: each process that needs them writes them to a space
+// of its own, and the first to replace the layout's record, by compare-and-set, has moved them. The
+// ids are therefore under the former layout or the new one, each once, whatever fails.
 type layout struct {
 	Shards uint32 `json:"shards"`
 	Hash   string `json:"hash"` // the name of the shard function
@@ -226,7 +226,7 @@ func (r *recorder) settle(ctx context.Context) (space string, err error) {
 		default:
 			r.memory.process.Log().Info("remembered entities moved to the shards of another layout", "kind", r.kind, "entities", ids,
 				"shards", want.Shards, "were", have.Shards, "hash", want.Hash, "was", have.Hash)
-			// Also of processes that ended while they moved; one that still does is not the first any more.
+			// Also of processes that ended during the move; one still moving is not the first any more.
 			r.drop(ctx, func(space string) bool { return space != want.Space && space != layoutName })
 			return want.Space, nil
 		}

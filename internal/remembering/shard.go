@@ -26,7 +26,7 @@ type Shard struct {
 	coming     *shardhost.RememberedIDs // ids that come with the shard
 }
 
-// Leaving returns the ids that move with the shard, whose turns have ended.
+// Leaving returns the ids to move with the shard, after its turns have ended.
 func (s *Shard) Leaving() (l shardhost.RememberedIDs) {
 	ids, known := s.kind.memory.ids(s.shard.ID)
 	l.IDs, l.All = make(map[string]struct{}, len(ids)), known

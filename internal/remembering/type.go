@@ -12,9 +12,9 @@ import (
 // at one node.
 const maxActivating = 64
 
-// A Type is one type whose entities are remembered, at a process that hosts it. It
-// activates them again: all at once or at a constant rate. It is safe for concurrent use,
-// except for Shard, which must be called before Memory.Run.
+// A Type is one type with remembered entities, at a hosting process. It activates them again: all
+// at once or at a constant rate. It is safe for concurrent use, except for Shard, which must be
+// called before Memory.Run.
 type Type struct {
 	memory   *Memory
 	kind     string

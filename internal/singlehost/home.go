@@ -49,6 +49,6 @@ type Home interface {
 	Session(to transport.Peer) (shardhost.Session, bool)
 	// HasDeparted reports whether nothing comes from a process any more on that lane.
 	HasDeparted(a transport.Address) bool
-	// Progress notes that the shard has changed; others may wait for that.
+	// Progress reports a change of the shard; others may wait for it.
 	Progress()
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Instance is the only entity of a hosted singleton. Beside the turns of calls there are
-// turns of its own: one that activates it before any call, and one that is kept from its
-// death to its next activation, so that calls wait. It is safe for concurrent use.
+// An Instance is the only entity of a hosted singleton. Beside the turns of calls it has two of its
+// own: one to activate it before any call, and one held from its death to its next activation, so
+// that calls wait. It is safe for concurrent use.
 type Instance struct {
 	shard  *shardhost.Shard
 	home   Home
@@ -62,7 +62,8 @@ func (in *Instance) LeaseValid() bool {
 	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
 }
 
-// PredecessorOpened notes that all that waited at the predecessor has come, under that epoch.
+// PredecessorOpened is called when everything waiting at the predecessor has come, under that
+// epoch.
 func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Epoch) {
 	in.opened(from, epoch)
 }
@@ -223,8 +224,8 @@ func (in *Instance) buried(e *region.Entity) {
 	in.post(singleton.InstanceStopped{Reason: reason})
 }
 
-// stop drains the shard and ends the instance. With a successor its state and the calls that
-// wait go there, under that epoch.
+// stop drains the shard and ends the instance. With a successor its state and the waiting calls go
+// there, under that epoch.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {
@@ -316,8 +317,8 @@ func (in *Instance) close() {
 	})
 }
 
-// dropArrived gives up the state that a predecessor sent, because no member is left that could run the
-// instance: all of them leave. It reports false if there is none.
+// dropArrived gives up the state of a predecessor, because all members that could run the instance
+// leave. It reports false if there is none.
 func (in *Instance) dropArrived() bool {
 	s := in.shard
 	s.Mu.Lock()

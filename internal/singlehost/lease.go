@@ -154,8 +154,8 @@ func (k *leaseHolder) lose() {
 	k.single.step(singleton.LeaseLost{})
 }
 
-// release gives the lease back; the instance has stopped. A renewal that is under way ends
-// before, so that the store does not see the two in the other order.
+// release gives the lease back; the instance has stopped. A renewal under way ends before, so that
+// the store does not see the two in the other order.
 func (k *leaseHolder) release() {
 	k.holds, k.at = false, time.Time{}
 	if r := k.renewing; r != nil {

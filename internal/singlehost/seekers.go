@@ -19,8 +19,7 @@ type Client interface {
 	Member() transport.Address
 }
 
-// Seekers find singletons for a process that is no member: the member that serves it
-// searches for both.
+// Seekers find singletons for a process outside the cluster: its serving member searches for both.
 type Seekers struct {
 	process Client
 	byName  map[string]*seeker

@@ -133,8 +133,8 @@ func (g *Set) Want(kind string) bool {
 	return true
 }
 
-// Opened tells all members that an instance runs here under that epoch, so that their
-// proxies need not ask again. It reports false if the type is no singleton.
+// Opened announces to all members an instance running here under that epoch, so that their proxies
+// need not ask again. It reports false if the type is no singleton.
 func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	if g.get(kind) == nil {
 		return false
@@ -307,7 +307,7 @@ func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	return a
 }
 
-// guide sends a process that is no member the location that this member's proxy found.
+// guide sends the location found by this member's proxy to a process outside the cluster.
 func (g *Set) guide(from transport.Peer, m singleton.Message, s *single) {
 	if s == nil { // nobody here ever called it
 		s = g.learn(strings.TrimPrefix(m.Name, namePrefix))

@@ -41,13 +41,13 @@ type opening struct {
 	next  *handoff // what comes goes on at once
 }
 
-// A handoff is the member that takes an instance over, and the epoch under which it does.
+// A handoff is the next member of an instance, and its epoch.
 type handoff struct {
 	to    transport.Address
 	epoch placement.Epoch
 }
 
-// view takes the members that may run the instance, which announced it at joining.
+// view takes the members that may run the instance, as announced at joining.
 func (s *single) view(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -117,7 +117,7 @@ func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool
 	}
 }
 
-// predecessorOpened notes that all that waited at the predecessor has come.
+// predecessorOpened is called when everything waiting at the predecessor has come.
 func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch) {
 	s.arrived = opening{from: from, epoch: epoch}
 	if o := s.opening; o != nil && o.from == from && o.epoch == epoch {

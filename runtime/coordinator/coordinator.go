@@ -18,9 +18,9 @@ type Config struct {
 	Self transport.Address
 	// Term is this coordinator's term, above every earlier one's.
 	Term placement.Term
-	// Anew means that another cluster may have had the shards since the last coordinator
-	// of this one: terms were given out that nobody here has heard of. Known shards get a
-	// new epoch at their homes, so that these claim them again from the store.
+	// Anew means that another cluster may have had the shards since the last coordinator of this
+	// one: there were terms unknown here. Known shards get a new epoch at their homes, so that
+	// these claim them again from the store.
 	Anew bool
 	// MinMembers is how many Up members that host something there must be before
 	// a type is allocated for the first time. Default 1.
@@ -122,7 +122,7 @@ type Receive struct {
 	Message Message
 }
 
-// Tick says that WakeAt has come, or merely that time passed.
+// Tick means that WakeAt has come, or some time has passed.
 type Tick struct{}
 
 func (View) input()    {}
@@ -255,8 +255,8 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 	return c.out
 }
 
-// HandedDown reports whether all members that stay keep the pins and the pause of rebalancing, so
-// that the next coordinator learns of them. Until then the coordinator's own process must not leave.
+// HandedDown reports whether all staying members keep the pins and the pause of rebalancing, so
+// that the next coordinator gets them. Until then the coordinator's own process must not leave.
 func (c *Coordinator) HandedDown() bool {
 	if c.superseded {
 		return true // a later one has them

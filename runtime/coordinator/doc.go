@@ -1,5 +1,5 @@
-// Package coordinator decides which member is the home of which shard, for all entity types
-// of a cluster, as a pure core.
+// Package coordinator decides about the home of each shard, for all entity types of a cluster, as a
+// pure core.
 //
 // One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by
 // runtime/singleton), and decides during one [placement.Term]. It writes the
@@ -12,13 +12,12 @@
 //
 // # Recovery
 //
-// A new coordinator announces its term by [TableStatus]. Every member that hosts
-// types answers with [Register]: it promises to refuse everything of lower terms
-// and lists the shards that it holds and their moves. Until the first table of the term
-// has come it registers anew whenever one of its moves makes progress. The
-// coordinator gives and moves nothing until every member has registered that is not Down
-// and announced at joining that it hosts types. There is no timeout, because downing
-// decides about silent members. Known shards keep working meanwhile.
+// A new coordinator announces its term by [TableStatus]. Every member with hosted types answers
+// with [Register]: it promises to refuse everything of lower terms and lists its shards and their
+// moves. Until the first table of the term has come it registers anew whenever one of its moves
+// makes progress. The coordinator gives and moves nothing until every member with types announced
+// at joining has registered or is Down. There is no timeout, because downing decides about silent
+// members. Known shards keep working meanwhile.
 //
 // Then it decides shard by shard. The claim with the highest epoch decides (for a move,
 // the move's epoch); lower claims are outdated, and their nodes give the shard up when
@@ -45,11 +44,10 @@
 //
 // # Allocation
 //
-// [Ask] makes a type wanted. All its shards get a home at once, for a shard
-// without entities costs nothing. The first time at least MinMembers hosting
-// members must be Up. Only Up, reachable members that registered the type as
-// hosted are given shards. Shards of a node that is Down or removed are given to
-// others in the step that learns of it.
+// [Ask] makes a type wanted. All its shards get a home at once, for a shard without entities costs
+// nothing. The first time at least MinMembers hosting members must be Up. Only Up, reachable
+// members that registered the type as hosted are given shards. Shards of a Down or removed node are
+// given to others in the step that learns of it.
 //
 // The [placement.Strategy] of a type, by the name that its hosts registered last, decides where its
 // shards go. A type has its own bound of moves and its own minimum of hosts. Members may

@@ -38,7 +38,7 @@ func NewFollower(hosts bool) *Follower {
 
 // Followed has the driver's duties after a step of a [Follower], in this order.
 type Followed struct {
-	// Refused reports that the message is of a term that is over. It is to be ignored.
+	// Refused means that the message is of an ended term. It is to be ignored.
 	Refused bool
 	// Table is the new table, if there is one.
 	Table *placement.Table
@@ -134,8 +134,8 @@ func (f *Follower) Step(now time.Time, from transport.Address, m Message) Follow
 		f.keepPause(m, &out)
 	case TableStatus:
 		f.hear(m.Version)
-		// Members that are new to the coordinator get its status: a Register that came
-		// before the node was a member was refused, and is sent again at once.
+		// New members get the coordinator's status: a Register from before the node was a member
+		// was refused, and is sent again at once.
 		f.registerAt = now
 	case Table:
 		f.hear(m.To)
@@ -165,8 +165,8 @@ func (f *Follower) mustRegister() bool {
 	return f.hosts && !f.registered && f.term != (placement.Term{})
 }
 
-// collect applies a difference once all its parts are there. One that does not
-// fit is dropped: the request that follows brings one that does.
+// collect applies a difference once all its parts are there. One that does not fit is dropped: the
+// next request brings a fitting one.
 func (f *Follower) collect(t Table, out *Followed) {
 	if t.To.Compare(f.table.Version()) <= 0 || t.Part >= t.Parts {
 		return

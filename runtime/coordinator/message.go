@@ -136,14 +136,13 @@ type TableRequest struct {
 	Have placement.Version
 }
 
-// Table is one part of a difference, or of a whole table. All parts of one difference
-// have the same From, To and Full, and only together are they applied ([Follower] does
-// so). It is an order: a node that finds itself the home of a shard under a new epoch opens
-// it with the state that it had prepared for a lower epoch of this shard, or goes on with
-// its own (a move that was cancelled), or starts empty. But a shard that it has given
-// away under a higher epoch since it registered stays away, as MoveDone will report. A
-// node that finds another home, under a higher epoch than its own, gives up the shard,
-// prepared or active, unless it is forwarding to that home: then it goes on forwarding.
+// Table is one part of a difference, or of a whole table. All parts of one difference have the same
+// From, To and Full, and only together are they applied ([Follower] does so). It is an order: a
+// node named as the home of a shard under a new epoch opens it with the state prepared for a lower
+// epoch, or goes on with its own (after a cancelled move), or starts empty. But a shard that it has
+// given away under a higher epoch since it registered stays away, as MoveDone will report. If
+// another home has a higher epoch than its own, a node gives up the shard, prepared or active,
+// unless it is forwarding to that home: then it goes on forwarding.
 type Table struct {
 	placement.Diff
 	Part, Parts uint32 // 0 to Parts-1
@@ -407,8 +406,8 @@ const (
 	WantPause Wanted = iota + 1
 	// WantResume ends a pause.
 	WantResume
-	// WantNow has the coordinator look at once which shards should move, also at those whose moves
-	// were given up a moment ago.
+	// WantNow makes the coordinator plan moves at once, also of shards whose moves were given up a
+	// moment ago.
 	WantNow
 )
 

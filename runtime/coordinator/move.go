@@ -288,10 +288,10 @@ func (c *Coordinator) causeOf(m *move) string {
 	return "by " + k.place.String()
 }
 
-// Owing returns the other members, by address, that can be reached and owe this coordinator an
-// answer that they could give at once: they have not registered, or not reported the state of a
-// move that is to be cancelled. They are asked again and again, and shards have no home while one
-// of them owes an answer. The driver decides about a member that owes one for long.
+// Owing returns the other reachable members, by address, owing this coordinator an answer that
+// needs no waiting: a registration, or the state of a move to be cancelled. They are asked again
+// and again, and shards have no home while one of them owes an answer. The driver decides about a
+// member that owes one for long.
 func (c *Coordinator) Owing() []transport.Address {
 	var nodes []transport.Address
 	owes := func(a transport.Address) {

@@ -63,9 +63,8 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// adopt takes in the claims of a node that registered after recovery, for
-// shards of which nothing else is known. Such a node was no member when this
-// coordinator began, so it has only the shards that it was given.
+// adopt takes the claims of a node registered after recovery, for otherwise unknown shards. Such a
+// node was no member when this coordinator began, so it has only the shards that it was given.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {
@@ -166,8 +165,8 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
 }
 
-// contest reports nodes that took themselves for the home and lost to a higher epoch: after
-// a partition that was healed by hand, say. They give up when they see the table.
+// contest reports nodes that took themselves for the home and lost to a higher epoch, for example
+// after a partition healed by hand. They give up when they see the table.
 func (c *Coordinator) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.home {

@@ -114,9 +114,8 @@ func (c *Coordinator) announce() {
 	}
 }
 
-// Answer is how any process that holds a table answers a [TableRequest] of one
-// that has an older one: with all of it. It returns nil when the asker's table
-// is not older. Gateways serve outside clients so.
+// Answer answers a [TableRequest] of a process with an older table: with all of the own one. It
+// returns nil when the asker's table is not older. Gateways serve outside clients so.
 func Answer(t *placement.Table, r TableRequest) []Table {
 	if t == nil || r.Have.Compare(t.Version()) >= 0 {
 		return nil

@@ -31,26 +31,25 @@
 // ([Manager.Alone]), the driver sends Quit, and volatile state ends.
 //
 // A manager starts the instance only when every member that is older than itself has said
-// HandOverDone or is removed from the view, since RemovalMargin if one is set. It asks all of
-// them, because any of them may have been the oldest in between. So it acts only on the latest
-// view, and finishes one change of the oldest before it looks at the next. It also asks Down
-// members, and waits for them: only their answer, or their removal, which needs convergence
-// and fencing, proves that they stopped.
+// HandOverDone or is removed from the view, since RemovalMargin if one is set. It asks all of them,
+// because any of them may have been the oldest in between. So it acts only on the latest view, and
+// finishes one change of the oldest before it looks at the next. It also asks Down members, and
+// waits for them: only their answer, or their removal after convergence and fencing, proves that
+// they stopped.
 //
-// HandOverToMe is sent only to members that the sender saw leaving or Down. Its receiver obeys
-// once its own view shows that it leaves, which is final, and never starts an instance
-// afterwards. Before that it does not answer: the sender may belong to the other half of a
-// cluster that fell apart, and have downed it there, and that half may be the one that ends.
-// Nor does it obey a sender that it sees as Down, or not at all.
+// HandOverToMe is sent only to members that the sender saw leaving or Down. Its receiver obeys once
+// its own view shows it leaving, which is final, and never starts an instance afterwards. Before
+// that it does not answer: the sender may belong to the other half of a split cluster, and have
+// downed it there, and that half may be the losing one. Nor does it obey a sender that it sees as
+// Down, or not at all.
 //
-// An instance that stops by itself is started again after a pause that doubles. (The
-// coordinator is the exception: package coordinator says why its driver ends the node
-// instead.)
+// An instance that stops by itself is started again after a doubling pause. (The coordinator is the
+// exception: package coordinator says why its driver ends the node instead.)
 //
 // # The lease
 //
-// With [Config].Lease the instance runs only under a lease, so that there is one even where
-// two halves of a cluster each believe to be the whole:
+// With [Config].Lease the instance runs only under a lease, so there is one even if two halves of a
+// cluster each believe to be the whole:
 //
 //	alone --AcquireLease--> AcquiringLease --LeaseAcquired--> Oldest
 //	Oldest --LeaseLost--> LosingLease --stopped--> AcquiringLease
@@ -61,12 +60,12 @@
 //
 // # The proxy
 //
-// Every process that calls the singleton has a [Proxy], which finds it:
+// Every calling process has a [Proxy] to find the singleton:
 //
 //	proxy → oldest  Identify    every Interval while the instance is not found
 //	oldest → proxy  Identity    it runs here under this epoch, or the reason why it does not
 //	oldest → all    Identity    unasked, when an instance begins
 //
-// A client asks a member, its guide, whose own proxy searches for both; the guide also reports
-// changes. Calls wait in package stream, within a bound; the oldest is dropped first.
+// A client asks a member, its guide. The guide's own proxy searches for both, and the guide also
+// reports changes. Calls wait in package stream, within a bound; the oldest is dropped first.
 package singleton

@@ -65,9 +65,8 @@ func New(c Config) (*Manager, error) {
 // State returns the manager's state.
 func (m *Manager) State() State { return m.state }
 
-// Oldest returns the oldest member that is Up or Leaving, on which the instance runs or
-// soon will; zero if there is none. With HandoffAt Leaving it is the oldest that is
-// Up.
+// Oldest returns the oldest Up or Leaving member, where the instance runs or soon will; zero if
+// there is none. With HandoffAt Leaving it is the oldest that is Up.
 func (m *Manager) Oldest() transport.Address { return m.oldest }
 
 // Alone reports whether no other member can take the instance, now or when it comes Up.
@@ -268,9 +267,9 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving returns whether this node must give the instance away; whether it is gone,
-// which means no longer a member, so that no node will ask for the instance; and last,
-// whether it must stop the instance even if no node can take it.
+// leaving reports whether this node must give the instance away; gone, whether it is no longer a
+// member, so no node will ask for the instance; and last, whether it must stop the instance even if
+// no node can take it.
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == membership.Down {
@@ -279,9 +278,8 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
 }
 
-// advance makes the changes of state that views and time bring. It uses only the latest
-// view, and does not leave a state that waits for an answer, so that there is one
-// change of the oldest at a time.
+// advance makes the changes of state that views and time bring. It uses only the latest view, and
+// does not leave a state waiting for an answer, so there is one change of the oldest at a time.
 func (m *Manager) advance() {
 	if !m.seen {
 		return
@@ -363,8 +361,8 @@ func (m *Manager) advanceRelaying(gone, last bool) {
 	}
 }
 
-// asker returns a member that has asked for the instance and can take it, the oldest if that is
-// one; zero if there is none.
+// asker returns a member that asked for the instance and can take it, preferably the oldest; zero
+// if there is none.
 func (m *Manager) asker() (to transport.Address) {
 	for _, a := range m.askers {
 		if o, known := m.view[a]; known && o.Status != membership.Down && (to.IsZero() || a == m.oldest) {
@@ -440,8 +438,8 @@ func (m *Manager) halt(to transport.Address) {
 	m.successor = m.out.Successor
 }
 
-// onStopped informs the nodes that asked, or plans a restart: an instance that ended by
-// itself must not leave the cluster without one.
+// onStopped informs the asking nodes, or plans a restart: an instance's own end must not leave the
+// cluster without one.
 func (m *Manager) onStopped(in InstanceStopped) {
 	if m.stopping {
 		m.running, m.stopping = false, false
@@ -512,11 +510,11 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	}
 }
 
-// onHandOverToMe hands off once this node's own view shows that it leaves, which is final:
-// after HandOverDone it never starts an instance again. Until then it ignores the message,
-// and the sender asks again. The sender may have seen this node Down in the other half of a
-// split cluster, and that half may be the one that ends. For the same reason it ignores a
-// sender that it sees as Down, or does not know.
+// onHandOverToMe hands off once this node's own view shows it leaving, which is final: after
+// HandOverDone it never starts an instance again. Until then it ignores the message, and the sender
+// asks again. The sender may have seen this node Down in the other half of a split cluster,
+// possibly the losing one. For the same reason it ignores a sender that it sees as Down, or does
+// not know.
 func (m *Manager) onHandOverToMe(from transport.Address) {
 	if m.state == End {
 		m.send(from, HandOverDone)

@@ -34,9 +34,8 @@ type MessageType uint8
 // The messages of the handoff and of the search, as in Akka's cluster
 // singleton.
 const (
-	// HandOverToMe means that the sender is the oldest now and asks whether the
-	// receiver, an older member that leaves, has stopped its instance. It is sent
-	// again until HandOverDone comes or the receiver is removed.
+	// HandOverToMe is sent by the oldest now, to ask an older, leaving member whether it has
+	// stopped its instance. It is sent again until HandOverDone comes or the receiver is removed.
 	HandOverToMe MessageType = iota + 1
 	// HandOverInProgress means that the receiver of HandOverToMe is stopping its
 	// instance.

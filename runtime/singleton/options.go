@@ -30,26 +30,24 @@ type Options struct {
 	// cannot be reached, there is none. Default false: downing and fencing alone keep the
 	// instance unique.
 	Lease bool
-	// LeaseTTL is the time after which the lease of a node that crashed ends. Default
-	// 20s, minimum 100ms; the store may ask for more. If the lease cannot be renewed, the
-	// instance is told to stop a tenth of this time before the lease ends.
+	// LeaseTTL is the time after which a crashed node's lease ends. Default 20s, minimum 100ms; the
+	// store may ask for more. If the lease cannot be renewed, the instance is told to stop a tenth
+	// of this time before the lease ends.
 	LeaseTTL time.Duration
 	// LeaseRetry is the time between two attempts to get the lease. Default 1s
 	// (Akka's is 5s), minimum 10ms.
 	LeaseRetry time.Duration
-	// HandoffRetry is the time between two messages to a former oldest member that has
-	// not confirmed that its instance has stopped. Default 200ms (Akka's is 1s), minimum
-	// 10ms.
+	// HandoffRetry is the interval of messages to a former oldest member that has not confirmed its
+	// instance's end. Default 200ms (Akka's is 1s), minimum 10ms.
 	HandoffRetry time.Duration
-	// MaxHandoffRetries is the number of such messages after which the log warns that
-	// the handoff is stuck. The handoff is still waited for, because without the other
-	// side's confirmation or removal a second instance might run. Default 15, as in Akka,
-	// whose manager restarts then; minimum 1.
+	// MaxHandoffRetries is the number of such messages before the log warns about a stuck handoff.
+	// The handoff is still waited for, because without the other side's confirmation or removal a
+	// second instance might run. Default 15, as in Akka, whose manager restarts then; minimum 1.
 	MaxHandoffRetries int
-	// RemovalMargin is how long the next instance waits after the removal of a former
-	// oldest member that never confirmed that its instance has stopped. Default 0,
-	// because a member is removed only when it can run no more turns. Raise it where
-	// tasks may outlast their contexts. It must not be below 0.
+	// RemovalMargin is how long the next instance waits after the removal of a former oldest member
+	// that never confirmed its instance's end. Default 0, because a member is removed only when it
+	// can run no more turns. Raise it where tasks may outlast their contexts. It must not be below
+	// 0.
 	RemovalMargin time.Duration
 	// RestartBackoff is the pause before an instance that died is started again. It
 	// doubles with each death up to MaxRestartBackoff, and starts over after an instance
@@ -111,12 +109,11 @@ type Config struct {
 	Self transport.Address // the node that the manager runs on
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
-	// HandoffAt is the status from which a member gives the instance away:
-	// Exiting, as in Akka, or Leaving, so that it is given away before the member
-	// may exit. Default Exiting. An exiting member is removed as soon as all have
-	// seen it, whether or not its instance has stopped. Use Exiting only for
-	// instances that may overlap with their successor for a moment, such as
-	// coordinators, whose terms are ordered, or that have a lease.
+	// HandoffAt is the status from which a member gives the instance away: Exiting, as in Akka, or
+	// Leaving, to give it away before the member may exit. Default Exiting. An exiting member is
+	// removed as soon as all have seen it, whether or not its instance has stopped. Use Exiting
+	// only for instances that may overlap with their successor for a moment, such as coordinators,
+	// with their ordered terms, or instances with a lease.
 	HandoffAt membership.Status
 	Options
 }

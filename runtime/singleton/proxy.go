@@ -46,8 +46,7 @@ func (Tick) proxyInput()    {}
 // ProxyOutput has the actions to be taken.
 type ProxyOutput struct {
 	Send []Envelope
-	// Found is the node at which the instance was found, to which waiting calls are
-	// to be sent.
+	// Found is the node of the instance. Waiting calls go to it.
 	Found  *Placement
 	WakeAt time.Time // of the next Step if nothing happens before; zero means none
 }

@@ -11,8 +11,8 @@ const (
 	Start State = iota + 1
 	// Younger means that another member is the oldest.
 	Younger
-	// BecomingOldest means that this node is the oldest and waits until all older
-	// ones have confirmed that they run nothing, or are removed.
+	// BecomingOldest means that this node is the oldest and waits for all older ones to confirm
+	// their end, or to be removed.
 	BecomingOldest
 	// AcquiringLease means that this node is the oldest, no older member is left,
 	// and it asks for the lease.

@@ -59,8 +59,8 @@ type Receive struct {
 	Message Message
 }
 
-// Arrived reports that the state of the former instance is here, which From has handed over
-// to this node. It stands for a HandOverDone that got lost before From was removed.
+// Arrived reports the arrival of the former instance's state, handed over to this node by From. It
+// stands for a HandOverDone that got lost before From was removed.
 type Arrived struct{ From transport.Address }
 
 // InstanceStarted answers StartInstance: the instance has begun to run.
@@ -75,9 +75,9 @@ type InstanceStopped struct {
 	Reason string // the reason why it stopped by itself
 }
 
-// LeaseAcquired and LeaseDenied answer AcquireLease; LeaseLost reports that a lease
-// that was acquired has ended, or is about to; LeaseReleased answers ReleaseLease, also
-// when releasing failed: then the lease ends by itself.
+// LeaseAcquired and LeaseDenied answer AcquireLease; LeaseLost reports that an acquired lease has
+// ended, or is about to; LeaseReleased answers ReleaseLease, also when releasing failed: then the
+// lease ends by itself.
 type (
 	LeaseAcquired struct{}
 	LeaseDenied   struct {
@@ -88,8 +88,8 @@ type (
 	LeaseReleased struct{}
 )
 
-// Quit means that this node is about to leave and that no node is left to hand off to:
-// the instance stops permanently.
+// Quit means that this node is about to leave without a node to hand off to: the instance stops
+// permanently.
 type Quit struct{}
 
 // Tick means that WakeAt has been reached, or merely that time has passed.
@@ -115,8 +115,8 @@ type Output struct {
 	// Predecessor, with StartInstance, is the node that announced the state and the
 	// waiting calls of the former instance; zero means none will arrive.
 	Predecessor transport.Address
-	// Relay, with StartInstance, means that the state and the calls are kept for the
-	// Successor of the StopInstance that follows: no instance begins.
+	// Relay, with StartInstance, keeps the state and the calls for the Successor of the next
+	// StopInstance: no instance begins.
 	Relay        bool
 	StopInstance bool // answer with InstanceStopped when it has ended
 	// Successor, with StopInstance, is the node that takes over; zero means none is
