@@ -10,5 +10,5 @@ func CallInfo(ctx context.Context) (Info, bool) {
 	if t == nil || t.method == "" {
 		return Info{}, false
 	}
-	return t.info(), true
+	return infoOf(t.info()), true
 }

@@ -58,7 +58,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, said := calling.Answered(test.res.Code, nil)
 			require.Equal(t, test.outcome, Outcome(said))
-			err := p.resultError(c, test.res, Outcome(said))
+			err := p.resultError(c, test.res, said)
 			outcome := test.outcome.String()
 			if test.outcome == Unknown {
 				outcome = "outcome unknown"
@@ -70,7 +70,7 @@ func TestCausesOfAnswers(t *testing.T) {
 			}
 		})
 	}
-	err := p.resultError(c, pending.Result{Code: wire.CodeCanceled}, NotExecuted)
+	err := p.resultError(c, pending.Result{Code: wire.CodeCanceled}, calling.NotExecuted)
 	require.ErrorIs(t, err, context.Canceled) // the caller's own doing needs no remedy
 }
 
@@ -78,7 +78,7 @@ func TestCausesOfAnswers(t *testing.T) {
 func TestCausesHere(t *testing.T) {
 	drv, p, _ := causeNode()
 	r := p.kind.route(p.kind.shards + 3)
-	client := newDriver(Config{Lanes: 1}, transport.Peer{Address: transport.Address{Name: "c"}, Client: true}, nil)
+	client := newDriver(Config{Lanes: 1}.engine(), transport.Peer{Address: transport.Address{Name: "c"}, Client: true}, nil)
 	expired := context.DeadlineExceeded
 	for _, test := range []struct {
 		err  error

@@ -239,9 +239,21 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// runnerBytes is how many bytes of tells may wait at each of that many runners; as much
-// again is being run.
-func (c *Config) runnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
+// engine returns the part of a config with defaults that the engine needs.
+func (c Config) engine() config {
+	e := config{
+		Cluster: c.Cluster, Name: c.Name, Lanes: c.Lanes, CallTimeout: c.CallTimeout, HandoffTimeout: c.HandoffTimeout,
+		BufferSize: c.BufferSize, ShardBytes: c.ShardBytes, BufferBytes: c.BufferBytes,
+		Window: c.Window, MaxBuffered: c.MaxBuffered, AnswerBytes: c.AnswerBytes, Store: c.Store,
+		DirectListen: c.Direct.Listen, DirectAdvertise: c.Direct.Advertise, DirectDial: c.Direct.Dial,
+		Interceptors: engineInterceptors(c.Interceptors), Logger: c.Logger,
+		CallError: newCallError, ReadCallError: readCallError,
+	}
+	if c.SingletonBuffer != nil {
+		e.SingletonBuffer = *c.SingletonBuffer
+	}
+	return e
+}
 
 // membershipConfig returns the config of the node's membership machine.
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {

@@ -17,6 +17,3 @@ type DirectOptions struct {
 	// Dial has the process connect to those that listen. It is implied by Listen. Default false.
 	Dial bool
 }
-
-// enabled reports whether the process may have direct lanes.
-func (o DirectOptions) enabled() bool { return o.Dial || o.Listen != "" }

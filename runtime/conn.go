@@ -66,7 +66,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Client)}, Client: true}
-	c.driver = newDriver(cfg, self, c)
+	c.driver = newDriver(cfg.engine(), self, c)
 	c.driver.lease.Renew(time.Time{})
 	c.control = control.NewClient(control.ClientConfig{
 		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,

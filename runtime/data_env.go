@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -159,7 +160,7 @@ func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) {
 	switch {
 	case e.Type != wire.TypeTell:
 	case how == dataplane.LostUnacknowledged:
-		v.lost.lose(&v.counters, Unknown)
+		v.lost.lose(&v.counters, calling.Unknown)
 	default: // another process's
 		v.counters.add(tellLost)
 	}

@@ -37,7 +37,7 @@ func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 		if !h.desc.Singleton {
 			continue
 		}
-		o := h.settings.single
+		o := n.options[h.desc.Name].single
 		var leases singlehost.Leases // nil: none is asked for
 		if o.Lease {
 			leases = leaseRequests{store: n.cfg.Store, driver: n.driver, post: p.Post}

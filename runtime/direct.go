@@ -17,12 +17,11 @@ var directBackOff = agree.MinBackOff
 // openDirect prepares direct lanes, if they are enabled. They begin with open. ctx may have a
 // direct.Dialer.
 func (drv *driver) openDirect(ctx context.Context) error {
-	o := drv.cfg.Direct
-	if !o.enabled() {
+	if !drv.cfg.directEnabled() {
 		return nil
 	}
 	cfg := direct.Config{
-		Self: drv.self, Lanes: drv.cfg.Lanes, Listen: o.Listen, Advertise: o.Advertise,
+		Self: drv.self, Lanes: drv.cfg.Lanes, Listen: drv.cfg.DirectListen, Advertise: drv.cfg.DirectAdvertise,
 		Waiting: 4 * drv.cfg.Window, Dialer: direct.DialerOf(ctx), BackOff: directBackOff,
 	}
 	if drv.self.Client {

@@ -37,7 +37,7 @@ import (
 // hosts nothing. It exists before Start, so that clients can be made and calls
 // wait; open connects it.
 type driver struct {
-	cfg      Config
+	cfg      config
 	self     transport.Peer
 	log      *slog.Logger
 	ctl      controlPlane

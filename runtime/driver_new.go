@@ -13,7 +13,7 @@ import (
 )
 
 // newDriver makes the driver of a process that is not connected yet.
-func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
+func newDriver(cfg config, self transport.Peer, ctl controlPlane) *driver {
 	drv := &driver{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl, checksTurns: checksTurns(),
 	}
@@ -37,7 +37,7 @@ func newDriver(cfg Config, self transport.Peer, ctl controlPlane) *driver {
 	drv.data.Init((*dataEnv)(drv))
 	drv.peers.Init(&peersEnv{driver: drv}, peers.Config{ // Start reports errors of cfg
 		Self: self, Lanes: cfg.Lanes, Window: cfg.Window, MaxBuffered: cfg.MaxBuffered,
-		AnswerBytes: cfg.AnswerBytes, Calls: &drv.pending.Coalescer, Direct: cfg.Direct.enabled(),
+		AnswerBytes: cfg.AnswerBytes, Calls: &drv.pending.Coalescer, Direct: cfg.directEnabled(),
 		Link: drv.link, MayAnswer: drv.lease.MayAnswer,
 	})
 	drv.pending.Init(await.NewCaller)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
@@ -471,7 +472,7 @@ func (t durableTell) send() {
 		ctx = context.WithValue(ctx, outgoingKey{}, t.says)
 	}
 	if err := t.invoker.tell(&outCall{Context: ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
-		drv.lost.lose(&drv.counters, NotExecuted)
+		drv.lost.lose(&drv.counters, calling.NotExecuted)
 		drv.seldom.warn(drv.log, "tell of a durable entity could not be sent", t.invoker.kind.desc.Name, t.method,
 			"kind", t.invoker.kind.desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/calling"
 )
 
 // Causes of the errors that calls and nodes return. Test for them with errors.Is.
@@ -155,6 +156,30 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 
 // Is reports ErrPanic for a panic.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
+
+// newCallError makes the error of a call for the engine.
+func newCallError(f callFailure) error {
+	if f.Err == nil {
+		return &EntityError{Kind: f.Kind, ID: f.ID, Method: f.Method, Text: f.Text, Panic: f.Panic, causes: f.Causes}
+	}
+	return &CallError{Kind: f.Kind, ID: f.ID, Method: f.Method, Outcome: Outcome(f.Outcome), Err: f.Err}
+}
+
+// readCallError finds the error of a call in the tree of err, for the engine.
+func readCallError(err error) (f callFailure, ok bool) {
+	var call *CallError
+	if errors.As(err, &call) {
+		return callFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: calling.Outcome(call.Outcome), Err: call.Err}, true
+	}
+	var entity *EntityError
+	if errors.As(err, &entity) {
+		return callFailure{
+			Kind: entity.Kind, ID: entity.ID, Method: entity.Method, Outcome: calling.Executed,
+			Text: entity.Text, Panic: entity.Panic, Causes: entity.causes,
+		}, true
+	}
+	return callFailure{}, false
+}
 
 // clip shortens a text from the user, such as an id, for messages.
 func clip(s string) string { return bounded.ID(s) }

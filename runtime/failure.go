@@ -15,18 +15,17 @@ type failure struct {
 
 // outcome says for operators whether the call ran, and how it failed, without the text of the error, which may hold
 // arguments and state.
-func (f *failure) outcome() string {
-	var entity *EntityError
-	var call *CallError
+func (f *failure) outcome(read func(error) (callFailure, bool)) string {
+	call, ok := read(f.err)
 	switch {
 	case errors.Is(f.err, ErrActivation):
 		return "not executed: the entity could not be activated"
 	case f.panics:
 		return "executed: it panicked"
-	case errors.As(f.err, &call):
+	case ok && call.Err != nil:
 		return fmt.Sprintf("executed: its call of %s.%s failed", call.Kind, call.Method)
-	case errors.As(f.err, &entity):
-		return fmt.Sprintf("executed: its call of %s.%s returned an error", entity.Kind, entity.Method)
+	case ok:
+		return fmt.Sprintf("executed: its call of %s.%s returned an error", call.Kind, call.Method)
 	case errors.Is(f.err, context.DeadlineExceeded):
 		return "executed: its deadline passed"
 	case errors.Is(f.err, context.Canceled):

@@ -25,6 +25,6 @@ func TestOutcomesForOperators(t *testing.T) {
 		{failure{err: fmt.Errorf("secret: %w", context.DeadlineExceeded)}, "executed: its deadline passed"},
 		{failure{err: context.Canceled}, "executed: its context was canceled"},
 	} {
-		require.Equal(t, tt.want, tt.failure.outcome())
+		require.Equal(t, tt.want, tt.failure.outcome(readCallError))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
@@ -19,7 +20,7 @@ type host struct {
 	driver     *driver
 	kind       *kind
 	desc       codegen.Host
-	settings   hostSettings
+	settings   settings
 	methods    map[string]*hostedMethod
 	nearReads  map[string]bool // methods of a durable type that are marked //shard:read and may run on their callers' goroutines
 	shards     []hostedShard
@@ -177,7 +178,7 @@ func (h *host) logPanic(entity, method string, r any) {
 }
 
 func (h *host) panicFailure(id, method, text string) *failure {
-	return &failure{method: method, err: &EntityError{Kind: h.desc.Name, ID: id, Method: method, Text: text, Panic: true}, panics: true}
+	return &failure{method: method, err: h.driver.cfg.CallError(callFailure{Kind: h.desc.Name, ID: id, Method: method, Text: text, Panic: true}), panics: true}
 }
 
 // failureOf returns a method's error for the supervisor, or nil if the method did not
@@ -193,7 +194,7 @@ func (h *host) failureOf(id, method string, err error) *failure {
 }
 
 func (h *host) notRun(id, method string, err error) error {
-	return &CallError{Kind: h.desc.Name, ID: id, Method: method, Outcome: NotExecuted, Err: err}
+	return h.driver.cfg.CallError(callFailure{Kind: h.desc.Name, ID: id, Method: method, Outcome: calling.NotExecuted, Err: err})
 }
 
 // countActive counts the active entities again, because the loss of a shard removes its
@@ -243,16 +244,16 @@ func (h *host) activated() {
 }
 
 // askSupervisor asks the supervisor for its decision about a failed turn.
-func (h *host) askSupervisor(failed *failure, e *region.Entity) (d SupervisorAction) {
+func (h *host) askSupervisor(failed *failure, e *region.Entity) (d action) {
 	defer func() {
 		if r := recover(); r != nil {
-			d = ActionResume
+			d = actionResume
 			h.logPanic(e.ID, failed.method, fmt.Sprintf("the supervisor: %v", r))
 		}
 	}()
-	if d = h.settings.decide(failed.err); d != ActionResume {
+	if d = h.settings.decide(failed.err); d != actionResume {
 		h.driver.counters.add(entitySupervised)
-		if n, tell := h.driver.seldom.tell("supervisor decides "+d.String(), h.desc.Name, failed.method); tell || d == ActionEscalate {
+		if n, tell := h.driver.seldom.tell("supervisor decides "+d.String(), h.desc.Name, failed.method); tell || d == actionEscalate {
 			h.driver.log.Warn("supervisor decides", "kind", h.desc.Name, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
 		}
 	}

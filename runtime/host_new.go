@@ -11,7 +11,7 @@ import (
 )
 
 // newHost makes the host of a type, with its shards.
-func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
+func newHost(drv *driver, k *kind, desc codegen.Host, settings settings) (*host, error) {
 	h := &host{
 		driver: drv, kind: k, desc: desc, settings: settings,
 		second: newSignal(), excess: newSignal(),
@@ -30,8 +30,10 @@ func newHost(drv *driver, k *kind, desc codegen.Host, settings hostSettings) (*h
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID
 	}
-	if settings.remember != nil {
-		h.remembered = drv.memory.Type(desc.Name, settings.remember.settings(k, drv.cfg.Store))
+	if settings.remembering != nil {
+		r := *settings.remembering
+		r.Store, r.Shards, r.HashName, r.Locate = drv.cfg.Store, k.shards, k.desc.HashName, k.locate
+		h.remembered = drv.memory.Type(desc.Name, r)
 	}
 	cfg := &shardhost.Config{
 		Kind: k.name, Self: drv.self.Address, CallTimeout: drv.cfg.CallTimeout, HandoffTimeout: drv.cfg.HandoffTimeout,

@@ -19,39 +19,28 @@ type HostOption func(*hostSettings)
 
 // hostSettings is the configuration of one hosted type at one node.
 type hostSettings struct {
-	idle    time.Duration
+	settings
 	idleSet bool
-	inline  bool
 	proxy   bool
 	role    string
 	place   Strategy // nil: the coordinator's default
 	moves   int      // 0: the coordinator's default
 	hosts   int
-	mailbox int
-	bytes   int // bound of one mailbox
 
 	single    SingletonOptions
 	singleSet bool
 
-	handoff    region.Handoff
-	handoffErr error // the error of the options of Handoff
-
-	maxActive   int // 0: no limit
-	stopTimeout time.Duration
-	intercept   []Interceptor
-	remember    *RememberOptions             // nil: entities are not remembered
-	decide      func(error) SupervisorAction // nil: resume
-	backoff     time.Duration
-	backoffMost time.Duration
+	handoffErr error            // the error of the options of Handoff
+	remember   *RememberOptions // nil: entities are not remembered
 }
 
 // defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
-	return hostSettings{
+	return hostSettings{settings: settings{
 		idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxCalls, bytes: cfg.MailboxBytes,
 		stopTimeout: max(cfg.HandoffTimeout-5*time.Second, time.Second),
 		backoff:     100 * time.Millisecond, backoffMost: 10 * time.Second,
-	}
+	}}
 }
 
 // singletonHostSettings are the settings of a singleton without options. It is never
@@ -124,17 +113,6 @@ func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.mailbo
 // differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
 
-// tells is how many tells of this process may wait in a turn of tells.
-func (s *hostSettings) tells() int { return min(s.mailbox, s.bytes/region.TellBytes) }
-
-// tellBound is the bound from which the result of tells follows.
-func (s *hostSettings) tellBound() region.Bound {
-	if s.tells() < s.mailbox {
-		return region.MailboxBytes
-	}
-	return region.MailboxCalls
-}
-
 // Intercept has interceptors called around the turns of the type at this node, the first outermost.
 // They see the caller before the entity is activated, and may refuse. The method gets the context
 // that the last one gave to next, and so its values. Calls of a type with interceptors are encoded,
@@ -143,7 +121,7 @@ func (s *hostSettings) tellBound() region.Bound {
 // activations without a call are not intercepted. Default none. Members may differ, but then calls
 // are refused or not depending on where their entity lives.
 func Intercept(interceptors ...Interceptor) HostOption {
-	return func(s *hostSettings) { s.intercept = append(s.intercept, interceptors...) }
+	return func(s *hostSettings) { s.intercept = append(s.intercept, engineInterceptors(interceptors)...) }
 }
 
 // Strategies that place shards, for [Allocation].
@@ -279,6 +257,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	case r.MaxPerShard < 1 || r.MaxPerShard > 1_000_000:
 		return fault("RememberOptions.MaxPerShard is %d: want 1 to 1000000", r.MaxPerShard)
 	}
+	s.remembering = r.settings()
 	return nil
 }
 

@@ -527,14 +527,14 @@ func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 		w.End(e, failed != nil, time.Now())
 	}
 	if failed != nil {
-		s.driver().failures.Note(operator.EntityID{Kind: s.ID.Kind, ID: e.ID}, failed.method, failed.outcome(), time.Now())
+		s.driver().failures.Note(operator.EntityID{Kind: s.ID.Kind, ID: e.ID}, failed.method, failed.outcome(s.driver().cfg.ReadCallError), time.Now())
 	}
 	forget, passivate := after&forgetAfter != 0, after&passivateAfter != 0
-	d := ActionResume
+	d := actionResume
 	if failed != nil && s.host.settings.decide != nil {
 		d = s.host.askSupervisor(failed, e)
 	}
-	if d == ActionRestart || d == ActionStop || forget || passivate {
+	if d == actionRestart || d == actionStop || forget || passivate {
 		s.Mu.Lock()
 		s.Core.Detach(e) // the call may be reused before the turn has ended
 		s.Mu.Unlock()
@@ -543,12 +543,12 @@ func (s *hostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 		}
 	}
 	switch {
-	case d == ActionEscalate:
+	case d == actionEscalate:
 		s.driver().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.ID.Kind, clip(e.ID), failed.method, failed.err))
-	case d == ActionRestart:
+	case d == actionRestart:
 		s.restart(e)
 		return
-	case d == ActionStop || forget:
+	case d == actionStop || forget:
 		s.driver().group.Go(func() { s.end(e, forget) })
 		return
 	case passivate && e.Value != nil:

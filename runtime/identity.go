@@ -3,7 +3,7 @@ package shard
 // A Class is the kind of process that a call came from.
 type Class int
 
-// The classes of callers.
+// The classes of callers, as the engine numbers them.
 const (
 	// ClassMember is a member of the cluster, and so each entity that calls another one.
 	ClassMember Class = iota + 1
@@ -14,17 +14,7 @@ const (
 )
 
 // String returns the name of the class.
-func (c Class) String() string {
-	switch c {
-	case ClassMember:
-		return "member"
-	case ClassClient:
-		return "client"
-	case ClassGateway:
-		return "gateway"
-	}
-	return "unknown"
-}
+func (c Class) String() string { return callerClass(c).String() }
 
 // An Identity names the caller of a call. It comes from the transport: the broker's permissions decide
 // which names a process may use (docs/security.md), and no argument or header changes it. On a
@@ -43,9 +33,5 @@ type Identity struct {
 
 // String returns the class and the name, and the entity if there is one.
 func (i Identity) String() string {
-	s := i.Class.String() + " " + i.Name
-	if i.Kind != "" {
-		s += " for " + i.Kind + "/" + clip(i.ID)
-	}
-	return s
+	return caller{Class: callerClass(i.Class), Name: i.Name, Kind: i.Kind, ID: i.ID}.String()
 }

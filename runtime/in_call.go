@@ -349,12 +349,12 @@ func (c *inCall) within(s *hostedShard, r *encodedTurn, e *region.Entity, method
 }
 
 // asked calls the host's interceptors. A panic of theirs is their error.
-func (c *inCall) asked(s *hostedShard, t *turn, info Info, next func(context.Context) error) (err error) {
+func (c *inCall) asked(s *hostedShard, t *turn, info callInfo, next func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.host.notePanic(t.entity.ID, "an interceptor of "+info.Method, r)
 			err = panicError("an interceptor", r)
 		}
 	}()
-	return intercept(t, s.host.settings.intercept, func(context.Context) Info { return info }, next)
+	return intercept(t, s.host.settings.intercept, func(context.Context) callInfo { return info }, next)
 }

@@ -27,6 +27,12 @@ type Info struct {
 	headers []wire.Header
 }
 
+// infoOf returns the engine's description of a call.
+func infoOf(c callInfo) Info {
+	from := Identity{Class: Class(c.From.Class), Name: c.From.Name, Incarnation: c.From.Incarnation, Kind: c.From.Kind, ID: c.From.ID}
+	return Info{From: from, Kind: c.Kind, ID: c.ID, Method: c.Method, Tell: c.Tell, Arrived: c.Arrived, headers: c.Headers}
+}
+
 // Header returns a header that the caller has set with [WithHeader], or as a header of its request
 // to a gateway. It is "" if the caller has not set it. Upper and lower case of keys are the same.
 func (i Info) Header(key string) string {

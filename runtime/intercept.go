@@ -23,28 +23,13 @@ type Interceptor func(ctx context.Context, call Info, next func(context.Context)
 // ErrRefused means that an [Interceptor] refused the call. Nothing ran.
 var ErrRefused = errors.New("refused by an interceptor")
 
-var (
-	errNextTwice = errors.New("next was called twice (call it once)")
-	errNoNext    = errors.New("it returned nil without a call of next (return an error, or what next returns)")
-	errContext   = errors.New("next was called with a context that is not derived from the turn's (derive it from ctx)")
-)
-
-// intercept calls the interceptors, each within the one before, and then last.
-func intercept(ctx context.Context, all []Interceptor, call func(context.Context) Info, last func(context.Context) error) error {
-	if len(all) == 0 {
-		return last(ctx)
+// engineInterceptors returns the interceptors as the engine calls them.
+func engineInterceptors(all []Interceptor) []interceptor {
+	var in []interceptor
+	for _, user := range all {
+		in = append(in, func(ctx context.Context, call callInfo, next func(context.Context) error) error {
+			return user(ctx, infoOf(call), next)
+		})
 	}
-	return all[0](ctx, call(ctx), func(ctx context.Context) error { return intercept(ctx, all[1:], call, last) })
+	return in
 }
-
-// refused is the refusal of a host's interceptor, as its caller sees it.
-type refused struct {
-	text   string
-	causes []error
-}
-
-func (e *refused) Error() string   { return ErrRefused.Error() + ": " + e.text }
-func (e *refused) Unwrap() []error { return e.causes }
-
-// Is reports ErrRefused.
-func (e *refused) Is(target error) bool { return target == ErrRefused }

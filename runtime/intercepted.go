@@ -2,8 +2,10 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
@@ -48,7 +50,7 @@ func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, ar
 // around makes a call within the interceptors, and returns its own error unless they refuse it.
 func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
 	made := false
-	info := func(ctx context.Context) Info { return p.outgoingInfo(ctx, r.ID, method, tell) }
+	info := func(ctx context.Context) callInfo { return p.outgoingInfo(ctx, r.ID, method, tell) }
 	refusal := intercept(ctx, p.kind.driver.cfg.Interceptors, info, func(ctx context.Context) error {
 		if made {
 			return errNextTwice
@@ -67,24 +69,50 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 	if refusal == nil {
 		refusal = errNoNext
 	}
-	return p.fail(r, method, NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
+	return p.fail(r, method, calling.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
 }
 
-// outgoingInfo is the Info of a call that this process makes.
-func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell bool) Info {
+// outgoingInfo is the callInfo of a call that this process makes.
+func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell bool) callInfo {
 	self := p.kind.driver.self
-	i := Info{Kind: p.kind.desc.Name, ID: id, Method: method, Tell: tell}
-	i.From = Identity{Class: ClassMember, Name: self.Name, Incarnation: self.Incarnation}
+	i := callInfo{Kind: p.kind.desc.Name, ID: id, Method: method, Tell: tell}
+	i.From = caller{Class: classMember, Name: self.Name, Incarnation: self.Incarnation}
 	if self.Client {
-		i.From.Class = ClassClient
+		i.From.Class = classClient
 	} else if up := turnOf(ctx); up != nil && !tell {
 		i.From.Kind, i.From.ID = up.shard().ID.Kind, up.entity.ID
 	}
 	if o := outgoingOf(ctx); o != nil {
-		i.headers = o.info.Headers
+		i.Headers = o.info.Headers
 		if o.info.Gateway != "" {
-			i.From = Identity{Class: ClassGateway, Name: o.info.Gateway}
+			i.From = caller{Class: classGateway, Name: o.info.Gateway}
 		}
 	}
 	return i
 }
+
+var (
+	errNextTwice = errors.New("next was called twice (call it once)")
+	errNoNext    = errors.New("it returned nil without a call of next (return an error, or what next returns)")
+	errContext   = errors.New("next was called with a context that is not derived from the turn's (derive it from ctx)")
+)
+
+// intercept calls the interceptors, each within the one before, and then last.
+func intercept(ctx context.Context, all []interceptor, call func(context.Context) callInfo, last func(context.Context) error) error {
+	if len(all) == 0 {
+		return last(ctx)
+	}
+	return all[0](ctx, call(ctx), func(ctx context.Context) error { return intercept(ctx, all[1:], call, last) })
+}
+
+// refused is the refusal of a host's interceptor, as its caller sees it.
+type refused struct {
+	text   string
+	causes []error
+}
+
+func (e *refused) Error() string   { return ErrRefused.Error() + ": " + e.text }
+func (e *refused) Unwrap() []error { return e.causes }
+
+// Is reports ErrRefused.
+func (e *refused) Is(target error) bool { return target == ErrRefused }

@@ -71,8 +71,8 @@ func (p invoker) Kept() *codegen.KeptRefs {
 // fail returns the error of a call.
 //
 //go:noinline
-func (p invoker) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
-	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
+func (p invoker) fail(r *codegen.Ref, method string, outcome calling.Outcome, err error) error {
+	return p.kind.driver.cfg.CallError(callFailure{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err})
 }
 
 // Begin starts a call. It begins the turn itself if the entity is in this process and
@@ -144,7 +144,7 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 		return nil
 	}
 	p.uncalled(ctx, r, method)
-	return p.fail(r, method, NotExecuted, why)
+	return p.fail(r, method, calling.NotExecuted, why)
 }
 
 // unfit is the reason why nothing can be sent to a reference, whatever the context.
@@ -178,10 +178,10 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	case calling.Refuse:
 		if v == region.Circular {
 			drv.refused(wire.CodeCircular)
-			return codegen.Turn{}, p.fail(r, method, NotExecuted, circular(s.explain(&c.Call, v)))
+			return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, circular(s.explain(&c.Call, v)))
 		}
 		drv.refused(wire.CodeOverloaded)
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
+		return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
 	}
 	up.yieldLane()
 	limit, stop := p.limit(ctx, r)
@@ -197,9 +197,9 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	}
 	drv.counters.add(callExpired)
 	if drv.closed() {
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, drv.errClosed())
+		return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, drv.errClosed())
 	}
-	return codegen.Turn{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy))
+	return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, waitError(limit, errBusy))
 }
 
 func (p invoker) granted(ctx context.Context, up *turn, s *hostedShard, method string, noContext bool, e *region.Entity) (codegen.Turn, error) {
@@ -248,17 +248,17 @@ func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args [
 // tell is Send for a tell that may leave at once.
 func (p invoker) tell(c *outCall) error {
 	if p.kind.driver.closed() {
-		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.driver.errClosed())
+		return p.fail(c.Ref, c.Method, calling.NotExecuted, p.kind.driver.errClosed())
 	}
 	if near, err := p.tellNear(c); err != nil {
-		return p.fail(c.Ref, c.Method, NotExecuted, err)
+		return p.fail(c.Ref, c.Method, calling.NotExecuted, err)
 	} else if near {
 		return nil
 	}
 	r := p.kind.routeOf(c.Ref.Hash)
 	e := p.envelope(c, nil, r, wire.TypeTell)
 	if err := r.send(&e); err != nil {
-		return p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
+		return p.fail(c.Ref, c.Method, calling.NotExecuted, publicError(err))
 	}
 	return nil
 }
@@ -267,9 +267,9 @@ func (p invoker) tell(c *outCall) error {
 // ran, whose results do not decode.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
-		return p.fail(r, method, Executed, err)
+		return p.fail(r, method, calling.Executed, err)
 	}
-	return p.fail(r, method, NotExecuted, err)
+	return p.fail(r, method, calling.NotExecuted, err)
 }
 
 func (p invoker) envelope(c *outCall, up *turn, r *route, t wire.Type) wire.Envelope {
@@ -379,7 +379,7 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	}
 	limit.Stop()
 	if c.Command != nil {
-		err = c.Command.end(&drv.commands, err)
+		err = c.Command.end(drv, err)
 		c.Command.recycle()
 	}
 	codegen.Recycle(c.Args) // a call that still waits has a copy
@@ -408,7 +408,7 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 		defer stop()
 		if err := d.before(limit); err != nil {
 			p.uncalled(ctx, r, method)
-			return p.fail(r, method, NotExecuted, err)
+			return p.fail(r, method, calling.NotExecuted, err)
 		}
 	}
 	return nil
@@ -456,23 +456,23 @@ func (p invoker) attempt(c *outCall, up *turn, limit *await.Deadline) (w *pendin
 	drv, r := p.kind.driver, p.kind.routeOf(c.Ref.Hash)
 	left := limit.Micros()
 	if limit.Passed() {
-		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
+		return nil, 0, p.fail(c.Ref, c.Method, calling.NotExecuted, late(context.DeadlineExceeded, errPassed))
 	}
 	if w, id = drv.pending.Open(limit.Swept(drv.lease.Base()), c.Ref.Hash); w == nil {
-		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, p.noPlace())
+		return nil, 0, p.fail(c.Ref, c.Method, calling.NotExecuted, p.noPlace())
 	}
 	if c.Command != nil {
 		if s, entity := p.enterDurable(c, up, r); entity != nil {
 			s.durable.runHere(entity, newHereCall(s, c, up, id, time.Duration(min(left, maxLeft))*time.Microsecond), func() { // runtime.Goexit in the method ends the caller
 				await.Abandon(&drv.pending, w, id, c.Ref.Hash)
-				_ = c.Command.end(&drv.commands, nil)
+				_ = c.Command.end(drv, nil)
 			})
 			return w, id, nil
 		}
 	}
 	if err := p.sendCall(c, up, r, id, left); err != nil {
 		await.Abandon(&drv.pending, w, id, c.Ref.Hash)
-		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
+		return nil, 0, p.fail(c.Ref, c.Method, calling.NotExecuted, publicError(err))
 	}
 	return w, id, nil
 }
@@ -511,7 +511,7 @@ func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Dea
 		limit.Seen(w.Over(), drv.lease.Base())
 		drv.pending.Free(w, c.Ref.Hash)
 		if step == calling.Return {
-			return false, p.resultError(c, res, Outcome(outcome))
+			return false, p.resultError(c, res, outcome)
 		}
 		if res.Code == wire.CodeInDoubt {
 			c.Command.doubt = res.Text
@@ -521,9 +521,9 @@ func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Dea
 			return true, nil
 		}
 		if err := c.Context.Err(); err != nil {
-			return false, p.fail(c.Ref, c.Method, Outcome(outcome), c.why(err, errMoving))
+			return false, p.fail(c.Ref, c.Method, outcome, c.why(err, errMoving))
 		}
-		return false, p.fail(c.Ref, c.Method, Outcome(outcome), c.why(context.DeadlineExceeded, errMoving))
+		return false, p.fail(c.Ref, c.Method, outcome, c.why(context.DeadlineExceeded, errMoving))
 	}
 	if !answered {
 		drv.pending.Coalescer.GaveUp()
@@ -537,7 +537,7 @@ func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Dea
 	}
 	how, why := p.giveUp(c, w, id)
 	drv.pending.Free(w, c.Ref.Hash)
-	return false, p.fail(c.Ref, c.Method, Outcome(calling.Withdrawn(how)), c.why(err, why))
+	return false, p.fail(c.Ref, c.Method, calling.Withdrawn(how), c.why(err, why))
 }
 
 // giveUp withdraws a call whose time is over, if that is still possible, and returns how far
@@ -593,13 +593,13 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 }
 
 // resultError is the error for an answer without results, of a call with that outcome.
-func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) error {
+func (p invoker) resultError(c *outCall, res pending.Result, outcome calling.Outcome) error {
 	kind := p.kind.desc.Name
 	switch res.Code {
 	case wire.CodeMethodError:
-		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, causes: codegen.Causes(p.kind.errors(), res.Payload)}
+		return p.kind.driver.cfg.CallError(callFailure{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Causes: codegen.Causes(p.kind.errors(), res.Payload)})
 	case wire.CodePanic:
-		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true}
+		return p.kind.driver.cfg.CallError(callFailure{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true})
 	case wire.CodeIntercepted:
 		return p.fail(c.Ref, c.Method, outcome, &refused{res.Text, codegen.Causes(p.kind.errors(), res.Payload)})
 	case wire.CodeTooLarge:
@@ -622,7 +622,7 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome Outcome) er
 		}
 		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
 	}
-	if cause := notRun(kind, res, *p.kind.driver.cfg.SingletonBuffer); cause != nil {
+	if cause := notRun(kind, res, p.kind.driver.cfg.SingletonBuffer); cause != nil {
 		return p.fail(c.Ref, c.Method, outcome, cause)
 	}
 	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))

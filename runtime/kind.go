@@ -24,11 +24,9 @@ type kind struct {
 	errors func() []codegen.Error // the declared errors
 	routes []route
 	refs   atomic.Pointer[codegen.KeptRefs] // nil until a reference is made
-	// Set before Start. host is nil if the kind is only called, and declared is nil
-	// if HostX was not called.
-	host     *host
-	declared *hostSettings
-	encodes  bool // calls are encoded at this process too, because they commit or are intercepted
+	// Set before Start. host is nil if the kind is only called.
+	host    *host
+	encodes bool // calls are encoded at this process too, because they commit or are intercepted
 }
 
 func newKind(drv *driver, desc codegen.Kind) *kind {

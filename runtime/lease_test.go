@@ -65,7 +65,7 @@ func newStand(t *testing.T) *stand {
 		Activate: func(context.Context, any, codegen.Activation) error { st.activate(); return nil },
 	}
 	var err error
-	st.host, err = newHost(st.driver, st.driver.kind(desc.Kind), desc, hostSettings{mailbox: 8, idle: time.Minute})
+	st.host, err = newHost(st.driver, st.driver.kind(desc.Kind), desc, settings{mailbox: 8, idle: time.Minute})
 	require.NoError(t, err)
 	st.shard = &st.host.shards[0]
 	st.shard.Core.Place(st.driver.self.Address, placement.MakeEpoch(1, 1), false, 0, time.Now())

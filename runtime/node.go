@@ -32,6 +32,7 @@ type Node struct {
 	events  events
 	lines   operator.EventLog // the latest of its log, for operators
 	made    time.Time
+	options map[string]*hostSettings // of the types that HostX was called for; set before Start
 	cfgErr  error
 
 	mu      sync.Mutex
@@ -71,13 +72,13 @@ const (
 func New(cfg Config) *Node {
 	cfg = cfg.withDefaults()
 	n := &Node{
-		cfg: cfg, cfgErr: cfg.validate(), made: time.Now(),
+		cfg: cfg, cfgErr: cfg.validate(), made: time.Now(), options: map[string]*hostSettings{},
 		up: make(chan struct{}), gone: make(chan struct{}), said: make(chan struct{}), done: make(chan struct{}),
 	}
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Member)}}
 	n.log = slog.New(operator.NewLogHandler(&n.lines, cfg.Logger.With("node", cfg.Name).Handler()))
 	cfg.Logger = n.log
-	n.driver = newDriver(cfg, self, nil)
+	n.driver = newDriver(cfg.engine(), self, nil)
 	n.control = newControlLoop(n)
 	n.memory = remembering.New(rememberingNode{n})
 	n.driver.memory = n.memory
@@ -119,7 +120,7 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	switch {
 	case k.err != nil:
 		return fmt.Errorf("host %s: %w", h.Name, k.err)
-	case k.declared != nil:
+	case n.options[h.Name] != nil:
 		return fmt.Errorf("host %s: hosted already (two types of one name? set name= in one's directive)", h.Name)
 	case k.desc.Singleton != h.Singleton:
 		return fmt.Errorf("host %s: %w: it is called as a singleton and hosted as an entity, or the other way round (set name= in one's directive)", h.Name, ErrMismatch)
@@ -149,27 +150,33 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		if n.cfg.Gateway && h.JSON == nil {
 			return fmt.Errorf("host %s: Config.Gateway is set, and %w", h.Name, codegen.ErrNoJSON)
 		}
-		host, err := newHost(n.driver, k, h, settings)
+		host, err := newHost(n.driver, k, h, settings.settings)
 		if err != nil {
 			return err
 		}
 		k.host = host
 		k.encodes = k.desc.Durable || len(settings.intercept) > 0
 	}
-	k.declared = &settings
+	n.options[h.Name] = &settings
 	return nil
+}
+
+// A declaredKind is a type that HostX was called for.
+type declaredKind struct {
+	*kind
+	options *hostSettings
 }
 
 // declared are the types that HostX was called for, as host or as proxy, in
 // order of name.
-func (n *Node) declared() []*kind {
-	var kinds []*kind
-	for _, k := range *n.driver.kinds.Load() {
-		if k.declared != nil {
-			kinds = append(kinds, k)
+func (n *Node) declared() []declaredKind {
+	var kinds []declaredKind
+	for name, k := range *n.driver.kinds.Load() {
+		if o := n.options[name]; o != nil {
+			kinds = append(kinds, declaredKind{k, o})
 		}
 	}
-	slices.SortFunc(kinds, func(a, b *kind) int { return cmp.Compare(a.desc.Name, b.desc.Name) })
+	slices.SortFunc(kinds, func(a, b declaredKind) int { return cmp.Compare(a.desc.Name, b.desc.Name) })
 	return kinds
 }
 
@@ -177,7 +184,7 @@ func (n *Node) declared() []*kind {
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
-		if s := k.declared.place; s != nil {
+		if s := k.options.place; s != nil {
 			all[s.String()] = s
 		}
 	}
@@ -212,7 +219,7 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, held []coordinator.Hel
 		}
 		kinds = append(kinds, coordinator.KindInfo{
 			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: !h.stopped.Load(),
-			Tuning: h.settings.tuning(),
+			Tuning: n.options[h.desc.Name].tuning(),
 		})
 		for i := range h.shards {
 			s := &h.shards[i]

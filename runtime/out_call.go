@@ -57,22 +57,24 @@ func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 
 // end ends a call's command. If an earlier attempt may have run, an error no longer
 // says that the call did not run.
-func (s *sentCommand) end(from *durablehost.Source, err error) error {
+func (s *sentCommand) end(drv *driver, err error) error {
 	if s.number != 0 {
-		from.End(s.number)
+		drv.commands.End(s.number)
 	}
 	if err == nil {
 		return nil
 	}
-	var failed *CallError
-	if !errors.As(err, &failed) {
+	failed, ok := drv.cfg.ReadCallError(err)
+	if !ok || failed.Err == nil {
 		return err
 	}
-	if o := Outcome(s.sent.Final(calling.Outcome(failed.Outcome), errors.Is(err, errLargeCommit))); o != failed.Outcome {
-		failed.Outcome = o
-		failed.Err = fmt.Errorf("%w (an earlier attempt may have run: ask the entity before calling again)", failed.Err)
+	o := s.sent.Final(failed.Outcome, errors.Is(err, errLargeCommit))
+	if o == failed.Outcome {
+		return err
 	}
-	return err
+	failed.Outcome = o
+	failed.Err = fmt.Errorf("%w (an earlier attempt may have run: ask the entity before calling again)", failed.Err)
+	return drv.cfg.CallError(failed)
 }
 
 // toldContext is the context of a call that delivers a tell from a shard's log.

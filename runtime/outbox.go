@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -60,11 +61,11 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	}
 	as := &toldContext{within, durablehost.TellID(from, tell)}
 	_, err = p.Do(as, ref, body.Method, append(codegen.NewArgs(), body.Args...))
-	var failed *EntityError
+	failed, _ := o.driver.cfg.ReadCallError(err)
 	switch {
-	case errors.As(err, &failed) && failed.Panic:
+	case failed.Panic:
 		return !k.desc.Durable, err // its changes were dropped, so it runs again
-	case err == nil, OutcomeOf(err) == Executed:
+	case err == nil, failed.Outcome == calling.Executed:
 		return true, err
 	case errors.Is(err, context.Canceled) && within.Err() == nil:
 		return true, err // it is below the receiver's floor: it has run before

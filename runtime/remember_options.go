@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/remembering"
-	"github.com/shardgen/shardgen/store"
 )
 
 // RememberOptions configures how the entities of a type are remembered, with [Remember]. The
@@ -51,10 +50,10 @@ func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
-// settings returns the options in the form of package remembering; ids is nil without a store.
-func (r *RememberOptions) settings(k *kind, ids store.Store) remembering.Settings {
-	return remembering.Settings{
-		Store: ids, Shards: k.shards, HashName: k.desc.HashName, Locate: k.locate, Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,
+// settings returns the options in the form of package remembering. newHost adds what depends on the type.
+func (r *RememberOptions) settings() *remembering.Settings {
+	return &remembering.Settings{
+		Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,
 		ConstantRate: r.ConstantRate, Entities: r.Entities, Every: r.Every, Backoff: r.Backoff,
 	}
 }

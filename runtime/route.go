@@ -27,7 +27,7 @@ func (r *route) init(k *kind, shard uint32) {
 	r.kind, r.shard = k, shard
 	r.Init((*routeEnv)(r), k.name, shard)
 	if k.desc.Singleton {
-		r.HoldAtMost(*k.driver.cfg.SingletonBuffer)
+		r.HoldAtMost(k.driver.cfg.SingletonBuffer)
 	}
 }
 
@@ -146,7 +146,7 @@ func (v *routeEnv) Admit(size int, tell bool) error {
 	switch {
 	case v.kind.desc.Singleton:
 		drv.ctl.ask(v.kind.desc.Name) // also if there is no room: the next call need not wait then
-		if tell && *drv.cfg.SingletonBuffer == 0 {
+		if tell && drv.cfg.SingletonBuffer == 0 {
 			drv.counters.add(callShed)
 			return routing.ErrUnbuffered
 		}
@@ -169,7 +169,7 @@ func (v *routeEnv) Held(shed []stream.Outgoing) {
 		if e := &shed[i].Envelope; e.ID != 0 {
 			drv.pending.Complete(e.ID, pending.Result{Code: calling.Shed})
 		} else {
-			drv.lost.lose(&drv.counters, NotExecuted)
+			drv.lost.lose(&drv.counters, calling.NotExecuted)
 		}
 	}
 	drv.ctl.ask(v.kind.desc.Name)
@@ -188,7 +188,7 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 		code = wire.CodeUnsendable
 	}
 	if e.ID == 0 || !drv.pending.Complete(e.ID, pending.Result{Code: code, Text: err.Error()}) {
-		drv.lost.lose(&drv.counters, NotExecuted)
+		drv.lost.lose(&drv.counters, calling.NotExecuted)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -43,24 +44,24 @@ func (a answer) envelope(drv *driver, id uint64) wire.Envelope {
 }
 
 // err is the answer as an interceptor sees it. own is the error of the method.
-func (a answer) err(s *hostedShard, call Info, own error) error {
+func (a answer) err(s *hostedShard, call callInfo, own error) error {
 	switch {
 	case a.code == wire.CodeOK:
 		return nil
 	case own != nil:
 		return own
 	case a.code == wire.CodePanic:
-		return &EntityError{Kind: call.Kind, ID: call.ID, Method: call.Method, Text: a.text, Panic: true}
+		return s.driver().cfg.CallError(callFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Text: a.text, Panic: true})
 	}
-	outcome := NotExecuted
+	outcome := calling.NotExecuted
 	if a.code.Executed() {
-		outcome = Executed
+		outcome = calling.Executed
 	}
-	cause := notRun(call.Kind, pending.Result{Code: a.code, Text: a.text}, *s.driver().cfg.SingletonBuffer)
+	cause := notRun(call.Kind, pending.Result{Code: a.code, Text: a.text}, s.driver().cfg.SingletonBuffer)
 	if cause == nil {
 		cause = errors.New(a.text)
 	}
-	return &CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause}
+	return s.driver().cfg.CallError(callFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause})
 }
 
 // sent makes the answer's buffer available for reuse. The session has a copy.

@@ -81,7 +81,7 @@ func TestStopHooksShareContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const limit = time.Second
-		s := &hostedShard{host: &host{driver: &driver{ctx: t.Context()}, settings: hostSettings{stopTimeout: limit}}}
+		s := &hostedShard{host: &host{driver: &driver{ctx: t.Context()}, settings: settings{stopTimeout: limit}}}
 		r := &passivationWorker{workers: &passivationWorkers{}}
 		defer r.end()
 		first := r.watch(s, &region.Entity{})

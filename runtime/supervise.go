@@ -17,7 +17,12 @@ var ErrEscalated = errors.New("escalated by a supervisor")
 // panics, the entity resumes. Default: every entity resumes, because its state has no
 // other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
-	return func(s *hostSettings) { s.decide = decide }
+	return func(s *hostSettings) {
+		s.decide = nil
+		if decide != nil {
+			s.decide = func(err error) action { return action(decide(err)) }
+		}
+	}
 }
 
 // RestartBackoff sets how long an entity that [Supervise] restarts waits for its next
@@ -31,7 +36,7 @@ func RestartBackoff(first, longest time.Duration) HostOption {
 // A SupervisorAction is the decision of a supervisor about an entity whose turn failed.
 type SupervisorAction int
 
-// The actions of a supervisor.
+// The actions of a supervisor, as the engine numbers them.
 const (
 	// ActionResume keeps the entity as it is.
 	ActionResume SupervisorAction = iota
@@ -48,15 +53,5 @@ const (
 
 // String returns the name of the action.
 func (a SupervisorAction) String() string {
-	switch a {
-	case ActionResume:
-		return "resume"
-	case ActionRestart:
-		return "restart"
-	case ActionStop:
-		return "stop"
-	case ActionEscalate:
-		return "escalate"
-	}
-	return "unknown"
+	return action(a).String()
 }

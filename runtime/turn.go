@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
@@ -320,7 +321,7 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 	s.endTurnOf(e, after, failed)
 	if recovered != nil {
 		s.host.logPanic(e.ID, method, recovered)
-		return &EntityError{Kind: s.ID.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}
+		return s.driver().cfg.CallError(callFailure{Kind: s.ID.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true})
 	}
 	switch err := err.(type) { //nolint:errorlint
 	case nil:
@@ -328,13 +329,13 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 	case *codegen.ArgumentsError:
 		return s.host.notRun(e.ID, method, err.Err)
 	case *codegen.ResultsError:
-		return &CallError{Kind: s.ID.Kind, ID: e.ID, Method: method, Outcome: Executed, Err: noResult(err.Err)}
+		return s.driver().cfg.CallError(callFailure{Kind: s.ID.Kind, ID: e.ID, Method: method, Outcome: calling.Executed, Err: noResult(err.Err)})
 	default:
 		text, causes := codegen.DescribeError(s.host.kind.errors(), err)
-		return &EntityError{
+		return s.driver().cfg.CallError(callFailure{
 			Kind: s.ID.Kind, ID: e.ID, Method: method, Text: clipText(text),
-			causes: codegen.Causes(s.host.kind.errors(), causes),
-		}
+			Causes: codegen.Causes(s.host.kind.errors(), causes),
+		})
 	}
 }
 
@@ -346,9 +347,9 @@ type unusualCall struct {
 }
 
 // info returns the description of the turn's call.
-func (t *turn) info() Info {
+func (t *turn) info() callInfo {
 	s := t.shard()
-	i := Info{Kind: s.ID.Kind, ID: t.entity.ID, Method: t.method}
+	i := callInfo{Kind: s.ID.Kind, ID: t.entity.ID, Method: t.method}
 	said, sender := wire.Info{}, s.driver().self
 	r := t.encoded()
 	if r == nil {
@@ -371,13 +372,13 @@ func (t *turn) info() Info {
 		i.From.Kind, i.From.ID = r.caller()
 		i.Tell = t.parent == context.Context(r) || said.Told || r.unusual != nil && r.unusual.tell
 	}
-	i.headers = said.Headers
-	i.From.Class, i.From.Name, i.From.Incarnation = ClassMember, sender.Name, sender.Incarnation
+	i.Headers = said.Headers
+	i.From.Class, i.From.Name, i.From.Incarnation = classMember, sender.Name, sender.Incarnation
 	switch {
 	case sender.Client:
-		i.From.Class = ClassClient
+		i.From.Class = classClient
 	case said.Gateway != "":
-		i.From.Class, i.From.Name, i.From.Incarnation = ClassGateway, said.Gateway, 0
+		i.From.Class, i.From.Name, i.From.Incarnation = classGateway, said.Gateway, 0
 	}
 	return i
 }

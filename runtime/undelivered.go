@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -17,9 +18,9 @@ type lostTells struct {
 }
 
 // lose counts a lost tell.
-func (l *lostTells) lose(all *counters, o Outcome) {
+func (l *lostTells) lose(all *counters, o calling.Outcome) {
 	all.add(tellLost)
-	l.note(o == NotExecuted)
+	l.note(o == calling.NotExecuted)
 }
 
 // note is lose for a tell that other counters have already.
