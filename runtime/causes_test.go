@@ -138,11 +138,11 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	require.EqualError(t, r.noInstance(time.Now()), "no instance of the singleton runs: n1 waits for its lease: held by n2")
 	require.EqualError(t, r.noInstance(time.Now().Add(time.Second)), "no instance of the singleton runs: n1 waits for its lease: held by n2 (for 1s)")
 
-	c := &Conn{kinds: map[string]uint32{"Cart": 256}, heardAt: now}
+	c := &connPlane{kinds: map[string]uint32{"Cart": 256}, heardAt: now}
 	why, hosted := c.waits("Shop", now)
 	require.False(t, hosted)
 	require.Equal(t, "no member hosts Shop, only Cart (start a node that calls HostShop)", why)
-	why, _ = (&Conn{heardAt: now}).waits("Shop", now)
+	why, _ = (&connPlane{heardAt: now}).waits("Shop", now)
 	require.Equal(t, "no member hosts Shop (start a node that calls HostShop)", why)
 	c.reasons.Note("Cart", "the coordinator waits for n2", now.Add(-2*time.Second))
 	c.reasons.Note("Cart", "the coordinator waits for n2", now.Add(-time.Second))

@@ -66,7 +66,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Client)}, Client: true}
-	c.driver = newDriver(cfg.engine(), self, c)
+	c.driver = newDriver(cfg.engine(), self, (*connPlane)(c))
 	c.driver.lease.Renew(time.Time{})
 	c.control = control.NewClient(control.ClientConfig{
 		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,
@@ -215,33 +215,40 @@ func (c *Conn) receive() {
 	}
 }
 
-// Requests of the data plane (controlPlane). A client hosts nothing, so most of them do
-// not occur.
+// Health returns the health of this connection. It does no I/O.
+func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 
-func (c *Conn) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
+// Counters returns the counters of this connection; see [Node.Counters].
+func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }
+
+// connPlane has the requests of the data plane for a Conn, which hosts nothing, so most of them do
+// not occur.
+type connPlane Conn
+
+func (c *connPlane) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 
 // suspect reports that nobody listens at the address.
-func (c *Conn) suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
+func (c *connPlane) suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
 
-func (c *Conn) knows(transport.Address) bool                           { return false }
-func (c *Conn) turnAway(transport.Peer, string)                        {}
-func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
-func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
-func (c *Conn) progress(placement.ShardID)                             {}
-func (c *Conn) escalate(error)                                         {}
+func (c *connPlane) knows(transport.Address) bool                           { return false }
+func (c *connPlane) turnAway(transport.Peer, string)                        {}
+func (c *connPlane) moveDone(placement.ShardID, placement.Epoch)            {}
+func (c *connPlane) moveAborted(placement.ShardID, placement.Epoch, string) {}
+func (c *connPlane) progress(placement.ShardID)                             {}
+func (c *connPlane) escalate(error)                                         {}
 
-func (c *Conn) shardsOf(kind string) uint32 {
+func (c *connPlane) shardsOf(kind string) uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kinds[kind]
 }
 
 // why returns the latest reason why the kind has no home.
-func (c *Conn) why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
+func (c *connPlane) why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
 // waits returns the reason why calls of the kind wait, as far as a process that is not a
 // member can know.
-func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
+func (c *connPlane) waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))
 	c.mu.Unlock()
@@ -257,9 +264,3 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	}
 	return c.reasons.Lately(kind, now), true
 }
-
-// Health returns the health of this connection. It does no I/O.
-func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
-
-// Counters returns the counters of this connection; see [Node.Counters].
-func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }

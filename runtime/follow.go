@@ -149,11 +149,10 @@ type following struct {
 }
 
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
-	at, ok := p.(interface{ called() *kind }) // with interceptors or without: they are around calls alone
-	if !ok {
+	k := calledBy(p)
+	if k == nil {
 		return nil, errors.New("events: the caller is neither a Node nor a Conn")
 	}
-	k := at.called()
 	backend := k.driver.cfg.Store
 	if backend == nil {
 		return nil, fmt.Errorf("events of %s: no store (set Config.Store: events are read there)", k.desc.Name)

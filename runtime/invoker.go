@@ -627,3 +627,12 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome calling.Out
 	}
 	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
+
+// calledBy returns the kind that an invoker calls, with interceptors or without; nil if the invoker is
+// of neither a node nor a connection.
+func calledBy(p codegen.Invoker) *kind {
+	if at, ok := p.(interface{ called() *kind }); ok {
+		return at.called()
+	}
+	return nil
+}

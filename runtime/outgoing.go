@@ -9,16 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// WithHeader returns a context whose calls and tells carry the header, beside those that ctx
-// already has; a header of the same key is replaced. Headers are for data that concerns many
-// methods, such as a trace or a tenant. The called method gets them from [CallInfo]. They are not passed on
-// to calls that it makes: it does that itself, with WithHeader.
-//
-// A key has 1 to 64 of A-Z a-z 0-9 _ -, in any case, and is sent in lower case; a value is any
-// string. A call carries at most 32 headers, and their keys and values have at most 4,096 bytes
-// together; WithHeader fails beyond that. Headers prove nothing about the caller: a client may
-// set each to any value.
-func WithHeader(ctx context.Context, key, value string) (context.Context, error) {
+// withHeader returns a context whose calls carry the header, beside those that ctx has.
+func withHeader(ctx context.Context, key, value string) (context.Context, error) {
 	info := wire.Info{}
 	if o := outgoingOf(ctx); o != nil {
 		info = o.info
