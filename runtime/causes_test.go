@@ -17,11 +17,18 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
+// waiting is a control plane that has not joined.
+type waiting struct{ controlPlane }
+
+func (waiting) waits(string, time.Time) (string, bool) { return "node a is not up yet", true }
+
 // causeNode is a node that was not started, and a call of it.
 func causeNode() (*driver, invoker, *outCall) {
-	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: new(5)})
-	k := n.driver.kind(codegen.Kind{Name: "Cart", Package: "shop"})
-	return n.driver, invoker{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
+	cfg := testConfig()
+	cfg.BufferSize, cfg.SingletonBuffer = 7, 5
+	drv := newDriver(cfg, testPeer, waiting{})
+	k := drv.kind(codegen.Kind{Name: "Cart", Package: "shop"})
+	return drv, invoker{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }
 
 // TestCausesOfAnswers reads what the caller of Cart/42.Add reads for each answer.
@@ -31,40 +38,36 @@ func TestCausesOfAnswers(t *testing.T) {
 		name    string
 		res     pending.Result
 		is      error
-		outcome Outcome
+		outcome calling.Outcome
 		want    string
 	}{
-		{"overloaded", pending.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
-		{"overloaded, of an older host", pending.Result{Code: wire.CodeOverloaded}, ErrOverloaded, NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
-		{"circular", pending.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
-		{"unknown type", pending.Result{Code: wire.CodeUnknownKind}, ErrNoHost, NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
-		{"other shards", pending.Result{Code: wire.CodeUnknownKind, Text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
-		{"unknown method", pending.Result{Code: wire.CodeNoMethod, Text: "Add"}, ErrNoMethod, NotExecuted, "unknown method: Cart has no method Add at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)"},
-		{"arguments", pending.Result{Code: wire.CodeBadArgs, Text: "field 1: cut off"}, ErrBadArgs, NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
-		{"activation", pending.Result{Code: wire.CodeActivation, Text: "no such row"}, ErrActivation, NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
-		{"expired before its turn", pending.Result{Code: wire.CodeExpired}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},
-		{"expired without a lease", pending.Result{Code: wire.CodeExpired, Text: noContact("b")}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: node b has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"},
-		{"results too large", pending.Result{Code: wire.CodeTooLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
-		{"results that do not encode", pending.Result{Code: wire.CodeNoResult, Text: "encode total: oops"}, ErrNoResult, Executed, "results do not encode: encode total: oops (the method has run: correct the results that it returns)"},
-		{"command id of another call", pending.Result{Code: wire.CodeReused, Text: "Cart was called with it by another method"}, ErrCommandReused, NotExecuted, "command id of another call: Cart was called with it by another method"},
-		{"answer not kept", pending.Result{Code: wire.CodeForgotten, Text: "Cart has run it"}, ErrAnswerForgotten, Executed, "answer of the command is not kept any more: Cart has run it (it will not run again: ask the entity for the result)"},
-		{"results too large for a durable turn", pending.Result{Code: wire.CodeCommitLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, NotExecuted, "message too large for a durable turn: 9 bytes of results, at most 5"},
-		{"lost", pending.Result{Code: pending.Lost, Lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
-		{"not queued", pending.Result{Code: calling.Unsent, Text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
-		{"arguments too large", pending.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
-		{"shed", pending.Result{Code: calling.Shed}, ErrBufferFull, NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
-		{"a later code", pending.Result{Code: 999}, nil, Unknown, "answer of unknown code 999 (is the other side newer?)"},
+		{"overloaded", pending.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calling.NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
+		{"overloaded, of an older host", pending.Result{Code: wire.CodeOverloaded}, ErrOverloaded, calling.NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
+		{"circular", pending.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, calling.NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
+		{"unknown type", pending.Result{Code: wire.CodeUnknownKind}, ErrNoHost, calling.NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
+		{"other shards", pending.Result{Code: wire.CodeUnknownKind, Text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, calling.NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
+		{"unknown method", pending.Result{Code: wire.CodeNoMethod, Text: "Add"}, ErrNoMethod, calling.NotExecuted, "unknown method: Cart has no method Add at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)"},
+		{"arguments", pending.Result{Code: wire.CodeBadArgs, Text: "field 1: cut off"}, ErrBadArgs, calling.NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
+		{"activation", pending.Result{Code: wire.CodeActivation, Text: "no such row"}, ErrActivation, calling.NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
+		{"expired before its turn", pending.Result{Code: wire.CodeExpired}, context.DeadlineExceeded, calling.NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},
+		{"expired without a lease", pending.Result{Code: wire.CodeExpired, Text: noContact("b")}, context.DeadlineExceeded, calling.NotExecuted, "context deadline exceeded: node b has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"},
+		{"results too large", pending.Result{Code: wire.CodeTooLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, calling.Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"results that do not encode", pending.Result{Code: wire.CodeNoResult, Text: "encode total: oops"}, ErrNoResult, calling.Executed, "results do not encode: encode total: oops (the method has run: correct the results that it returns)"},
+		{"command id of another call", pending.Result{Code: wire.CodeReused, Text: "Cart was called with it by another method"}, ErrCommandReused, calling.NotExecuted, "command id of another call: Cart was called with it by another method"},
+		{"answer not kept", pending.Result{Code: wire.CodeForgotten, Text: "Cart has run it"}, ErrAnswerForgotten, calling.Executed, "answer of the command is not kept any more: Cart has run it (it will not run again: ask the entity for the result)"},
+		{"results too large for a durable turn", pending.Result{Code: wire.CodeCommitLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, calling.NotExecuted, "message too large for a durable turn: 9 bytes of results, at most 5"},
+		{"lost", pending.Result{Code: pending.Lost, Lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, calling.Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
+		{"not queued", pending.Result{Code: calling.Unsent, Text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, calling.NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
+		{"arguments too large", pending.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, calling.NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"shed", pending.Result{Code: calling.Shed}, ErrBufferFull, calling.NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
+		{"a later code", pending.Result{Code: 999}, nil, calling.Unknown, "answer of unknown code 999 (is the other side newer?)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, said := calling.Answered(test.res.Code, nil)
-			require.Equal(t, test.outcome, Outcome(said))
+			require.Equal(t, test.outcome, said)
 			err := p.resultError(c, test.res, said)
-			outcome := test.outcome.String()
-			if test.outcome == Unknown {
-				outcome = "outcome unknown"
-			}
-			require.Equal(t, "call Cart/42.Add: "+test.want+" ("+outcome+")", err.Error())
-			require.Equal(t, test.outcome, OutcomeOf(err))
+			require.Equal(t, "call Cart/42.Add: "+test.want+" ("+test.outcome.String()+")", err.Error())
+			require.Equal(t, test.outcome, outcomeOf(err))
 			if test.is != nil {
 				require.ErrorIs(t, err, test.is)
 			}
@@ -78,7 +81,7 @@ func TestCausesOfAnswers(t *testing.T) {
 func TestCausesHere(t *testing.T) {
 	drv, p, _ := causeNode()
 	r := p.kind.route(p.kind.shards + 3)
-	client := newDriver(Config{Lanes: 1}.engine(), transport.Peer{Address: transport.Address{Name: "c"}, Client: true}, nil)
+	client := newDriver(testConfig(), transport.Peer{Address: transport.Address{Name: "c"}, Client: true}, nil)
 	expired := context.DeadlineExceeded
 	for _, test := range []struct {
 		err  error
@@ -107,49 +110,4 @@ func TestCausesHere(t *testing.T) {
 	require.Equal(t, own, publicError(own))
 	_, err := p.Hash(strings.Repeat("x", maxIDBytes+1))
 	require.EqualError(t, err, "bad entity id: it has 1025 bytes (want 1 to 1024)")
-}
-
-// TestCausesNameWhatIsWaitedFor reads what a call without a home waits for, at a
-// node and at a connection from outside.
-func TestCausesNameWhatIsWaitedFor(t *testing.T) {
-	now := time.Now()
-	drv, p, _ := causeNode()
-	r := p.kind.route(p.kind.shards)
-	drv.reach.note(transport.Control, false, now.Add(-4200*time.Millisecond))
-	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: NATS has not been reached for 4.2s")
-	drv.reach.note(transport.Control, true, now)
-	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: node a is not up yet")
-	r.Core.State, r.Core.Home = stream.Stopped, transport.Address{Name: "n1"}
-	err := r.waitsFor(now)
-	require.EqualError(t, err, "its shard kept moving: shard 256 of Cart leaves n1, and its next home is not known yet")
-	require.ErrorIs(t, err, errMoving)
-
-	moved := p.kind.route(p.kind.shards + 3)
-	moved.Learn(transport.Address{Name: "n1", Incarnation: 1}, 1, false)
-	moved.Core.LastSeq = 5 // n1 has not acknowledged it
-	moved.Learn(transport.Address{Name: "n2", Incarnation: 2}, 2, false)
-	require.EqualError(t, moved.waitsFor(moved.LeftLocked().Add(4200*time.Millisecond)),
-		"its shard kept moving: shard 259 of Cart moves from n1 to n2 (for 4.2s)")
-
-	drv.reach.note(transport.Control, false, now.Add(-time.Second))
-	require.EqualError(t, r.noInstance(now), "no instance of the singleton runs: NATS has not been reached for 1s")
-	drv.reach.note(transport.Control, true, now)
-	drv.ctl.(*controlLoop).member.Reasons().Note("Cart", "n1 waits for its lease: held by n2", time.Now())
-	require.EqualError(t, r.noInstance(time.Now()), "no instance of the singleton runs: n1 waits for its lease: held by n2")
-	require.EqualError(t, r.noInstance(time.Now().Add(time.Second)), "no instance of the singleton runs: n1 waits for its lease: held by n2 (for 1s)")
-
-	c := &connPlane{kinds: map[string]uint32{"Cart": 256}, heardAt: now}
-	why, hosted := c.waits("Shop", now)
-	require.False(t, hosted)
-	require.Equal(t, "no member hosts Shop, only Cart (start a node that calls HostShop)", why)
-	why, _ = (&connPlane{heardAt: now}).waits("Shop", now)
-	require.Equal(t, "no member hosts Shop (start a node that calls HostShop)", why)
-	c.reasons.Note("Cart", "the coordinator waits for n2", now.Add(-2*time.Second))
-	c.reasons.Note("Cart", "the coordinator waits for n2", now.Add(-time.Second))
-	why, hosted = c.waits("Cart", now)
-	require.True(t, hosted)
-	require.Equal(t, "the coordinator waits for n2 (for 2s)", why)
-	why, _ = c.waits("Cart", now.Add(10*time.Second))
-	require.Equal(t, "no member has answered this process for 10s (is one up?)", why)
-	require.Empty(t, c.reasons.Lately("Cart", now.Add(10*time.Second)), "a reason that is over")
 }

@@ -11,8 +11,8 @@ import (
 
 // TestOutcomesForOperators: operators learn how a call failed, and nothing that its error says.
 func TestOutcomesForOperators(t *testing.T) {
-	nested := &CallError{Kind: "User", ID: "secret", Method: "Charge", Outcome: Unknown, Err: context.DeadlineExceeded}
-	returned := &EntityError{Kind: "User", ID: "secret", Method: "Charge", Text: "secret", Panic: true}
+	nested := &callError{callFailure{Kind: "User", ID: "secret", Method: "Charge", Err: context.DeadlineExceeded}}
+	returned := &callError{callFailure{Kind: "User", ID: "secret", Method: "Charge", Text: "secret", Panic: true}}
 	for _, tt := range []struct {
 		failure failure
 		want    string
@@ -25,6 +25,6 @@ func TestOutcomesForOperators(t *testing.T) {
 		{failure{err: fmt.Errorf("secret: %w", context.DeadlineExceeded)}, "executed: its deadline passed"},
 		{failure{err: context.Canceled}, "executed: its context was canceled"},
 	} {
-		require.Equal(t, tt.want, tt.failure.outcome(readCallError))
+		require.Equal(t, tt.want, tt.failure.outcome(testConfig().ReadCallError))
 	}
 }

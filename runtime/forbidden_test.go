@@ -83,7 +83,7 @@ func TestClientEnvelopes(t *testing.T) {
 		{"a shard's state of a member", member, wire.Envelope{Type: wire.TypeInit}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			drv := newDriver(Config{Lanes: 1}.withDefaults().engine(), transport.Peer{Address: address("a", identity.Member)},
+			drv := newDriver(testConfig(), transport.Peer{Address: address("a", identity.Member)},
 				knowing{members: []transport.Address{member.Address, victim.Address}})
 			_, first := drv.peers.Remove(removed.Address, -1, false)
 			require.True(t, first)

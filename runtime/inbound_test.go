@@ -21,7 +21,7 @@ func TestWaitingCallLeavesItsFrame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			frame := []byte("bob Add arguments chain")
 			e := wire.Envelope{Type: wire.TypeCall, Entity: frame[0:3], Method: frame[4:7], Payload: frame[8:17], Chain: frame[18:23]}
-			drv := newDriver(Config{Name: "a"}.withDefaults().engine(), transport.Peer{}, nil)
+			drv := newDriver(testConfig(), transport.Peer{}, nil)
 			c := newInCall(drv, transport.Peer{}, &e, 0, drv.lease.Base())
 			c.Frame = tt.frame
 			c.Detach()

@@ -24,7 +24,7 @@ func TestCallOutlivesItsEnvelope(t *testing.T) {
 			Method: []byte("Method"), Payload: []byte(strconv.Itoa(i)),
 		})
 	}
-	l := &lane{driver: newDriver(Config{}.engine(), transport.Peer{}, nil)}
+	l := &lane{driver: newDriver(testConfig(), transport.Peer{}, nil)}
 	var calls []*inCall
 	for range n {
 		rest, ok, err := wire.NextEnvelope(frame, &l.next)
@@ -44,7 +44,7 @@ func TestCallOutlivesItsEnvelope(t *testing.T) {
 // TestLaneConfusesNoSenders: whether a frame is a forgery, and whose session has it, does not depend on
 // the frame before, whose sender the lane remembers.
 func TestLaneConfusesNoSenders(t *testing.T) {
-	drv := newDriver(Config{Lanes: 1}.withDefaults().engine(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, knowing{})
+	drv := newDriver(testConfig(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, knowing{})
 	peer := func(name string, class identity.Class, n uint64) transport.Peer {
 		return transport.Peer{Address: transport.Address{Name: name, Incarnation: identity.Mark(class, n)}, Client: class != identity.Member}
 	}
@@ -103,7 +103,7 @@ func TestLaneConfusesNoSenders(t *testing.T) {
 // TestLaneLeavesEndedSession: a lane does not go on with the session of the frame before when that has
 // ended.
 func TestLaneLeavesEndedSession(t *testing.T) {
-	drv := newDriver(Config{Lanes: 1}.withDefaults().engine(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, knowing{})
+	drv := newDriver(testConfig(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, knowing{})
 	peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 2}}
 	frame := wire.AppendFrameHeader(nil, &wire.FrameHeader{Version: 1, From: peer, Seq: 1})
 	l := newLane(drv, 0, nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/calling"
 	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -46,7 +47,7 @@ func (r *recorder) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload
 
 func newStand(t *testing.T) *stand {
 	st := &stand{activate: func() {}}
-	st.driver = New(Config{Cluster: "test", Name: "a", Lanes: 1}).driver
+	st.driver = newDriver(testConfig(), testPeer, knowing{})
 	var link transport.Link = &st.sent
 	st.driver.tr.Store(&link)
 	t.Cleanup(func() {
@@ -100,7 +101,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		st.activate = st.lose
 		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add", false)
 		require.ErrorIs(t, err, ErrClosed)
-		require.Equal(t, NotExecuted, OutcomeOf(err))
+		require.Equal(t, calling.NotExecuted, outcomeOf(err))
 	})
 	t.Run("until it is renewed", func(t *testing.T) {
 		st := newStand(t)
@@ -112,7 +113,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		}
 		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add", false)
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, NotExecuted, OutcomeOf(err))
+		require.Equal(t, calling.NotExecuted, outcomeOf(err))
 	})
 }
 

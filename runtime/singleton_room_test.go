@@ -21,8 +21,8 @@ func (a *asked) ask(kind string) { a.kinds = append(a.kinds, kind) }
 // TestRefusedCallLooksForTheInstance: a call of a singleton for which there is no room to wait
 // still has the instance looked for, so that the next one need not wait.
 func TestRefusedCallLooksForTheInstance(t *testing.T) {
-	ctl, none := &asked{}, 0
-	drv := newDriver(Config{Lanes: 1, BufferBytes: 8, SingletonBuffer: &none}.engine(), transport.Peer{Address: transport.Address{Name: "a"}}, ctl)
+	ctl := &asked{}
+	drv := newDriver(config{Lanes: 1, BufferBytes: 8}, transport.Peer{Address: transport.Address{Name: "a"}}, ctl)
 	r := drv.kind(codegen.Kind{Name: "Leader", Package: "p", Shards: 1, Singleton: true}).route(1)
 	require.ErrorIs(t, r.send(&wire.Envelope{Type: wire.TypeTell, Shard: 1}), ErrBufferFull)
 	require.Equal(t, []string{"Leader"}, ctl.kinds)

@@ -15,7 +15,7 @@ import (
 // they may have run; those of other processes, which this one forwarded, are not its own.
 func TestTellTooLargeForTheBrokerIsUndelivered(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: identity.New(identity.Member)}}
-	drv := newDriver(Config{Lanes: 1}.withDefaults().engine(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: identity.New(identity.Member)}}, knowing{members: []transport.Address{member.Address}})
+	drv := newDriver(testConfig(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: identity.New(identity.Member)}}, knowing{members: []transport.Address{member.Address}})
 	session, env := drv.peers.Session(member, 0), &peersEnv{driver: drv}
 	own := wire.Envelope{Type: wire.TypeTell}
 	forwarded := wire.Envelope{Type: wire.TypeTell, Node: transport.Peer{Address: transport.Address{Name: "c", Incarnation: identity.New(identity.Member)}}}
