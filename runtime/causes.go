@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -31,7 +30,7 @@ var (
 var errPassed = errors.New("its deadline had passed before it was sent")
 
 // errPending is the error of a call that finds the table of pending calls full.
-var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, pending.MaxCalls)
+var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
 
 // expired is the cause of a call whose time ran out; it is context.DeadlineExceeded to
 // errors.Is and its text names the condition that the call waited for.
@@ -77,7 +76,7 @@ func noResult(why error) error {
 
 // notRun is the error of a call that was refused; nil for other answers. buffered is
 // Config.SingletonBuffer.
-func notRun(kind string, res pending.Result, buffered int) error {
+func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
 		if res.Text == "" {
@@ -106,7 +105,7 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.Text)
 	case wire.CodeCanceled:
 		return fmt.Errorf("%w: before its turn", context.Canceled)
-	case calling.Unsent:
+	case calls.Unsent:
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeRefused:
 		return errors.New(res.Text)
@@ -116,7 +115,7 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: %s", errLargeCommit, res.Text)
 	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
-	case calling.Shed:
+	case calls.Shed:
 		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, buffered)
 	}
 	return nil

@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/calling"
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -36,34 +35,34 @@ func TestCausesOfAnswers(t *testing.T) {
 	_, p, c := causeNode()
 	for _, test := range []struct {
 		name    string
-		res     pending.Result
+		res     calls.Result
 		is      error
-		outcome calling.Outcome
+		outcome calls.Outcome
 		want    string
 	}{
-		{"overloaded", pending.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calling.NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
-		{"overloaded, of an older host", pending.Result{Code: wire.CodeOverloaded}, ErrOverloaded, calling.NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
-		{"circular", pending.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, calling.NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
-		{"unknown type", pending.Result{Code: wire.CodeUnknownKind}, ErrNoHost, calling.NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
-		{"other shards", pending.Result{Code: wire.CodeUnknownKind, Text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, calling.NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
-		{"unknown method", pending.Result{Code: wire.CodeNoMethod, Text: "Add"}, ErrNoMethod, calling.NotExecuted, "unknown method: Cart has no method Add at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)"},
-		{"arguments", pending.Result{Code: wire.CodeBadArgs, Text: "field 1: cut off"}, ErrBadArgs, calling.NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
-		{"activation", pending.Result{Code: wire.CodeActivation, Text: "no such row"}, ErrActivation, calling.NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
-		{"expired before its turn", pending.Result{Code: wire.CodeExpired}, context.DeadlineExceeded, calling.NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},
-		{"expired without a lease", pending.Result{Code: wire.CodeExpired, Text: noContact("b")}, context.DeadlineExceeded, calling.NotExecuted, "context deadline exceeded: node b has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"},
-		{"results too large", pending.Result{Code: wire.CodeTooLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, calling.Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
-		{"results that do not encode", pending.Result{Code: wire.CodeNoResult, Text: "encode total: oops"}, ErrNoResult, calling.Executed, "results do not encode: encode total: oops (the method has run: correct the results that it returns)"},
-		{"command id of another call", pending.Result{Code: wire.CodeReused, Text: "Cart was called with it by another method"}, ErrCommandReused, calling.NotExecuted, "command id of another call: Cart was called with it by another method"},
-		{"answer not kept", pending.Result{Code: wire.CodeForgotten, Text: "Cart has run it"}, ErrAnswerForgotten, calling.Executed, "answer of the command is not kept any more: Cart has run it (it will not run again: ask the entity for the result)"},
-		{"results too large for a durable turn", pending.Result{Code: wire.CodeCommitLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, calling.NotExecuted, "message too large for a durable turn: 9 bytes of results, at most 5"},
-		{"lost", pending.Result{Code: pending.Lost, Lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, calling.Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
-		{"not queued", pending.Result{Code: calling.Unsent, Text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, calling.NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
-		{"arguments too large", pending.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, calling.NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
-		{"shed", pending.Result{Code: calling.Shed}, ErrBufferFull, calling.NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
-		{"a later code", pending.Result{Code: 999}, nil, calling.Unknown, "answer of unknown code 999 (is the other side newer?)"},
+		{"overloaded", calls.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calls.NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
+		{"overloaded, of an older host", calls.Result{Code: wire.CodeOverloaded}, ErrOverloaded, calls.NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
+		{"circular", calls.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, calls.NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
+		{"unknown type", calls.Result{Code: wire.CodeUnknownKind}, ErrNoHost, calls.NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
+		{"other shards", calls.Result{Code: wire.CodeUnknownKind, Text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, calls.NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
+		{"unknown method", calls.Result{Code: wire.CodeNoMethod, Text: "Add"}, ErrNoMethod, calls.NotExecuted, "unknown method: Cart has no method Add at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)"},
+		{"arguments", calls.Result{Code: wire.CodeBadArgs, Text: "field 1: cut off"}, ErrBadArgs, calls.NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
+		{"activation", calls.Result{Code: wire.CodeActivation, Text: "no such row"}, ErrActivation, calls.NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
+		{"expired before its turn", calls.Result{Code: wire.CodeExpired}, context.DeadlineExceeded, calls.NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},
+		{"expired without a lease", calls.Result{Code: wire.CodeExpired, Text: noContact("b")}, context.DeadlineExceeded, calls.NotExecuted, "context deadline exceeded: node b has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"},
+		{"results too large", calls.Result{Code: wire.CodeTooLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, calls.Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"results that do not encode", calls.Result{Code: wire.CodeNoResult, Text: "encode total: oops"}, ErrNoResult, calls.Executed, "results do not encode: encode total: oops (the method has run: correct the results that it returns)"},
+		{"command id of another call", calls.Result{Code: wire.CodeReused, Text: "Cart was called with it by another method"}, ErrCommandReused, calls.NotExecuted, "command id of another call: Cart was called with it by another method"},
+		{"answer not kept", calls.Result{Code: wire.CodeForgotten, Text: "Cart has run it"}, ErrAnswerForgotten, calls.Executed, "answer of the command is not kept any more: Cart has run it (it will not run again: ask the entity for the result)"},
+		{"results too large for a durable turn", calls.Result{Code: wire.CodeCommitLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, calls.NotExecuted, "message too large for a durable turn: 9 bytes of results, at most 5"},
+		{"lost", calls.Result{Code: calls.Lost, Lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, calls.Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
+		{"not queued", calls.Result{Code: calls.Unsent, Text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, calls.NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
+		{"arguments too large", calls.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, calls.NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"shed", calls.Result{Code: calls.Shed}, ErrBufferFull, calls.NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
+		{"a later code", calls.Result{Code: 999}, nil, calls.Unknown, "answer of unknown code 999 (is the other side newer?)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, said := calling.Answered(test.res.Code, nil)
+			_, said := calls.NextStep(test.res.Code, nil)
 			require.Equal(t, test.outcome, said)
 			err := p.resultError(c, test.res, said)
 			require.Equal(t, "call Cart/42.Add: "+test.want+" ("+test.outcome.String()+")", err.Error())
@@ -73,7 +72,7 @@ func TestCausesOfAnswers(t *testing.T) {
 			}
 		})
 	}
-	err := p.resultError(c, pending.Result{Code: wire.CodeCanceled}, calling.NotExecuted)
+	err := p.resultError(c, calls.Result{Code: wire.CodeCanceled}, calls.NotExecuted)
 	require.ErrorIs(t, err, context.Canceled) // the caller's own doing needs no remedy
 }
 

@@ -2,13 +2,10 @@ package shard
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/dataplane"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -27,7 +24,7 @@ func (v *clientEnv) Link() control.Link { return v.link }
 
 // Log logs a line.
 func (v *clientEnv) Log(l control.Level, text string, args ...any) {
-	v.log.Log(context.Background(), slog.Level(l), text, args...)
+	v.log.Log(context.Background(), l, text, args...)
 }
 
 // Count counts an event.
@@ -58,7 +55,7 @@ func (v *clientEnv) Peers() []transport.Address { return v.driver.peers.Addresse
 
 // PeerGone closes the sessions with a process that is no longer a member.
 func (v *clientEnv) PeerGone(a transport.Address) {
-	v.driver.data.PeerGone(a, dataplane.AllLanes, false)
+	v.driver.data.PeerGone(a, calls.AllLanes, false)
 }
 
 // PeerAbsent records that a process is not in the list of members.
@@ -95,8 +92,8 @@ func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
 // TurnedAway fails the calls that were sent to a member that keeps no session with this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
-	v.driver.pending.CompleteSent(func(s pending.Session) bool { return s.Peer().Address == by },
-		pending.Result{Code: calling.TurnedAway, Text: why.Error()})
+	v.driver.pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
+		calls.Result{Code: calls.TurnedAway, Text: why.Error()})
 }
 
 // SetWhy takes the reason why a type has no home.

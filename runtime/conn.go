@@ -13,9 +13,9 @@ import (
 
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -31,7 +31,7 @@ type Conn struct {
 	log     *slog.Logger
 	driver  *driver
 	link    transport.Link
-	loop    *loop.Loop
+	loop    *tasks.Loop
 	control *control.Client // used on the loop
 
 	served  chan struct{} // closed when the first table came
@@ -61,7 +61,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.JoinTimeout)
 	defer cancel()
 	c := &Conn{
-		cfg: cfg, loop: loop.New(),
+		cfg: cfg, loop: tasks.NewLoop(),
 		served: make(chan struct{}), denied: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)

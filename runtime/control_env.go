@@ -3,13 +3,12 @@ package shard
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -40,12 +39,12 @@ func (v *controlEnv) After(d time.Duration, f func()) {
 
 // Log logs a line.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
-	v.node.log.Log(context.Background(), slog.Level(l), text, args...)
+	v.node.log.Log(context.Background(), l, text, args...)
 }
 
 // LogSeldom logs a line, and drops most repetitions of similar lines.
 func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...any) {
-	v.driver.seldom.log(v.node.log, slog.Level(l), text, subject, "", args...)
+	v.driver.seldom.log(v.node.log, l, text, subject, "", args...)
 }
 
 // controlReasons maps the counters of package control to those of this process.
@@ -125,11 +124,11 @@ func (v *controlEnv) SetExiting(on bool) { v.driver.exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
 func (v *controlEnv) PeerGone(a transport.Address) {
-	v.driver.data.PeerGone(a, dataplane.AllLanes, false)
+	v.driver.data.PeerGone(a, calls.AllLanes, false)
 }
 
 // PeerLeft closes the sessions with a process that left in order, or with a home that is no
-// member, when dataplane.ByeGrace has passed.
+// member, when calls.ByeGrace has passed.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.data.PeerLeft(a) }
 
 // Homes returns the other processes that routes lead to, but for those that have left or were

@@ -8,7 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/internal/loop"
+	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -21,7 +21,7 @@ type controlLoop struct {
 	node   *Node
 	driver *driver
 	link   transport.Link // set before run
-	loop   *loop.Loop
+	loop   *tasks.Loop
 	member *control.Member // used on the loop, except for methods that are safe for concurrent use
 	serves serving
 	pulse  pulse
@@ -32,7 +32,7 @@ type controlLoop struct {
 }
 
 func newControlLoop(n *Node) *controlLoop {
-	c := &controlLoop{node: n, driver: n.driver, loop: loop.New(), suspects: map[transport.Address]time.Time{}}
+	c := &controlLoop{node: n, driver: n.driver, loop: tasks.NewLoop(), suspects: map[transport.Address]time.Time{}}
 	c.member = control.New(control.Config{
 		Cluster: n.cfg.Cluster, Self: n.driver.self, Lanes: n.cfg.Lanes,
 		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.JoinTimeout,

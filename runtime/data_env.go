@@ -4,10 +4,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/calling"
-	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -15,16 +13,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// dataEnv implements the interface of package dataplane for this process.
+// dataEnv implements the interface of package calls for this process.
 type dataEnv driver
 
-var _ dataplane.Env = (*dataEnv)(nil)
+var _ calls.Env = (*dataEnv)(nil)
 
 // Self returns this process.
 func (v *dataEnv) Self() transport.Peer { return v.self }
 
 // Calls returns the calls that wait for their answers.
-func (v *dataEnv) Calls() *pending.Table { return &v.pending }
+func (v *dataEnv) Calls() *calls.Table { return &v.pending }
 
 // Table returns the latest table.
 func (v *dataEnv) Table() *placement.Table { return v.table.Load() }
@@ -51,7 +49,7 @@ func (v *dataEnv) EachRoute(lane int, f func(*routing.Route)) {
 }
 
 // Shard returns a shard of a type that this process hosts.
-func (v *dataEnv) Shard(kind []byte, shard uint32) (dataplane.Shard, bool) {
+func (v *dataEnv) Shard(kind []byte, shard uint32) (calls.Shard, bool) {
 	k := (*v.kinds.Load())[string(kind)]
 	if k == nil {
 		return nil, false
@@ -61,7 +59,7 @@ func (v *dataEnv) Shard(kind []byte, shard uint32) (dataplane.Shard, bool) {
 }
 
 // EachShard calls f for the shards of a lane, or of all lanes.
-func (v *dataEnv) EachShard(lane int, f func(dataplane.Shard)) {
+func (v *dataEnv) EachShard(lane int, f func(calls.Shard)) {
 	for _, k := range *v.kinds.Load() {
 		if k.host != nil {
 			k.host.eachShard(lane, func(s *hostedShard) { f(s) })
@@ -93,7 +91,7 @@ func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
 }
 
 // Session returns the session with a process on a lane.
-func (v *dataEnv) Session(to transport.Peer, lane int) (dataplane.Session, bool) {
+func (v *dataEnv) Session(to transport.Peer, lane int) (calls.Session, bool) {
 	p := v.peers.Session(to, lane)
 	return p, p != nil
 }
@@ -102,7 +100,7 @@ func (v *dataEnv) Session(to transport.Peer, lane int) (dataplane.Session, bool)
 func (v *dataEnv) Peers() []transport.Address { return v.peers.Addresses() }
 
 // Close closes the sessions with a process that was removed, or the session on one lane.
-func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []dataplane.Left, ok bool) {
+func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []calls.Left, ok bool) {
 	if l := v.direct.Load(); l != nil && lane < 0 {
 		l.Gone(a)
 	}
@@ -113,12 +111,12 @@ func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []datapla
 	return left, ok
 }
 
-func leftOf(l *peers.Left) dataplane.Left {
-	return dataplane.Left{Session: l.Session, Lane: l.Session.Lane(), Unacknowledged: l.Unacknowledged, Stopped: l.Stopped}
+func leftOf(l *peers.Left) calls.Left {
+	return calls.Left{Session: l.Session, Lane: l.Session.Lane(), Unacknowledged: l.Unacknowledged, Stopped: l.Stopped}
 }
 
 // Renew begins a new session in place of one that the peer has dropped.
-func (v *dataEnv) Renew(s dataplane.Session) (next dataplane.Session, left *dataplane.Left) {
+func (v *dataEnv) Renew(s calls.Session) (next calls.Session, left *calls.Left) {
 	p, closed := v.peers.Replace(s.(*peers.Session))
 	if p != nil {
 		next = p
@@ -142,25 +140,25 @@ func (v *dataEnv) Part(a transport.Address) {
 // Forgive lets a process that was removed have sessions again.
 func (v *dataEnv) Forgive(a transport.Address) { v.peers.Forgive(a) }
 
-// dataReasons maps the events of package dataplane to the counters of this process.
+// dataReasons maps the events of package calls to the counters of this process.
 var dataReasons = [...]reason{
-	dataplane.Ignored: frameIgnored,
-	dataplane.NoPeer:  dropNoPeer,
-	dataplane.Retried: callRetried,
+	calls.Ignored: frameIgnored,
+	calls.NoPeer:  dropNoPeer,
+	calls.Retried: callRetried,
 }
 
 // Count counts an event.
-func (v *dataEnv) Count(e dataplane.Counter) { v.counters.add(dataReasons[e]) }
+func (v *dataEnv) Count(e calls.Counter) { v.counters.add(dataReasons[e]) }
 
 // Refused counts a call that was not taken.
 func (v *dataEnv) Refused(code wire.Code) { (*driver)(v).refused(code) }
 
 // Lost counts a lost tell.
-func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) {
+func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) {
 	switch {
 	case e.Type != wire.TypeTell:
-	case how == dataplane.LostUnacknowledged:
-		v.lost.lose(&v.counters, calling.Unknown)
+	case how == calls.LostUnacknowledged:
+		v.lost.lose(&v.counters, calls.Unknown)
 	default: // another process's
 		v.counters.add(tellLost)
 	}
@@ -168,7 +166,7 @@ func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) {
 
 // TellRefused counts a tell that the peer did not run, and logs some of them, because
 // there may be very many.
-func (v *dataEnv) TellRefused(from dataplane.Session, e *wire.Envelope) {
+func (v *dataEnv) TellRefused(from calls.Session, e *wire.Envelope) {
 	v.lost.unsent.Add(1)
 	n, tell := v.counters.addSeldom(tellLost)
 	if !tell || e.Code == wire.CodeDropped { // the handoff mode of its type drops calls
@@ -180,7 +178,7 @@ func (v *dataEnv) TellRefused(from dataplane.Session, e *wire.Envelope) {
 }
 
 // Renewed logs that a member had dropped a session.
-func (v *dataEnv) Renewed(left *dataplane.Left, lost int) {
+func (v *dataEnv) Renewed(left *calls.Left, lost int) {
 	v.log.Warn("a member has dropped its state of this connection, which was away for too long",
 		"member", left.Session.Peer().Address, "lane", left.Lane, "unacknowledged", len(left.Unacknowledged), "calls without an answer", lost)
 }

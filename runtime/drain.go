@@ -5,16 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // settlePatience is how long a node that has left waits for the end of its methods and for
-// acknowledgements. It is less than dataplane.ByeGrace, after which the others no longer listen,
+// acknowledgements. It is less than calls.ByeGrace, after which the others no longer listen,
 // and more than region.BarrierTimeout, by which barriers for late calls have opened. The node
 // does not wait for a peer from which everything has bounced for absentPatience.
 const (
-	settlePatience = dataplane.ByeGrace - 500*time.Millisecond
+	settlePatience = calls.ByeGrace - 500*time.Millisecond
 	absentPatience = time.Second
 )
 

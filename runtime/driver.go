@@ -10,16 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/await"
-	"github.com/shardgen/shardgen/internal/calling"
-	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -63,7 +60,7 @@ type driver struct {
 	leaving atomic.Bool // this node gives its shards away, to leave the cluster
 	exiting atomic.Bool // this node has nothing left to give away: it takes no shard any more
 
-	pending  pending.Table
+	pending  calls.Table
 	held     atomic.Int64   // calls held in routes
 	budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock    atomic.Uint32
@@ -84,7 +81,7 @@ type driver struct {
 	direct atomic.Pointer[direct.Lanes] // nil: Config.Direct is not set, or the process has not started
 
 	peers peers.Set
-	data  dataplane.Plane // refusals, moves, departed peers
+	data  calls.Plane // refusals, moves, departed peers
 	reach reach
 
 	kindsMu sync.Mutex
@@ -150,7 +147,7 @@ func (drv *driver) open(l transport.Link) {
 	}
 }
 
-// lately returns a time that is at most about await.Sweep ago. It bounds waiting where
+// lately returns a time that is at most about calls.SweepInterval ago. It bounds waiting where
 // reading the clock would cost more than the rest.
 func (drv *driver) lately() time.Time {
 	if at := drv.swept.Load(); at != 0 {
@@ -165,7 +162,7 @@ const sweepClients = 5 * time.Second
 // sweepPending ends calls whose deadlines have passed, every second drops tells that waited
 // too long, and from time to time ends the sessions of clients that are gone.
 func (drv *driver) sweepPending() {
-	calls, tells := time.NewTicker(await.Sweep), time.NewTicker(time.Second)
+	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()
 	defer tells.Stop()
 	clients := time.NewTicker(sweepClients)
@@ -230,7 +227,7 @@ func (drv *driver) close() {
 		left, _ := p.Close(false)
 		drv.lost.count(&drv.counters, left)
 	}
-	drv.pending.Close(pending.Result{Code: calling.Closed})
+	drv.pending.Close(calls.Result{Code: calls.Closed})
 }
 
 // minPayload is the smallest payload limit of the broker that a process accepts, in
@@ -497,7 +494,7 @@ func (drv *driver) answerHere(e *wire.Envelope) {
 // complete answers a call of this process whose turn has run here.
 func (drv *driver) complete(id uint64, a answer) {
 	text, payload := a.parts(drv)
-	if !drv.pending.Complete(id, pending.Result{Payload: payload, Code: a.code, Text: text}) {
+	if !drv.pending.Complete(id, calls.Result{Payload: payload, Code: a.code, Text: text}) {
 		drv.counters.add(answerUnclaimed)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
@@ -40,7 +40,7 @@ func newDriver(cfg config, self transport.Peer, ctl controlPlane) *driver {
 		AnswerBytes: cfg.AnswerBytes, Calls: &drv.pending.Coalescer, Direct: cfg.directEnabled(),
 		Link: drv.link, MayAnswer: drv.lease.MayAnswer,
 	})
-	drv.pending.Init(await.NewCaller)
+	drv.pending.Init(calls.NewCaller)
 	drv.lease.Init(time.Now())
 	drv.watch.Init(drv.lease.Base())
 	drv.runs = make([]turnRunner, max(runtime.GOMAXPROCS(0), minRunners))

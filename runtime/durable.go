@@ -124,7 +124,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		}
 		e.SetState(loaded.State, codegen.Recovered)
 	}
-	a := &durableEntity{tenure: tenure, core: loaded.Active, last: tenure.Seen(e.ID), expires: loaded.Expires}
+	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID), expires: loaded.Expires}
 	a.Driver = a
 	e.SetData(&a.EntityData)
 	if s.host.desc.Activate != nil {

@@ -13,7 +13,6 @@ import (
 type durableEntity struct {
 	region.EntityData
 	tenure *durablehost.Tenure // under which it was activated
-	core   durable.Active      // of the tenure
 	state  []byte              // as last committed, or being committed
 	last   durable.Ticket      // the ticket of its last commit
 	ready  bool                // it has been activated

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
@@ -295,7 +295,7 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 		r.observe(e)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, Active: active.core, Ended: r.turn.flags.Load()&forgetAfter != 0}
+	turn := durable.Turn{Entity: e.ID, Ended: r.turn.flags.Load()&forgetAfter != 0}
 	changed, err := r.changes(&turn, e, active, read)
 	if err != nil {
 		r.drop(e)
@@ -472,7 +472,7 @@ func (t durableTell) send() {
 		ctx = context.WithValue(ctx, outgoingKey{}, t.says)
 	}
 	if err := t.invoker.tell(&outCall{Context: ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
-		drv.lost.lose(&drv.counters, calling.NotExecuted)
+		drv.lost.lose(&drv.counters, calls.NotExecuted)
 		drv.seldom.warn(drv.log, "tell of a durable entity could not be sent", t.invoker.kind.desc.Name, t.method,
 			"kind", t.invoker.kind.desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -44,7 +44,7 @@ func (c *config) runnerBytes(runners int) int { return c.BufferBytes / (2 * runn
 // A callFailure describes the error of a call.
 type callFailure struct {
 	Kind, ID, Method string // the method that was called
-	Outcome          calling.Outcome
+	Outcome          calls.Outcome
 	Err              error   // the cause; nil if the method itself returned an error or panicked
 	Text             string  // of the method's error or panic
 	Panic            bool    // the method panicked

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 )
 
 // Causes of the errors that calls and nodes return. Test for them with errors.Is.
@@ -70,7 +70,7 @@ var (
 // An Outcome says whether a call ran.
 type Outcome int
 
-// The outcomes of a call, as package calling numbers them.
+// The outcomes of a call, as package calls numbers them.
 const (
 	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota
@@ -169,12 +169,12 @@ func newCallError(f callFailure) error {
 func readCallError(err error) (f callFailure, ok bool) {
 	var call *CallError
 	if errors.As(err, &call) {
-		return callFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: calling.Outcome(call.Outcome), Err: call.Err}, true
+		return callFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: calls.Outcome(call.Outcome), Err: call.Err}, true
 	}
 	var entity *EntityError
 	if errors.As(err, &entity) {
 		return callFailure{
-			Kind: entity.Kind, ID: entity.ID, Method: entity.Method, Outcome: calling.Executed,
+			Kind: entity.Kind, ID: entity.ID, Method: entity.Method, Outcome: calls.Executed,
 			Text: entity.Text, Panic: entity.Panic, Causes: entity.causes,
 		}, true
 	}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
@@ -194,7 +194,7 @@ func (h *host) failureOf(id, method string, err error) *failure {
 }
 
 func (h *host) notRun(id, method string, err error) error {
-	return h.driver.cfg.CallError(callFailure{Kind: h.desc.Name, ID: id, Method: method, Outcome: calling.NotExecuted, Err: err})
+	return h.driver.cfg.CallError(callFailure{Kind: h.desc.Name, ID: id, Method: method, Outcome: calls.NotExecuted, Err: err})
 }
 
 // countActive counts the active entities again, because the loss of a shard removes its

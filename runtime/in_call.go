@@ -33,7 +33,7 @@ type inCall struct {
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
-	arrived  time.Time                   // at this process; of its own tells up to await.Sweep earlier, unless the type has interceptors
+	arrived  time.Time                   // at this process; of its own tells up to calls.SweepInterval earlier, unless the type has interceptors
 
 	// here has this call, if it is one to a durable entity whose turn runs on its caller's goroutine.
 	here *hereCall

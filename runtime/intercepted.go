@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
@@ -69,7 +69,7 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 	if refusal == nil {
 		refusal = errNoNext
 	}
-	return p.fail(r, method, calling.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
+	return p.fail(r, method, calls.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
 }
 
 // outgoingInfo is the callInfo of a call that this process makes.

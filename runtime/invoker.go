@@ -9,12 +9,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/shardgen/shardgen/internal/await"
-	"github.com/shardgen/shardgen/internal/calling"
-	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -71,7 +68,7 @@ func (p invoker) Kept() *codegen.KeptRefs {
 // fail returns the error of a call.
 //
 //go:noinline
-func (p invoker) fail(r *codegen.Ref, method string, outcome calling.Outcome, err error) error {
+func (p invoker) fail(r *codegen.Ref, method string, outcome calls.Outcome, err error) error {
 	return p.kind.driver.cfg.CallError(callFailure{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err})
 }
 
@@ -144,7 +141,7 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 		return nil
 	}
 	p.uncalled(ctx, r, method)
-	return p.fail(r, method, calling.NotExecuted, why)
+	return p.fail(r, method, calls.NotExecuted, why)
 }
 
 // unfit is the reason why nothing can be sent to a reference, whatever the context.
@@ -170,18 +167,18 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 		c.Chain = shardhost.Chain(c.Links)
 	}
 	e, v := s.Deliver(&c.Call, time.Now(), nil)
-	switch calling.Delivered(v) {
-	case calling.Run:
+	switch calls.NextLocally(v) {
+	case calls.Run:
 		return s.begin(ctx, up, e, method, noContext)
-	case calling.Encode:
+	case calls.Encode:
 		return codegen.Turn{}, nil
-	case calling.Refuse:
+	case calls.Refuse:
 		if v == region.Circular {
 			drv.refused(wire.CodeCircular)
-			return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, circular(s.explain(&c.Call, v)))
+			return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, circular(s.explain(&c.Call, v)))
 		}
 		drv.refused(wire.CodeOverloaded)
-		return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
+		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
 	}
 	up.yieldLane()
 	limit, stop := p.limit(ctx, r)
@@ -197,9 +194,9 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *code
 	}
 	drv.counters.add(callExpired)
 	if drv.closed() {
-		return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, drv.errClosed())
+		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, drv.errClosed())
 	}
-	return codegen.Turn{}, p.fail(r, method, calling.NotExecuted, waitError(limit, errBusy))
+	return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, waitError(limit, errBusy))
 }
 
 func (p invoker) granted(ctx context.Context, up *turn, s *hostedShard, method string, noContext bool, e *region.Entity) (codegen.Turn, error) {
@@ -248,17 +245,17 @@ func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args [
 // tell is Send for a tell that may leave at once.
 func (p invoker) tell(c *outCall) error {
 	if p.kind.driver.closed() {
-		return p.fail(c.Ref, c.Method, calling.NotExecuted, p.kind.driver.errClosed())
+		return p.fail(c.Ref, c.Method, calls.NotExecuted, p.kind.driver.errClosed())
 	}
 	if near, err := p.tellNear(c); err != nil {
-		return p.fail(c.Ref, c.Method, calling.NotExecuted, err)
+		return p.fail(c.Ref, c.Method, calls.NotExecuted, err)
 	} else if near {
 		return nil
 	}
 	r := p.kind.routeOf(c.Ref.Hash)
 	e := p.envelope(c, nil, r, wire.TypeTell)
 	if err := r.send(&e); err != nil {
-		return p.fail(c.Ref, c.Method, calling.NotExecuted, publicError(err))
+		return p.fail(c.Ref, c.Method, calls.NotExecuted, publicError(err))
 	}
 	return nil
 }
@@ -267,9 +264,9 @@ func (p invoker) tell(c *outCall) error {
 // ran, whose results do not decode.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
-		return p.fail(r, method, calling.Executed, err)
+		return p.fail(r, method, calls.Executed, err)
 	}
-	return p.fail(r, method, calling.NotExecuted, err)
+	return p.fail(r, method, calls.NotExecuted, err)
 }
 
 func (p invoker) envelope(c *outCall, up *turn, r *route, t wire.Type) wire.Envelope {
@@ -362,14 +359,14 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 		c.Command = p.newCommand(&c, up)
 	}
 	up.yieldLane()
-	limit := await.New(c.Context, c.Ref.Timeout(), drv.cfg.CallTimeout, drv.tr.Load() != nil)
+	limit := calls.NewDeadline(c.Context, c.Ref.Timeout(), drv.cfg.CallTimeout, drv.tr.Load() != nil)
 	for try, again := 0, true; again; try++ {
-		var w *pending.Call
+		var w *calls.Call
 		var id uint64
 		if w, id, err = p.attempt(&c, up, &limit); err != nil {
 			break
 		}
-		answered := await.Answer(c.Context, &drv.pending, w, id, &limit)
+		answered := calls.Await(c.Context, &drv.pending, w, id, &limit)
 		if answered && w.Result().Code == wire.CodeOK {
 			results = w.Result().Payload
 			drv.pending.Free(w, c.Ref.Hash)
@@ -408,7 +405,7 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 		defer stop()
 		if err := d.before(limit); err != nil {
 			p.uncalled(ctx, r, method)
-			return p.fail(r, method, calling.NotExecuted, err)
+			return p.fail(r, method, calls.NotExecuted, err)
 		}
 	}
 	return nil
@@ -452,27 +449,27 @@ func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
 // attempt sends the call once. up is the turn that makes it; nil means none. The answer comes to w.
 //
 //go:noinline
-func (p invoker) attempt(c *outCall, up *turn, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
+func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.Call, id uint64, err error) {
 	drv, r := p.kind.driver, p.kind.routeOf(c.Ref.Hash)
 	left := limit.Micros()
 	if limit.Passed() {
-		return nil, 0, p.fail(c.Ref, c.Method, calling.NotExecuted, late(context.DeadlineExceeded, errPassed))
+		return nil, 0, p.fail(c.Ref, c.Method, calls.NotExecuted, late(context.DeadlineExceeded, errPassed))
 	}
 	if w, id = drv.pending.Open(limit.Swept(drv.lease.Base()), c.Ref.Hash); w == nil {
-		return nil, 0, p.fail(c.Ref, c.Method, calling.NotExecuted, p.noPlace())
+		return nil, 0, p.fail(c.Ref, c.Method, calls.NotExecuted, p.noPlace())
 	}
 	if c.Command != nil {
 		if s, entity := p.enterDurable(c, up, r); entity != nil {
 			s.durable.runHere(entity, newHereCall(s, c, up, id, time.Duration(min(left, maxLeft))*time.Microsecond), func() { // runtime.Goexit in the method ends the caller
-				await.Abandon(&drv.pending, w, id, c.Ref.Hash)
+				calls.Abandon(&drv.pending, w, id, c.Ref.Hash)
 				_ = c.Command.end(drv, nil)
 			})
 			return w, id, nil
 		}
 	}
 	if err := p.sendCall(c, up, r, id, left); err != nil {
-		await.Abandon(&drv.pending, w, id, c.Ref.Hash)
-		return nil, 0, p.fail(c.Ref, c.Method, calling.NotExecuted, publicError(err))
+		calls.Abandon(&drv.pending, w, id, c.Ref.Hash)
+		return nil, 0, p.fail(c.Ref, c.Method, calls.NotExecuted, publicError(err))
 	}
 	return w, id, nil
 }
@@ -501,23 +498,23 @@ func (p invoker) noPlace() error {
 // fails with err.
 //
 //go:noinline
-func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadline, answered bool, try int) (again bool, err error) {
+func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadline, answered bool, try int) (again bool, err error) {
 	drv, res := p.kind.driver, *w.Result()
-	step, outcome := calling.Withdraw, calling.Unknown
+	step, outcome := calls.Withdraw, calls.Unknown
 	if answered {
-		step, outcome = calling.Answered(res.Code, c.sent())
+		step, outcome = calls.NextStep(res.Code, c.sent())
 	}
-	if step != calling.Withdraw {
+	if step != calls.Withdraw {
 		limit.Seen(w.Over(), drv.lease.Base())
 		drv.pending.Free(w, c.Ref.Hash)
-		if step == calling.Return {
+		if step == calls.Return {
 			return false, p.resultError(c, res, outcome)
 		}
 		if res.Code == wire.CodeInDoubt {
 			c.Command.doubt = res.Text
 		}
 		drv.counters.add(callRetried)
-		if limit.Sleep(calling.Pause(try)) {
+		if limit.Sleep(calls.Pause(try)) {
 			return true, nil
 		}
 		if err := c.Context.Err(); err != nil {
@@ -537,16 +534,16 @@ func (p invoker) failed(c *outCall, w *pending.Call, id uint64, limit *await.Dea
 	}
 	how, why := p.giveUp(c, w, id)
 	drv.pending.Free(w, c.Ref.Hash)
-	return false, p.fail(c.Ref, c.Method, calling.Withdrawn(how), c.why(err, why))
+	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
 }
 
 // giveUp withdraws a call whose time is over, if that is still possible, and returns how far
 // it had come and what it waited for.
-func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (dataplane.Withdrawal, error) {
+func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.data.Withdraw(&r.Route, w, id, c.Ref.ID)
 	switch how {
-	case dataplane.Unsent:
+	case calls.WithdrawnUnsent:
 		if p.kind.desc.Singleton {
 			return how, r.noInstance(time.Now())
 		}
@@ -554,11 +551,11 @@ func (p invoker) giveUp(c *outCall, w *pending.Call, id uint64) (dataplane.Withd
 			return how, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
 		}
 		return how, r.waitsFor(time.Now())
-	case dataplane.Queued:
+	case calls.WithdrawnQueued:
 		return how, errBusy
-	case dataplane.Undelivered:
+	case calls.WithdrawnUndelivered:
 		return how, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
-	case dataplane.BegunHere:
+	case calls.WithdrawnBegun:
 		return how, errNoAnswer
 	}
 	return how, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
@@ -593,7 +590,7 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 }
 
 // resultError is the error for an answer without results, of a call with that outcome.
-func (p invoker) resultError(c *outCall, res pending.Result, outcome calling.Outcome) error {
+func (p invoker) resultError(c *outCall, res calls.Result, outcome calls.Outcome) error {
 	kind := p.kind.desc.Name
 	switch res.Code {
 	case wire.CodeMethodError:
@@ -608,15 +605,15 @@ func (p invoker) resultError(c *outCall, res pending.Result, outcome calling.Out
 		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s (it will not run again: ask the entity for the result)", ErrAnswerForgotten, res.Text))
 	case wire.CodeNoResult:
 		return p.fail(c.Ref, c.Method, outcome, noResult(errors.New(res.Text)))
-	case calling.Unrepeatable:
+	case calls.Unrepeatable:
 		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
-	case calling.TurnedAway:
+	case calls.TurnedAway:
 		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s", ErrOverloaded, res.Text))
-	case calling.Denied:
+	case calls.Denied:
 		return p.fail(c.Ref, c.Method, outcome, errors.New(res.Text))
 	case wire.CodeInDoubt:
 		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s (it may have run: ask the entity before calling again)", ErrLost, res.Text))
-	case pending.Lost:
+	case calls.Lost:
 		if res.Text != "" {
 			return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
 		}

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/direct/agree"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -43,7 +42,7 @@ type lane struct {
 	skip   uint32            // envelopes of the frame that are still to be skipped, because they were handled before
 	open   bool              // a frame is under way
 	// answered are calls of this process whose answers are in the current frame.
-	answered []*pending.Call
+	answered []*calls.Call
 	slow     runtoken.SlowTurnDetector
 	kind     *kind   // of the previous call, and mostly of the next one
 	spare    *inCall // a call whose turn has ended, for reuse
@@ -112,10 +111,10 @@ func (l *lane) resume() {
 // for all processes if the lane gets no connection for want of a right. An earlier sending of such
 // a call may have arrived.
 func (l *lane) denied(to transport.Address, why string) {
-	l.driver.pending.CompleteSent(func(s pending.Session) bool {
+	l.driver.pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)
 		return ok && p.Lane() == int(l.ch) && (to.IsZero() || p.Peer().Address == to)
-	}, pending.Result{Code: calling.Denied, Text: why})
+	}, calls.Result{Code: calls.Denied, Text: why})
 }
 
 var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
@@ -309,7 +308,7 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 
 // takeAnswer takes the call of an answer out of the table of pending calls; it is nil if no caller waits for
 // the answer. The lane must wake the caller.
-func (l *lane) takeAnswer(e *wire.Envelope) *pending.Call {
+func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	if e.Code == wire.CodeMoved {
 		l.driver.data.Learn(e)
 	}
@@ -318,7 +317,7 @@ func (l *lane) takeAnswer(e *wire.Envelope) *pending.Call {
 		l.driver.counters.add(answerUnclaimed)
 		return nil
 	}
-	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
+	c.Answer(calls.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 	return c
 }
 

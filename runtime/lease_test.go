@@ -8,10 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/await"
-	"github.com/shardgen/shardgen/internal/calling"
-	"github.com/shardgen/shardgen/internal/dataplane"
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/turnlease"
@@ -101,7 +98,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		st.activate = st.lose
 		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add", false)
 		require.ErrorIs(t, err, ErrClosed)
-		require.Equal(t, calling.NotExecuted, outcomeOf(err))
+		require.Equal(t, calls.NotExecuted, outcomeOf(err))
 	})
 	t.Run("until it is renewed", func(t *testing.T) {
 		st := newStand(t)
@@ -113,7 +110,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		}
 		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add", false)
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, calling.NotExecuted, outcomeOf(err))
+		require.Equal(t, calls.NotExecuted, outcomeOf(err))
 	})
 }
 
@@ -162,7 +159,7 @@ func TestCutTurnsAreSentAgain(t *testing.T) {
 // TestNoAnswerWithoutALease: what has run is answered when the node may answer again,
 // and never if it may not: others may have run the entity since.
 func TestNoAnswerWithoutALease(t *testing.T) {
-	ask := func(st *stand) (*pending.Call, *inCall) {
+	ask := func(st *stand) (*calls.Call, *inCall) {
 		waits, id := st.driver.pending.Open(0, 0)
 		c := &inCall{Call: shardhost.Call{ID: id}}
 		c.Sender = st.driver.self
@@ -243,11 +240,11 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 		p := st.driver.peers.Session(peer, 0)
 		st.driver.pending.Sent(id, p, 1)
 		p.Close(bye)
-		st.driver.data.PeerGone(peer.Address, dataplane.AllLanes, false)
+		st.driver.data.PeerGone(peer.Address, calls.AllLanes, false)
 		require.Equal(t, bye, st.driver.pending.Waits(id))
 		if !bye {
 			st.answered(c)
-			require.Equal(t, pending.Lost, c.Result().Code)
+			require.Equal(t, calls.Lost, c.Result().Code)
 			require.Equal(t, peer.Address, c.Result().Lost)
 		}
 	}
@@ -278,6 +275,6 @@ func TestNoGoodbyeBeforeTheAnswers(t *testing.T) {
 }
 
 // answered waits until the call is answered.
-func (st *stand) answered(c *pending.Call) {
-	await.Answer(context.Background(), &st.driver.pending, c, 0, &await.Deadline{})
+func (st *stand) answered(c *calls.Call) {
+	calls.Await(context.Background(), &st.driver.pending, c, 0, &calls.Deadline{})
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
@@ -20,8 +20,8 @@ type outCall struct {
 	Command *sentCommand // of a durable type; nil otherwise
 }
 
-// sent is the command as package calling has it; nil for none.
-func (c *outCall) sent() *calling.Command {
+// sent is the command as package calls has it; nil for none.
+func (c *outCall) sent() *calls.Command {
 	if c.Command == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (c *outCall) sent() *calling.Command {
 type sentCommand struct {
 	id     durablehost.ID
 	number uint64 // among the commands of this process; 0 means that the id has a key, or comes from a turn or a log
-	sent   calling.Command
+	sent   calls.Command
 	tried  bool
 	doubt  string // why it is not known whether the last attempt is committed; "" if nobody said
 }

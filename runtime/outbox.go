@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -65,7 +65,7 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	switch {
 	case failed.Panic:
 		return !k.desc.Durable, err // its changes were dropped, so it runs again
-	case err == nil, failed.Outcome == calling.Executed:
+	case err == nil, failed.Outcome == calls.Executed:
 		return true, err
 	case errors.Is(err, context.Canceled) && within.Err() == nil:
 		return true, err // it is below the receiver's floor: it has run before

@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -83,9 +82,9 @@ func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
 		}
 		code := wire.CodeUnsendable
 		if !o.NotExecuted {
-			code = calling.Unrepeatable
+			code = calls.Unrepeatable
 		}
-		drv.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
+		drv.pending.Complete(e.ID, calls.Result{Code: code, Text: o.Error()})
 	case wire.TypeTell:
 		if !v.forwarded(e) {
 			drv.lost.note(o.NotExecuted)

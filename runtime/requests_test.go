@@ -95,8 +95,8 @@ func TestGateway(t *testing.T) {
 		{name: "long method", subject: "Account." + strings.Repeat("x", 2000) + ".alice", body: `{}`, outcome: "not executed", failure: "no method " + strings.Repeat("x", 200) + "… (2000 bytes)", want: "error"},
 		{name: "no id", subject: "Account.Get", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
 		{name: "bad escape", subject: "Account.Get.=4", body: `{}`, outcome: "not executed", failure: `bad entity id: unescape id "=4": = at its end`, want: "error"},
-		{name: "dots in an id", subject: "Account.Lines.a=20b.c", body: `{}`, outcome: "not executed", failure: `it is written "a=20b=2Ec"`, want: "error"},
-		{name: "another escape of an id", subject: "Account.Add.=61lice", body: `{"n":1}`, outcome: "not executed", failure: `it is written "alice"`, want: "error"},
+		{name: "dots in an id", subject: "Account.Lines.a=20b.c", body: `{}`, outcome: "not executed", failure: `in a subject it must be "a=20b=2Ec"`, want: "error"},
+		{name: "another escape of an id", subject: "Account.Add.=61lice", body: `{"n":1}`, outcome: "not executed", failure: `in a subject it must be "alice"`, want: "error"},
 		{name: "bad time-out", subject: "Account.Get.alice", timeout: "soon", outcome: "not executed", failure: `timeout "soon" is not a positive duration such as 2s`, want: "error"},
 		{name: "time-out", subject: "Account.Get." + bigID, timeout: "20s", outcome: "executed", want: `{"result1":0}`},
 	}

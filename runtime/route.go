@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -135,7 +134,7 @@ func (v *routeEnv) Waits(id uint64) bool { return v.kind.driver.pending.Waits(id
 
 // Sent records in the pending table where a call was sent.
 func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
-	s, _ := to.(pending.Session)
+	s, _ := to.(calls.Carrier)
 	v.kind.driver.pending.Sent(id, s, seq)
 }
 
@@ -167,9 +166,9 @@ func (v *routeEnv) Held(shed []stream.Outgoing) {
 	for i := range shed {
 		drv.counters.add(callShed)
 		if e := &shed[i].Envelope; e.ID != 0 {
-			drv.pending.Complete(e.ID, pending.Result{Code: calling.Shed})
+			drv.pending.Complete(e.ID, calls.Result{Code: calls.Shed})
 		} else {
-			drv.lost.lose(&drv.counters, calling.NotExecuted)
+			drv.lost.lose(&drv.counters, calls.NotExecuted)
 		}
 	}
 	drv.ctl.ask(v.kind.desc.Name)
@@ -183,12 +182,12 @@ func (v *routeEnv) Expired() { v.kind.driver.counters.add(callExpired) }
 
 // Unsent answers a call that could not be appended.
 func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
-	drv, code := v.kind.driver, calling.Unsent
+	drv, code := v.kind.driver, calls.Unsent
 	if errors.Is(err, stream.ErrTooLarge) {
 		code = wire.CodeUnsendable
 	}
-	if e.ID == 0 || !drv.pending.Complete(e.ID, pending.Result{Code: code, Text: err.Error()}) {
-		drv.lost.lose(&drv.counters, calling.NotExecuted)
+	if e.ID == 0 || !drv.pending.Complete(e.ID, calls.Result{Code: code, Text: err.Error()}) {
+		drv.lost.lose(&drv.counters, calls.NotExecuted)
 	}
 }
 

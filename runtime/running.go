@@ -7,8 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/calling"
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -53,11 +52,11 @@ func (a answer) err(s *hostedShard, call callInfo, own error) error {
 	case a.code == wire.CodePanic:
 		return s.driver().cfg.CallError(callFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Text: a.text, Panic: true})
 	}
-	outcome := calling.NotExecuted
+	outcome := calls.NotExecuted
 	if a.code.Executed() {
-		outcome = calling.Executed
+		outcome = calls.Executed
 	}
-	cause := notRun(call.Kind, pending.Result{Code: a.code, Text: a.text}, s.driver().cfg.SingletonBuffer)
+	cause := notRun(call.Kind, calls.Result{Code: a.code, Text: a.text}, s.driver().cfg.SingletonBuffer)
 	if cause == nil {
 		cause = errors.New(a.text)
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -22,8 +21,8 @@ var _ singlehost.Home = (*singletonHome)(nil)
 func (v *singletonHome) shard() *hostedShard { return (*hostedShard)(v) }
 
 // Log logs a line.
-func (v *singletonHome) Log(l loglevel.Level, text string, args ...any) {
-	v.host.driver.log.Log(context.Background(), slog.Level(l), text, args...)
+func (v *singletonHome) Log(l slog.Level, text string, args ...any) {
+	v.host.driver.log.Log(context.Background(), l, text, args...)
 }
 
 // Count raises a counter by one.

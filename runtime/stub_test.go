@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -40,7 +40,7 @@ func (e *callError) Error() string {
 func (e *callError) Unwrap() error { return e.Err }
 
 // outcomeOf reports whether the call that returned err ran.
-func outcomeOf(err error) calling.Outcome {
+func outcomeOf(err error) calls.Outcome {
 	f, _ := testConfig().ReadCallError(err)
 	return f.Outcome
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
@@ -329,7 +329,7 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 	case *codegen.ArgumentsError:
 		return s.host.notRun(e.ID, method, err.Err)
 	case *codegen.ResultsError:
-		return s.driver().cfg.CallError(callFailure{Kind: s.ID.Kind, ID: e.ID, Method: method, Outcome: calling.Executed, Err: noResult(err.Err)})
+		return s.driver().cfg.CallError(callFailure{Kind: s.ID.Kind, ID: e.ID, Method: method, Outcome: calls.Executed, Err: noResult(err.Err)})
 	default:
 		text, causes := codegen.DescribeError(s.host.kind.errors(), err)
 		return s.driver().cfg.CallError(callFailure{

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -18,9 +18,9 @@ type lostTells struct {
 }
 
 // lose counts a lost tell.
-func (l *lostTells) lose(all *counters, o calling.Outcome) {
+func (l *lostTells) lose(all *counters, o calls.Outcome) {
 	all.add(tellLost)
-	l.note(o == calling.NotExecuted)
+	l.note(o == calls.NotExecuted)
 }
 
 // note is lose for a tell that other counters have already.

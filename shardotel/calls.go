@@ -28,8 +28,8 @@ const (
 // Caller returns the interceptor of callers (shard.Config.Interceptors). It opens a span of kind
 // client, or producer for a tell, and records rpc.client.call.duration, with the outcome of the
 // call ("executed", "not executed" or "unknown") as rpc.response.status_code. A tell ends when it
-// is sent. The parent of a span is that of the context, or else that of the call's headers, as a
-// caller of the gateway sends them.
+// is sent. The parent of a span is in the context, or else in the call's headers, as sent by a
+// caller of the gateway.
 func (t *Telemetry) Caller() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		kind := trace.SpanKindClient
@@ -57,11 +57,10 @@ func (t *Telemetry) Caller() shard.Interceptor {
 // Host returns the interceptor of a hosted type (shard.Intercept). It opens a span of kind server,
 // or consumer for a tell, as a child of the caller's span: from the call's arrival at the host to
 // the moment when its answer may leave. The span of a call from the gateway also names its caller.
-// Its children are the spans "queue", in which the call waited for its turn, "turn", whose children
-// are the calls that the method makes, and of a durable type "commit", in which the answer waits for
-// the store.
+// Its children are the spans "queue" (the wait for its turn), "turn" (with the calls of the method
+// as children), and for a durable type "commit" (the answer's wait for the store).
 //
-// It records rpc.server.call.duration, which is that of the turn, shardgen.call.queue.duration, and
+// It records rpc.server.call.duration of the turn, shardgen.call.queue.duration and
 // shardgen.call.commit.duration.
 func (t *Telemetry) Host() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {

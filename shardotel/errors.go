@@ -37,8 +37,8 @@ var causes = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// entityError is the value of error.type for errors that methods return, and otherMethod that of
-// rpc.method for a method that the host does not have.
+// entityError is error.type of an error returned by a method, and otherMethod is rpc.method of a
+// method unknown to the host.
 const (
 	entityError = "entity"
 	otherMethod = "_OTHER"

@@ -35,9 +35,9 @@ const (
 //   - shardgen.process.live and shardgen.process.ready, each 1 or 0: [shard.Health]
 //   - shardgen.events by shardgen.reason: the process's Counters, such as "buffered", "forwarded",
 //     "retried", "refused", "tell lost" and "shards moved"
-//   - of a node also its members as it sees them, its messages of the membership, its Load,
-//     which has shards, entities, calls that wait and moves by type, and from its Measure the
-//     durations of appends to the store and of the pauses of moves, and the sizes of batches
+//   - of a node also its members as it sees them, its messages of the membership, and its Load:
+//     shards, entities, waiting calls and moves by type; from its Measure come the durations of
+//     appends to the store and of the pauses of moves, and the sizes of batches
 //
 // docs/guide/metrics.md has all names and labels. A collection visits each entity of the process,
 // which takes some milliseconds for 100,000 of them. Observe fails if the meter refuses an

@@ -42,7 +42,8 @@ func (t *Telemetry) visit(ctx context.Context, call shard.Info, begin time.Time)
 	return v
 }
 
-// ended ends the turn that began at that time, and the whole when the store has its changes.
+// ended ends the span of the turn begun at begin, and the whole span when the store has its
+// changes.
 func (v *visit) ended(begin time.Time, err error) {
 	now := time.Now()
 	if v.turn != nil {

@@ -1,7 +1,6 @@
-// Package store defines the storage that shardgen uses beside its processes:
-// heads, logs and records of shards, in which entities keep their state ([Shards]);
-// small records with compare-and-set ([Store]); and leases that one holder at a
-// time has ([Lease]). A [Backend] is all three.
+// Package store defines the storage outside the processes: heads, logs and records of shards
+// for the state of entities ([Shards]), small records with compare-and-set ([Store]), and
+// leases with one holder at a time ([Lease]). A [Backend] is all three.
 //
 // The runtime takes one Backend, Config.Store, for all that outlives its processes: the state
 // of durable entities, the ids of remembered ones, leases of singletons and of downing, and
@@ -18,18 +17,16 @@
 // one before. Then the home reads the log from the head's Since to its own claim. Neither
 // write can be overtaken by one of the former home that was on its way.
 //
-// Reads may be stale, so a record counts only together with the head, and only from
-// a replica that has the home's own last write: [Records.Get] takes the revision
-// that the replica must have.
+// Reads may be stale, so a record counts only together with the head, and only from a replica
+// with the home's last write. [Records.Get] takes the revision that the replica must have.
 //
-// The log holds the writes since the last checkpoint, and the records everything older.
-// Head.Since is the position from which the log is needed; the store trims appends that
-// no head needs.
+// The log holds the writes since the last checkpoint, and the records everything older. The
+// log is needed from Head.Since on; the store trims appends below all heads.
 //
 // # Reads and writes
 //
 // A read may be stale, so no decision may rest on a read alone: read, decide, and call
-// [Store.Put] with the revision that was read, which fails if it no longer holds. A
+// [Store.Put] with the revision of the read. Put fails if the record has changed since. A
 // write ends in one of five ways:
 //
 //	nil             applied

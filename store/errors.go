@@ -11,16 +11,16 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the record, the head or the log is not as expected; nothing was
 	// written. Read again and decide anew.
-	ErrConflict = errors.New("conflict: it has another revision or position (read it and decide anew)")
+	ErrConflict = errors.New("conflict: the revision or position has changed (read and decide again)")
 	// ErrBusy: the store refused the write because of others under way. It was not
 	// and will not be applied; try the same again.
 	ErrBusy = errors.New("store busy: not applied (try the same again)")
 	// ErrGone: the log does not have the requested appends: they were trimmed, or the
 	// store has lost them.
 	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
-	// ErrUnavailable: the store cannot be reached, and nothing was or will be
-	// written. Try again later. If it is also [fs.ErrPermission], the user of the store lacks a
-	// right, which the error names, and trying again does not help until that is granted.
+	// ErrUnavailable: the store cannot be reached, and nothing was or will be written. Try
+	// again later. If it is also [fs.ErrPermission], the user lacks the right that the error
+	// names, and trying again does not help until it is granted.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
 	// be applied yet. See the package's doc for the remedy.

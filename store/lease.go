@@ -22,9 +22,9 @@ type Lease interface {
 	// another holder has it, had it, or it ended. After any other error the lease
 	// holds until h.Until, and renewing it may be tried again.
 	Renew(ctx context.Context, h Held) (Held, error)
-	// Release gives the lease back, so that another may have it at once. The
-	// holder must have stopped before. A lease that was lost is released already:
-	// that is no error. After any error it ends by itself.
+	// Release gives the lease back, so that another may have it at once. The holder must
+	// have stopped before. Releasing a lost lease is no error. After any error the lease ends by
+	// itself.
 	Release(ctx context.Context, h Held) error
 }
 
@@ -35,9 +35,9 @@ type Claim struct {
 	// Holder tells claims apart: 1 to MaxKey bytes, never the same for two
 	// processes, nor for two starts of one. A node's name and incarnation do.
 	Holder string
-	// Over is the token of a holding that this claim succeeds: the lease is granted under
-	// a new token although that one lasts, even to another holder. Of several claims over
-	// one holding one succeeds. Zero: none.
+	// Over is the token of a holding to be replaced: the lease is granted under a new
+	// token before that one ends, even to another holder. Of several claims over one
+	// holding one succeeds. Zero: none.
 	Over uint64
 	// TTL is how long the lease lasts without being renewed, at least MinTTL.
 	// Renew it every third of that. A store may ask for more.
@@ -47,7 +47,7 @@ type Claim struct {
 // MinTTL is the lowest TTL that a claim may ask for.
 const MinTTL = 100 * time.Millisecond
 
-// Check returns an error that wraps ErrBadClaim for a claim that makes no sense.
+// Check returns an error wrapping ErrBadClaim for an invalid claim.
 func (c Claim) Check() error {
 	if err := CheckKey(c.Name); err != nil {
 		return fmt.Errorf("%w: name: %w", ErrBadClaim, err)
@@ -61,8 +61,8 @@ func (c Claim) Check() error {
 	return nil
 }
 
-// Margin returns the time by which a holder stops before the TTL and a candidate waits
-// beyond it: a tenth of the TTL, for clocks that differ in their rates.
+// Margin returns a tenth of the TTL. A holder stops so long before the TTL, and a
+// candidate waits so long beyond it, because the rates of clocks differ.
 func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // A Held is a lease that its holder has.

@@ -30,7 +30,7 @@ type Shard struct {
 // String is Type/Number.
 func (s Shard) String() string { return fmt.Sprintf("%s/%d", s.Type, s.Number) }
 
-// Check returns an error that wraps ErrBadKey for a shard that cannot be.
+// Check returns an error wrapping ErrBadKey for an invalid shard.
 func (s Shard) Check() error {
 	if s.Type == "" || len(s.Type) > MaxType {
 		return fmt.Errorf("%w: the type's name has %d bytes: want 1 to %d", ErrBadKey, len(s.Type), MaxType)
@@ -114,7 +114,7 @@ func CheckIDs(ids []string) error {
 // CheckChanges checks the arguments of Put: the head's revision, the ids, and sizes up to limit.
 func CheckChanges(head Revision, changes []Change, limit int) error {
 	if head == None {
-		return fmt.Errorf("%w: revision None is of no head (SetHead first)", ErrBadKey)
+		return fmt.Errorf("%w: expected revision is None: call SetHead first", ErrBadKey)
 	}
 	seen := make(map[string]bool, len(changes))
 	for _, c := range changes {

@@ -9,8 +9,8 @@ import "context"
 // every method may return ErrUnavailable and ErrBadKey, every write ErrBusy and
 // ErrUncertain too. Bytes that are passed in are not kept.
 //
-// A write whose outcome is uncertain may be applied later, also after others of this
-// process that were applied. It is applied only if its expectation holds then.
+// A write with an uncertain outcome may be applied later, even after later writes of this
+// process. It is applied only if its expectation holds then.
 type Shards interface {
 	Logs
 	Records
@@ -43,32 +43,29 @@ type Records interface {
 	Head(ctx context.Context, s Shard) (Head, error)
 	// SetHead replaces the head if its revision is h.Revision, None where none is
 	// expected, and returns the new revision. From then on no Put under the former
-	// revision is applied. The caller sees to it that h.Since is never below that of
-	// the head it replaces. It fails with ErrConflict, and with ErrTooLarge. After
-	// ErrUncertain it may be tried again: ErrConflict may then mean that the first
-	// one stands, which Head shows.
+	// revision is applied. h.Since must not be below the replaced head's. SetHead fails
+	// with ErrConflict, and with ErrTooLarge. After ErrUncertain it may be tried again.
+	// ErrConflict may then mean that the first try was applied: Head shows it.
 	SetHead(ctx context.Context, s Shard, h Head) (Revision, error)
-	// Get returns the records under ids, MaxGet at most and none twice, in the order
-	// of ids, and the head as it was then or a moment after. A record that is not
-	// there has revision None. All is at least as new as revision atLeast, one that
-	// SetHead or Put returned for this shard or that Head or Get told of; a store
-	// whose replicas are all behind it fails with ErrUnavailable. With None the
-	// answer may be as stale as it likes.
+	// Get returns the records under ids, MaxGet at most and none twice, in the order of
+	// ids, and the head as it was then or a moment after. A record that is not there has
+	// revision None. The result reflects at least revision atLeast, which the caller got
+	// from SetHead, Put, Head or Get. If all replicas are behind it, Get fails with
+	// ErrUnavailable. With None the answer may be as stale as it likes.
 	Get(ctx context.Context, s Shard, ids []string, atLeast Revision) (Head, []Record, error)
-	// Put writes and deletes records, each only if the head's revision is head at
-	// that moment, and returns a revision with which Get sees them all, head if there
-	// are no changes. No id is there twice. It fails with ErrConflict if the head has
-	// another revision, and with ErrTooLarge. A part of the changes may have been
-	// applied after any error but ErrTooLarge and ErrBadKey.
+	// Put writes and deletes records, each only if the head's revision is head at that
+	// moment. It returns a revision at which Get sees them all; without changes that is
+	// head. No id is there twice. It fails with ErrConflict if the head has another
+	// revision, and with ErrTooLarge. A part of the changes may have been applied after
+	// any error but ErrTooLarge and ErrBadKey.
 	//
 	// After ErrUncertain, repeat the same changes until they are applied, or
 	// replace the head: another value under the same head might be overwritten by
 	// the first one, which comes late.
 	Put(ctx context.Context, s Shard, head Revision, changes []Change) (Revision, error)
-	// List returns records whose revision is above after, in the order of their
-	// revisions, as many as fit in about ListBytes; none: that was all. It is no
-	// snapshot: a record that is written meanwhile appears later, perhaps again, and
-	// those that were written just before may be missing.
+	// List returns records with revisions above after, in that order, up to about
+	// ListBytes; none means the end. It is no snapshot: a record written meanwhile
+	// appears later, perhaps again, and one written just before may be missing.
 	List(ctx context.Context, s Shard, after Revision) ([]Record, error)
 }
 

@@ -54,8 +54,8 @@ type Store interface {
 	List(ctx context.Context, prefix string) ([]Record, error)
 }
 
-// CheckKey returns an error that wraps ErrBadKey unless key is 1 to MaxKey bytes:
-// segments of A-Z a-z 0-9 _ - = that are joined by single slashes.
+// CheckKey returns an error wrapping ErrBadKey unless key has 1 to MaxKey bytes: segments
+// of A-Z a-z 0-9 _ - = joined by single slashes.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return fmt.Errorf("%w: %d bytes: want at most %d", ErrBadKey, len(key), MaxKey)
@@ -87,4 +87,12 @@ func CheckPrefix(prefix string) error {
 		return fmt.Errorf("%w: prefix %q does not end with a slash", ErrBadKey, prefix)
 	}
 	return CheckKey(key)
+}
+
+// A Backend is a store for everything that a cluster keeps.
+type Backend interface {
+	Store
+	Lease
+	// Shards returns the part that keeps the state of entities, always the same.
+	Shards() Shards
 }

@@ -16,7 +16,7 @@ func (e addressedEmitter) addressed(n *model.Entity) {
 		return
 	}
 	ctx := jen.Id("ctx").Add(contextType())
-	e.comment("%s is a message that says itself which %s it is for.", n.Message(), n.Name)
+	e.comment("%s is a message with the id of the %s that it is for.", n.Message(), n.Name)
 	e.file.Type().Id(n.Message()).Interface(
 		jen.Id(n.AddressFunc()).Params().Add(typ(n.ID.Type)),
 		jen.Id(n.DeliverFunc()).Params(ctx.Clone(), jen.Id("r").Id(n.Ref())).Error(),
@@ -25,22 +25,22 @@ func (e addressedEmitter) addressed(n *model.Entity) {
 	message := jen.Id("m").Id(n.Message())
 	client := jen.Id("c").Op("*").Id(n.ClientType())
 	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
-	e.comment("For returns a reference to the %s that m is for.", n.Name)
+	e.comment("For returns a reference to the %s whose id m has.", n.Name)
 	e.file.Func().Params(client.Clone()).Id("For").Params(message.Clone(), opts.Clone()).Id(n.Ref()).Block(
 		jen.Return(jen.Id("c").Dot("Ref").Call(jen.Id("m").Dot(n.AddressFunc()).Call(), jen.Id("opts").Op("..."))),
 	)
-	e.comment("Deliver calls the method that takes m. What that returns beside its error is dropped; a call by way of [%s.For] has it.", n.ClientType())
+	e.comment("Deliver calls the method that takes m, and drops its results. Call it on the reference from [%s.For] to get them.", n.ClientType())
 	e.file.Func().Params(client.Clone()).Id("Deliver").Params(ctx.Clone(), message.Clone(), opts.Clone()).Error().Block(
 		jen.Return(jen.Id("m").Dot(n.DeliverFunc()).Call(jen.Id("ctx"), jen.Id("c").Dot("For").Call(jen.Id("m"), jen.Id("opts").Op("...")))),
 	)
 
 	extractor := jen.Id("x").Id(n.Extractor())
 	address := jen.Id("m").Dot(n.AddressFunc()).Call()
-	e.comment("EntityIDOf returns the id of the %s that m is for, as it is on the wire.", n.Name)
+	e.comment("EntityIDOf returns the wire form of the id of the %s that m is for.", n.Name)
 	e.file.Func().Params(extractor.Clone()).Id("EntityIDOf").Params(message.Clone()).Params(jen.String(), jen.Error()).Block(
 		jen.Return(jen.Id("x").Dot("EntityID").Call(address.Clone())),
 	)
-	e.comment("ShardOf returns the number of the shard in which the %s lives that m is for.", n.Name)
+	e.comment("ShardOf returns the number of the shard of the %s that m is for.", n.Name)
 	e.file.Func().Params(extractor.Clone()).Id("ShardOf").Params(message.Clone()).Params(jen.Uint32(), jen.Error()).Block(
 		jen.Return(jen.Id("x").Dot("Shard").Call(address.Clone())),
 	)

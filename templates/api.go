@@ -18,7 +18,7 @@ func (e apiEmitter) api(n *model.Entity) {
 		link = n.Name
 	}
 	itself := strings.Replace(article(n.Name), n.Name, link, 1)
-	e.comment("%s has the methods of %s. The entity implements it, and so does a reference to an entity at any node.", n.API(), itself)
+	e.comment("%s has the methods of %s. The entity and its references implement it.", n.API(), itself)
 	e.file.Type().Id(n.API()).InterfaceFunc(func(g *jen.Group) {
 		for i, m := range n.Methods {
 			if i > 0 && len(m.Doc) > 0 {

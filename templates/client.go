@@ -21,7 +21,7 @@ func (e clientEmitter) client(n *model.Entity) {
 	}
 	f.Type().Id(n.ClientType()).Struct(jen.Id("invoker").Add(codegen("Invoker")))
 
-	e.comment("%s returns a client that calls through c: a node, or a connection from outside.", n.NewClient())
+	e.comment("%s returns a client that calls through c, a [shard.Node] or a [shard.Conn].", n.NewClient())
 	f.Func().Id(n.NewClient()).Params(jen.Id("c").Add(shard("Caller"))).Op("*").Id(n.ClientType()).Block(
 		jen.Return(jen.Op("&").Id(n.ClientType()).Values(
 			field("invoker", jen.Id("c").Dot("ShardInvoker").Call(jen.Id(n.KindFunc()).Call())),
@@ -32,23 +32,23 @@ func (e clientEmitter) client(n *model.Entity) {
 	recv := jen.Id("c").Op("*").Id(n.ClientType())
 	var id, passed []jen.Code // neither of a singleton
 	if n.Singleton {
-		e.comment("Ref returns a reference to the %s, which need not live yet.", n.Name)
+		e.comment("Ref returns a reference to the %s. It makes no call.", n.Name)
 	} else {
 		id, passed = []jen.Code{jen.Id("id").Add(typ(n.ID.Type))}, []jen.Code{jen.Id("id")}
-		e.comment("Ref returns a reference to the %s with that id, which need not live yet. A bad id is answered by the calls.", n.Name)
+		e.comment("Ref returns a reference to the %s with that id. It makes no call; if the id is invalid, each call fails.", n.Name)
 	}
 	f.Func().Params(recv.Clone()).Id("Ref").Params(append(slices.Clone(id), opts.Clone())...).Id(n.Ref()).BlockFunc(func(g *jen.Group) {
 		newRef(g, n, n.Ref())
 	})
 
 	if n.HasTell() {
-		e.comment("Tell is Ref for calls that do not wait for an answer.")
+		e.comment("Tell is like Ref, for calls without an answer.")
 		f.Func().Params(recv.Clone()).Id("Tell").Params(append(slices.Clone(id), opts.Clone())...).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
 			newRef(g, n, n.Tell())
 		})
 	}
 
-	e.comment("API is Ref as the interface, for callers that are tested against plain structs.")
+	e.comment("API is like Ref, but returns the interface, so that tests can pass a plain struct in its place.")
 	f.Func().Params(recv.Clone()).Id("API").Params(id...).Id(n.API()).Block(
 		jen.Return(jen.Id("c").Dot("Ref").Call(passed...)),
 	)
@@ -57,7 +57,7 @@ func (e clientEmitter) client(n *model.Entity) {
 	if n.Singleton {
 		which = "the"
 	}
-	e.comment("%s is %s %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), which, n.Name, n.ClientType())
+	e.comment("%s is a reference to %s %s at any node. It is made by [%s.Ref] and safe for concurrent use.", n.Ref(), which, n.Name, n.ClientType())
 	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.refMethod(n, m)
@@ -66,9 +66,9 @@ func (e clientEmitter) client(n *model.Entity) {
 	if !n.HasTell() {
 		return
 	}
-	comment := "%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return an error only if the call was not sent."
+	comment := "%s is a reference to %s %s for calls without an answer. It is made by [%s.Tell] and safe for concurrent use. Its methods return an error only if the call was not sent."
 	if !n.TellAll && slices.ContainsFunc(n.Methods, func(m *model.Method) bool { return !n.Tells(m) }) {
-		comment += " Methods with results have none of their own here: tell=all in the directive adds them."
+		comment += " Methods with results are missing here unless the directive has tell=all."
 	}
 	e.comment(comment, n.Tell(), which, n.Name, n.ClientType())
 	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
@@ -121,7 +121,7 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	switch {
 	case len(m.Doc) > 0:
 	case m.TellOnly:
-		e.comment("%s calls %s and does not wait for it.", m.Name, e.methodLink(n, m))
+		e.comment("%s calls %s without waiting for it.", m.Name, e.methodLink(n, m))
 	default:
 		e.comment("%s calls %s.", m.Name, e.methodLink(n, m))
 	}
@@ -220,7 +220,7 @@ func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, ze
 func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("t")
-	e.comment("%s is [%s.%s] without an answer.", m.Name, n.API(), m.Name)
+	e.comment("%s calls [%s.%s] without an answer.", m.Name, n.API(), m.Name)
 	e.tell(n, m, n.Tell(), l, recv)
 }
 

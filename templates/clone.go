@@ -51,7 +51,7 @@ func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	if t.Recursive {
 		params = append(params, jen.Id("depth").Int())
 	}
-	head := docLine("%s copies %s, as it would arrive.", t.CloneFunc(), article(e.spelt(t.Expr))).Func().Id(t.CloneFunc()).Params(params...)
+	head := jen.Func().Id(t.CloneFunc()).Params(params...)
 	if t.CloneFallible {
 		head.Params(jen.Id("_").Add(typ(t.Expr)), jen.Err().Error())
 	} else {

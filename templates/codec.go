@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"strings"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -189,12 +191,47 @@ func (e codecEmitter) types() {
 			e.functions[f] = stateEmitter(e).knownType(f.of)
 		}
 	}
+	var printed []jen.Code
+	has := make(map[what]bool)
 	for _, t := range e.pkg.Types {
 		for w := appendFunc; w <= knownFunc; w++ {
 			if code := e.functions[function{t, w}]; code != nil {
-				e.file.Line()
-				e.file.Add(code)
+				printed = append(printed, code)
+				has[w] = true
 			}
 		}
 	}
+	e.functionsComment(has)
+	for _, code := range printed {
+		e.file.Line()
+		e.file.Add(code)
+	}
+}
+
+// functionsComment emits one comment for the functions of all types.
+func (e codecEmitter) functionsComment(has map[what]bool) {
+	var does []string
+	for _, f := range []struct {
+		what what
+		does string
+	}{
+		{appendFunc, "append… encodes a value as field num"},
+		{readFunc, "read… decodes a field into v"},
+		{initFunc, "init… makes nil maps"},
+		{cloneFunc, "clone… returns a copy as it would arrive from another node"},
+		{knownFunc, "known… reports whether a field of a state is known"},
+	} {
+		if has[f.what] {
+			does = append(does, f.does)
+		}
+	}
+	if len(does) == 0 {
+		return
+	}
+	text := "Types that are sent: " + strings.Join(does, "; ") + "."
+	if has[appendElementFunc] || has[readElementFunc] {
+		text += " …Element does so for elements of lists and maps: messages with the value in field 1."
+	}
+	e.comment("%s", text)
+	e.file.Line()
 }

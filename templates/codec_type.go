@@ -96,7 +96,7 @@ func (e typeEmitter) appendType(t *model.Type) jen.Code {
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
 	}
-	return docLine("%s encodes %s as field num.", t.AppendFunc(), article(e.spelt(t.Expr))).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
+	return appendSignature(t.AppendFunc(), t).BlockFunc(body)
 }
 
 func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
@@ -165,8 +165,7 @@ func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
 // own: elements of its kind have no other form.
 func (e typeEmitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
-	return docLine("%s encodes %s as an element: a message with it in field 1.", name, article(e.spelt(t.Expr))).
-		Add(appendSignature(name, t)).BlockFunc(func(g *jen.Group) {
+	return appendSignature(name, t).BlockFunc(func(g *jen.Group) {
 		open(g, jen.Id("num"))
 		grow(g, t.Fallible, codecEmitter(e).appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
 		done(g, t, closed())
@@ -206,8 +205,7 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
 	}
-	code := docLine("%s decodes a field into %s.", t.ReadFunc(), article(e.spelt(t.Expr))).
-		Add(jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(body)
+	code := jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr))).BlockFunc(body)
 	if t.Shape == model.Oneof {
 		code.Add(oneofEmitter(e).unknown(t))
 	}
@@ -263,8 +261,7 @@ func (e typeEmitter) readMap(g *jen.Group, t *model.Type) {
 // readWrapped emits the reverse of appendWrapped.
 func (e typeEmitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
-	return docLine("%s decodes an element into %s.", name, article(e.spelt(t.Expr))).
-		Add(jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
+	return jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr))).BlockFunc(func(g *jen.Group) {
 		codecEmitter(e).init(g, t, pointed("v"))
 		enter(g, func() {
 			g.For(jen.Id("d").Dot("Next").Call()).Block(
@@ -276,8 +273,7 @@ func (e typeEmitter) readWrapped(t *model.Type) jen.Code {
 
 // initType emits the making of the maps in a value of a type.
 func (e typeEmitter) initType(t *model.Type) jen.Code {
-	return docLine("%s makes the maps that are nil in %s.", t.InitFunc(), article(e.spelt(t.Expr))).
-		Add(jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
+	return jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr))).BlockFunc(func(g *jen.Group) {
 		if t.Shape == model.Array {
 			g.For(jen.Id("i").Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
 				codecEmitter(e).init(g, t.Elem, place{pointer: jen.Op("&").Id("v").Index(jen.Id("i"))})

@@ -82,14 +82,14 @@ func (e *emitter) aliases() {
 	for _, x := range e.pkg.Aliases {
 		plain := *x
 		plain.Alias = ""
-		e.comment("%s is %s, a name that functions of this file have for themselves.", x.Alias, e.spelt(&plain))
+		e.comment("%s is %s, whose own name is that of a local variable below.", x.Alias, e.spelt(&plain))
 		e.file.Type().Id(x.Alias).Op("=").Add(typ(&plain))
 	}
 }
 
 // abi emits declarations that do not compile with a runtime of another ABI.
 func (e *emitter) abi() {
-	e.comment("This file and the module's shardgen are of one ABI: where the name below is unknown, run go generate.")
+	e.comment("Fails to compile if this file was generated for another version of shardgen: run go generate.")
 	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI6)))
 }
 

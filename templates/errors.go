@@ -28,9 +28,9 @@ func (e errorEmitter) errors() {
 	if len(e.pkg.Errors) > 0 {
 		declare = jen.Id("s").Dot("Declare").Custom(jen.Options{Open: "(", Close: ")", Separator: ",", Multi: true}, entries...)
 	}
-	comment := "%s adds to s the errors that callers of this package's entities can tell apart."
+	comment := "%s adds the errors of this package to s. Callers can match them with errors.Is and errors.As."
 	if len(e.pkg.ErrorImports) > 0 {
-		comment += " Methods may return those of the entities that they call."
+		comment += " It adds those of the entities that are called here, too."
 	}
 	e.comment(comment, model.ErrorsFunc)
 	e.file.Func().Id(model.ErrorsFunc).Params(jen.Id("s").Op("*").Add(codegen("ErrorSet"))).BlockFunc(func(g *jen.Group) {
@@ -55,7 +55,7 @@ func (e errorEmitter) errors() {
 func (e errorEmitter) errorCodec(x *model.Error) {
 	t := x.Type
 	b, v := jen.Id("b"), jen.Id("v")
-	e.comment("%s encodes %s by itself.", t.EncodeFunc(), article(e.spelt(t.Expr)))
+	e.comment("%s encodes %s.", t.EncodeFunc(), article(e.spelt(t.Expr)))
 	e.file.Func().Id(t.EncodeFunc()).Params(b.Clone().Index().Byte(), v.Clone().Add(typ(t.Expr))).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		encoded := codecEmitter(e).appendField(t, b.Clone(), 1, v.Clone(), nil)
 		if t.Fallible {

@@ -11,15 +11,15 @@ type extractorEmitter struct{ *emitter }
 
 // extractor emits the functions that return an entity's id and shard without a cluster.
 func (e extractorEmitter) extractor(n *model.Entity) {
-	e.comment("%s tells which entity and which shard an id stands for. Its zero value works.", n.Extractor())
+	e.comment("%s finds the entity and the shard of an id without a cluster. Its zero value works.", n.Extractor())
 	e.file.Type().Id(n.Extractor()).Struct()
 
-	e.comment("EntityID returns the id as it is on the wire.")
+	e.comment("EntityID returns the wire form of the id.")
 	e.extract(n, "EntityID", jen.String(), jen.Lit(""), func(key *jen.Statement) []jen.Code {
 		return []jen.Code{key.Clone(), codegen("CheckID").Call(key)}
 	})
 
-	e.comment("Shard returns the number of the shard in which the entity lives.")
+	e.comment("Shard returns the number of the entity's shard.")
 	e.extract(n, "Shard", jen.Uint32(), jen.Lit(0), func(key *jen.Statement) []jen.Code {
 		return []jen.Code{codegen("EntityShard").Call(jen.Id(n.KindFunc()).Call(), key)}
 	})

@@ -17,9 +17,9 @@ type hostEmitter struct{ *emitter }
 // has their interface.
 func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
-		e.comment("%s lets n host the cluster's %s. It must be called before n starts. The factory makes an instance without state; it is called for each activation of the instance at this node.", n.Host(), n.Name)
+		e.comment("%s lets n host the cluster's %s. It must be called before n starts. Each activation at n calls factory, which returns an instance without state.", n.Host(), n.Name)
 	} else {
-		e.comment("%s lets n host %s entities. It must be called before n starts. The factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
+		e.comment("%s lets n host %s entities. It must be called before n starts. Each activation calls factory, which returns an entity without state.", n.Host(), n.Name)
 	}
 	e.file.Func().Id(n.Host()).Params(
 		jen.Id("n").Op("*").Add(shard("Node")),
@@ -180,7 +180,7 @@ func (e hostEmitter) kind(n *model.Entity) {
 	if n.TTL > 0 {
 		list = append(list, field("TTL", jen.Lit(int(n.TTL/time.Minute)).Op("*").Qual("time", "Minute")))
 	}
-	e.comment("%s describes %s. All members of a cluster must agree on it.", n.KindFunc(), n.Name)
+	e.comment("%s describes %s. It must be the same at all members of a cluster.", n.KindFunc(), n.Name)
 	e.file.Func().Id(n.KindFunc()).Params().Add(codegen("Kind")).Block(
 		jen.Return(codegen("Kind").Add(fields(list...))),
 	)
@@ -218,7 +218,7 @@ func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 
 // hash emits the adapter of the user's shard function.
 func (e hostEmitter) hash(n *model.Entity) {
-	e.comment("%s is [%s] of an id as it is on the wire, mixed.", n.HashFunc(), n.Hash.Func)
+	e.comment("%s mixes the bits of [%s] of an id.", n.HashFunc(), n.Hash.Func)
 	e.file.Func().Id(n.HashFunc()).Params(jen.Id("id").String()).Params(jen.Uint64(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		key, fallible := parsedID(n)
 		if fallible {
@@ -232,7 +232,7 @@ func (e hostEmitter) hash(n *model.Entity) {
 
 // setID emits the setter of the field tagged id.
 func (e hostEmitter) setID(n *model.Entity) {
-	e.comment("%s sets the field that %s finds its own id in.", n.SetIDFunc(), article(n.Name))
+	e.comment("%s sets the id field of %s.", n.SetIDFunc(), article(n.Name))
 	key, fallible := parsedID(n)
 	result := jen.Error()
 	if fallible {

@@ -17,7 +17,7 @@ func (e journalEmitter) followers(n *model.Entity) {
 		return
 	}
 	event := typ(n.Journal.Event.Type.Expr)
-	e.comment("Events returns the events of all %s entities behind a position, each once and those of one entity in order. It waits for more until ctx ends, and then yields ctx's error. An error is the last that it yields.", n.Name)
+	e.comment("Events returns the events of all %s entities after a position: each once, and those of one entity in order. It waits for more until ctx ends, and yields ctx's error then. It ends after its first error.", n.Name)
 	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("Events").Params(
 		jen.Id("ctx").Add(contextType()), jen.Id("from").Add(shard("Position")), jen.Id("opts").Op("...").Add(shard("EventsOption")),
 	).Qual("iter", "Seq2").Types(shard("Event").Types(event.Clone()), jen.Error()).Block(
@@ -34,7 +34,7 @@ func (e journalEmitter) journal(n *model.Entity) {
 	event, what := typ(j.Event.Type.Expr), "event of "+n.Name
 	self := func() *jen.Statement { return jen.Id("entity").Assert(jen.Op("*").Id(n.Name)) }
 
-	e.comment("%s encodes the events that were recorded, and forgets them.", n.TakeEventsFunc())
+	e.comment("%s encodes the recorded events and removes them from the entity.", n.TakeEventsFunc())
 	e.file.Func().Id(n.TakeEventsFunc()).Params(jen.Id("entity").Any()).Params(jen.Index().Index().Byte(), jen.Error()).Block(
 		jen.Return(codegen("TakeEvents").Call(jen.Op("&").Add(self()).Dot(j.Field), jen.Id(n.AppendEventFunc()))),
 	)
@@ -59,7 +59,7 @@ func (e journalEmitter) journal(n *model.Entity) {
 		g.Return(jen.Id("event"), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 
-	e.comment("%s applies an encoded event, of which all must be known.", n.ApplyEventFunc())
+	e.comment("%s applies an encoded event. It fails if the event has unknown fields.", n.ApplyEventFunc())
 	e.file.Func().Id(n.ApplyEventFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Error().BlockFunc(func(g *jen.Group) {
 		g.List(jen.Id("event"), jen.Err()).Op(":=").Id(n.DecodeEventFunc()).Call(codegen("NewEventDecoder").Call(jen.Id("b")))
 		ifErr(g, "err", jen.Err())

@@ -17,7 +17,7 @@ func (e jsonEmitter) json(n *model.Entity) {
 	if !n.JSON {
 		return
 	}
-	e.comment("CallRaw makes a call whose arguments are JSON or protobuf already, and returns the results in the same form.")
+	e.comment("CallRaw calls a method with arguments in JSON or protobuf, and returns its results in the same format.")
 	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("CallRaw").
 		Params(jen.Id("ctx").Add(contextType()), jen.Id("raw").Add(shard("Raw"))).Params(jen.Index().Byte(), jen.Error()).Block(
 		jen.Return(codegen("CallRaw").Call(jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id(n.KindFunc()).Call(), jen.Id("raw"))),

@@ -93,7 +93,7 @@ func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []int, types []*model.Type, places []place, retired []int) {
 	switch {
 	case len(types)+len(retired) == 0:
-		g.For(d.Clone().Dot("Next").Call()).Block(jen.Comment("Nothing is known here: skip it."))
+		g.For(d.Clone().Dot("Next").Call()).Block(jen.Comment("There are no known fields."))
 	case len(types) == 1 && len(retired) == 0:
 		g.For(d.Clone().Dot("Next").Call()).Block(
 			jen.If(d.Clone().Dot("Field").Call().Op("==").Lit(numbers[0])).Block(codecEmitter(e).readField(types[0], pointer, places[0])),

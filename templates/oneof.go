@@ -80,9 +80,9 @@ func (e oneofEmitter) readCase(g *jen.Group, c *model.Case) {
 func (e oneofEmitter) unknown(t *model.Type) jen.Code {
 	name := t.UnknownType()
 	return jen.Line().Line().Add(
-		docLine("%s stands in a state for a case of %s that this program does not know. It is kept, and its methods panic.", name, e.spelt(t.Expr))).
+		docLine("%s holds a case of %s in a state, if this program does not know the case. Its methods panic.", name, e.spelt(t.Expr))).
 		Type().Id(name).Struct(typ(t.Expr), jen.Id("kept").Add(codegen("UnknownCase"))).Line().Line().
-		Add(docLine("ShardUnknownCase returns the case as it came.")).
+		Add(docLine("ShardUnknownCase returns the encoded case.")).
 		Func().Params(jen.Id("u").Id(name)).Id("ShardUnknownCase").Params().Add(codegen("UnknownCase")).Block(jen.Return(jen.Id("u").Dot("kept")))
 }
 
@@ -123,7 +123,7 @@ func (e oneofEmitter) json() {
 	if !e.jsonOneofs {
 		return
 	}
-	e.comment("%s returns the interfaces that have cases, for JSON.", model.OneofsFunc)
+	e.comment("%s returns the cases of interfaces, for JSON.", model.OneofsFunc)
 	known := func() *jen.Statement { return jen.Map(jen.Any()).Map(jen.String()).Any() }
 	e.file.Func().Id(model.OneofsFunc).Params().Add(known()).Block(jen.Return(known().
 		CustomFunc(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, func(g *jen.Group) {

@@ -33,14 +33,13 @@ func (e stalenessEmitter) staleness() {
 		lines = append(lines, jen.Id("_").Op("=").Func().Params(jen.Id("v").Add(typ(t.Expr))).Add(typ(t.Expr)).
 			Add(oneLine(jen.Return(typ(t.Expr).Values(values...)))))
 	}
-	switch {
-	case len(lines) == 0:
+	if len(lines) == 0 {
 		return
-	case len(lines) == 1:
-		e.comment("All fields are known here: one more does not compile until it is generated for.")
+	}
+	e.comment("Fails to compile if a struct has got another field: run go generate.")
+	if len(lines) == 1 {
 		e.file.Var().Add(lines[0])
-	default:
-		e.comment("All fields are known here: one more does not compile until it is generated for.")
+	} else {
 		e.file.Var().Defs(lines...)
 	}
 }

@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"slices"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -23,7 +25,7 @@ func (e stateEmitter) state(n *model.Entity) {
 
 	comment := "%s encodes the fields tagged state."
 	if fallible {
-		comment += " It fails with a [*codegen.EncodeError] when one refuses to be encoded."
+		comment += " It fails with a [*codegen.EncodeError] if one cannot be encoded."
 	}
 	e.comment(comment, n.AppendStateFunc())
 	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
@@ -57,7 +59,7 @@ func (e stateEmitter) state(n *model.Entity) {
 		g.Return(jen.Id("b"), jen.Id("d").Dot("ReadBack").Call(jen.Lit(what)))
 	})
 
-	e.comment("%s decodes the output of %s, and reports whether it skipped fields. An absent field becomes zero, even if the factory set it.", n.DecodeStateFunc(), n.AppendStateFunc())
+	e.comment("%s decodes the output of %s, and reports whether it skipped fields. It sets an absent field to zero, even if the factory set it.", n.DecodeStateFunc(), n.AppendStateFunc())
 	e.file.Func().Id(n.DecodeStateFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Params(jen.Id("skipped").Bool(), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		g.Id("e").Op(":=").Add(self())
 		var places []place
@@ -79,7 +81,7 @@ func (e stateEmitter) state(n *model.Entity) {
 // readBack prints the code that reads back the value just written, as far as its types have
 // forms of their own. It takes no more than skipping the rest.
 func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
-	g.Comment("Its own form may write a value that it does not read: better now than later.")
+	g.Comment("A custom encoding may write what it cannot read: fail now, not at the next activation.")
 	g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b").Index(jen.Id("at").Op(":")))
 	g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
 		for _, f := range formed {
@@ -119,18 +121,16 @@ func decoderOf(n *model.Entity) string {
 
 // knownState emits which fields of an entity's state this program knows.
 func (e stateEmitter) knownState(n *model.Entity) {
-	e.comment("%s reports which fields of the state are known: others are kept as they came.", n.StateFieldsFunc())
+	e.comment("%s reports which fields of the state are known. The others are kept.", n.StateFieldsFunc())
 	e.file.Add(e.knownFields(n.StateFieldsFunc(), n.State, false))
 }
 
 // knownType emits which fields of a struct this program knows.
 func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	if t.Shape == model.Oneof {
-		return docLine("%s reports which fields of the cases of %s are known. Unknown fields are kept in the value.", t.KnownFunc(), article(e.spelt(t.Expr))).
-			Add(e.knownFields(t.KnownFunc(), caseFields(t), true))
+		return e.knownFields(t.KnownFunc(), caseFields(t), true)
 	}
-	return docLine("%s reports which fields of %s are known.", t.KnownFunc(), article(e.spelt(t.Expr))).
-		Add(e.knownFields(t.KnownFunc(), t.Fields, false))
+	return e.knownFields(t.KnownFunc(), t.Fields, false)
 }
 
 // knownFields emits a [codegen.Fields]. Rest reports whether fields that are not listed are known.
@@ -149,6 +149,10 @@ func (e stateEmitter) knownFields(function string, list []model.Field, rest bool
 			}
 			numbers[m] = append(numbers[m], jen.Lit(f.Number))
 		}
+		if len(inside) == 1 && inside[0] == nil && !rest {
+			g.Return(isOneOf(list), jen.Nil())
+			return
+		}
 		if len(list) > 0 {
 			g.Switch(jen.Id("num")).BlockFunc(func(g *jen.Group) {
 				for _, m := range inside {
@@ -162,4 +166,22 @@ func (e stateEmitter) knownFields(function string, list []model.Field, rest bool
 		}
 		g.Return(jen.Lit(rest), jen.Nil())
 	})
+}
+
+// isOneOf prints whether num is the number of one of the fields.
+func isOneOf(list []model.Field) *jen.Statement {
+	var numbers []int
+	for _, f := range list {
+		numbers = append(numbers, f.Number)
+	}
+	slices.Sort(numbers)
+	first, last := numbers[0], numbers[len(numbers)-1]
+	if len(numbers) > 2 && last-first == len(numbers)-1 {
+		return jen.Lit(first).Op("<=").Id("num").Op("&&").Id("num").Op("<=").Lit(last)
+	}
+	is := jen.Id("num").Op("==").Lit(first)
+	for _, n := range numbers[1:] {
+		is = is.Op("||").Id("num").Op("==").Lit(n)
+	}
+	return is
 }

@@ -25,9 +25,9 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID is the reverse of EscapeID. It refuses words that EscapeID does not write, with an
-// error that names the right one, so that each entity has one subject and a permission for that
-// subject cannot be evaded.
+// UnescapeID is the reverse of EscapeID. It refuses words that EscapeID does not write, and the
+// error names the right one. So each entity has one subject, and a permission for it cannot be
+// evaded.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {
@@ -41,14 +41,14 @@ func UnescapeID(word string) (string, error) {
 		high := strings.IndexByte(hexDigits, upper(word[i+1]))
 		low := strings.IndexByte(hexDigits, upper(word[i+2]))
 		if high < 0 || low < 0 {
-			return "", fmt.Errorf("unescape id %q: %q is no byte (want =HH)", bounded.Text(word), word[i:i+3])
+			return "", fmt.Errorf("unescape id %q: %q is not a byte (want =HH)", bounded.Text(word), word[i:i+3])
 		}
 		b.WriteByte(byte(high<<4 | low))
 		i += 2
 	}
 	id := b.String()
 	if canonical := EscapeID(id); canonical != word {
-		return "", fmt.Errorf("unescape id %q: it is written %q in a subject", bounded.Text(word), bounded.Text(canonical))
+		return "", fmt.Errorf("unescape id %q: in a subject it must be %q", bounded.Text(word), bounded.Text(canonical))
 	}
 	return id, nil
 }

@@ -50,9 +50,9 @@ type Options struct {
 	Lanes  int // number of lanes, 1 to MaxLanes
 	// OnState is called with each change of a channel's connection, also with the first,
 	// before Open returns. Calls for one channel come one after another, and none after
-	// Close. Once a connection broke, no Send succeeds on that channel before OnState has
-	// returned from the call about it, so that lost messages can be sent first. It must
-	// not block, nor call Close.
+	// Close. After a connection broke, no Send succeeds on that channel before OnState
+	// has returned from its call, so the lost messages can be sent first. It must not
+	// block, nor call Close.
 	OnState func(Channel, State)
 	Logger  *slog.Logger // nil discards
 }
@@ -66,7 +66,7 @@ func (o Options) Validate() error {
 		return err
 	}
 	if class := identity.Of(o.Self.Incarnation); o.Client != (class != identity.Member) {
-		return fmt.Errorf("incarnation %016x is that of a %v: Options.Client is %v", o.Self.Incarnation, class, o.Client)
+		return fmt.Errorf("incarnation %016x belongs to a %v, and Options.Client is %v", o.Self.Incarnation, class, o.Client)
 	}
 	if o.Lanes < 1 || o.Lanes > MaxLanes {
 		return fmt.Errorf("%d lanes: want 1 to %d", o.Lanes, MaxLanes)
@@ -80,9 +80,9 @@ type State struct {
 	// Server identifies the running broker instance behind the connection: it
 	// changes when another one is reached and when the same one was restarted.
 	Server string
-	// Alone says that the instance is part of no cluster of brokers, and that this process
-	// was given no other to connect to: members of the same configuration listen there or
-	// nowhere. False where that is not known.
+	// Alone says that the instance is in no cluster of brokers, and is the only one
+	// configured: members of the same configuration listen there or nowhere. False where
+	// that is not known.
 	Alone bool
 }
 
@@ -105,8 +105,8 @@ type Link interface {
 	// Broadcast sends on Control to every member of the cluster, including the sender.
 	// Clients cannot; operators can.
 	Broadcast(payload []byte) error
-	// Anycast sends on Control to one member of the cluster that serves; the broker
-	// chooses which. If none serves, Unreachable with a zero From comes back.
+	// Anycast sends on Control to one serving member, chosen by the broker. If none
+	// serves, Unreachable with a zero From comes back.
 	Anycast(token uint64, payload []byte) error
 	// Serve sets whether this member receives Anycast messages. A new link does not. When
 	// Serve(true) returns nil the broker has the subscription, or will have it with the
@@ -152,17 +152,42 @@ const (
 // never reused by the link.
 type Message struct {
 	Kind Kind
-	// Payload is empty in an Unreachable that proves that nobody listens. An Unreachable with a
-	// Payload proves nothing: this process's user lacks a right, which the Payload names in a text.
-	// Its From is the process whose subject the broker refused, or zero if the channel gets no connection.
+	// An Unreachable with an empty Payload proves that nobody listens. An Unreachable with a Payload
+	// proves nothing: this process's user lacks a right, which the Payload names in a text. Its From is
+	// the process whose subject the broker refused, or zero if the channel gets no connection.
 	Payload []byte
 	// From is the sender, as the subject names it that the broker's permissions guard: never
-	// what the payload claims. It is zero for a message of a member, whose subject proves no
-	// more than that it is one. An Unreachable has the address that the send named (zero for
-	// Anycast).
+	// what the payload claims. It is zero for a message of a member: its subject proves only
+	// membership. An Unreachable has the address that the send named (zero for Anycast).
 	From Address
 	// Token and Server are set for Unreachable: the token of the send, and the broker
 	// instance that answered (empty if the link has since gone through too many to tell).
 	Token  uint64
 	Server string
+}
+
+// A Confidential is a [Link] that knows whether others can read its messages on their way. The
+// links of the adapters in this module implement it.
+type Confidential interface {
+	// Confidential returns nil if the connection of Control to the broker is encrypted, or
+	// does not leave this host, and otherwise an error that names the connection.
+	Confidential() error
+}
+
+// Counts are the messages that a channel had to drop since it was opened, by reason.
+type Counts struct {
+	// Dropped counts messages that arrived when the queue before Receive was full. It may
+	// be too low for a connection that broke meanwhile.
+	Dropped uint64
+	// Foreign counts messages on the link's subjects that no link has sent.
+	Foreign uint64
+	// Denied counts messages that the broker refused for lack of permission after Send
+	// had returned.
+	Denied uint64
+}
+
+// A Counter is a [Link] that counts dropped messages; the links of the adapters in this
+// module are Counters.
+type Counter interface {
+	Counts(ch Channel) Counts
 }

@@ -80,10 +80,7 @@ func TestBackup(t *testing.T) {
 
 func testBackup(t *testing.T, empty bool) {
 	url := runJetStream(t, t.TempDir()).URL()
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, url)
 	vaults, _, stop := hostBoth(t, url)
 	fillVaults(t, vaults)
 	stop()
@@ -286,10 +283,7 @@ func hostLatter(n *shard.Node, vaults *vault.VaultClient) error {
 // and a tell that waits are kept; a position that a follower keeps itself is refused.
 func TestStoreRename(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, url)
 	vaults, stop := hostVaults(t, url)
 	fillVaults(t, vaults)
 	stop()

@@ -95,7 +95,7 @@ func TestQuestions(t *testing.T) {
 	require.NotEmpty(t, place.Why)
 	shardctl(t, env, "where Account alice").check(t, "where", exitOK, "which is at a under epoch "+at.Epoch+" since "+at.Since.Local().Format(time.DateTime)+"\nwhy: "+at.Why, "")
 	shardctl(t, env, "where Nobody x").check(t, "where Nobody x", exitFailed, "", "no member hosts the type Nobody (there are: [Account])")
-	shardctl(t, env, "where Account").check(t, "where Account", exitFailed, "", "no member hosts a singleton Account (of an entity, say which ID)")
+	shardctl(t, env, "where Account").check(t, "where Account", exitFailed, "", "no member hosts a singleton Account (for an entity, give its ID)")
 	shardctl(t, env, "counters").check(t, "counters", exitOK, "COUNT  REASON", "")
 }
 

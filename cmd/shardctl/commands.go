@@ -12,7 +12,6 @@ import (
 
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
-	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 // A command is a command of shardctl.
@@ -52,42 +51,55 @@ func (a argument) orNone() argument {
 
 func (c command) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := c.parse(args, env, stderr)
+	return exitCode(stderr, c.name, err, func() error { return c.do(ctx, o, stdout) })
+}
+
+// exitCode does what the arguments of a command say, unless parsing them failed with err, and prints the error.
+func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "shardctl %s: %v (shardctl %s -h)\n", c.name, err, c.name)
+		fmt.Fprintf(stderr, "shardctl %s: %v (shardctl %s -h)\n", name, err, name)
 		return exitUsage
 	}
-	if err := c.do(ctx, o, stdout); err != nil {
+	if err := do(); err != nil {
 		fmt.Fprintln(stderr, "shardctl:", err)
 		return exitFailed
 	}
 	return exitOK
 }
 
-// parse reads the arguments, and the flags, which may stand before, between and behind them.
-func (c command) parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
-	var o options
-	f := c.flagSet(&o, env)
-	err := f.Parse(args)
-	rest := f.Args()
-	for _, arg := range c.args {
-		if err == nil && len(rest) > 0 {
-			*arg.to(&o) = rest[0]
-			err = f.Parse(rest[1:])
-			rest = f.Args()
-		}
+// parseAmong reads arguments, at most as many as there are places, and flags before, between and behind them. It
+// returns the number of arguments. If -h is given, it prints the usage.
+func parseAmong(f *flag.FlagSet, args []string, places []*string, stderr io.Writer, usage, about string) (given int, err error) {
+	f.SetOutput(io.Discard) // the caller prints the error
+	err = f.Parse(args)
+	for err == nil && f.NArg() > 0 && given < len(places) {
+		*places[given] = f.Arg(0)
+		given++
+		err = f.Parse(f.Args()[1:])
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stderr, "usage: shardctl %s -cluster NAME [flags]%s\n\n%s\n\n", c.name, c.usage(), c.about)
+		fmt.Fprintf(stderr, "usage: shardctl %s\n\n%s\n\n", usage, about)
 		f.SetOutput(stderr)
 		f.PrintDefaults()
-	case err != nil:
-	case len(rest) > 0:
-		err = fmt.Errorf("unexpected argument %q", rest[0])
-	default:
+	case err == nil && f.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	return given, err
+}
+
+// parse reads the arguments, and the flags, which may stand before, between and behind them.
+func (c command) parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
+	var o options
+	var places []*string
+	for _, arg := range c.args {
+		places = append(places, arg.to(&o))
+	}
+	_, err := parseAmong(c.flagSet(&o, env), args, places, stderr, c.name+" -cluster NAME [flags]"+c.usage(), c.about)
+	if err == nil {
 		err = cmp.Or(c.missing(&o), o.check(), o.complete(), transport.CheckName("cluster", o.cluster), checkOptional("store", o.store))
 	}
 	return &o, err
@@ -96,7 +108,7 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 // flagSet has the flags of the command, which set o.
 func (c command) flagSet(o *options, env func(string) string) *flag.FlagSet {
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	f.SetOutput(io.Discard) // main prints the error
+	f.SetOutput(io.Discard) // the caller prints the error
 	o.connection.flags(f, env)
 	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
 	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command; 0s: none")
@@ -139,9 +151,7 @@ func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 	if c.alone != nil {
 		return c.alone(ctx, o, stdout)
 	}
-	client, err := admin.Dial(ctx, admin.Options{
-		Cluster: o.cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
-	})
+	client, err := o.dial(ctx, o.cluster)
 	if err != nil {
 		return err
 	}

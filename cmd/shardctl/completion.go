@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/admin"
-	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 // completeCommand is the command that the scripts run. It is given the words of a command line up to
@@ -112,9 +111,7 @@ func (c command) candidates(ctx context.Context, before []string, typed string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	client, err := admin.Dial(ctx, admin.Options{
-		Cluster: o.cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
-	})
+	client, err := o.dial(ctx, o.cluster)
 	if err != nil {
 		return nil
 	}

@@ -15,6 +15,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 // A connection is where the NATS servers are and how shardctl proves who it is.
@@ -71,8 +74,8 @@ func (c *connection) complete() error {
 	return checkOptional("operator", c.name)
 }
 
-// follow takes from a context the values of flags that are not given. Flags that identify the user
-// replace all of the context's that do.
+// follow takes from a context the values of flags that are not given. A flag with credentials
+// replaces all credentials of the context.
 func (c *connection) follow(from natsContext) {
 	c.url, c.ca, c.tlsFirst = cmp.Or(c.url, from.URL), cmp.Or(c.ca, from.CA), from.TLSFirst
 	if c.cert == "" {
@@ -108,6 +111,13 @@ func (c *connection) options() []nats.Option {
 		o = append(o, nats.TLSHandshakeFirst())
 	}
 	return o
+}
+
+// dial returns an operator of a cluster.
+func (c *connection) dial(ctx context.Context, cluster string) (*admin.Client, error) {
+	return admin.Dial(ctx, admin.Options{
+		Cluster: cluster, Name: c.name, Transport: natstransport.New(c.url, natstransport.ConnectOptions(c.options()...)),
+	})
 }
 
 // nkeyFile signs the server's nonce with the seed in a file.

@@ -44,8 +44,7 @@ const (
 	payloadMin = 1 << 20
 )
 
-// doctor checks the conditions that a cluster needs, and names a remedy for each that does not
-// hold.
+// doctor checks the conditions of a healthy cluster, and names a remedy for each one not met.
 func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	var all []finding
 	v, err := c.Members(ctx)
@@ -397,8 +396,8 @@ func size(bytes uint64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + units[unit:unit+1] + "B"
 }
 
-// examineContracts looks for types whose hosts have different programs: by the hash of the whole
-// contract, and by the methods, which callers notice.
+// examineContracts looks for types with different programs at their hosts. It compares the hash
+// of the whole contract, and the methods.
 func examineContracts(facts []admin.NodeFact) (found []finding) {
 	types := 0
 	var silent []string // hosts that report no hash

@@ -125,17 +125,17 @@ func momentOf(text string, now time.Time) (time.Time, error) {
 		}
 		return at, nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time (want 30m, 02:14, 02:14:30, 2026-11-24 02:14 or 2026-11-24T02:14:00Z)", text)
+	return time.Time{}, fmt.Errorf("%q is not a time (want 30m, 02:14, 02:14:30, 2026-11-24 02:14 or 2026-11-24T02:14:00Z)", text)
 }
 
-// A span is the time from which and to which events are printed.
+// A span bounds the times of printed events.
 type span struct{ from, to time.Time } // zero: without a bound
 
 // spanOf reads the flags -at, -since and -until.
 func spanOf(at, since, until string, now time.Time) (s span, err error) {
 	if at != "" {
 		if since != "" || until != "" {
-			return s, fmt.Errorf("-at stands for -since and -until: give it alone")
+			return s, fmt.Errorf("-at, -since and -until: give -at alone, or the others")
 		}
 		middle, err := momentOf(at, now)
 		return span{middle.Add(-around), middle.Add(around)}, err

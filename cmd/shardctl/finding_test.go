@@ -49,7 +49,7 @@ var questions = map[string]question{
 	"entity Account ann -state":    {aMemberHangs, `"Balance":\d+|a turn is under way`},
 	"entity Account stuck":         {aMemberHangs, `it has run Hold for .*called by client web`},
 	"shards Account":               {aMemberHangs, `active(?s:.*)not all members have answered: \[n3#`},
-	"shards Invoice":               {aMemberHangs, `no member hosts the type Fine, so calls of it wait; those of members: 1`},
+	"shards Invoice":               {aMemberHangs, `no member hosts the type Fine, and 1 calls of members wait for it`},
 	"moves -since 1h":              {aMemberHangs, `move resumed .*Account.*`},
 	"top":                          {aMemberHangs, `Account\.Add`},
 	"top -rows 3":                  {aMemberHangs, `Account/ann`},

@@ -35,6 +35,14 @@ func (o outcome) check(t *testing.T, args string, code int, stdout, stderr strin
 	}
 }
 
+// shardctlAt returns a function that runs shardctl at a server, and checks the outcome.
+func shardctlAt(t *testing.T, url string) func(args string, code int, stdout, stderr string) {
+	return func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	for _, tt := range []struct {
 		args   string
@@ -66,19 +74,19 @@ func TestCommandLine(t *testing.T) {
 		{"permissions client", exitUsage, "", "say which -cluster"},
 		{"permissions client -cluster c", exitUsage, "", "say which -name"},
 		{"permissions client -cluster c -name web more", exitUsage, "", `unexpected argument "more"`},
-		{"permissions gateway -cluster c -name web -store s", exitUsage, "", "callers of a gateway do not use the store"},
+		{"permissions gateway -cluster c -name web -store s", exitUsage, "", "-store is not valid for role gateway"},
 		{"permissions operator -cluster c -name web -store s", exitOK, `publish: ["sh.c.o.web.>", "$JS.API.INFO", "$JS.API.STREAM.LIST"]`, ""},
 		{"permissions reader -cluster c -name bob -store s", exitOK, `subscribe: ["sh.c.r.o.bob.>", "_INBOX.bob.>"]`, ""},
 		{"permissions client -cluster c -name web -store s", exitOK, `"s.k.>"`, ""},
 		{"permissions store -store s", exitUsage, "", "say which -cluster"},
 		{"permissions store -cluster c", exitUsage, "", "say which -store"},
-		{"permissions store -cluster c -store sh", exitUsage, "", "those of the clusters"},
+		{"permissions store -cluster c -store sh", exitUsage, "", "clusters use the subjects sh.>"},
 		{"permissions store -cluster c -store s", exitOK, `"$JS.API.STREAM.DELETE.*"`, ""},
 		{"permissions store -cluster c -store s", exitOK, `publish: ["sh.c.o.shardctl.get.>", "s.>"`, ""},
 		{"permissions store -cluster c -store s -name ann", exitOK, `subscribe: ["sh.c.r.o.ann.>", "_INBOX.>"]`, ""},
-		{"permissions worker -cluster c -no-create", exitUsage, "", "for a worker with a -store"},
+		{"permissions worker -cluster c -no-create", exitUsage, "", "valid only for role worker with a -store"},
 		{"permissions worker -cluster c -store s -no-create", exitOK, `"$JS.API.STREAM.PURGE.*"]`, ""},
-		{"permissions worker -cluster c -name a", exitUsage, "", "a worker has all names"},
+		{"permissions worker -cluster c -name a", exitUsage, "", "-name is not valid for role worker"},
 		{"permissions gateway -cluster c -name any", exitUsage, "", "name the caller"},
 		{"permissions worker -cluster c.d", exitUsage, "", `cluster name "c.d"`},
 		{"permissions client -cluster c -name web", exitOK, `publish: ["sh.c.c.web.>"]`, ""},

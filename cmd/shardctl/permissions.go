@@ -43,9 +43,9 @@ func withDoctor(r rights.Rights, name, store string) rights.Rights {
 	return rights.Doctor(r, name)
 }
 
-const permissionsUsage = `usage: shardctl permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-nsc|-json]
+const permissionsUsage = "permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-nsc|-json]"
 
-Prints the NATS permissions of a user, and needs no server. ROLE is one of
+const permissionsAbout = `Prints the NATS permissions of a user, and needs no server. ROLE is one of
 
   worker    a member; -store adds the rights to that store, -no-create leaves out that to
             create streams (natsstore.Config.NoCreate)
@@ -56,9 +56,7 @@ Prints the NATS permissions of a user, and needs no server. ROLE is one of
             and to operator the rights with which doctor checks JetStream
   gateway   a caller in another language, of that -name
   store     shardctl store -name NAME, for that -store of the cluster; without -name here and there
-            it is ` + defaultName + `
-
-`
+            it is ` + defaultName + ``
 
 // The JSON of permissions: lists of allowed subjects. Fields are added, never changed.
 type jsonRights struct {
@@ -71,63 +69,44 @@ type jsonRights struct {
 
 // runPermissions carries out shardctl permissions.
 func runPermissions(args []string, env func(string) string, stdout, stderr io.Writer) int {
-	err := permissions(args, env, stdout, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "shardctl permissions: %v (shardctl permissions -h)\n", err)
-		return exitUsage
-	}
-	return exitOK
+	return exitCode(stderr, "permissions", permissions(args, env, stdout, stderr), func() error { return nil })
 }
 
 func permissions(args []string, env func(string) string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("permissions", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // runPermissions prints the error
 	cluster := f.String("cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
 	name := f.String("name", "", "`name` of the client, the operator or the gateway's caller")
 	store := f.String("store", "", "`name` of the store (natsstore.Config.Name); default: it uses none")
 	noCreate := f.Bool("no-create", false, "the streams of the worker's store are made by somebody else")
 	asJSON := f.Bool("json", false, "print JSON")
 	nsc := f.Bool("nsc", false, "print the command of nsc instead of a server's configuration")
-	err := f.Parse(args)
-	role := f.Arg(0)
-	if err == nil && role != "" {
-		err = f.Parse(f.Args()[1:])
-	}
+	var role string
+	_, err := parseAmong(f, args, []*string{&role}, stderr, permissionsUsage, permissionsAbout)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stderr, permissionsUsage)
-		f.SetOutput(stderr)
-		f.PrintDefaults()
-		return err
 	case err != nil:
 		return err
 	case role == "" || roles[role] == nil:
 		return fmt.Errorf("say for which role: %s", strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
-	case f.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case *cluster == "":
 		return errors.New("say which -cluster")
 	case role == "store" && *store == "":
 		return errors.New("say which -store")
 	case role == "worker" && *name != "":
-		return errors.New("-name: a worker has all names")
+		return errors.New("-name is not valid for role worker")
 	case role != "worker" && role != "store" && *name == "":
 		return errors.New("say which -name")
 	case role == "gateway" && *store != "":
-		return errors.New("-store: callers of a gateway do not use the store")
+		return errors.New("-store is not valid for role gateway")
 	}
 	switch {
 	case *noCreate && (role != "worker" || *store == ""):
-		return errors.New("-no-create: it is for a worker with a -store")
+		return errors.New("-no-create is valid only for role worker with a -store")
 	case *store == "sh":
-		return errors.New("-store sh: its subjects would be those of the clusters")
+		return errors.New("-store sh is reserved: clusters use the subjects sh.>")
 	case *nsc && *asJSON:
 		return errors.New("-nsc and -json: give one of them")
 	case role == "gateway" && *name == "any":
-		return errors.New("-name any: its answers may go to every inbox; name the caller")
+		return errors.New("-name any is not valid for role gateway: its answers could go to every inbox (name the caller)")
 	}
 	if err := errors.Join(checkOptional("cluster", *cluster), checkOptional("user", *name), checkOptional("store", *store)); err != nil {
 		return err

@@ -29,7 +29,7 @@ type (
 		Cluster string            `json:"cluster"`
 		Shards  []jsonShard       `json:"shards"`
 		Silent  map[string]string `json:"silent,omitempty"` // why a member did not answer
-		// Unhosted is the number of calls of members that wait for a type that no member hosts.
+		// Unhosted counts waiting calls of members, by type, for types without a host.
 		Unhosted map[string]int `json:"unhosted,omitempty"`
 	}
 )
@@ -53,7 +53,7 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	case o.json:
 		err = printJSON(w, jsonShards{o.cluster, rows, silent, unhosted})
 	case o.kind != "" && (unhosted[o.kind] > 0 || len(rows) == 0 && !hosted(v, o.kind)):
-		return fmt.Errorf("cluster %s: no member hosts the type %s, so calls of it wait; those of members: %d (start a member that hosts it; shardctl shards lists the types)", o.cluster, o.kind, unhosted[o.kind])
+		return fmt.Errorf("cluster %s: no member hosts the type %s, and %d calls of members wait for it (start a member that hosts it; shardctl shards lists the types)", o.cluster, o.kind, unhosted[o.kind])
 	case o.kind == "":
 		err = printShardSums(w, o, rows)
 	default:
@@ -207,7 +207,7 @@ func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Write
 	i := slices.IndexFunc(rows, func(s jsonSingleton) bool { return s.Name == o.kind })
 	switch {
 	case i < 0:
-		return fmt.Errorf("cluster %s: no member hosts a singleton %s (of an entity, say which ID)", o.cluster, o.kind)
+		return fmt.Errorf("cluster %s: no member hosts a singleton %s (for an entity, give its ID)", o.cluster, o.kind)
 	case o.json:
 		return printJSON(w, rows[i])
 	case rows[i].Node == "":

@@ -17,7 +17,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
-	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
@@ -128,18 +127,7 @@ func runStore(ctx context.Context, args []string, env func(string) string, stdou
 
 func (c storeCommand) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := c.parse(args, env, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "shardctl store %s: %v (shardctl store %s -h)\n", c.name, err, c.name)
-		return exitUsage
-	}
-	if err := c.do(ctx, o, stdout); err != nil {
-		fmt.Fprintln(stderr, "shardctl:", err)
-		return exitFailed
-	}
-	return exitOK
+	return exitCode(stderr, "store "+c.name, err, func() error { return c.do(ctx, o, stdout) })
 }
 
 // arguments are those of the command as its usage has them, with brackets around the ones that may be left out.
@@ -158,7 +146,6 @@ func (c storeCommand) arguments() (text string) {
 func (c storeCommand) parse(args []string, env func(string) string, stderr io.Writer) (*storeOptions, error) {
 	var o storeOptions
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	f.SetOutput(io.Discard) // main prints the error
 	o.connection.flags(f, env)
 	f.StringVar(&o.store, "store", "shardgen", "`name` of the store, as in natsstore.Config.Name")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "bound of the whole command")
@@ -166,23 +153,10 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	if c.flags != nil {
 		c.flags(f, &o)
 	}
-	err := f.Parse(args)
-	given := 0
-	for _, to := range []*string{&o.kind, &o.id} {
-		if err == nil && f.NArg() > 0 && given < c.most {
-			*to = f.Arg(0)
-			given++
-			err = f.Parse(f.Args()[1:])
-		}
-	}
+	places := []*string{&o.kind, &o.id}[:c.most]
+	given, err := parseAmong(f, args, places, stderr, "store "+c.name+" [flags]"+c.arguments(), c.about)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stderr, "usage: shardctl store %s [flags]%s\n\n%s\n\n", c.name, c.arguments(), c.about)
-		f.SetOutput(stderr)
-		f.PrintDefaults()
 	case err != nil:
-	case f.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case given < c.least:
 		err = errors.New([]string{"say which " + strings.ToLower(cmp.Or(c.argument, "TYPE")), "say which entity"}[given])
 	case c.name == "import" && o.from == "":
@@ -250,9 +224,7 @@ func membersOf(ctx context.Context, o *storeOptions, cluster string) (admin.View
 }
 
 func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.View, err error) {
-	c, err := admin.Dial(ctx, admin.Options{
-		Cluster: cluster, Name: o.name, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
-	})
+	c, err := o.dial(ctx, cluster)
 	if err != nil {
 		return v, err
 	}
@@ -267,7 +239,7 @@ func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.V
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	v, err := membersOf(ctx, o, t.Cluster)
 	if err != nil {
-		return fmt.Errorf("type %s: is it hosted? %w", kind, err)
+		return fmt.Errorf("type %s: find out whether it is hosted: %w", kind, err)
 	}
 	host := ""
 	for _, m := range v.Members {
@@ -287,9 +259,8 @@ func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durableho
 	return nil
 }
 
-// notOpened is the error of a store that could not be opened. If the server has no stream of a store of that
-// name, it says so, with the names that there are, as far as the user may list streams: more often than a
-// store was lost, -store is missing or wrong.
+// notOpened is the error of a store that could not be opened. If the server has no streams of that name, the
+// error lists the stores that the user may see, because -store is more often wrong than a store is lost.
 func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		return err
@@ -297,13 +268,13 @@ func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	names, there, listErr := storesAt(ctx, o)
 	switch {
 	case listErr != nil:
-		return fmt.Errorf("%w (or is -store wrong, which is %s?)", err, o.store)
+		return fmt.Errorf("%w (is -store %s right?)", err, o.store)
 	case there:
 		return err
 	case len(names) == 0:
-		return fmt.Errorf("there is no store %s at %s, and no other (look at -nats; -store is the Name in natsstore.Config)", o.store, o.url)
+		return fmt.Errorf("no store %s at %s, and no other (check -nats; -store is natsstore.Config.Name)", o.store, o.url)
 	}
-	return fmt.Errorf("there is no store %s at %s, which has these: %s (give one of them with -store, which is the Name in natsstore.Config)",
+	return fmt.Errorf("no store %s at %s, which has: %s (give one with -store; it is natsstore.Config.Name)",
 		o.store, o.url, strings.Join(names, ", "))
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/internal/storeops"
@@ -143,10 +144,7 @@ func TestStoreExportImport(t *testing.T) {
 	client, stop := hostVaults(t, url)
 	fillVaults(t, client)
 	file := filepath.Join(t.TempDir(), "vaults.json")
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, env, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, env["NATS_URL"])
 	ctl("store list", exitOK, "Vault  bank     64      40 ", "")
 	ctl("store list -json", exitOK, `"entities": 40`, "")
 	ctl("store list Vault", exitOK, "20 of 40 entities, which have ", "")
@@ -170,8 +168,8 @@ func TestStoreExportImport(t *testing.T) {
 
 	other := runJetStream(t, t.TempDir()).URL()
 	to := map[string]string{"NATS_URL": other}
-	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "there is no store shardgen at "+other+", and no other (look at -nats; -store is the Name in natsstore.Config)")
-	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "there is no store bank at "+url+", which has these: shardgen (give one of them with -store")
+	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "no store shardgen at "+other+", and no other (check -nats; -store is natsstore.Config.Name)")
+	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "no store bank at "+url+", which has: shardgen (give one with -store")
 	shardctl(t, to, "store import -from "+file).check(t, "store import", exitOK, "40 entities of 1 types are in the store", "")
 	shardctl(t, to, "store verify").check(t, "store verify", exitOK, "40 entities can be read", "")
 	client, stop = hostVaults(t, other)
@@ -216,10 +214,7 @@ func TestStoreFolderCopied(t *testing.T) {
 func TestStoreRepair(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, env, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, env["NATS_URL"])
 	client, stop := hostVaults(t, url)
 	fillVaults(t, client)
 	stop()
@@ -303,7 +298,7 @@ func TestStoreRepairRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, how := range []string{"-drop", "-from " + file} {
-		ctl("store repair Vault vault-3 "+how, exitFailed, "", fmt.Sprintf("(shardctl store repair Vault -shard %d mends the shard first)", found.shard.Number))
+		ctl("store repair Vault vault-3 "+how, exitFailed, "", fmt.Sprintf("(repair the shard first: shardctl store repair Vault -shard %d)", found.shard.Number))
 		ctl("store show Vault vault-3", exitFailed, damaged, "")
 	}
 	ctl(fmt.Sprintf("store repair Vault -drop -shard %d", found.shard.Number), exitOK, "replaced", "")
@@ -314,17 +309,24 @@ func TestStoreRepairRefused(t *testing.T) {
 	checkVaults(t, client)
 }
 
-// corrupt damages the record of a vault. Its shard's log goes on behind it.
-func corrupt(t *testing.T, s *natsstore.Store, id string) {
+// findStored returns a type in the store, and an entity of it that is there.
+func findStored(t *testing.T, s *natsstore.Store, kind, id string) (durablehost.Type, sought) {
 	t.Helper()
-	kind, err := storeops.TypeOf(t.Context(), s, "Vault")
+	of, err := storeops.TypeOf(t.Context(), s, kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Vault", id: id})
+	found, err := find(t.Context(), s, of, &storeOptions{kind: kind, id: id})
 	if err != nil || found.shard.Type == "" {
-		t.Fatalf("%s: %v, %v", id, found, err)
+		t.Fatalf("%s/%s: %v, %v", kind, id, found, err)
 	}
+	return of, found
+}
+
+// corrupt damages the record of a vault. Its shard's log goes on behind it.
+func corrupt(t *testing.T, s *natsstore.Store, id string) {
+	t.Helper()
+	kind, found := findStored(t, s, "Vault", id)
 	w, err := storeops.NewWriter(t.Context(), s, "Vault", kind)
 	if err != nil {
 		t.Fatal(err)
@@ -372,10 +374,7 @@ func TestStoreSingleton(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
 	file := filepath.Join(t.TempDir(), "steward.json")
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, env, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, env["NATS_URL"])
 	add := func(steward vault.StewardRef, n, want int64) {
 		t.Helper()
 		if total, _, err := steward.Add(t.Context(), n); err != nil || total != want {

@@ -147,7 +147,7 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 		switch {
 		case l.Type != shard.Type:
 		case l.ID == nil && l.Image == nil && (l.Shards != t.Shards || l.Hash != t.Hash || l.Cluster != t.Cluster):
-			return fmt.Errorf("it is of %d shards by %s in cluster %s, and the store has %d by %s in %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
+			return fmt.Errorf("the export has %d shards by %s in cluster %s, and the store has %d by %s in %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
 		case l.Image != nil && l.Shard == shard.Number:
 			if whole { // several exports in one file: the last counts
 				image.Records = nil
@@ -222,7 +222,7 @@ func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.W
 	cluster := o.kind // the argument
 	v, err := membersOf(ctx, o, cluster)
 	if err != nil {
-		return fmt.Errorf("cluster %s: does it run? %w", cluster, err)
+		return fmt.Errorf("cluster %s: find out whether it runs: %w", cluster, err)
 	}
 	if len(v.Members) > 0 {
 		return fmt.Errorf("cluster %s runs, with %s among its %d members: stop all its processes first", cluster, v.Members[0].Name, len(v.Members))
@@ -235,7 +235,7 @@ func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.W
 	if o.remembered {
 		n, err := storeops.DropRemembered(ctx, s, cluster)
 		if err != nil {
-			return fmt.Errorf("cluster %s: %d records of remembered ids are deleted: %w (repeat it)", cluster, n, err)
+			return fmt.Errorf("cluster %s: %d records of remembered ids were deleted, and then: %w (repeat the command)", cluster, n, err)
 		}
 		if _, err := fmt.Fprintf(w, "cluster %s: %d records of remembered ids are deleted\n", cluster, n); err != nil {
 			return err

@@ -54,7 +54,7 @@ type line struct {
 
 // events is the error of a line that cannot be written by itself.
 func (l line) events() error {
-	return fmt.Errorf("%s/%s: %d events follow its state, which only the image of its shard restores (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
+	return fmt.Errorf("%s/%s: %d events follow its state, and only the image of its shard restores events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
 }
 
 // An image is a part of a shard's data in the store's own form: entities, ids of commands,
@@ -218,7 +218,7 @@ func (c *lineCheck) line(l line) error {
 	c.closed = l.End != nil
 	switch {
 	case l.End != nil && *l.End != c.have:
-		return fmt.Errorf("the closing line says %v, and before it are %v (export again; if lines were deleted on purpose, correct its numbers)", *l.End, c.have)
+		return fmt.Errorf("the closing line counts %v, and the file has %v (export again; if you deleted lines, correct its numbers)", *l.End, c.have)
 	case l.End != nil:
 		c.have = counts{}
 	case l.Image != nil:
@@ -332,7 +332,7 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	defer func() { _ = file.Close() }()     // it was only read
 	if err = checkLines(file); err == nil { // before anything is written
 		if _, err = file.Seek(0, io.SeekStart); err != nil {
-			err = fmt.Errorf("it is read twice, so it must be a file: %w", err)
+			err = fmt.Errorf("not a regular file, and import reads it twice: %w", err)
 		}
 	}
 	im := importer{store: s, options: o, out: w, types: make(map[string]bool)}
@@ -425,7 +425,7 @@ func (i *importer) begin(ctx context.Context, l line) error {
 		return err
 	}
 	if l.Format == 0 || l.Cluster == "" || l.Shards == 0 {
-		return fmt.Errorf("type %q: not the line of a type as export writes it", l.Type)
+		return fmt.Errorf("type %q: the line is not one that export writes for a type", l.Type)
 	}
 	t := durablehost.Type{Cluster: l.Cluster, Shards: l.Shards, Hash: l.Hash}
 	if err := refuseHosted(ctx, i.options, l.Type, t); err != nil {

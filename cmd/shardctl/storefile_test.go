@@ -42,7 +42,7 @@ func TestCheckLines(t *testing.T) {
 		{"an image without its end", kind + first + other + end(1, 2, 0), "the image of shard X/2 is not complete"},
 		{"the end within an image", kind + first + end(1, 1, 0), "the image of shard X/2 is not complete"},
 		{"a lost part", kind + first + last + end(1, 3, 0), "says 1 types, 3 parts of images and 0 entities, and before it are 1 types, 2 parts of images and 0 entities"},
-		{"a lost entity", kind + last + entity + end(1, 1, 2), "line 4: the closing line says"},
+		{"a lost entity", kind + last + entity + end(1, 1, 2), "line 4: the closing line counts"},
 		{"later", strings.Replace(kind, "3", "4", 1) + end(1, 0, 0), "format 4, this program reads up to 3"},
 	} {
 		err := checkLines(strings.NewReader(tt.file))
@@ -177,10 +177,7 @@ func TestReplaceFile(t *testing.T) {
 // programs of today must be able to restore. The file is never written again.
 func TestImportOfFormat1(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
-	ctl := func(args string, code int, stdout, stderr string) {
-		t.Helper()
-		shardctl(t, map[string]string{"NATS_URL": url}, args).check(t, args, code, stdout, stderr)
-	}
+	ctl := shardctlAt(t, url)
 	ctl("store import -from testdata/export1.json", exitOK, "40 entities of 1 types are in the store", "")
 	ctl("store verify", exitOK, "40 entities can be read", "")
 	client, stop := hostVaults(t, url)

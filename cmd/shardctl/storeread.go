@@ -295,7 +295,7 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read in the store's format (the states in them were not decoded: only a program that hosts the type can do that)\n", len(types), shards, entities)
 	}
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%d heads, appends or records cannot be decoded or are missing (shardctl store repair mends a record by its entity, the rest by -shard)", len(problems))
+		err = fmt.Errorf("%d heads, appends or records cannot be decoded or are missing (shardctl store repair TYPE ID for a record of an entity, TYPE -shard N for the rest)", len(problems))
 	}
 	return err
 }

@@ -10,22 +10,22 @@ import (
 
 const contractUsage = `usage: shardgen contract [-dir folder] command
 
-Changes the contract file shard.lock of a package. A path is Stock (a kind, a
+Changes the contract file shard.lock of a package. A path is Stock (a type, a
 struct or an error), Stock.Reserve (a message), Stock.Left (a field),
 Stock.Reserve.order (an argument or a result) or Color.Red (a constant).
 
-	mv PATH NAME    it is called NAME now; on the wire it stays what it was
-	rm PATH         it is gone for good; its number is never given to another
+	mv PATH NAME    rename it in Go; its name on the wire stays the same
+	rm PATH         remove it for good; its number is never used again
 	retype PATH TYPE
-	                its type is TYPE now, which reads what the former wrote
-	                (of a constant: its value, which nothing has had)
+	                change its type to TYPE, which must read what the former type
+	                wrote (of a constant: change its value to one never used)
 	reset [-unstored] PATH
-	                forget it, and number anew: for what no running program knows.
-	                What records of a durable type have is refused, unless
-	                -unstored says that no store has an entity of the type
+	                forget it and assign a new number; only for what no running
+	                program knows. Refused for what records of a durable type
+	                have, unless -unstored says that no store has such an entity
 	mend [-released FILE]
-	                after a merge, or a change by hand: keep both sides, and give
-	                doubled numbers anew, but not those that FILE has
+	                after a merge or an edit by hand: keep the lines of both sides
+	                and give new numbers to duplicates, except those in FILE
 	proto [-package NAME]
 	                print the contract as a .proto file, for other languages
 
@@ -45,14 +45,14 @@ func runContract(args []string, stdout, stderr io.Writer) int {
 	if unstored {
 		rest = rest[1:]
 	}
-	told := ""
+	note := ""
 	edits := map[string]struct {
 		args int
 		edit func(*contract.Contract) error
 	}{
 		"mv": {2, func(c *contract.Contract) error { return contract.Move(c, rest[0], rest[1]) }},
 		"rm": {1, func(c *contract.Contract) error {
-			told = contract.Kept(c, rest[0])
+			note = contract.Kept(c, rest[0])
 			return contract.Retire(c, rest[0])
 		}},
 		"retype": {2, func(c *contract.Contract) error { return contract.Retype(c, rest[0], rest[1]) }},
@@ -64,8 +64,8 @@ func runContract(args []string, stdout, stderr io.Writer) int {
 			return exitUsage
 		}
 		err := gen.Edit(*dir, e.edit)
-		if err == nil && told != "" {
-			fmt.Fprintln(stdout, told)
+		if err == nil && note != "" {
+			fmt.Fprintln(stdout, note)
 		}
 		return done(err, stderr)
 	}
@@ -85,8 +85,8 @@ func runMend(dir string, args []string, stdout, stderr io.Writer) int {
 	if code, done := parse(flags, args); done {
 		return code
 	}
-	told, err := gen.Mend(dir, *released)
-	for _, line := range told {
+	note, err := gen.Mend(dir, *released)
+	for _, line := range note {
 		fmt.Fprintln(stdout, line)
 	}
 	return done(err, stderr)

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// AuctionAPI has the methods of an [Auction]. The entity implements it, and so
-// does a reference to an entity at any node.
+// AuctionAPI has the methods of an [Auction]. The entity and its references
+// implement it.
 type AuctionAPI interface {
 	// Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
 	// bid, which is this one or the highest so far.
@@ -36,31 +36,31 @@ type AuctionClient struct {
 	invoker codegen.Invoker
 }
 
-// NewAuctionClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewAuctionClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewAuctionClient(c shard.Caller) *AuctionClient {
 	return &AuctionClient{invoker: c.ShardInvoker(auctionKind())}
 }
 
-// Ref returns a reference to the Auction with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Auction with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *AuctionClient) Ref(id string, opts ...shard.CallOption) AuctionRef {
 	return AuctionRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *AuctionClient) Tell(id string, opts ...shard.CallOption) AuctionTell {
 	return AuctionTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *AuctionClient) API(id string) AuctionAPI {
 	return c.Ref(id)
 }
 
-// AuctionRef is one Auction, wherever it lives. It comes from
-// [AuctionClient.Ref] and is safe for concurrent use.
+// AuctionRef is a reference to one Auction at any node. It is made by
+// [AuctionClient.Ref] and safe for concurrent use.
 type AuctionRef struct {
 	ref *codegen.Ref
 }
@@ -89,35 +89,35 @@ func (r AuctionRef) Highest(ctx context.Context) (bidder string, amount int64, e
 	return decodeAuctionHighestReply(r.ref.Ask(ctx, "Highest", nil, err))
 }
 
-// AuctionTell is one Auction, told without waiting for an answer. It comes from
-// [AuctionClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// AuctionTell is a reference to one Auction for calls without an answer. It is
+// made by [AuctionClient.Tell] and safe for concurrent use. Its methods return
+// an error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type AuctionTell struct {
 	ref *codegen.Ref
 }
 
-// Offer is [AuctionAPI.Offer] without an answer.
+// Offer calls [AuctionAPI.Offer] without an answer.
 func (t AuctionTell) Offer(ctx context.Context, bidder string, amount int64) error {
 	return t.ref.Tell(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount))
 }
 
-// AuctionExtractor tells which entity and which shard an id stands for. Its
-// zero value works.
+// AuctionExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type AuctionExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (AuctionExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (AuctionExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(auctionKind(), id)
 }
 
 // HostAuction lets n host Auction entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostAuction(n *shard.Node, factory func() *Auction, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: auctionKind(),
@@ -137,7 +137,8 @@ func HostAuction(n *shard.Node, factory func() *Auction, opts ...shard.HostOptio
 	}, opts...)
 }
 
-// auctionKind describes Auction. All members of a cluster must agree on it.
+// auctionKind describes Auction. It must be the same at all members of a
+// cluster.
 func auctionKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Auction",
@@ -152,7 +153,7 @@ func auctionKind() codegen.Kind {
 	}
 }
 
-// setAuctionID sets the field that an Auction finds its own id in.
+// setAuctionID sets the id field of an Auction.
 func setAuctionID(entity any, id string) error {
 	entity.(*Auction).ID = id
 	return nil
@@ -213,8 +214,8 @@ func appendAuctionState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeAuctionState decodes the output of appendAuctionState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeAuctionState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Auction)
 	e.High = 0
@@ -231,18 +232,14 @@ func decodeAuctionState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Auction")
 }
 
-// knownAuctionState reports which fields of the state are known: others are
-// kept as they came.
+// knownAuctionState reports which fields of the state are known. The others are
+// kept.
 func knownAuctionState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// UserAPI has the methods of a [User]. The entity implements it, and so does a
-// reference to an entity at any node.
+// UserAPI has the methods of a [User]. The entity and its references implement
+// it.
 type UserAPI interface {
 	// Deposit adds money.
 	Deposit(_ context.Context, amount int64) error
@@ -270,31 +267,31 @@ type UserClient struct {
 	invoker codegen.Invoker
 }
 
-// NewUserClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewUserClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewUserClient(c shard.Caller) *UserClient {
 	return &UserClient{invoker: c.ShardInvoker(userKind())}
 }
 
-// Ref returns a reference to the User with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the User with that id. It makes no call; if the id
+// is invalid, each call fails.
 func (c *UserClient) Ref(id string, opts ...shard.CallOption) UserRef {
 	return UserRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *UserClient) Tell(id string, opts ...shard.CallOption) UserTell {
 	return UserTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *UserClient) API(id string) UserAPI {
 	return c.Ref(id)
 }
 
-// UserRef is one User, wherever it lives. It comes from [UserClient.Ref] and is
-// safe for concurrent use.
+// UserRef is a reference to one User at any node. It is made by
+// [UserClient.Ref] and safe for concurrent use.
 type UserRef struct {
 	ref *codegen.Ref
 }
@@ -342,45 +339,45 @@ func (r UserRef) Free(ctx context.Context) (result int64, err error) {
 	return decodeUserFreeReply(r.ref.Ask(ctx, "Free", nil, err))
 }
 
-// UserTell is one User, told without waiting for an answer. It comes from
-// [UserClient.Tell] and is safe for concurrent use. Its methods return an error
-// only if the call was not sent. Methods with results have none of their own
-// here: tell=all in the directive adds them.
+// UserTell is a reference to one User for calls without an answer. It is made
+// by [UserClient.Tell] and safe for concurrent use. Its methods return an error
+// only if the call was not sent. Methods with results are missing here unless
+// the directive has tell=all.
 type UserTell struct {
 	ref *codegen.Ref
 }
 
-// Deposit is [UserAPI.Deposit] without an answer.
+// Deposit calls [UserAPI.Deposit] without an answer.
 func (t UserTell) Deposit(ctx context.Context, amount int64) error {
 	return t.ref.Tell(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount))
 }
 
-// Bid is [UserAPI.Bid] without an answer.
+// Bid calls [UserAPI.Bid] without an answer.
 func (t UserTell) Bid(ctx context.Context, auction string, amount int64) error {
 	return t.ref.Tell(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount))
 }
 
-// Release is [UserAPI.Release] without an answer.
+// Release calls [UserAPI.Release] without an answer.
 func (t UserTell) Release(ctx context.Context, auction string, amount int64) error {
 	return t.ref.Tell(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount))
 }
 
-// UserExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// UserExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type UserExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (UserExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (UserExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(userKind(), id)
 }
 
-// HostUser lets n host User entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostUser lets n host User entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostUser(n *shard.Node, factory func() *User, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: userKind(),
@@ -402,7 +399,7 @@ func HostUser(n *shard.Node, factory func() *User, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// userKind describes User. All members of a cluster must agree on it.
+// userKind describes User. It must be the same at all members of a cluster.
 func userKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "User",
@@ -417,7 +414,7 @@ func userKind() codegen.Kind {
 	}
 }
 
-// setUserID sets the field that a User finds its own id in.
+// setUserID sets the id field of a User.
 func setUserID(entity any, id string) error {
 	entity.(*User).ID = id
 	return nil
@@ -511,7 +508,7 @@ func appendUserState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeUserState decodes the output of appendUserState, and reports whether it
-// skipped fields. An absent field becomes zero, even if the factory set it.
+// skipped fields. It sets an absent field to zero, even if the factory set it.
 func decodeUserState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*User)
 	e.Money = 0
@@ -529,18 +526,14 @@ func decodeUserState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of User")
 }
 
-// knownUserState reports which fields of the state are known: others are kept
-// as they came.
+// knownUserState reports which fields of the state are known. The others are
+// kept.
 func knownUserState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/examples/auction",
@@ -549,7 +542,9 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// appendStringInt64Map encodes a map[string]int64 as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v.
+
 func appendStringInt64Map(b []byte, num int, v map[string]int64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -561,7 +556,6 @@ func appendStringInt64Map(b []byte, num int, v map[string]int64) []byte {
 	return b
 }
 
-// readStringInt64Map decodes a field into a map[string]int64.
 func readStringInt64Map(d *codegen.Decoder, v *map[string]int64) {
 	var key string
 	var e int64
@@ -579,8 +573,7 @@ func readStringInt64Map(d *codegen.Decoder, v *map[string]int64) {
 	(*v)[key] = e
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Auction) *Auction { return &Auction{e.ID, e.High, e.Bidder, e.Users} }
 	_ = func(e *User) *User { return &User{e.ID, e.Money, e.Reserved, e.Auctions} }

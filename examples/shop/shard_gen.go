@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// OrderAPI has the methods of an [Order]. The entity implements it, and so does
-// a reference to an entity at any node.
+// OrderAPI has the methods of an [Order]. The entity and its references
+// implement it.
 type OrderAPI interface {
 	// Add reserves n pieces of an article for the order.
 	Add(ctx context.Context, sku SKU, n int64) error
@@ -32,31 +32,31 @@ type OrderClient struct {
 	invoker codegen.Invoker
 }
 
-// NewOrderClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewOrderClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewOrderClient(c shard.Caller) *OrderClient {
 	return &OrderClient{invoker: c.ShardInvoker(orderKind())}
 }
 
-// Ref returns a reference to the Order with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Order with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *OrderClient) Ref(id OrderID, opts ...shard.CallOption) OrderRef {
 	return OrderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *OrderClient) Tell(id OrderID, opts ...shard.CallOption) OrderTell {
 	return OrderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *OrderClient) API(id OrderID) OrderAPI {
 	return c.Ref(id)
 }
 
-// OrderRef is one Order, wherever it lives. It comes from [OrderClient.Ref] and
-// is safe for concurrent use.
+// OrderRef is a reference to one Order at any node. It is made by
+// [OrderClient.Ref] and safe for concurrent use.
 type OrderRef struct {
 	ref *codegen.Ref
 }
@@ -71,34 +71,34 @@ func (r OrderRef) Add(ctx context.Context, sku SKU, n int64) (err error) {
 	return r.ref.Run(ctx, "Add", appendOrderAddArgs(codegen.NewArgs(), sku, n), err)
 }
 
-// OrderTell is one Order, told without waiting for an answer. It comes from
-// [OrderClient.Tell] and is safe for concurrent use. Its methods return an
+// OrderTell is a reference to one Order for calls without an answer. It is made
+// by [OrderClient.Tell] and safe for concurrent use. Its methods return an
 // error only if the call was not sent.
 type OrderTell struct {
 	ref *codegen.Ref
 }
 
-// Add is [OrderAPI.Add] without an answer.
+// Add calls [OrderAPI.Add] without an answer.
 func (t OrderTell) Add(ctx context.Context, sku SKU, n int64) error {
 	return t.ref.Tell(ctx, "Add", appendOrderAddArgs(codegen.NewArgs(), sku, n))
 }
 
-// OrderExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// OrderExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type OrderExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (OrderExtractor) EntityID(id OrderID) (string, error) {
 	return string(id), codegen.CheckID(string(id))
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (OrderExtractor) Shard(id OrderID) (uint32, error) {
 	return codegen.EntityShard(orderKind(), string(id))
 }
 
-// HostOrder lets n host Order entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostOrder lets n host Order entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: orderKind(),
@@ -115,7 +115,7 @@ func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// orderKind describes Order. All members of a cluster must agree on it.
+// orderKind describes Order. It must be the same at all members of a cluster.
 func orderKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Order",
@@ -129,7 +129,7 @@ func orderKind() codegen.Kind {
 	}
 }
 
-// setOrderID sets the field that an Order finds its own id in.
+// setOrderID sets the id field of an Order.
 func setOrderID(entity any, id string) error {
 	entity.(*Order).ID = OrderID(id)
 	return nil
@@ -167,7 +167,8 @@ func appendOrderState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeOrderState decodes the output of appendOrderState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Order)
 	e.Lines = nil
@@ -181,18 +182,14 @@ func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Order")
 }
 
-// knownOrderState reports which fields of the state are known: others are kept
-// as they came.
+// knownOrderState reports which fields of the state are known. The others are
+// kept.
 func knownOrderState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// StockAPI has the methods of a [Stock]. The entity implements it, and so does
-// a reference to an entity at any node.
+// StockAPI has the methods of a [Stock]. The entity and its references
+// implement it.
 type StockAPI interface {
 	// Restock adds n pieces.
 	Restock(_ context.Context, n int64) error
@@ -212,31 +209,31 @@ type StockClient struct {
 	invoker codegen.Invoker
 }
 
-// NewStockClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewStockClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewStockClient(c shard.Caller) *StockClient {
 	return &StockClient{invoker: c.ShardInvoker(stockKind())}
 }
 
-// Ref returns a reference to the Stock with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Stock with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *StockClient) Ref(id SKU, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *StockClient) Tell(id SKU, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *StockClient) API(id SKU) StockAPI {
 	return c.Ref(id)
 }
 
-// StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
-// is safe for concurrent use.
+// StockRef is a reference to one Stock at any node. It is made by
+// [StockClient.Ref] and safe for concurrent use.
 type StockRef struct {
 	ref *codegen.Ref
 }
@@ -261,35 +258,35 @@ func (r StockRef) Reserve(ctx context.Context, n int64) (left int64, err error) 
 	return decodeStockReserveReply(r.ref.Ask(ctx, "Reserve", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
 }
 
-// StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// StockTell is a reference to one Stock for calls without an answer. It is made
+// by [StockClient.Tell] and safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Restock is [StockAPI.Restock] without an answer.
+// Restock calls [StockAPI.Restock] without an answer.
 func (t StockTell) Restock(ctx context.Context, n int64) error {
 	return t.ref.Tell(ctx, "Restock", codegen.AppendInt(codegen.NewArgs(), 1, n))
 }
 
-// StockExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// StockExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type StockExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (StockExtractor) EntityID(id SKU) (string, error) {
 	return string(id), codegen.CheckID(string(id))
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (StockExtractor) Shard(id SKU) (uint32, error) {
 	return codegen.EntityShard(stockKind(), string(id))
 }
 
-// HostStock lets n host Stock entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostStock lets n host Stock entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
@@ -309,7 +306,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock. All members of a cluster must agree on it.
+// stockKind describes Stock. It must be the same at all members of a cluster.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Stock",
@@ -323,7 +320,7 @@ func stockKind() codegen.Kind {
 	}
 }
 
-// setStockID sets the field that a Stock finds its own id in.
+// setStockID sets the id field of a Stock.
 func setStockID(entity any, id string) error {
 	entity.(*Stock).SKU = SKU(id)
 	return nil
@@ -384,7 +381,8 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeStockState decodes the output of appendStockState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Left = 0
@@ -397,18 +395,14 @@ func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Stock")
 }
 
-// knownStockState reports which fields of the state are known: others are kept
-// as they came.
+// knownStockState reports which fields of the state are known. The others are
+// kept.
 func knownStockState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/examples/shop",
@@ -416,7 +410,9 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// appendSKUInt64Map encodes a map[SKU]int64 as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v.
+
 func appendSKUInt64Map(b []byte, num int, v map[SKU]int64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -428,7 +424,6 @@ func appendSKUInt64Map(b []byte, num int, v map[SKU]int64) []byte {
 	return b
 }
 
-// readSKUInt64Map decodes a field into a map[SKU]int64.
 func readSKUInt64Map(d *codegen.Decoder, v *map[SKU]int64) {
 	var key SKU
 	var e int64
@@ -446,8 +441,7 @@ func readSKUInt64Map(d *codegen.Decoder, v *map[SKU]int64) {
 	(*v)[key] = e
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Order) *Order { return &Order{e.ID, e.Lines, e.Stock} }
 	_ = func(e *Stock) *Stock { return &Stock{e.SKU, e.Left, e.Warehouse} }

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// FolderAPI has the methods of a [Folder]. The entity implements it, and so
-// does a reference to an entity at any node.
+// FolderAPI has the methods of a [Folder]. The entity and its references
+// implement it.
 type FolderAPI interface {
 	// Put adds a text.
 	Put(_ context.Context, text string) error
@@ -38,31 +38,31 @@ type FolderClient struct {
 	invoker codegen.Invoker
 }
 
-// NewFolderClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewFolderClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewFolderClient(c shard.Caller) *FolderClient {
 	return &FolderClient{invoker: c.ShardInvoker(folderKind())}
 }
 
-// Ref returns a reference to the Folder with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Folder with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *FolderClient) Ref(id FolderID, opts ...shard.CallOption) FolderRef {
 	return FolderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *FolderClient) Tell(id FolderID, opts ...shard.CallOption) FolderTell {
 	return FolderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *FolderClient) API(id FolderID) FolderAPI {
 	return c.Ref(id)
 }
 
-// FolderRef is one Folder, wherever it lives. It comes from [FolderClient.Ref]
-// and is safe for concurrent use.
+// FolderRef is a reference to one Folder at any node. It is made by
+// [FolderClient.Ref] and safe for concurrent use.
 type FolderRef struct {
 	ref *codegen.Ref
 }
@@ -100,44 +100,44 @@ func (r FolderRef) CopyTo(ctx context.Context, to FolderID) (err error) {
 	return r.ref.Run(ctx, "CopyTo", codegen.AppendString(codegen.NewArgs(), 1, to), err)
 }
 
-// FolderTell is one Folder, told without waiting for an answer. It comes from
-// [FolderClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent.
+// FolderTell is a reference to one Folder for calls without an answer. It is
+// made by [FolderClient.Tell] and safe for concurrent use. Its methods return
+// an error only if the call was not sent.
 type FolderTell struct {
 	ref *codegen.Ref
 }
 
-// Put is [FolderAPI.Put] without an answer.
+// Put calls [FolderAPI.Put] without an answer.
 func (t FolderTell) Put(ctx context.Context, text string) error {
 	return t.ref.Tell(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, text))
 }
 
-// List is [FolderAPI.List] without an answer.
+// List calls [FolderAPI.List] without an answer.
 func (t FolderTell) List(ctx context.Context) error {
 	return t.ref.Tell(ctx, "List", nil)
 }
 
-// CopyTo is [FolderAPI.CopyTo] without an answer.
+// CopyTo calls [FolderAPI.CopyTo] without an answer.
 func (t FolderTell) CopyTo(ctx context.Context, to FolderID) error {
 	return t.ref.Tell(ctx, "CopyTo", codegen.AppendString(codegen.NewArgs(), 1, to))
 }
 
-// FolderExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// FolderExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type FolderExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (FolderExtractor) EntityID(id FolderID) (string, error) {
 	return string(id), codegen.CheckID(string(id))
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (FolderExtractor) Shard(id FolderID) (uint32, error) {
 	return codegen.EntityShard(folderKind(), string(id))
 }
 
 // HostFolder lets n host Folder entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostFolder(n *shard.Node, factory func() *Folder, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: folderKind(),
@@ -157,7 +157,7 @@ func HostFolder(n *shard.Node, factory func() *Folder, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// folderKind describes Folder. All members of a cluster must agree on it.
+// folderKind describes Folder. It must be the same at all members of a cluster.
 func folderKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Folder",
@@ -172,7 +172,7 @@ func folderKind() codegen.Kind {
 	}
 }
 
-// setFolderID sets the field that a Folder finds its own id in.
+// setFolderID sets the id field of a Folder.
 func setFolderID(entity any, id string) error {
 	entity.(*Folder).ID = FolderID(id)
 	return nil
@@ -225,8 +225,8 @@ func decodeFolderListReply(d codegen.Decoder) (result []string, err error) {
 	return result, d.Results()
 }
 
-// CallRaw makes a call whose arguments are JSON or protobuf already, and
-// returns the results in the same form.
+// CallRaw calls a method with arguments in JSON or protobuf, and returns its
+// results in the same format.
 func (c *FolderClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
 	return codegen.CallRaw(ctx, c.invoker, folderKind(), raw)
 }
@@ -276,8 +276,8 @@ func appendFolderState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeFolderState decodes the output of appendFolderState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeFolderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Folder)
 	e.Texts = nil
@@ -290,18 +290,14 @@ func decodeFolderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Folder")
 }
 
-// knownFolderState reports which fields of the state are known: others are kept
-// as they came.
+// knownFolderState reports which fields of the state are known. The others are
+// kept.
 func knownFolderState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/examples/tenants",
@@ -309,6 +305,5 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(e *Folder) *Folder { return &Folder{e.ID, e.Texts, e.Folders} }

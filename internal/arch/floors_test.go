@@ -29,14 +29,12 @@ shardtest runtime/health
 runtime
 internal/control
 internal/singlehost internal/remembering
-internal/calling
-internal/dataplane
 internal/peers
 internal/direct
 internal/direct/agree
-internal/await internal/runner
+internal/runner
 internal/runtoken
-internal/pending
+internal/calls
 internal/shardhost
 internal/routing
 runtime/admin
@@ -73,7 +71,7 @@ transport
 store
 internal/invariant
 internal/bounded internal/identity internal/rights
-internal/loop internal/turnlease internal/tasks internal/loglevel
+internal/turnlease internal/tasks
 internal/transcript
 internal/arch
 `

@@ -21,7 +21,7 @@ var mirrors = []mirror{
 	},
 	{
 		"internal/sim/sharding.process.arrive", "runtime.lane.envelope",
-		"see the pair before; wire and dataplane decide what may come and what becomes of it",
+		"see the pair before; wire and calls decide what may come and what becomes of it",
 	},
 	{
 		"internal/sim/sharding.process.received", "runtime.lane.frame",
@@ -49,7 +49,7 @@ var mirrors = []mirror{
 	},
 	{
 		"internal/sim/sharding.operation.wait", "runtime.invoker.waitTurn",
-		"a caller is a goroutine that selects there and a continuation here; package calling decides how it goes on",
+		"a caller is a goroutine that selects there and a continuation here; package calls decides how it goes on",
 	},
 	{
 		"internal/sim/sharding.operation.encoded", "runtime.invoker.failed",

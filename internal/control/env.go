@@ -1,10 +1,10 @@
 package control
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -43,14 +43,14 @@ type Link interface {
 }
 
 // A Level is the severity of a line of the log.
-type Level = loglevel.Level
+type Level = slog.Level
 
 // The levels.
 const (
-	Debug = loglevel.Debug
-	Info  = loglevel.Info
-	Warn  = loglevel.Warn
-	Error = loglevel.Error
+	Debug = slog.LevelDebug
+	Info  = slog.LevelInfo
+	Warn  = slog.LevelWarn
+	Error = slog.LevelError
 )
 
 // A Log takes the events that operators should see, and the counters.

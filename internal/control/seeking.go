@@ -1,9 +1,9 @@
 package control
 
 import (
+	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -19,7 +19,7 @@ var _ singlehost.Client = seeking{}
 func (s seeking) Now() time.Time { return s.c.env.Now() }
 
 // Log logs a line.
-func (s seeking) Log(l loglevel.Level, text string, args ...any) { s.c.env.Log(l, text, args...) }
+func (s seeking) Log(l slog.Level, text string, args ...any) { s.c.env.Log(l, text, args...) }
 
 // Member returns the member that serves the process.
 func (s seeking) Member() transport.Address { return s.c.gateway.Address }

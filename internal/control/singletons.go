@@ -1,11 +1,11 @@
 package control
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -21,10 +21,10 @@ var _ singlehost.Process = singletons{}
 func (s singletons) Now() time.Time { return s.m.env.Now() }
 
 // Log logs a line.
-func (s singletons) Log(l loglevel.Level, text string, args ...any) { s.m.env.Log(l, text, args...) }
+func (s singletons) Log(l slog.Level, text string, args ...any) { s.m.env.Log(l, text, args...) }
 
 // LogSeldom logs a line, and drops most repetitions of similar lines.
-func (s singletons) LogSeldom(l loglevel.Level, text, subject string, args ...any) {
+func (s singletons) LogSeldom(l slog.Level, text, subject string, args ...any) {
 	s.m.env.LogSeldom(l, text, subject, args...)
 }
 

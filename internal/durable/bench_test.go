@@ -50,7 +50,7 @@ func BenchmarkCommit(b *testing.B) {
 				if v := s.Admit(now, &c).Verdict; v != Run {
 					b.Fatalf("verdict %d", v)
 				}
-				if _, err := s.Commit(now, &Turn{Entity: e.Entity, Active: e.Active, State: state, Command: &c, Answer: reply}); err != nil {
+				if _, err := s.Commit(now, &Turn{Entity: e.Entity, State: state, Command: &c, Answer: reply}); err != nil {
 					b.Fatal(err)
 				}
 				if n%6 == 0 {

@@ -22,7 +22,6 @@ type Effects struct {
 // Loaded is an entity as [Shard.Load] returns it, or as an effect once its record was read.
 type Loaded struct {
 	Entity string
-	Active Active // for the turns of the entity; none if Err is set
 	Found  bool   // it has state: it has committed, and not ended
 	State  []byte // not to be changed
 	// Since are events that are to be applied to State. Not to be changed.

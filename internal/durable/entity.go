@@ -229,7 +229,6 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 // A Turn has the changes that a turn of an active entity made.
 type Turn struct {
 	Entity string
-	Active Active // the entity, if the driver has it at hand
 	// State is the entity's, encoded; nil is one without fields. It is not copied.
 	State []byte
 	// Events are those that the turn recorded, each encoded. Where the state before and these give
@@ -256,7 +255,7 @@ type Turn struct {
 // by Load and Discard the command; or with ErrNotOpen. It does not keep t.
 func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.desk.now = now
-	e := s.tail.of(t)
+	e := s.tail.entities[t.Entity]
 	if s.state != Open || e == nil || !e.loaded {
 		return 0, t.notOpen()
 	}

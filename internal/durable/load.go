@@ -78,7 +78,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 // loadedNow describes an entity to the driver. Its last version is at hand.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
-	l := Loaded{Entity: e.id, Active: Active{e}, Version: v.number, Expires: v.expires, Form: v.form, Sum: v.sum.uint32()}
+	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires, Form: v.form, Sum: v.sum.uint32()}
 	if v.number > 0 && !v.ended {
 		l.Found, l.State, l.Since = true, v.state, v.since
 	}

@@ -19,7 +19,7 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 		return store.Head{}, err
 	}
 	if was.value.GetEpoch() >= epoch {
-		return store.Head{}, fmt.Errorf("the shard has epoch %d, and %d was to follow it (try again)", was.value.GetEpoch(), epoch)
+		return store.Head{}, fmt.Errorf("the shard has epoch %d, which is not below the new epoch %d (try again)", was.value.GetEpoch(), epoch)
 	}
 	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
 	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil
@@ -55,20 +55,21 @@ func Unanchored(value []byte) ([]byte, error) {
 }
 
 // CheckBegin fails if the first append of a log that was read from its head's since cannot be the one that was
-// there, because the store has lost that, or the head.
-func CheckBegin(h store.Head, first store.Append) error {
+// there, because the store has lost that, or the head. With whole the log has its beginning nevertheless: a home has
+// written a new head in the place of one that was lost.
+func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
-		return nil // the log lacks nothing, as far as is known
+		return true, nil // the log lacks nothing, as far as is known
 	}
 	was, err := readHead(h)
 	if err != nil {
 		was = head{h, &wire.DurableHead{}}
 	}
 	if lacks := was.lacks(first.Position, decoded); lacks != "" {
-		return fmt.Errorf("%w: %s", errLost, lacks)
+		return h.Since == store.Start && claimOf(decoded) != nil, fmt.Errorf("%w: %s", errLost, lacks)
 	}
-	return nil
+	return true, nil
 }
 
 // HeadBy returns the epoch of a head, and the node that wrote it.

@@ -32,7 +32,7 @@ type Rest = func(context.Context) (store.Position, error)
 // store works on wait here (ADR 0010).
 type Appends struct {
 	mu      sync.Mutex
-	pace    pace
+	limiter appendLimiter
 	under   int       // sent in this spell, and not answered
 	spell   int       // grows when those under way do not count any more
 	queue   []*Tenure // have something to append, the longest first
@@ -96,7 +96,7 @@ func (a *Appends) late(t *Tenure) bool {
 	}
 	if !t.queued.Swap(true) {
 		a.queue = append(a.queue, t)
-		if len(a.queue) == 1 || a.pace.room(a.under, len(a.queue)) > 0 {
+		if len(a.queue) == 1 || a.limiter.room(a.under, len(a.queue)) > 0 {
 			a.wakeLocked()
 		}
 	}
@@ -174,7 +174,7 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 		a.spell++
 		a.under = 0
 	}
-	n := a.pace.room(a.under, len(a.queue))
+	n := a.limiter.room(a.under, len(a.queue))
 	due = append(room[:0], a.queue[:n]...)
 	for _, t := range due {
 		t.queued.Store(false)
@@ -195,7 +195,7 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 		a.under--
 	}
 	if took > 0 {
-		a.pace.answered(now, took)
+		a.limiter.answered(now, took)
 	}
 	if !a.startLocked(h) {
 		return false
@@ -208,7 +208,7 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 // callers that the answer woke run first.
 func (a *Appends) leave() {
 	a.mu.Lock()
-	if a.pace.room(a.under, len(a.queue)) > 0 {
+	if a.limiter.room(a.under, len(a.queue)) > 0 {
 		a.wakeLocked()
 	}
 	a.mu.Unlock()
@@ -270,7 +270,7 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 		return
 	}
 	t.doneLocked(time.Now(), r, a)
-	var after aftermath
+	var after deferredEffects
 	if t.core.Waiting() && t.shard.cfg.Appends.late(t) {
 		after = t.effectsLocked(t.core.Hold())
 	} else {
@@ -278,4 +278,114 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	}
 	t.mu.Unlock()
 	after.run(t)
+}
+
+// An appendLimiter says how many appends a process has under way. More than the store works on at a time
+// only wait there, while a shard whose append waits here gets more commits into it: of n callers at
+// s shards, of which k have an append under way, an append has n/s / (1/2 + k/s) commits.
+//
+// Where an append takes its time without anybody working, because the store is far, a limit costs
+// throughput instead. So the limit follows how long appends take, compared with the fastest of late.
+// The zero value is not limited before the first round of answers.
+type appendLimiter struct {
+	limit   int           // 0 means none yet
+	fastest time.Duration // of this period and the one before; 0 means none
+	next    time.Duration // the fastest of this period
+	period  time.Time     // when this one began
+	sum     time.Duration // of the answers in this round
+	answers int           // in this round
+}
+
+const (
+	leastUnder = 24 // which keeps two busy processors from waiting for each other
+	mostUnder  = 1024
+	// roundAnswers is how many answers come before the limit is looked at again.
+	roundAnswers = 64
+	// An append that takes so many times as long as the fastest has waited for others: below growAt
+	// the limit is doubled, above shrinkAt it is halved.
+	growAt, shrinkAt = 4, 8
+	// fastestPeriod bounds how long an append counts as the fastest, to twice as much.
+	fastestPeriod = 10 * time.Second
+	// longestHold bounds the wait of an append for others. Appends that have not been answered by
+	// then may be of a stream that has no leader, and do not count any more.
+	longestHold = 10 * time.Millisecond
+)
+
+// answered notes how long an append took.
+func (p *appendLimiter) answered(now time.Time, took time.Duration) {
+	if now.Sub(p.period) >= fastestPeriod {
+		p.fastest, p.next, p.period = p.next, 0, now
+	}
+	if p.next == 0 || took < p.next {
+		p.next = took
+	}
+	if p.fastest == 0 || took < p.fastest {
+		p.fastest = took
+	}
+	p.sum += took
+	if p.answers++; p.answers < roundAnswers {
+		return
+	}
+	switch mean := p.sum / roundAnswers; {
+	case p.limit == 0:
+		p.limit = leastUnder
+	case mean < growAt*p.fastest:
+		p.limit = min(2*p.limit, mostUnder)
+	case mean > shrinkAt*p.fastest:
+		p.limit = max(p.limit/2, leastUnder)
+	}
+	p.sum, p.answers = 0, 0
+}
+
+// room returns how many of the appends that wait are to leave, with so many under way. Where all are
+// more than the limit, they leave together once a third of it is under way: one by one each would
+// wake this process and the server anew.
+func (p *appendLimiter) room(under, wait int) int {
+	switch {
+	case p.limit == 0 || under+wait <= p.limit:
+		return wait
+	case under > p.limit/3:
+		return 0
+	}
+	return p.limit - under
+}
+
+// An Appended is the end of one append to a log.
+type Appended struct {
+	Type    string // of the shard's entities
+	Commits int    // that it had; 0 means it was a claim
+	Bytes   int
+	Took    time.Duration // from the request to the store's answer
+	Err     error         // why the store has not confirmed it; nil means it has
+}
+
+// Measured has the appends of a process measured. The zero value measures none. It is safe for
+// concurrent use.
+type Measured struct {
+	by atomic.Pointer[func(Appended)]
+}
+
+// By has f called at the end of each append, until it is called again; nil ends that. f must not
+// block, and is called by several goroutines at once.
+func (m *Measured) By(f func(Appended)) {
+	if f == nil {
+		m.by.Store(nil)
+		return
+	}
+	m.by.Store(&f)
+}
+
+// begun returns the time if appends are measured, or else the zero time, without a look at the clock.
+func (m *Measured) begun() (at time.Time) {
+	if m.by.Load() != nil {
+		at = time.Now()
+	}
+	return at
+}
+
+// ended reports an append that began at a time of begun.
+func (m *Measured) ended(s store.Shard, r *durable.Request, began time.Time, err error) {
+	if f := m.by.Load(); f != nil && !began.IsZero() {
+		(*f)(Appended{s.Type, r.Commits, len(r.Data), time.Since(began), err})
+	}
 }

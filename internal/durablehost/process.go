@@ -44,7 +44,7 @@ func (p *Process) Tell(ctx context.Context, from store.Shard, tell durable.Tell)
 
 // Event logs an event of a tenure.
 func (p *Process) Event(t *Tenure, e durable.Event) {
-	log := p.Log.With("shard", t.Shard().String(), "epoch", epochText(t.Epoch()))
+	log := p.Log.With("shard", t.Shard().String(), "epoch", durable.EpochText(t.Epoch()))
 	switch {
 	case e.Kind == durable.Opened:
 		log.Debug("durable shard opened", "position", e.Position)
@@ -63,12 +63,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	case e.Kind == durable.Ended && e.Epoch == t.Epoch():
 		log.Warn("durable shard is given up, for another process has its epoch or its log lacks what this home needs; it is claimed again")
 	case e.Kind == durable.Ended && e.Epoch != 0:
-		log.Warn("durable shard is another home's", "met", epochText(e.Epoch))
+		log.Warn("durable shard is another home's", "met", durable.EpochText(e.Epoch))
 	}
-}
-
-func epochText(epoch uint64) string {
-	return durable.EpochText(epoch)
 }
 
 // One request of the control plane to the store may take try, and the next begins after

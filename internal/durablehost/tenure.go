@@ -131,9 +131,9 @@ func (t *Tenure) look(f func(now time.Time)) {
 }
 
 // takeLocked carries out the core's effects. It returns those that need the lock to be free.
-func (t *Tenure) takeLocked() aftermath { return t.effectsLocked(t.core.Take()) }
+func (t *Tenure) takeLocked() deferredEffects { return t.effectsLocked(t.core.Take()) }
 
-func (t *Tenure) effectsLocked(out durable.Effects) (after aftermath) {
+func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 	for i := range out.Requests {
 		r := &out.Requests[i]
 		if r.Op == durable.OpAppend && t.begin != nil && after.append == nil {
@@ -211,7 +211,7 @@ func (t *Tenure) releaseLocked() (due []wait) {
 }
 
 // endLocked ends everything that waits.
-func (t *Tenure) endLocked(e durable.Event, after *aftermath) {
+func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	t.over = true
 	t.backLocked(0)
 	t.backLocked(1)
@@ -477,7 +477,7 @@ func (t *Tenure) Discard(c *durable.Command) {
 // Commit ends a turn that changed something. It fails with durable.ErrTooLarge, and then
 // the entity must be loaded again, or with durable.ErrNotOpen.
 func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
-	var after aftermath
+	var after deferredEffects
 	t.mu.Lock()
 	if t.over {
 		t.mu.Unlock()
@@ -545,7 +545,7 @@ func (t *Tenure) Wait(ctx context.Context, ticket durable.Ticket) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("shard %v: %w: its log has not confirmed the commit%s", t.shard.cfg.Shard, ctx.Err(), t.trouble())
+		return fmt.Errorf("shard %v: %w: commit not acknowledged by the store%s", t.shard.cfg.Shard, ctx.Err(), t.trouble())
 	}
 }
 
@@ -590,3 +590,50 @@ func (t *Tenure) Passivated(entity string) {
 
 // Shard returns the shard as the store names it.
 func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }
+
+// deferredEffects are the effects of a change of a tenure's core that need the tenure's lock to be
+// free. The zero value has none.
+type deferredEffects struct {
+	append  *durable.Request // to be sent by the goroutine that has it; nil means none
+	logged  []wait           // the log has what they wait for
+	doubted []wait           // they end with why
+	why     error
+	rest    []func()
+}
+
+func (a *deferredEffects) add(f func()) { a.rest = append(a.rest, f) }
+
+// run carries the effects out, without the lock.
+func (a *deferredEffects) run(t *Tenure) {
+	if a.append != nil {
+		t.beginAppend(a.append)
+	}
+	for _, w := range a.logged {
+		w.Logged(nil)
+	}
+	for _, w := range a.doubted {
+		w.Logged(a.why)
+	}
+	for _, f := range a.rest {
+		f()
+	}
+}
+
+// doubtAfter is how long the store must have failed before callers that ask again learn why.
+const doubtAfter = time.Second
+
+// errUnconfirmed is the cause where a tenure goes on, and the store fails.
+var errUnconfirmed = errors.New("commit not acknowledged by the store")
+
+// askAgain partitions waits by whether they retry after a store fault. It does not modify waits,
+// because released ones share its memory.
+func askAgain(all []wait) (due, kept []wait) {
+	for _, w := range all {
+		if w.again {
+			due = append(due, w)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	return due, kept
+}

@@ -63,11 +63,11 @@ func Mend(dir, released string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mend: %w", err)
 	}
-	c, told, err := contract.Mend(content, known)
+	c, notes, err := contract.Mend(content, known)
 	if err != nil {
 		return nil, err
 	}
-	return told, writeAtomic(path, contract.Format(c))
+	return notes, writeAtomic(path, contract.Format(c))
 }
 
 // Proto prints the contract of a folder as a .proto file. Pkg is the protobuf package;

@@ -31,9 +31,8 @@ type Line struct {
 	Attrs string // its attributes, as slog's TextHandler writes them: "member=web-2 err=…"
 }
 
-// A EventLog keeps the latest lines. Those that come in great numbers, of single shards, have a room of
-// their own, so that they do not push out the others. The zero value is empty. It is safe for
-// concurrent use.
+// A EventLog keeps the latest lines. The many lines of single shards have their own ring, so they
+// cannot push out the others. The zero value is empty. It is safe for concurrent use.
 type EventLog struct {
 	mu   sync.Mutex
 	last uint64
@@ -92,8 +91,8 @@ func clip(s string) string {
 
 // After returns the lines behind number seq, the oldest first, and the number of the last line that
 // there is. It returns about as many as have the given number of bytes, and one at least, so ask
-// again behind the last one of them. A seq that the EventLog has not reached is that of an earlier
-// process: all lines are new then.
+// again behind the last one of them. If seq is above the last number, it is from an earlier
+// process, and all lines are new.
 func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// heavy finds the keys that are counted most often, in memory for a given number of keys. It is
-// the Space-Saving algorithm of Metwally, Agrawal and El Abbadi (Efficient Computation of Frequent
-// and Top-k Elements in Data Streams, 2005): a new key takes the place and the count of the rarest
-// one. A key that makes up more than 1/size of all counts is certainly among the keys that are kept. The count of a key
-// is too high by at most the count of the rarest one.
+// heavy finds the keys that are counted most often, in memory for a given number of keys. It is the Space-Saving
+// algorithm of Metwally, Agrawal and El Abbadi (Efficient Computation of Frequent and Top-k Elements in Data Streams,
+// 2005): a new key takes the place and the count of the rarest one. A key with more than 1/size of all counts is
+// always kept. The count of a key is too high by at most the count of the rarest one.
 type heavy[K comparable] struct {
 	size  int
 	slots map[K]*slot[K]

@@ -28,8 +28,8 @@ type Request struct {
 type Answer struct {
 	Refusal string // why it was not obeyed; empty means it was
 	View    View   // of the answering member, afterwards
-	// Entities are the answer to State, SetState and Inspect. An entity whose Node is not the answering
-	// member lives at that node, which is to be asked.
+	// Entities are the answer to State, SetState and Inspect. If an entity's Node is not the answering
+	// member, ask that node.
 	Entities []Entity
 	Types    []Type            // the answer to Shards, by name
 	Where    Home              // the answer to Where
@@ -46,7 +46,7 @@ type Answer struct {
 // answer to the request of that id. Exactly one of them must be given.
 func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	if (r == nil) == (a == nil) {
-		return nil, errors.New("encode admin message: it is neither a request nor an answer, or both (give one of them)")
+		return nil, errors.New("encode admin message: want either a request or an answer")
 	}
 	m := &wire.Admin{Id: id}
 	if r != nil {
@@ -89,7 +89,7 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	}
 	switch q := m.GetRequest(); {
 	case (q == nil) == (m.GetAnswer() == nil):
-		return 0, nil, nil, errors.New("decode admin message: it is neither a request nor an answer (is the sender newer?)")
+		return 0, nil, nil, errors.New("decode admin message: neither a request nor an answer (is the sender newer?)")
 	case q != nil:
 		return m.GetId(), &Request{
 			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),

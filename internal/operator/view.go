@@ -23,8 +23,8 @@ type View struct {
 	Converged   bool     // all reachable members have seen the same
 	Why         string   // not converged
 	Members     []Member // from the oldest to the youngest
-	// Singletons are those that members host, by name; none where Self is of a
-	// version that does not tell.
+	// Singletons are those hosted by members, by name; none if the version of Self does
+	// not report them.
 	Singletons []Singleton
 	// Pause is that of rebalancing; zero means there is none.
 	Pause Pause

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/transport"
@@ -56,7 +56,7 @@ type Config struct {
 	// AnswerBytes bounds the bytes that are kept for all clients of one name.
 	AnswerBytes int
 	// Calls counts the callers of this process that are about to call again.
-	Calls *pending.Coalescer
+	Calls *calls.Coalescer
 	// Direct is set if sessions may have direct lanes.
 	Direct bool
 	// Link returns the connection to the broker, which each session has from its beginning on. It must not block.

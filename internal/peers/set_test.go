@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -80,16 +80,16 @@ func (e env) Oversize(_ *Session, o *stream.Oversize) { e.over = append(e.over, 
 func (e env) Stranger(p *Session)                     { e.strangers = append(e.strangers, p) }
 
 // newSet is a Set of two lanes, with its process and the table of calls that it looks at.
-func newSet() (*Set, *process, *pending.Table) {
-	p, calls := &process{counts: map[Counter]int{}}, &pending.Table{}
-	calls.Init(func() pending.Caller { return nobody{} })
+func newSet() (*Set, *process, *calls.Table) {
+	p, table := &process{counts: map[Counter]int{}}, &calls.Table{}
+	table.Init(func() calls.Caller { return nobody{} })
 	s := &Set{}
 	s.Init(env{p}, Config{
 		Self: transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, Lanes: 2,
-		Window: 1 << 20, MaxBuffered: 1 << 20, AnswerBytes: 4 << 20, Calls: &calls.Coalescer, Direct: true,
+		Window: 1 << 20, MaxBuffered: 1 << 20, AnswerBytes: 4 << 20, Calls: &table.Coalescer, Direct: true,
 		Link: func() transport.Link { return p }, MayAnswer: func() bool { return true },
 	})
-	return s, p, calls
+	return s, p, table
 }
 
 type nobody struct{}
@@ -107,7 +107,7 @@ func tell() *wire.Envelope {
 // TestCallersThatWereWokenShareAFrame: what is appended while callers have been woken and
 // have not run yet waits for the last of them, and a lone call does not wait.
 func TestCallersThatWereWokenShareAFrame(t *testing.T) {
-	s, p, calls := newSet()
+	s, p, table := newSet()
 	ctx, cancel := context.WithCancel(context.Background())
 	var pumps sync.WaitGroup
 	pumps.Go(func() { s.RunPump(ctx, 0) })
@@ -127,17 +127,17 @@ func TestCallersThatWereWokenShareAFrame(t *testing.T) {
 
 	var ids []uint64
 	for range 2 {
-		_, id := calls.Open(0, 0)
+		_, id := table.Open(0, 0)
 		ids = append(ids, id)
 	}
 	for _, id := range ids {
-		require.True(t, calls.Complete(id, pending.Result{}))
+		require.True(t, table.Complete(id, calls.Result{}))
 	}
 	add(Alone)
-	calls.Coalescer.Resumed()
+	table.Coalescer.Resumed()
 	add(Alone)
 	require.Equal(t, 1, p.sent(), "a caller that was woken has not run yet")
-	calls.Coalescer.Resumed()
+	table.Coalescer.Resumed()
 	require.Eventually(t, func() bool { return p.sent() == 2 }, 10*time.Second, time.Millisecond, "both in one frame")
 }
 

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remember"
+	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -28,7 +28,7 @@ import (
 // Begin, which must be called before Run.
 type Memory struct {
 	process Process
-	loop    *loop.Loop
+	loop    *tasks.Loop
 	types   map[string]*Type
 
 	// The loop's own.
@@ -47,7 +47,7 @@ const (
 
 // New returns an empty Memory.
 func New(p Process) *Memory {
-	return &Memory{process: p, loop: loop.New(), types: map[string]*Type{}, waiting: map[remember.Ticket]chan remember.Done{}}
+	return &Memory{process: p, loop: tasks.NewLoop(), types: map[string]*Type{}, waiting: map[remember.Ticket]chan remember.Done{}}
 }
 
 // Type adds a type whose entities are remembered.

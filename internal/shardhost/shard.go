@@ -2,6 +2,7 @@ package shardhost
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
@@ -14,7 +15,19 @@ import (
 // A Shard drives one region.Shard at a process: its calls, its turns and its moves. It is
 // safe for concurrent use; Core is guarded by Mu, except where package region says
 // otherwise.
-type Shard struct{ machine }
+type Shard struct {
+	ID   placement.ShardID
+	host Host
+	cfg  *Config
+
+	Mu   sync.Mutex
+	Core *region.Shard
+
+	sweeping  bool                // a sweep will look at waiting calls
+	departed  []transport.Address // by the old home's word, when it gave the shard to this process
+	departing departing
+	onTurnEnd []func() // of those who wait for the end of a turn
+}
 
 // Init makes the shard, Closed. It is called once, before anything else; then the host may
 // set Core.Driver.
@@ -380,4 +393,30 @@ func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 		return o, false
 	}
 	return standing(s.Core)
+}
+
+// standing is how a shard stands here, in the coordinator's terms. It reports false when
+// the shard is not here at all.
+func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
+	o = coordinator.HeldShard{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
+	switch s.State() {
+	case region.Open:
+		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
+		if to, epoch, ok := s.Underway(); ok { // it serves on, and will move
+			o.State, o.Move, o.Peer = coordinator.Draining, epoch, to
+		}
+	case region.Draining:
+		o.State = coordinator.Draining
+	case region.Sent:
+		o.State = coordinator.Sent
+	case region.Forwarding:
+		o.State, o.Epoch = coordinator.Forwarding, s.LastEpoch()
+	case region.Preparing:
+		o.State, o.Epoch = coordinator.Preparing, 0
+	case region.Prepared:
+		o.State, o.Epoch = coordinator.Prepared, 0
+	default:
+		return o, false
+	}
+	return o, true
 }

@@ -2,9 +2,9 @@ package singlehost
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -14,7 +14,7 @@ import (
 // A Home is the process that runs an instance, for the instance's shard. It is safe for
 // concurrent use. RunTask, Now and Ticks may be called with the shard's lock held.
 type Home interface {
-	Log(l loglevel.Level, text string, args ...any)
+	Log(l slog.Level, text string, args ...any)
 	Count(shardhost.Counter)
 
 	// Context ends when the process stops.

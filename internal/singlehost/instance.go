@@ -3,10 +3,10 @@ package singlehost
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singleton"
@@ -146,7 +146,7 @@ func (in *Instance) activate(e *region.Entity) {
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
 		if err != nil {
-			in.home.Log(loglevel.Error, "activation failed", "kind", s.ID.Kind, "entity", e.ID, "err", err)
+			in.home.Log(slog.LevelError, "activation failed", "kind", s.ID.Kind, "entity", e.ID, "err", err)
 			s.Mu.Lock()
 			in.dying, in.reason = true, err.Error()
 			s.Mu.Unlock()
@@ -177,7 +177,7 @@ func (in *Instance) Fail(reason string) {
 		in.entity, in.busy = e, true
 	}
 	s.Mu.Unlock()
-	in.home.Log(loglevel.Error, "singleton's instance died", "kind", s.ID.Kind, "why", reason)
+	in.home.Log(slog.LevelError, "singleton's instance died", "kind", s.ID.Kind, "why", reason)
 	if e != nil {
 		in.home.Go(func() { in.bury(e) })
 	}

@@ -3,9 +3,9 @@ package singlehost
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/store"
 )
@@ -53,7 +53,7 @@ func newLeaseHolder(s *single, leases Leases, ttl time.Duration) *leaseHolder {
 
 func (k *leaseHolder) now() time.Time { return k.single.set.process.Now() }
 
-func (k *leaseHolder) log(l loglevel.Level, text string, args ...any) {
+func (k *leaseHolder) log(l slog.Level, text string, args ...any) {
 	k.single.set.process.Log(l, text, append([]any{"lease", k.claim.Name}, args...)...)
 }
 
@@ -69,12 +69,12 @@ func (k *leaseHolder) acquire() {
 		var taken *store.HeldError
 		switch {
 		case err == nil:
-			k.log(loglevel.Info, "singleton's lease acquired", "token", held.Token)
+			k.log(slog.LevelInfo, "singleton's lease acquired", "token", held.Token)
 			k.hold(held)
 		case errors.As(err, &taken):
 			k.single.step(singleton.LeaseDenied{RetryAfter: taken.RetryAfter, Reason: err.Error()})
 		default:
-			k.single.set.process.LogSeldom(loglevel.Warn, "singleton's lease not acquired", k.claim.Name, "lease", k.claim.Name, "err", err)
+			k.single.set.process.LogSeldom(slog.LevelWarn, "singleton's lease not acquired", k.claim.Name, "lease", k.claim.Name, "err", err)
 			k.single.step(singleton.LeaseDenied{Reason: err.Error() + " (is the lease's store up?)"})
 		}
 	})
@@ -105,7 +105,7 @@ func (k *leaseHolder) tick(now time.Time) {
 	left := k.end(k.held).Sub(now)
 	switch {
 	case left <= 0:
-		k.log(loglevel.Error, "singleton's lease could not be renewed in time")
+		k.log(slog.LevelError, "singleton's lease could not be renewed in time")
 		k.lose()
 	case k.renewing == nil:
 		k.renew(min(left, leaseTimeout))
@@ -133,12 +133,12 @@ func (k *leaseHolder) renewed(r *renewal, next store.Held, err error) {
 		k.guard()
 		k.wake(k.claim.TTL / 3)
 	case errors.Is(err, store.ErrLost):
-		k.log(loglevel.Error, "singleton's lease is lost", "err", err)
+		k.log(slog.LevelError, "singleton's lease is lost", "err", err)
 		k.single.instance.guard.Renew(k.now())
 		k.lose()
 	default:
 		if !k.warned {
-			k.log(loglevel.Warn, "singleton's lease not renewed", "until", k.held.Until.Sub(k.now()).String(), "err", err)
+			k.log(slog.LevelWarn, "singleton's lease not renewed", "until", k.held.Until.Sub(k.now()).String(), "err", err)
 		}
 		k.warned = true
 		k.wake(k.claim.TTL / 3 / 8)
@@ -169,7 +169,7 @@ func (k *leaseHolder) release() {
 func (k *leaseHolder) giveBack() {
 	k.leases.Release(k.held, leaseTimeout, func(err error) {
 		if err != nil {
-			k.log(loglevel.Warn, "singleton's lease not released: it ends by itself", "err", err)
+			k.log(slog.LevelWarn, "singleton's lease not released: it ends by itself", "err", err)
 		}
 		k.single.step(singleton.LeaseReleased{})
 	})

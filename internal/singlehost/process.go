@@ -1,9 +1,9 @@
 package singlehost
 
 import (
+	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -15,7 +15,7 @@ import (
 type Process interface {
 	Finder
 	// LogSeldom is Log, but drops most of the lines that are alike in text and subject.
-	LogSeldom(l loglevel.Level, text, subject string, args ...any)
+	LogSeldom(l slog.Level, text, subject string, args ...any)
 	// Post has f called on the control loop.
 	Post(f func())
 	// View returns the members; nil before there is a view.
@@ -33,7 +33,7 @@ type Process interface {
 // A Finder is a process that calls singletons.
 type Finder interface {
 	Now() time.Time
-	Log(l loglevel.Level, text string, args ...any)
+	Log(l slog.Level, text string, args ...any)
 	Send(to transport.Peer, m singleton.Message)
 	// Callable returns the singleton of that kind as this process calls it; nil if it cannot
 	// call one.

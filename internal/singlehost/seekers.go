@@ -2,12 +2,12 @@ package singlehost
 
 import (
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -66,7 +66,7 @@ func (g *Seekers) Want(kind string) bool {
 		}
 		s = &seeker{callable: callable}
 		if err := s.begin(kind); err != nil {
-			g.process.Log(loglevel.Error, "singleton cannot be called", "kind", kind, "err", err)
+			g.process.Log(slog.LevelError, "singleton cannot be called", "kind", kind, "err", err)
 			return true
 		}
 		g.byName[kind] = s
@@ -118,7 +118,7 @@ func (g *Seekers) Lost(a transport.Address) {
 func (g *Seekers) BeginAnew() {
 	for kind, s := range g.all() {
 		if err := s.begin(kind); err != nil {
-			g.process.Log(loglevel.Error, "singleton cannot be called", "kind", kind, "err", err)
+			g.process.Log(slog.LevelError, "singleton cannot be called", "kind", kind, "err", err)
 		}
 	}
 }

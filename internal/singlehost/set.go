@@ -2,13 +2,13 @@ package singlehost
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -98,7 +98,7 @@ func (g *Set) get(kind string) *single {
 	}
 	s, err := g.add(kind, callable)
 	if err != nil {
-		g.process.Log(loglevel.Error, "singleton cannot be called", "kind", kind, "err", err)
+		g.process.Log(slog.LevelError, "singleton cannot be called", "kind", kind, "err", err)
 		return nil
 	}
 	if v := g.process.View(); v != nil {
@@ -156,7 +156,7 @@ func (g *Set) Refused(kind, reason string) bool {
 	if s == nil {
 		return false
 	}
-	g.process.Log(loglevel.Warn, "singleton's successor does not take its state", "kind", kind, "reason", reason)
+	g.process.Log(slog.LevelWarn, "singleton's successor does not take its state", "kind", kind, "reason", reason)
 	s.instance.close()
 	return true
 }
@@ -195,7 +195,7 @@ func (g *Set) Tick(now time.Time) {
 			s.holder.tick(now)
 		}
 		if o := s.opening; o != nil && due(o.until) {
-			g.process.Log(loglevel.Warn, "singleton starts without what its predecessor sent", "kind", s.kind, "from", o.from.String())
+			g.process.Log(slog.LevelWarn, "singleton starts without what its predecessor sent", "kind", s.kind, "from", o.from.String())
 			s.open(false)
 		}
 	}
@@ -246,7 +246,7 @@ func (g *Set) Settled() bool {
 			s.step(singleton.Quit{})
 		}
 		if !s.manager.Holds() && s.manager.Alone() && s.instance.dropArrived() {
-			g.process.Log(loglevel.Info, "singleton's state ends here unless it is in a store: all members that host it leave", "kind", s.kind)
+			g.process.Log(slog.LevelInfo, "singleton's state ends here unless it is in a store: all members that host it leave", "kind", s.kind)
 		}
 		s.instance.forsaken(func(to transport.Address) bool { // it has left itself
 			_, member := g.process.View().Member(to)
@@ -264,7 +264,7 @@ func (g *Set) Settled() bool {
 func (g *Set) Abandon() {
 	for _, s := range g.order {
 		if s.instance != nil && s.manager.Holds() {
-			g.process.Log(loglevel.Warn, "leaving with a singleton that could not be given away", "kind", s.kind)
+			g.process.Log(slog.LevelWarn, "leaving with a singleton that could not be given away", "kind", s.kind)
 			s.instance.abandon()
 		}
 	}

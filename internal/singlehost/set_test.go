@@ -2,11 +2,11 @@ package singlehost
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -36,12 +36,12 @@ func (c *caller) Clients() []transport.Peer   { return nil }
 func (c *caller) GaveAway()                   { c.gaveAway++ }
 func (c *caller) Ignored()                    {}
 
-func (c *caller) Log(l loglevel.Level, text string, _ ...any) {
-	if l >= loglevel.Warn {
+func (c *caller) Log(l slog.Level, text string, _ ...any) {
+	if l >= slog.LevelWarn {
 		c.warnings = append(c.warnings, text)
 	}
 }
-func (c *caller) LogSeldom(loglevel.Level, string, string, ...any) {}
+func (c *caller) LogSeldom(slog.Level, string, string, ...any) {}
 
 func (c *caller) Callable(kind string) Callable {
 	if kind != "Leader" {

@@ -1,10 +1,10 @@
 package singlehost
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singleton"
@@ -89,12 +89,12 @@ func (s *single) step(in singleton.Input) {
 	out := s.manager.Step(s.set.process.Now(), in)
 	s.managerAt = out.WakeAt
 	for _, e := range out.Events {
-		level := loglevel.Debug
+		level := slog.LevelDebug
 		switch {
 		case e.Stuck:
-			level = loglevel.Warn
+			level = slog.LevelWarn
 		case out.StartInstance || out.StopInstance:
-			level = loglevel.Info
+			level = slog.LevelInfo
 		}
 		s.set.process.Log(level, "singleton", "kind", s.kind, "state", e.State.String(), "peer", e.Peer.String(), "what", e.What)
 	}

@@ -2,9 +2,8 @@ package singlehost
 
 import (
 	"context"
+	"log/slog"
 	"time"
-
-	"github.com/shardgen/shardgen/internal/loglevel"
 )
 
 // A Task is work that an instance has started beside its methods. It returns soon after ctx
@@ -73,7 +72,7 @@ func (ts *tasks) then(f func()) {
 		late := !over
 		in.shard.Mu.Unlock()
 		if late {
-			in.home.Log(loglevel.Warn, "singleton cannot stop: a task goes on although its context has ended",
+			in.home.Log(slog.LevelWarn, "singleton cannot stop: a task goes on although its context has ended",
 				"kind", in.shard.ID.Kind, "after", taskPatience)
 		}
 	})

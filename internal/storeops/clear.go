@@ -26,8 +26,8 @@ func DropRemembered(ctx context.Context, s store.Store, cluster string) (n int, 
 	return n, nil
 }
 
-// RefuseDurable fails if the store has a durable type of the cluster. Terms that begin anew would then
-// be below epochs that its shards had.
+// RefuseDurable fails if the store has a durable type of the cluster. New terms would begin below the
+// epochs of its shards.
 func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 	all, err := s.List(ctx, durablehost.TypeKey(""))
 	if err != nil {
@@ -38,7 +38,7 @@ func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 		if t, err := TypeOf(ctx, s, kind); err != nil {
 			return err
 		} else if t.Cluster == cluster {
-			return fmt.Errorf("cluster %s has the durable type %s, whose epochs must stay above all earlier ones: its terms stay (shardctl store delete %s -force, before, deletes the type with all its entities)", cluster, kind, kind)
+			return fmt.Errorf("cluster %s has the durable type %s, and its epochs must stay above all earlier ones (delete the type with all its entities before: shardctl store delete %s -force)", cluster, kind, kind)
 		}
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// An Image is all of a shard, without a log: its entities, the ids of commands that were applied,
-// tells that wait, and its journal.
+// An Image is a whole shard without a log: its entities, ids of applied commands, waiting tells
+// and its journal.
 type Image struct {
 	Head    []byte // nil: the shard was never used
 	Records []store.Change

@@ -59,7 +59,7 @@ type contents struct {
 	head    store.Head
 	log     []store.Append // from the head's Since
 	records []store.Record
-	lost    error // why log is not there; nil means that it is whole
+	lost    error // what the store has lost of the log or the head; nil means nothing
 }
 
 // decode decodes all of it.
@@ -167,7 +167,7 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, w
 // extend reads the log on to its present end.
 func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, without bool) error {
 	last, err := s.Last(ctx, shard)
-	if err != nil || c.lost != nil {
+	if err != nil || c.lost != nil && c.log == nil {
 		return err
 	}
 	from, n := c.head.Since, len(c.log)
@@ -179,8 +179,11 @@ func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, witho
 	}
 	more, err := s.Shards().Read(ctx, shard, from, last)
 	if n == 0 && err == nil {
-		if lost := durable.CheckBegin(c.head, more[0]); lost != nil && without {
-			c.lost, more = lost, nil
+		if whole, lost := durable.CheckBegin(c.head, more[0]); lost != nil && without {
+			c.lost = lost
+			if !whole {
+				more = nil
+			}
 		} else if lost != nil {
 			err = fmt.Errorf("%w: %w", store.ErrGone, lost)
 		}

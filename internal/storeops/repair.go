@@ -18,16 +18,16 @@ func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) err
 				continue
 			}
 			if p.Entity == id {
-				return fmt.Errorf("shard %v: its log has events that follow the record of entity %q (shardctl store repair %s -shard %d mends the shard first): %w", shard, id, shard.Type, shard.Number, p.Err)
+				return fmt.Errorf("shard %v: its log has events that follow the record of entity %q (repair the shard first: shardctl store repair %s -shard %d): %w", shard, id, shard.Type, shard.Number, p.Err)
 			}
-			return fmt.Errorf("shard %v: %s: %w (shardctl store repair %s -shard %d mends the shard first)", shard, p.Place, p.Err, shard.Type, shard.Number)
+			return fmt.Errorf("shard %v: %s: %w (repair the shard first: shardctl store repair %s -shard %d)", shard, p.Place, p.Err, shard.Type, shard.Number)
 		}
 		return nil
 	})
 }
 
-// DropRecord deletes the record of an entity that cannot be decoded, so that the entity can
-// be written again. What the shard's log has of the entity stays.
+// DropRecord deletes the damaged record of an entity, so that the entity can be written
+// again. What the shard's log has of the entity stays.
 func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
 	term, _, err := durablehost.NextTerm(ctx, s, cluster, 1)
 	if err != nil {

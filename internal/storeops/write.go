@@ -158,8 +158,8 @@ func (w *Writer) Close(ctx context.Context) error {
 // been restored only; otherwise the first part is not written, and Restore fails with ErrUsed. The
 // shard can be opened once the last part is there.
 func (w *Writer) Restore(ctx context.Context, number int, part Image, first, last bool) error {
-	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
-	head, err := s.Head(ctx, shard)
+	shard := store.Shard{Type: w.kind, Number: number}
+	head, err := w.store.Shards().Head(ctx, shard)
 	if err != nil {
 		return err
 	}
@@ -173,23 +173,47 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 			return fmt.Errorf("shard %v: %w", shard, ErrUsed)
 		}
 	}
+	return w.put(ctx, shard, head, part, first, last, false)
+}
+
+// ReplaceShard replaces a whole shard by an image, even a damaged shard. An append ends the log before it, so that
+// nothing of it counts any more. After an error the shard does not open: repeat the call.
+func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
+	shard := store.Shard{Type: w.kind, Number: number}
+	head, err := w.store.Shards().Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	return w.put(ctx, shard, head, image, true, true, true)
+}
+
+// put writes a part of an image in the place of all records that a shard has. With claim, which needs the whole
+// image, an append ends the shard's log.
+func (w *Writer) put(ctx context.Context, shard store.Shard, head store.Head, part Image, first, last, claim bool) error {
+	s := w.store.Shards()
 	epoch, err := durablehost.StoreEpoch(w.placed(), 0)
 	if err != nil {
 		return err
 	}
-	revision := head.Revision
+	if now, _, err := durable.HeadBy(head); claim && err == nil && now >= epoch {
+		return fmt.Errorf("shard %v has epoch %d, which is not below the new epoch %d (try again)", shard, now, epoch)
+	}
+	revision, since := head.Revision, head.Since
 	set := func(whole bool) error {
 		next, err := durable.RestoredHead(part.Head, writerName, w.incarnation, epoch, whole)
 		if err != nil {
 			return err
 		}
-		next.Revision = revision
+		next.Revision, next.Since = revision, since
 		revision, err = s.SetHead(ctx, shard, next)
 		return err
 	}
 	if first {
 		err := set(false)
-		if err == nil { // an image that was restored before may have others
+		if err == nil && claim {
+			since, err = s.Append(ctx, shard, store.Any, durable.ClaimAppend(writerName, w.incarnation, epoch))
+		}
+		if err == nil {
 			err = dropAll(ctx, s, shard, revision)
 		}
 		if err != nil {
@@ -200,47 +224,4 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 		return err
 	}
 	return set(true)
-}
-
-// ReplaceShard puts an image in the place of all that a shard has, also if that cannot be decoded. An append
-// ends the log before it, so that nothing of it counts any more. A call that fails leaves a shard
-// that does not open: repeat the call.
-func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
-	shard, s := store.Shard{Type: w.kind, Number: number}, w.store.Shards()
-	head, err := s.Head(ctx, shard)
-	if err != nil {
-		return err
-	}
-	epoch, err := durablehost.StoreEpoch(w.placed(), 0)
-	if err != nil {
-		return err
-	}
-	if now, _, err := durable.HeadBy(head); err == nil && now >= epoch {
-		return fmt.Errorf("shard %v has epoch %d, and %d was to follow it (try again)", shard, now, epoch)
-	}
-	if image.Head == nil {
-		image.Head = durable.FreshHead(writerName, w.incarnation, epoch, nil)
-	}
-	revision := head.Revision
-	set := func(since store.Position, whole bool) error {
-		next, err := durable.RestoredHead(image.Head, writerName, w.incarnation, epoch, whole)
-		if err != nil {
-			return err
-		}
-		next.Revision, next.Since = revision, since
-		revision, err = s.SetHead(ctx, shard, next)
-		return err
-	}
-	if err := set(head.Since, false); err != nil {
-		return err
-	}
-	claimed, err := s.Append(ctx, shard, store.Any, durable.ClaimAppend(writerName, w.incarnation, epoch))
-	if err != nil {
-		return err
-	}
-	err = errors.Join(dropAll(ctx, s, shard, revision), putAll(ctx, s, shard, revision, image.Records))
-	if err != nil {
-		return err
-	}
-	return set(claimed, true)
 }

@@ -1,4 +1,5 @@
-// Package tasks counts the goroutines of a process, so that its end can wait for them.
+// Package tasks has goroutines with an owner: a [Group], whose end can be waited for, and a [Loop],
+// which runs posted functions one after another.
 package tasks
 
 import (

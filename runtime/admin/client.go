@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/identity"
@@ -38,9 +39,9 @@ type Options struct {
 	// Name is the operator's, of the same characters, as the broker's permissions grant it.
 	// Default "shardctl".
 	Name string
-	// AnswerTimeout bounds the wait for one answer, in which the request is sent
-	// again every 500ms; a question that any member can answer every 100ms, since
-	// the broker may have given it to one that hangs. Default 3s; above 0.
+	// AnswerTimeout bounds the wait for one answer. Meanwhile the request is sent again
+	// every 500ms, or every 100ms if any member can answer it, because the broker may
+	// have picked a hanging member. Default 3s; above 0.
 	AnswerTimeout time.Duration
 	// Logger receives the transport's messages. Default: none.
 	Logger *slog.Logger
@@ -53,14 +54,27 @@ const defaultName = "shardctl"
 // must be closed. Its methods send a command again until it is answered, so a process may
 // obey one twice, which does no harm. Errors wrap one of this package's Err values where
 // one fits, otherwise the error of the transport or of ctx.
-type Client struct{ questions }
+type Client struct {
+	cluster string
+	options Options
+	timeout time.Duration
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	next    uint64
+	pending map[uint64]chan reply
+
+	opening sync.Mutex // guards the fields below; held while a link opens
+	lines   map[identity.Class]*line
+	closed  bool
+}
 
 // answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
 
-// Dial connects to the broker, without a request to the cluster. ctx bounds the
-// connecting. Commands have a connection of their own, which the first one opens: an operator
-// who may only read needs no rights for it.
+// Dial connects to the broker, without a request to the cluster. ctx bounds the connecting.
+// The first command opens a second connection for commands, so an operator who only reads
+// needs no rights for it.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	switch {
 	case o.Transport == nil:
@@ -72,25 +86,25 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = answerTimeout
 	}
-	c := &requester{cluster: o.Cluster, options: o, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
+	c := &Client{cluster: o.Cluster, options: o, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
 	if _, err := c.line(ctx, identity.Reader); err != nil {
 		return nil, fmt.Errorf("reach cluster %s: %w", o.Cluster, err)
 	}
-	return &Client{questions{c}}, nil
+	return c, nil
 }
 
 // State returns an entity with its encoded state, unless a turn of it is under way. It needs the right of
 // an operator to command, and the member logs each look with the operator's name. The id is as on
 // the wire: the string itself, an integer in decimal, or its text.
 func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
-	return askEntity(ctx, &c.questions, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
+	return c.askEntity(ctx, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// SetState replaces the state of an entity that is not active; nil drops it, so that
-// the entity's next call finds it fresh. A state that its node cannot read is refused,
-// and so is one for an active entity: call it instead.
+// SetState replaces the state of an inactive entity; nil drops it, and the next call
+// finds the entity fresh. A state that its node cannot read is refused, and so is one for
+// an active entity: call it instead.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
-	return askEntity(ctx, &c.questions, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
+	return c.askEntity(ctx, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
 
 // look is how often a command looks whether it has had its effect.
@@ -116,7 +130,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 		return err == nil && a.View.Status >= membership.Up, nil
 	})
 	if err != nil {
-		return node, fmt.Errorf("cluster %s: join %v: it was told to, and is not up: %w", c.cluster, node, err)
+		return node, fmt.Errorf("cluster %s: join %v: the process took the command, and is not up: %w", c.cluster, node, err)
 	}
 	return node, nil
 }
@@ -151,7 +165,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 		return err != nil, nil
 	})
 	if err != nil {
-		return m.Address, fmt.Errorf("cluster %s: leave %v: it was told to, and is still a member: %w", c.cluster, m.Address, err)
+		return m.Address, fmt.Errorf("cluster %s: leave %v: the process took the command, and is still a member: %w", c.cluster, m.Address, err)
 	}
 	return m.Address, nil
 }
@@ -178,8 +192,8 @@ func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
 // PauseRebalancing keeps shards from moving for balance until [Client.ResumeRebalancing], also after a
 // change of the coordinator. Moves under way end. Shards without a home still get one, members that leave
 // still give theirs away, and shards still move to the homes of [Client.Place]. It returns when all
-// members that host types have confirmed the pause, which [View] shows. The pause ends if all members
-// stop at once.
+// members with hosted types have confirmed the pause. [View] shows it. The pause ends if all members stop
+// at once.
 func (c *Client) PauseRebalancing(ctx context.Context) error {
 	_, err := c.balance(ctx, operator.PauseRebalancing)
 	return err

@@ -1,10 +1,10 @@
 // Package admin lets operators look at a cluster and command it, from a process that is not a
 // member: list members, shards, moves and turns; join, leave, down, place and rebalance.
 //
-// A [Client] asks over the control channel and gets an answer for each request. A request
-// that any member can answer goes to the subject of any member, from which the broker gives it
-// to one that serves. A request for one process goes to that process's subject. A name that no
-// member has in its view is looked for by a broadcast.
+// A [Client] asks over the control channel and gets an answer for each request. A request for any
+// member goes to a shared subject, and the broker gives it to one serving member. A request for
+// one process goes to that process's subject. A name that no member has in its view is looked for
+// by a broadcast.
 //
 // An operator is who the broker's permissions say. One called ann publishes to
 // sh.<cluster>.o.ann.>, or to sh.<cluster>.o.ann.get.> if she may only look, and subscribes to

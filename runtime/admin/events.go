@@ -24,7 +24,7 @@ const SameWithin = 10 * time.Second
 
 // Events follow the logs of all members. Not safe for concurrent use.
 type Events struct {
-	client *questions
+	client *Client
 	last   map[transport.Address]uint64
 }
 

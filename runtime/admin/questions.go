@@ -15,14 +15,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// questions are the methods of a [Client] that change nothing.
-type questions struct{ *requester }
-
 // Unreadable lists the entities of a type whose state their nodes could not read when
 // they were last called, in order of ids; up to 1,000 of each node. The error names
 // members that do not answer; the answers of the others are returned.
-func (c *questions) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
-	at, err := hosts(ctx, c, kind)
+func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
+	at, err := c.hosts(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -41,16 +38,16 @@ func (c *questions) Unreadable(ctx context.Context, kind string) ([]Entity, erro
 // Inspect returns an entity without its state: the turn under way and the calls that wait behind it,
 // or the size of its state. Its id is as on the wire: the string itself, an integer in decimal, or its
 // text.
-func (c *questions) Inspect(ctx context.Context, kind, id string) (Entity, error) {
-	return askEntity(ctx, c, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
+func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
+	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
 
 // maxWay is how often a request follows an entity that moves.
 const maxWay = 4
 
 // askEntity asks the node of an entity, which any host of its type knows.
-func askEntity(ctx context.Context, c *questions, r operator.Request) (Entity, error) {
-	at, err := hosts(ctx, c, r.Entity.Kind)
+func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, error) {
+	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
 		return Entity{}, err
 	}
@@ -70,8 +67,8 @@ func askEntity(ctx context.Context, c *questions, r operator.Request) (Entity, e
 	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
-// hosts are the members that host a type, those that are up and reachable first.
-func hosts(ctx context.Context, c *questions, kind string) ([]transport.Address, error) {
+// hosts returns the members hosting a type, reachable members that are up first.
+func (c *Client) hosts(ctx context.Context, kind string) ([]transport.Address, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
 		return nil, err
@@ -100,7 +97,7 @@ func hosts(ctx context.Context, c *questions, kind string) ([]transport.Address,
 
 // Members returns the cluster as one of its members sees it. If no member is up it fails:
 // with ErrNoMember and the names of the processes, or with ErrNoCluster if none answers.
-func (c *questions) Members(ctx context.Context) (View, error) {
+func (c *Client) Members(ctx context.Context) (View, error) {
 	a, err := c.ask(ctx, anyMember, operator.Request{Command: operator.Members})
 	if err == nil {
 		return a.View, nil
@@ -147,7 +144,7 @@ const rollCallWait = 500 * time.Millisecond
 
 // RollCall asks every process of the cluster for its own view and collects the answers of
 // half a second, ordered by name. It fails with ErrNoCluster if nobody answers.
-func (c *questions) RollCall(ctx context.Context) ([]View, error) {
+func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	id, replies, end := c.open()
 	defer end()
 	if err := c.send(ctx, everyProcess, id, operator.Request{Command: operator.RollCall}); err != nil {
@@ -180,13 +177,13 @@ func (c *questions) RollCall(ctx context.Context) ([]View, error) {
 }
 
 // absent reports whether a process does not answer a roll call.
-func (c *questions) absent(ctx context.Context, node transport.Address) bool {
+func (c *Client) absent(ctx context.Context, node transport.Address) bool {
 	views, err := c.RollCall(ctx)
 	return errors.Is(err, ErrNoCluster) ||
 		err == nil && !slices.ContainsFunc(views, func(v View) bool { return v.Self == node })
 }
 
-func (c *questions) find(ctx context.Context, op, node string) (Member, View, error) {
+func (c *Client) find(ctx context.Context, op, node string) (Member, View, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
 		return Member{}, v, err
@@ -219,8 +216,8 @@ type NodeCounters struct {
 // Shards asks every member for its shards of a type, or of all types if kind is "". Members are
 // in order of their names. Each visits all its shards, so this is for diagnosis. It fails if no
 // member answers the question for the members.
-func (c *questions) Shards(ctx context.Context, kind string) ([]NodeShards, error) {
-	answers, err := each(ctx, c, operator.Request{Command: operator.Shards, Entity: Entity{Kind: kind}})
+func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) {
+	answers, err := c.each(ctx, operator.Request{Command: operator.Shards, Entity: Entity{Kind: kind}})
 	var all []NodeShards
 	for _, a := range answers {
 		all = append(all, NodeShards{a.node, a.answer.Types, a.err})
@@ -230,8 +227,8 @@ func (c *questions) Shards(ctx context.Context, kind string) ([]NodeShards, erro
 
 // Counters asks every member for its counters. Members are in order of their names. It fails if
 // no member answers the question for the members.
-func (c *questions) Counters(ctx context.Context) ([]NodeCounters, error) {
-	answers, err := each(ctx, c, operator.Request{Command: operator.Counters})
+func (c *Client) Counters(ctx context.Context) ([]NodeCounters, error) {
+	answers, err := c.each(ctx, operator.Request{Command: operator.Counters})
 	var all []NodeCounters
 	for _, a := range answers {
 		all = append(all, NodeCounters{a.node, a.answer.Counters, a.err})
@@ -241,7 +238,7 @@ func (c *questions) Counters(ctx context.Context) ([]NodeCounters, error) {
 
 // Where returns the home of an entity, whether or not it is active, with the coordinator's reason
 // for it. The id is as on the wire: the string itself, an integer in decimal, or its text.
-func (c *questions) Where(ctx context.Context, kind, id string) (Place, error) {
+func (c *Client) Where(ctx context.Context, kind, id string) (Place, error) {
 	return c.askHost(ctx, operator.Request{Command: operator.Where, Entity: Entity{Kind: kind, ID: id}})
 }
 
@@ -259,8 +256,8 @@ type NodeTurns struct {
 // that run. The first question begins the counting, which costs the member about a microsecond a
 // turn. Members are in order of their names. It fails if no member answers the question for the
 // members.
-func (c *questions) Turns(ctx context.Context) ([]NodeTurns, error) {
-	answers, err := each(ctx, c, operator.Request{Command: operator.Turns})
+func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
+	answers, err := c.each(ctx, operator.Request{Command: operator.Turns})
 	var all []NodeTurns
 	for _, a := range answers {
 		n := NodeTurns{Node: a.node, Err: a.err}
@@ -284,9 +281,9 @@ type NodeFact struct {
 
 // Facts asks every member for its version, clock, health and limits. Members are in order of their
 // names. It fails if no member answers the question for the members.
-func (c *questions) Facts(ctx context.Context) ([]NodeFact, error) {
+func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 	asked := time.Now()
-	answers, err := each(ctx, c, operator.Request{Command: operator.Facts})
+	answers, err := c.each(ctx, operator.Request{Command: operator.Facts})
 	var all []NodeFact
 	for _, a := range answers {
 		n := NodeFact{Node: a.node, Asked: asked, Answered: a.at, Err: a.err}
@@ -299,10 +296,9 @@ func (c *questions) Facts(ctx context.Context) ([]NodeFact, error) {
 }
 
 // Eavesdropped reports whether a stranger to the cluster listens to the messages between its processes,
-// such as nats sub 'sh.>'. The broker then does not report that nobody listens for a
-// process that has ended, so that it is noticed by its silence alone, which takes longer. It sends a
-// question to a process that does not exist.
-func (c *questions) Eavesdropped(ctx context.Context) (bool, error) {
+// such as nats sub 'sh.>'. The broker then does not report the end of a process, and members notice it
+// later, by its silence. It sends a question to a process that does not exist.
+func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
 	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
 	defer cancel()
@@ -316,9 +312,9 @@ func (c *questions) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards under way, in the order in which they began, and the member that runs
-// the coordinator, which knows them. It fails with ErrNoMember if no member knows a coordinator.
-func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error) {
+// Moves returns the moves of shards under way, in the order of their beginning, and the coordinator's
+// member. It fails with ErrNoMember if no member knows a coordinator.
+func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
@@ -329,7 +325,7 @@ func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error
 	for range maxWay {
 		at := v.Coordinator
 		if at.IsZero() {
-			return fail(fmt.Errorf("%w that has heard of a coordinator (it starts at the oldest member; or upgrade %s)", ErrNoMember, v.Self.Name))
+			return fail(fmt.Errorf("%w and knows the coordinator (it starts at the oldest member; or upgrade %s)", ErrNoMember, v.Self.Name))
 		}
 		a, err := c.ask(ctx, recipient{to: at, what: at.String()}, operator.Request{Command: operator.Moves})
 		switch {
@@ -348,8 +344,8 @@ func (c *questions) Moves(ctx context.Context) ([]Move, transport.Address, error
 const maxHosts = 2
 
 // askHost asks a member that hosts the type about the home of an entity.
-func (c *questions) askHost(ctx context.Context, r operator.Request) (Place, error) {
-	at, err := hosts(ctx, c, r.Entity.Kind)
+func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error) {
+	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
 		return Place{}, err
 	}
@@ -375,7 +371,7 @@ type answered struct {
 }
 
 // each asks every member that is not down, all at the same time.
-func each(ctx context.Context, c *questions, r operator.Request) ([]answered, error) {
+func (c *Client) each(ctx context.Context, r operator.Request) ([]answered, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
 		return nil, err
@@ -401,6 +397,6 @@ func each(ctx context.Context, c *questions, r operator.Request) ([]answered, er
 
 // Events returns the events of the cluster, for [Events.Next]. Members keep the latest 2,048 lines of
 // at least level info, and as many decisions of the coordinator about single shards.
-func (c *questions) Events() *Events {
+func (c *Client) Events() *Events {
 	return &Events{c, map[transport.Address]uint64{}}
 }

@@ -30,7 +30,7 @@ const (
 	gobForm    = "gob form"
 )
 
-// ownZero is how the zero value of a type is told from others.
+// ownZero says how the zero value of a type is encoded.
 type ownZero struct {
 	written    bool // by its own form; else as nothing
 	empty      bool // its own form is empty

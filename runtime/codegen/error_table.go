@@ -17,7 +17,7 @@ type Error struct {
 	revive func(content []byte, pointer bool) (error, error)
 }
 
-// SentinelError is an error that is told by its identity.
+// SentinelError is an error with an identity, which errors.Is compares.
 func SentinelError(name string, sentinel error) Error {
 	return Error{
 		Name: name,
@@ -133,7 +133,7 @@ const (
 // DescribeError returns the form on the wire of an error that a method returned: its
 // text, and the errors of the table that are in its tree, each value once and in the order in which
 // errors.Is looks at them. More than 64 KiB of the latter are left out. A user's methods that
-// panic here are told in the text.
+// panic here are named in the text.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {

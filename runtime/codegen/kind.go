@@ -47,7 +47,7 @@ type Host struct {
 	Kind
 	New func() any // nil: the user gave none
 	// Struct is a nil pointer to the entity's struct, and Exported how many
-	// exported methods it had when its code was generated. Nil: not told.
+	// exported methods it had when its code was generated. Nil: unknown.
 	Struct   any
 	Exported int
 	SetID    func(entity any, id string) error // nil: no field tagged id

@@ -1,6 +1,5 @@
-// Package measure describes the load of a node: how much of everything there is, which
-// Node.Load returns, and durations and sizes as they happen, of which a [Meter] is told, from Node.Measure on. Module
-// shardotel makes OpenTelemetry's metrics of both.
+// Package measure describes the load of a node. Node.Load returns how much of everything there is; after Node.Measure
+// a [Meter] gets durations and sizes as they happen. Module shardotel makes OpenTelemetry's metrics of both.
 package measure
 
 import "time"
@@ -19,8 +18,8 @@ type Load struct {
 	// Sent and Received are the messages of the membership, by kind: "heartbeat", "gossip",
 	// "status" and so on. A message to all members counts once.
 	Sent, Received map[string]uint64
-	// Downed are the members that the node has seen downed, by the strongest evidence against
-	// them: "gone", "cut", "silent", or "none", as of one that an operator downed.
+	// Downed counts the members seen downed, by the strongest evidence against them: "gone",
+	// "cut", "silent", or "none" for a member downed by an operator.
 	Downed map[string]uint64
 }
 
@@ -34,9 +33,9 @@ type Type struct {
 	// table.
 	Homeless         int
 	Entities, Active int // as in shard.ShardState
-	// Held are the calls of this process that wait at their sender, because their shard has no
-	// home or moves; Opening those that wait here for a shard to open; Queued those that wait
-	// here for a turn of their entity. Opening and Queued take WaitingBytes.
+	// Held counts calls of this process waiting at their sender because their shard has no
+	// home or moves. Opening counts calls waiting here for a shard to open, and Queued calls
+	// waiting here for a turn of their entity. Opening and Queued take WaitingBytes.
 	Held, Opening, Queued int
 	WaitingBytes          int64
 	// Activations and Passivations count by the names of shard.Activation and shard.Passivation.
@@ -44,9 +43,8 @@ type Type struct {
 	// PassivatedBytes is the sum of the encoded states of all entities when they were
 	// passivated.
 	PassivatedBytes uint64
-	// MovesBegun are the moves of shards away from the node, of which MovesCommitted have
-	// ended with the new home's word that it has the shard, and MovesGivenUp without. The rest
-	// are under way.
+	// MovesBegun counts the moves of shards away from the node. MovesCommitted of them were
+	// confirmed by the new home, and MovesGivenUp were not. The rest are under way.
 	MovesBegun, MovesCommitted, MovesGivenUp uint64
 }
 

@@ -36,8 +36,8 @@ type Harness struct {
 	// Held opens a client whose requests can be held up. A request sent after hold
 	// arrives only after release, possibly when its caller has gone.
 	Held func(t *testing.T) (c Client, hold, release func())
-	// Stale opens a client whose reads come to a replica that lacks the writes between
-	// lag and catchUp.
+	// Stale opens a client that reads from a replica without the writes between lag and
+	// catchUp.
 	Stale func(t *testing.T) (c Client, lag, catchUp func())
 	// Restart ends the store's processes and starts them again from their disks.
 	// Clients that were open stay so.
@@ -133,8 +133,8 @@ func (h Harness) claim(holder string) store.Claim {
 	return store.Claim{Name: leaseName, Holder: holder, TTL: h.TTL}
 }
 
-// patience is how long a candidate may have to wait for a lease that ended: an
-// implementation that watches from when it is first asked waits twice.
+// patience bounds a candidate's wait for an ended lease: an implementation that watches
+// only from the first request on waits twice.
 func (h Harness) patience() time.Duration { return 2*(h.TTL+store.Margin(h.TTL)) + h.TTL }
 
 // takes asks until the claim is granted, and returns how long that was.

@@ -33,7 +33,7 @@ func testLeaseHeld(t *testing.T, h Harness) {
 	_, err := b.Renew(t.Context(), forged)
 	wantError(t, "b renews a's", err, store.ErrLost)
 	if err := b.Release(t.Context(), forged); err != nil {
-		t.Errorf("b releases what it has not: %v", err)
+		t.Errorf("b releases a lease of a: %v", err)
 	}
 	h.wantHeld(t, b, "b", "a")
 }
@@ -152,7 +152,7 @@ func testLeaseNames(t *testing.T, h Harness) {
 	}
 	must[store.Held](t)(b.Acquire(t.Context(), h.claim("b")))
 	if list := must[[]store.Record](t)(a.List(t.Context(), "")); len(list) != 0 {
-		t.Errorf("%d records: leases are none", len(list))
+		t.Errorf("%d records: leases are not records", len(list))
 	}
 }
 

@@ -127,7 +127,7 @@ func testLimits(t *testing.T, h Harness) {
 	key, value := strings.Repeat("k", store.MaxKey), bytes.Repeat([]byte("v"), store.MaxValue)
 	must[store.Revision](t)(a.Put(t.Context(), key, value, store.None))
 	if r := must[store.Record](t)(a.Get(t.Context(), key)); !bytes.Equal(r.Value, value) {
-		t.Errorf("the largest value came back with %d bytes", len(r.Value))
+		t.Errorf("the largest value was read with %d bytes", len(r.Value))
 	}
 	_, err := a.Put(t.Context(), "large", append(value, 'v'), store.None)
 	wantError(t, "put a byte too many", err, store.ErrTooLarge)

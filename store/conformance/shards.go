@@ -71,7 +71,7 @@ func testShardLimits(t *testing.T, h Harness) {
 		last = appendTo(t, a, sh, last, string(large))
 	}
 	if got := must[[]store.Append](t)(a.Shards().Read(t.Context(), sh, at, last)); len(got) != 10 || !bytes.Equal(got[9].Data, large) {
-		t.Errorf("%d of the 10 largest appends came back", len(got))
+		t.Errorf("%d of the 10 largest appends were read", len(got))
 	}
 	_, err := a.Shards().Append(t.Context(), sh, last, append(large, 'a'))
 	wantTooLarge(t, "append a byte too many", err, store.MaxAppend+1)
@@ -165,7 +165,7 @@ func testShardContextEnded(t *testing.T, h Harness) {
 	appendTo(t, c, shard, last, "next")
 }
 
-// Bytes that go in, and those that come out, belong to the caller.
+// The bytes of arguments and results belong to the caller.
 func testShardOwnership(t *testing.T, h Harness) {
 	c := h.Client(t)
 	a := c.Shards()

@@ -65,8 +65,8 @@ func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 }
 
 // carry runs apply on the server, under its lock, and makes op meet its faults, which
-// apply gets as one. A context that ends on the way there leaves the caller of a write in
-// doubt, and so does one that ends on the way back.
+// apply gets as one. If the context ends on the way there or back, the outcome of a write
+// is uncertain.
 func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -191,7 +191,7 @@ func (c *Client) Delete(ctx context.Context, key string, expect store.Revision) 
 		return fail(op, key, err)
 	}
 	if expect == store.None {
-		return fail(op, key, fmt.Errorf("%w: revision None is that of no record (Get it first)", store.ErrBadKey))
+		return fail(op, key, fmt.Errorf("%w: expected revision is None: read the record first", store.ErrBadKey))
 	}
 	return fail(op, key, c.do(ctx, Op{Name: op, Key: key, Write: true}, func() error {
 		s := c.server

@@ -96,8 +96,7 @@ func newCopies() *copies {
 	return &copies{leader: empty, follower: empty.clone(), disk: empty.clone()}
 }
 
-// write does w, which the leader has agreed to, on every copy that is not held
-// back.
+// write applies w, after the leader has agreed, to every copy that is not held back.
 func (c *copies) write(w write) {
 	w(c.leader)
 	c.unsynced = append(c.unsynced, w)

@@ -88,8 +88,8 @@ func (c *Client) Release(ctx context.Context, h store.Held) error {
 	}))
 }
 
-// prolong never shortens: a request that comes late, or with another TTL, must not end a
-// lease that was promised before.
+// prolong never shortens: a late request, or one with another TTL, must not end a lease
+// promised before.
 func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	if ends := now.Add(ttl + store.Margin(ttl)); ends.After(l.ends) {
 		l.ends = ends

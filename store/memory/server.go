@@ -24,9 +24,8 @@ type Server struct {
 // New returns an empty server.
 func New() *Server { return NewAt(nil) }
 
-// NewAt returns an empty server whose time is clock, that of a simulation. Its
-// clients never wait: Fault.Delay and Fault.Answer are the simulation's to spend.
-// Nil is package time.
+// NewAt returns an empty server with the clock of a simulation. Its clients never wait:
+// Fault.Delay and Fault.Answer are the simulation's to spend. Nil is package time.
 func NewAt(clock func() time.Time) *Server {
 	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies()}
 }

@@ -71,8 +71,8 @@ func (c *api) why(ctx context.Context, stream string) error {
 // have stopped. After an attempt that took too long the next may take twice as long.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f until it is done, with pauses: a replica that lags, or that does not
-// answer, need not be the next one. When ctx or the time for one call ends it gives up
+// again calls f until it is done, with pauses: the next try may reach another replica
+// than one that lags or is silent. When ctx or the time for one call ends it gives up
 // with f's last error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

@@ -15,8 +15,8 @@ type Config struct {
 	// "sh", below which the subjects of clusters lie.
 	// Clusters that share servers have different ones. Default "shardgen".
 	Name string
-	// Replicas is the number of servers that have a copy of each stream that the store
-	// creates: 1 to 5. Default 1; 3 outlives one server. Streams that are there keep theirs.
+	// Replicas is the number of servers with a copy of each created stream: 1 to 5. Default
+	// 1; 3 outlives one server. Streams that are there keep theirs.
 	Replicas int
 	// Partitions is the number of pairs of streams that the store creates for a type: 1 to
 	// 64. Default 4. A type that has its streams keeps its number.

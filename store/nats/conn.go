@@ -111,7 +111,7 @@ func checkURL(servers string) error {
 	for _, server := range strings.Split(servers, ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")
 		if found && !slices.Contains([]string{"nats", "tls", "ws", "wss"}, scheme) {
-			return fmt.Errorf("server URL %q: its scheme is not that of NATS (want for example nats://127.0.0.1:4222)", redacted(server))
+			return fmt.Errorf("server URL %q: scheme is none of nats, tls, ws, wss (want for example nats://127.0.0.1:4222)", redacted(server))
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (k *keys) Delete(ctx context.Context, key string, expect store.Revision) er
 		return fail(op, key, err)
 	}
 	if expect == store.None {
-		return fail(op, key, fmt.Errorf("%w: revision None is that of no record (Get it first)", store.ErrBadKey))
+		return fail(op, key, fmt.Errorf("%w: expected revision is None: read the record first", store.ErrBadKey))
 	}
 	_, err := k.publishIdle(ctx, k.stream,
 		message(keySubject(k.name, key), nil, headerLast, number(expect), headerDeleted, "1", headerTTL, deletedFor))
@@ -107,13 +107,13 @@ func (k *keys) List(ctx context.Context, prefix string) ([]store.Record, error) 
 }
 
 // list returns the records of a subject with a wildcard, in no order. It fails if the first
-// replica that answers says that it lacks upTo.
+// answering replica lacks upTo.
 func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Record, error) {
 	// Of one subject the answer says how far the replica is; the next replica to be
 	// asked is as a rule the same one.
 	p, err := k.page(ctx, k.stream, getRequest{MultiLast: []string{filter}, Batch: 1})
 	if err == nil && p.upTo != 0 && p.upTo < upTo {
-		return nil, fmt.Errorf("%w: the replicas that answer lag", store.ErrUnavailable)
+		return nil, fmt.Errorf("%w: all answering replicas lag", store.ErrUnavailable)
 	}
 	byKey := make(map[string]store.Record)
 	var after uint64

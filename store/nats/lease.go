@@ -116,7 +116,7 @@ func (l *leases) Renew(ctx context.Context, h store.Held) (store.Held, error) {
 			return store.Held{}, fail(op, h.Name, err)
 		}
 	}
-	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: others write it all the time", store.ErrUnavailable))
+	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: others keep writing the lease", store.ErrUnavailable))
 }
 
 func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) {

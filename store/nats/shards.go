@@ -30,10 +30,10 @@ type shards struct {
 
 var _ store.Shards = (*shards)(nil)
 
-// CheckRights tries whether the connection's user may do all that a member does that hosts these
-// durable types, in one round trip and without an effect: its messages are for subjects and streams that do
-// not exist, or expect another stream. It fails with ErrUnavailable and names the right that the server
-// refused. A server that does not answer is no error.
+// CheckRights tries in one round trip whether the connection's user has the rights of a member that hosts
+// these durable types. It has no effect: its messages go to subjects and streams that do not exist, or
+// expect another stream. It fails with ErrUnavailable and names the right that the server refused. A server
+// that does not answer is no error.
 func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
 }
@@ -105,7 +105,7 @@ func (s *shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 }
 
 func (s *shards) behind(atLeast store.Revision) error {
-	return fmt.Errorf("%w: no replica that answers has revision %d (it lags: try again; or the servers lost it: restart the shard's home)", store.ErrUnavailable, atLeast)
+	return fmt.Errorf("%w: no answering replica has revision %d (try again; if the servers lost it, restart the shard's home)", store.ErrUnavailable, atLeast)
 }
 
 // Head implements [store.Records]. It asks the leader.
@@ -284,7 +284,7 @@ func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 			}
 			id, err := idOf(strings.TrimPrefix(m.subject, at.entities))
 			if err != nil {
-				return nil, fail(opListRecords, sh.String(), fmt.Errorf("%w: subject %q is of no record: %w (delete the message)", store.ErrUnavailable, m.subject, err))
+				return nil, fail(opListRecords, sh.String(), fmt.Errorf("%w: subject %q belongs to no record: %w (delete the message)", store.ErrUnavailable, m.subject, err))
 			}
 			found = append(found, store.Record{Key: id, Value: m.data, Revision: after})
 		}

@@ -112,9 +112,9 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 	return nil
 }
 
-// DropLeases deletes the leases whose names begin with a prefix that ends with a slash, and returns
-// their number. Tokens of their names begin with 1 again, and a holder has lost its lease. It needs the
-// permissions of [Open] alone. It fails with ErrUnavailable and ErrBadKey.
+// DropLeases deletes the leases below a prefix, which ends with a slash, and returns their number.
+// Tokens of their names begin with 1 again, and a holder has lost its lease. It needs the permissions
+// of [Open] alone. It fails with ErrUnavailable and ErrBadKey.
 func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error) {
 	const op = "drop leases"
 	if err := store.CheckPrefix(prefix); err != nil {

@@ -31,8 +31,8 @@ type layout struct {
 	replicated bool // a write goes by way of several servers
 }
 
-// checkStream refuses a stream that is not of this store, or of a newer format, or whose
-// settings lose state or do not allow direct reads.
+// checkStream refuses a stream of another store or of a newer format, and settings that
+// lose state or forbid direct reads.
 func checkStream(c jetstream.StreamConfig) error {
 	written, _ := strconv.Atoi(c.Metadata[metaFormat])
 	problem := ""
@@ -91,8 +91,8 @@ func (s *streams) recordStream(name, subject string, meta map[string]string) jet
 	return c
 }
 
-// create makes a stream, or finds that another process has made it; it tries again while the
-// servers answer that they are unavailable.
+// create makes a stream unless another process has made it. It tries again while the servers
+// are unavailable.
 func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var info streamInfo

@@ -75,8 +75,8 @@ func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 // second before. Once a minute it fails instead if somebody has changed the settings of the shard's streams
 // so that they may lose messages.
 //
-// The heads are read at the revision of h or later. So one that is missing was
-// written after those that are read, and its log began after their Since.
+// The heads are read at the revision of h or later. So a missing head was written after the heads read, and
+// its log began after their Since.
 func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {

@@ -287,7 +287,7 @@ func testUnreachableGone(t *testing.T, h Harness) {
 	}
 }
 
-// The sender of a message is the one that the broker knows, and not one that the payload names.
+// The broker names the sender of a message, not the payload.
 func testSenders(t *testing.T, h Harness) {
 	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "c")
 	a.serve(true)

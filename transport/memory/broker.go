@@ -15,14 +15,14 @@ import (
 type Options struct {
 	// Name begins the identity of the broker's instances. Default "memory".
 	Name string
-	// Seed decides which messages Lose loses, how long Delay delays each, and which receiver
-	// Anycast chooses. Default 0.
+	// Seed decides what Lose loses, how long Delay delays each message, and whom Anycast
+	// chooses. Default 0.
 	Seed uint64
 	// MaxPayload in bytes. Default 1 MiB.
 	MaxPayload int
-	// QueueLength bounds the messages that wait in one channel before Receive,
-	// and those that Hold keeps back on one path. Default 65,536; beyond it
-	// messages are dropped and counted.
+	// QueueLength bounds the messages waiting in one channel before Receive, and those
+	// held back by Hold on one path. Default 65,536; beyond it messages are dropped and
+	// counted.
 	QueueLength int
 }
 
@@ -376,8 +376,8 @@ func (b *Broker) releaseLocked(f *fault) int {
 	return len(held)
 }
 
-// faultsTakeLocked reports whether a fault keeps e. The most particular path goes
-// first, so that which one counts a Drop is always the same.
+// faultsTakeLocked reports whether a fault keeps e. The most particular path goes first,
+// so a Drop always counts at the same path.
 func (b *Broker) faultsTakeLocked(e delivery) bool {
 	if len(b.faults) == 0 {
 		return false

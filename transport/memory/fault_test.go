@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/transport/conformance"
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
@@ -392,3 +393,12 @@ func ExampleBroker() {
 	// kept, 1 lost
 	// true db#0000000000000001 3 memory-1
 }
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, func(*testing.T) conformance.Harness {
+		b := memory.NewBroker(memory.Options{})
+		return conformance.Harness{Transport: b.Transport(), StopBroker: b.Stop, StartBroker: b.Start}
+	})
+}
+
+func TestMain(m *testing.M) { conformance.Main(m) }

@@ -160,7 +160,7 @@ func (l *link) Send(ch transport.Channel, to transport.Peer, token uint64, paylo
 // Broadcast puts payload into the control queue of every member.
 func (l *link) Broadcast(payload []byte) error {
 	if identity.Of(l.self.Incarnation) == identity.Client {
-		return errors.New("broadcast: a client may not (open the link as a member, or as an operator)")
+		return errors.New("broadcast: not allowed for a client (open the link as a member or an operator)")
 	}
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()
@@ -171,8 +171,7 @@ func (l *link) Broadcast(payload []byte) error {
 	return nil
 }
 
-// Anycast puts payload into the control queue of a member that serves; the seed
-// chooses which.
+// Anycast puts payload into the control queue of one serving member, chosen by the seed.
 func (l *link) Anycast(token uint64, payload []byte) error {
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()
@@ -186,7 +185,7 @@ func (l *link) Anycast(token uint64, payload []byte) error {
 // Serve notes whether the link can be chosen for an Anycast.
 func (l *link) Serve(ctx context.Context, on bool) error {
 	if l.client {
-		return errors.New("serve: a client takes no Anycast (open the link as a member)")
+		return errors.New("serve: not allowed for a client (open the link as a member)")
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("serve: %w", err)

@@ -30,8 +30,8 @@ const (
 	maxKnown = 32
 )
 
-// A channel is one order of messages: a queue that outlives connections, and
-// the connection that feeds it now.
+// A channel is one order of messages: a queue that outlives connections, and its present
+// connection.
 type channel struct {
 	id       transport.Channel
 	options  nats.Options // shared by all connections; never changed

@@ -65,3 +65,5 @@ func TestConformanceProcess(t *testing.T) {
 		}
 	})
 }
+
+func TestMain(m *testing.M) { conformance.Main(m) }

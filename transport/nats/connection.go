@@ -94,8 +94,8 @@ func (s *connection) isOver() bool {
 	}
 }
 
-// drain asks the server to end the subscriptions. A flush that succeeds after it
-// means that everything routed to them is in the queue.
+// drain asks the server to end the subscriptions. After it, a successful flush means that
+// everything routed to them is in the queue.
 func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)

@@ -2,19 +2,16 @@
 //
 // # Connections
 //
-// A link holds one connection per lane and one for control, so that load never
-// delays a heartbeat and each channel has one order. A connection lives and
-// dies with its TCP connection: nats.go is told not to reconnect, and the link
-// opens the next one itself. This has three effects that nats.go's own
-// reconnecting does not have: a publish can never go out on the next connection
-// before OnState has reported that this one broke; a drained subscription cannot come
-// back; and an error that makes nats.go give up for good is only one more break.
+// A link holds one connection per lane and one for control, so that load never delays a heartbeat and
+// each channel has one order. A connection lives and dies with its TCP connection: nats.go is told not
+// to reconnect, and the link opens the next one itself. This has three effects beyond nats.go's own
+// reconnecting. No publish goes out on the next connection before OnState has reported the break. A
+// drained subscription cannot come back. An error that makes nats.go give up is one more break.
 //
-// The link pings its servers itself. If a server's answer is an interval late, the link
-// opens a second connection, which replaces the first. The socket of a control
-// connection that was given up without an answer stays open, unread, until the next
-// connection listens, so that the broker does not report this node as gone while its
-// process lives.
+// The link pings its servers itself. If a server's answer is an interval late, the link opens a second
+// connection, which replaces the first. The socket of a control connection to a silent server stays
+// open, unread, until the next connection listens, so the broker does not report a living node as
+// gone.
 //
 // # Subjects
 //
@@ -43,8 +40,8 @@
 // Serve(false), and leaves it by draining: it still receives the messages that the server had
 // given it.
 //
-// All subscriptions of a channel feed one Go channel, so that its receiver sees the messages
-// of each sender in the order in which the server wrote them.
+// All subscriptions of a channel feed one Go channel, so its receiver sees the messages of each sender
+// in the server's order.
 //
 // # No responders
 //

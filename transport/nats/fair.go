@@ -15,9 +15,9 @@ const (
 
 // A fairQueue holds received messages until they are read, in one line for each name that the
 // broker grants to clients and operators, and one for members and the broker together. The lines
-// take turns, so that a name that floods the channel delays others by one message each, and what is
-// too much is dropped from its own line. Messages of one sender stay in order. It belongs to the
-// goroutine that receives, except for dropped.
+// take turns, so a name flooding the channel delays each other one by one message, and loses only
+// messages of its own. Messages of one sender stay in order. It belongs to the goroutine that
+// receives, except for dropped.
 type fairQueue struct {
 	lines   map[string]*line // those with messages
 	turns   []*line          // the same: turns[next] is served next
@@ -117,8 +117,8 @@ func nameOf(m *nats.Msg, c *channel) string {
 // maxGathered bounds the messages that wait in lines; further ones wait in the channel.
 const maxGathered = 2 * queueLength
 
-// gather puts a message, and all that have arrived behind it, into their lines, and returns the one
-// whose turn it is; nil means there is none.
+// gather puts a message and all behind it into their lines, and returns the next message in turn;
+// nil means there is none.
 func gather(m *nats.Msg, c *channel) *nats.Msg {
 	if m != nil {
 		lineUp(m, c)

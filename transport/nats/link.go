@@ -63,7 +63,7 @@ func (l *link) Broadcast(payload []byte) error {
 	return nil
 }
 
-var errClientBroadcasts = errors.New("broadcast: a client may not (open the link as a member, or as an operator)")
+var errClientBroadcasts = errors.New("broadcast: not allowed for a client (open the link as a member or an operator)")
 
 // Anycast publishes to the queue group of the members that serve.
 func (l *link) Anycast(token uint64, payload []byte) error {
@@ -120,9 +120,9 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	return nil
 }
 
-// Drain ends the subscriptions of all lanes. It may be called again after an
-// error. A lane whose connection breaks meanwhile is drained by that: its next
-// connection subscribes to nothing.
+// Drain ends the subscriptions of all lanes. It may be called again after an error. If a
+// lane's connection breaks meanwhile, the lane is drained: its next connection subscribes
+// to nothing.
 func (l *link) Drain(ctx context.Context) error {
 	lanes := l.channels[1:]
 	errs := make([]error, len(lanes))

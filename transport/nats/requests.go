@@ -1,6 +1,7 @@
 package natstransport
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 
@@ -105,7 +106,7 @@ func (s *requests) take(m *nats.Msg) {
 			return m.RespondMsg(answer)
 		}
 	}
-	// An id with dots that were not escaped is refused by an error that names the right form.
+	// The error for an id with unescaped dots names the right form.
 	r.ID, r.IDErr = transport.UnescapeID(strings.Join(words[3:], "."))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,4 +142,33 @@ func (s *requests) close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.wg.Wait()
+}
+
+// faults logs failures of requests, of which there may be very many, ever more seldom for each caller.
+type faults struct {
+	log *slog.Logger
+
+	mu sync.Mutex
+	of map[string]uint64 // how many, by caller; "" means of no caller, and of callers beyond maxFaulty
+}
+
+// maxFaulty bounds the callers whose failures are counted apart.
+const maxFaulty = 256
+
+func (f *faults) warn(text string, args ...any) { f.warnOf("", text, args...) }
+
+func (f *faults) warnOf(caller, text string, args ...any) {
+	f.mu.Lock()
+	if f.of == nil {
+		f.of = map[string]uint64{}
+	}
+	if f.of[caller] == 0 && len(f.of) >= maxFaulty {
+		caller = ""
+	}
+	f.of[caller]++
+	n := f.of[caller]
+	f.mu.Unlock()
+	if powerOfTwo(n) {
+		f.log.Warn(text, append(args, "count", n)...)
+	}
 }

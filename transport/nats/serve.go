@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-var errClientServes = errors.New("a client takes no Anycast (open the link as a member)")
+var errClientServes = errors.New("not allowed for a client (open the link as a member)")
 
 func (c *channel) serve(ctx context.Context, on bool) error {
 	if c.client {

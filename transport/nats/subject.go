@@ -121,8 +121,8 @@ func node(a transport.Address) string {
 }
 
 // probes returns a subject of each right to publish that the process needs. A server refuses a
-// publish without an answer to it, so a link publishes an empty message to each of them when it
-// opens, and a right that is missing fails the opening, and not the first call that needs it.
+// publish without an answer. So an opening link publishes an empty message to each of them: a
+// missing right fails the opening, and not the first call.
 func (s *subjects) probes(self transport.Address) []string {
 	all := []string{s.say + wordProbe}
 	if s.class == identity.Member {
@@ -265,7 +265,7 @@ func parseToken(s string) (token uint64, ok bool) {
 // a hostile one has as many incarnations as it likes.
 const maxRoutes = 1024
 
-// routesFor is how long routes are cached, so that those to clients that are gone are not kept.
+// routesFor is how long routes are cached. Routes to clients that are gone end with it.
 const routesFor = time.Minute
 
 // routes caches the subjects of peers. It is safe for concurrent use.

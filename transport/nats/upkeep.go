@@ -22,10 +22,9 @@ type upkeep struct {
 // run replaces connections as they end, until ctx does. It alone calls OnState
 // after Open has, and stores a new connection only after it told the end of the old.
 //
-// A connection whose server does not answer is ended too, but its socket is held
-// until the next connection listens: where packets are lost, connections stand still
-// for seconds, and a server that sees no socket tells the others that nobody
-// listens for this node, which then counts as gone.
+// A connection to a silent server is ended too, but its socket is held until the next
+// connection listens. Lost packets stop connections for seconds; without the socket the
+// server would report that nobody listens here, and the node would count as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
@@ -90,8 +89,8 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 // ping waits for the server's answer. If it is a PingInterval late, another connection is
 // made; when that stands, or MaxPingsOut intervals are over, the connection is stale. On a
 // lane an answer waits behind other messages, so a lane that receives anything is given
-// the whole time. Intervals are counted and not timed, so that a process that was stopped
-// for long reads the messages of that time before it judges.
+// the whole time. Intervals are counted and not timed, so a process stopped for long reads
+// its messages before it judges.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -58,7 +58,7 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// A held wire keeps the deadline that hold has set: those that nats.go sets later are ignored.
+// A held wire keeps the deadline of hold and ignores later ones of nats.go.
 
 func (w *wire) SetDeadline(t time.Time) error {
 	if w.held.Load() {

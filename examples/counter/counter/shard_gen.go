@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// CounterAPI has the methods of a [Counter]. The entity implements it, and so
-// does a reference to an entity at any node.
+// CounterAPI has the methods of a [Counter]. The entity and its references
+// implement it.
 type CounterAPI interface {
 	// Add adds n and returns the new total.
 	Add(_ context.Context, n int64) (total int64, err error)
@@ -35,26 +35,26 @@ type CounterClient struct {
 	invoker codegen.Invoker
 }
 
-// NewCounterClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewCounterClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewCounterClient(c shard.Caller) *CounterClient {
 	return &CounterClient{invoker: c.ShardInvoker(counterKind())}
 }
 
-// Ref returns a reference to the Counter with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Counter with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *CounterClient) Ref(id string, opts ...shard.CallOption) CounterRef {
 	return CounterRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *CounterClient) API(id string) CounterAPI {
 	return c.Ref(id)
 }
 
-// CounterRef is one Counter, wherever it lives. It comes from
-// [CounterClient.Ref] and is safe for concurrent use.
+// CounterRef is a reference to one Counter at any node. It is made by
+// [CounterClient.Ref] and safe for concurrent use.
 type CounterRef struct {
 	ref *codegen.Ref
 }
@@ -79,22 +79,22 @@ func (r CounterRef) Get(ctx context.Context) (total int64, err error) {
 	return decodeCounterGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
-// CounterExtractor tells which entity and which shard an id stands for. Its
-// zero value works.
+// CounterExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type CounterExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (CounterExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (CounterExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(counterKind(), id)
 }
 
 // HostCounter lets n host Counter entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: counterKind(),
@@ -114,7 +114,8 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 	}, opts...)
 }
 
-// counterKind describes Counter. All members of a cluster must agree on it.
+// counterKind describes Counter. It must be the same at all members of a
+// cluster.
 func counterKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Counter",
@@ -129,7 +130,7 @@ func counterKind() codegen.Kind {
 	}
 }
 
-// setCounterID sets the field that a Counter finds its own id in.
+// setCounterID sets the id field of a Counter.
 func setCounterID(entity any, id string) error {
 	entity.(*Counter).ID = id
 	return nil
@@ -188,8 +189,8 @@ func appendCounterState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeCounterState decodes the output of appendCounterState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeCounterState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Counter)
 	e.Total = 0
@@ -202,22 +203,17 @@ func decodeCounterState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Counter")
 }
 
-// knownCounterState reports which fields of the state are known: others are
-// kept as they came.
+// knownCounterState reports which fields of the state are known. The others are
+// kept.
 func knownCounterState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/examples/counter/counter")
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(e *Counter) *Counter { return &Counter{e.ID, e.Total} }

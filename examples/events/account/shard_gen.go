@@ -12,12 +12,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// AccountAPI has the methods of an [Account]. The entity implements it, and so
-// does a reference to an entity at any node.
+// AccountAPI has the methods of an [Account]. The entity and its references
+// implement it.
 type AccountAPI interface {
 	// Enter adds amount, unless the account has less than is to be taken.
 	Enter(_ context.Context, amount int64, note string) (int64, error)
@@ -34,26 +34,26 @@ type AccountClient struct {
 	invoker codegen.Invoker
 }
 
-// NewAccountClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewAccountClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewAccountClient(c shard.Caller) *AccountClient {
 	return &AccountClient{invoker: c.ShardInvoker(accountKind())}
 }
 
-// Ref returns a reference to the Account with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Account with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *AccountClient) Ref(id string, opts ...shard.CallOption) AccountRef {
 	return AccountRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *AccountClient) API(id string) AccountAPI {
 	return c.Ref(id)
 }
 
-// AccountRef is one Account, wherever it lives. It comes from
-// [AccountClient.Ref] and is safe for concurrent use.
+// AccountRef is a reference to one Account at any node. It is made by
+// [AccountClient.Ref] and safe for concurrent use.
 type AccountRef struct {
 	ref *codegen.Ref
 }
@@ -70,29 +70,29 @@ func (r AccountRef) Enter(ctx context.Context, amount int64, note string) (resul
 	return decodeAccountEnterReply(r.ref.Ask(ctx, "Enter", args, err))
 }
 
-// Events returns the events of all Account entities behind a position, each
-// once and those of one entity in order. It waits for more until ctx ends, and
-// then yields ctx's error. An error is the last that it yields.
+// Events returns the events of all Account entities after a position: each
+// once, and those of one entity in order. It waits for more until ctx ends, and
+// yields ctx's error then. It ends after its first error.
 func (c *AccountClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Entry], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodeAccountEvent, opts...)
 }
 
-// AccountExtractor tells which entity and which shard an id stands for. Its
-// zero value works.
+// AccountExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type AccountExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (AccountExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (AccountExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(accountKind(), id)
 }
 
 // HostAccount lets n host Account entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostAccount(n *shard.Node, factory func() *Account, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: accountKind(),
@@ -116,7 +116,8 @@ func HostAccount(n *shard.Node, factory func() *Account, opts ...shard.HostOptio
 	}, opts...)
 }
 
-// accountKind describes Account. All members of a cluster must agree on it.
+// accountKind describes Account. It must be the same at all members of a
+// cluster.
 func accountKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Account",
@@ -131,7 +132,7 @@ func accountKind() codegen.Kind {
 	}
 }
 
-// setAccountID sets the field that an Account finds its own id in.
+// setAccountID sets the id field of an Account.
 func setAccountID(entity any, id string) error {
 	entity.(*Account).ID = id
 	return nil
@@ -177,8 +178,8 @@ func appendAccountState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeAccountState decodes the output of appendAccountState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeAccountState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Account)
 	e.Balance = 0
@@ -191,17 +192,14 @@ func decodeAccountState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Account")
 }
 
-// knownAccountState reports which fields of the state are known: others are
-// kept as they came.
+// knownAccountState reports which fields of the state are known. The others are
+// kept.
 func knownAccountState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// takeAccountEvents encodes the events that were recorded, and forgets them.
+// takeAccountEvents encodes the recorded events and removes them from the
+// entity.
 func takeAccountEvents(entity any) ([][]byte, error) {
 	return codegen.TakeEvents(&entity.(*Account).Journal, appendAccountEvent)
 }
@@ -221,7 +219,8 @@ func decodeAccountEvent(d codegen.Decoder) (event Entry, err error) {
 	return event, d.Err("event of Account")
 }
 
-// applyAccountEvent applies an encoded event, of which all must be known.
+// applyAccountEvent applies an encoded event. It fails if the event has unknown
+// fields.
 func applyAccountEvent(entity any, b []byte) error {
 	event, err := decodeAccountEvent(codegen.NewEventDecoder(b))
 	if err != nil {
@@ -231,8 +230,8 @@ func applyAccountEvent(entity any, b []byte) error {
 	return nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/examples/events/account",
@@ -240,7 +239,9 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// appendEntry encodes an Entry as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v.
+
 func appendEntry(b []byte, num int, v Entry) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Amount)
@@ -248,7 +249,6 @@ func appendEntry(b []byte, num int, v Entry) []byte {
 	return codegen.Close(b, at)
 }
 
-// readEntry decodes a field into an Entry.
 func readEntry(d *codegen.Decoder, v *Entry) {
 	outer := d.Enter()
 	for d.Next() {
@@ -262,8 +262,7 @@ func readEntry(d *codegen.Decoder, v *Entry) {
 	d.Leave(outer)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Account) *Account { return &Account{e.ID, e.Balance, e.Journal} }
 	_ = func(v Entry) Entry { return Entry{v.Amount, v.Note} }

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// DocumentAPI has the methods of a [Document]. The entity implements it, and so
-// does a reference to an entity at any node.
+// DocumentAPI has the methods of a [Document]. The entity and its references
+// implement it.
 type DocumentAPI interface {
 	// Put replaces the text.
 	Put(ctx context.Context, text string) error
@@ -35,31 +35,31 @@ type DocumentClient struct {
 	invoker codegen.Invoker
 }
 
-// NewDocumentClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewDocumentClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewDocumentClient(c shard.Caller) *DocumentClient {
 	return &DocumentClient{invoker: c.ShardInvoker(documentKind())}
 }
 
-// Ref returns a reference to the Document with that id, which need not live
-// yet. A bad id is answered by the calls.
+// Ref returns a reference to the Document with that id. It makes no call; if
+// the id is invalid, each call fails.
 func (c *DocumentClient) Ref(id string, opts ...shard.CallOption) DocumentRef {
 	return DocumentRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *DocumentClient) Tell(id string, opts ...shard.CallOption) DocumentTell {
 	return DocumentTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *DocumentClient) API(id string) DocumentAPI {
 	return c.Ref(id)
 }
 
-// DocumentRef is one Document, wherever it lives. It comes from
-// [DocumentClient.Ref] and is safe for concurrent use.
+// DocumentRef is a reference to one Document at any node. It is made by
+// [DocumentClient.Ref] and safe for concurrent use.
 type DocumentRef struct {
 	ref *codegen.Ref
 }
@@ -84,36 +84,35 @@ func (r DocumentRef) Text(ctx context.Context) (text string, err error) {
 	return decodeDocumentTextReply(r.ref.Ask(ctx, "Text", nil, err))
 }
 
-// DocumentTell is one Document, told without waiting for an answer. It comes
-// from [DocumentClient.Tell] and is safe for concurrent use. Its methods return
-// an error only if the call was not sent. Methods with results have none of
-// their own here: tell=all in the directive adds them.
+// DocumentTell is a reference to one Document for calls without an answer. It
+// is made by [DocumentClient.Tell] and safe for concurrent use. Its methods
+// return an error only if the call was not sent. Methods with results are
+// missing here unless the directive has tell=all.
 type DocumentTell struct {
 	ref *codegen.Ref
 }
 
-// Put is [DocumentAPI.Put] without an answer.
+// Put calls [DocumentAPI.Put] without an answer.
 func (t DocumentTell) Put(ctx context.Context, text string) error {
 	return t.ref.Tell(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, text))
 }
 
-// DocumentExtractor tells which entity and which shard an id stands for. Its
-// zero value works.
+// DocumentExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type DocumentExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (DocumentExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (DocumentExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(documentKind(), id)
 }
 
 // HostDocument lets n host Document entities. It must be called before n
-// starts. The factory makes an entity without state; it is called for each
-// activation.
+// starts. Each activation calls factory, which returns an entity without state.
 func HostDocument(n *shard.Node, factory func() *Document, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: documentKind(),
@@ -132,7 +131,8 @@ func HostDocument(n *shard.Node, factory func() *Document, opts ...shard.HostOpt
 	}, opts...)
 }
 
-// documentKind describes Document. All members of a cluster must agree on it.
+// documentKind describes Document. It must be the same at all members of a
+// cluster.
 func documentKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Document",
@@ -147,7 +147,7 @@ func documentKind() codegen.Kind {
 	}
 }
 
-// setDocumentID sets the field that a Document finds its own id in.
+// setDocumentID sets the id field of a Document.
 func setDocumentID(entity any, id string) error {
 	entity.(*Document).ID = id
 	return nil
@@ -194,8 +194,8 @@ func appendDocumentState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeDocumentState decodes the output of appendDocumentState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeDocumentState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Document)
 	e.Puts = 0
@@ -208,18 +208,14 @@ func decodeDocumentState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Document")
 }
 
-// knownDocumentState reports which fields of the state are known: others are
-// kept as they came.
+// knownDocumentState reports which fields of the state are known. The others
+// are kept.
 func knownDocumentState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/examples/fencing/document",
@@ -227,6 +223,5 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(e *Document) *Document { return &Document{e.ID, e.Puts, e.DB} }

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// SchedulerAPI has the methods of a [Scheduler]. The entity implements it, and
-// so does a reference to an entity at any node.
+// SchedulerAPI has the methods of a [Scheduler]. The entity and its references
+// implement it.
 type SchedulerAPI interface {
 	// HandOut gives the next job to the worker whose turn it is.
 	HandOut(ctx context.Context) error
@@ -35,30 +35,30 @@ type SchedulerClient struct {
 	invoker codegen.Invoker
 }
 
-// NewSchedulerClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewSchedulerClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewSchedulerClient(c shard.Caller) *SchedulerClient {
 	return &SchedulerClient{invoker: c.ShardInvoker(schedulerKind())}
 }
 
-// Ref returns a reference to the Scheduler, which need not live yet.
+// Ref returns a reference to the Scheduler. It makes no call.
 func (c *SchedulerClient) Ref(opts ...shard.CallOption) SchedulerRef {
 	return SchedulerRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *SchedulerClient) Tell(opts ...shard.CallOption) SchedulerTell {
 	return SchedulerTell{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *SchedulerClient) API() SchedulerAPI {
 	return c.Ref()
 }
 
-// SchedulerRef is the Scheduler, wherever it lives. It comes from
-// [SchedulerClient.Ref] and is safe for concurrent use.
+// SchedulerRef is a reference to the Scheduler at any node. It is made by
+// [SchedulerClient.Ref] and safe for concurrent use.
 type SchedulerRef struct {
 	ref *codegen.Ref
 }
@@ -86,22 +86,22 @@ func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err 
 	return decodeSchedulerStatusReply(r.ref.Ask(ctx, "Status", nil, err))
 }
 
-// SchedulerTell is the Scheduler, told without waiting for an answer. It comes
-// from [SchedulerClient.Tell] and is safe for concurrent use. Its methods
-// return an error only if the call was not sent. Methods with results have none
-// of their own here: tell=all in the directive adds them.
+// SchedulerTell is a reference to the Scheduler for calls without an answer. It
+// is made by [SchedulerClient.Tell] and safe for concurrent use. Its methods
+// return an error only if the call was not sent. Methods with results are
+// missing here unless the directive has tell=all.
 type SchedulerTell struct {
 	ref *codegen.Ref
 }
 
-// HandOut is [SchedulerAPI.HandOut] without an answer.
+// HandOut calls [SchedulerAPI.HandOut] without an answer.
 func (t SchedulerTell) HandOut(ctx context.Context) error {
 	return t.ref.Tell(ctx, "HandOut", nil)
 }
 
 // HostScheduler lets n host the cluster's Scheduler. It must be called before n
-// starts. The factory makes an instance without state; it is called for each
-// activation of the instance at this node.
+// starts. Each activation at n calls factory, which returns an instance without
+// state.
 func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: schedulerKind(),
@@ -120,7 +120,8 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 	}, opts...)
 }
 
-// schedulerKind describes Scheduler. All members of a cluster must agree on it.
+// schedulerKind describes Scheduler. It must be the same at all members of a
+// cluster.
 func schedulerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:      "Scheduler",
@@ -171,8 +172,8 @@ func appendSchedulerState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeSchedulerState decodes the output of appendSchedulerState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeSchedulerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Scheduler)
 	e.Next = 0
@@ -185,18 +186,14 @@ func decodeSchedulerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Scheduler")
 }
 
-// knownSchedulerState reports which fields of the state are known: others are
-// kept as they came.
+// knownSchedulerState reports which fields of the state are known. The others
+// are kept.
 func knownSchedulerState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// WorkerAPI has the methods of a [Worker]. The entity implements it, and so
-// does a reference to an entity at any node.
+// WorkerAPI has the methods of a [Worker]. The entity and its references
+// implement it.
 type WorkerAPI interface {
 	// Do does one job.
 	Do(_ context.Context, job int64) error
@@ -216,31 +213,31 @@ type WorkerClient struct {
 	invoker codegen.Invoker
 }
 
-// NewWorkerClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewWorkerClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewWorkerClient(c shard.Caller) *WorkerClient {
 	return &WorkerClient{invoker: c.ShardInvoker(workerKind())}
 }
 
-// Ref returns a reference to the Worker with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Worker with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *WorkerClient) Ref(id WorkerID, opts ...shard.CallOption) WorkerRef {
 	return WorkerRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *WorkerClient) Tell(id WorkerID, opts ...shard.CallOption) WorkerTell {
 	return WorkerTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *WorkerClient) API(id WorkerID) WorkerAPI {
 	return c.Ref(id)
 }
 
-// WorkerRef is one Worker, wherever it lives. It comes from [WorkerClient.Ref]
-// and is safe for concurrent use.
+// WorkerRef is a reference to one Worker at any node. It is made by
+// [WorkerClient.Ref] and safe for concurrent use.
 type WorkerRef struct {
 	ref *codegen.Ref
 }
@@ -268,35 +265,35 @@ func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 	return decodeWorkerDoneReply(r.ref.Ask(ctx, "Done", nil, err))
 }
 
-// WorkerTell is one Worker, told without waiting for an answer. It comes from
-// [WorkerClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// WorkerTell is a reference to one Worker for calls without an answer. It is
+// made by [WorkerClient.Tell] and safe for concurrent use. Its methods return
+// an error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type WorkerTell struct {
 	ref *codegen.Ref
 }
 
-// Do is [WorkerAPI.Do] without an answer.
+// Do calls [WorkerAPI.Do] without an answer.
 func (t WorkerTell) Do(ctx context.Context, job int64) error {
 	return t.ref.Tell(ctx, "Do", codegen.AppendInt(codegen.NewArgs(), 1, job))
 }
 
-// WorkerExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// WorkerExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type WorkerExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (WorkerExtractor) EntityID(id WorkerID) (string, error) {
 	return string(id), codegen.CheckID(string(id))
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (WorkerExtractor) Shard(id WorkerID) (uint32, error) {
 	return codegen.EntityShard(workerKind(), string(id))
 }
 
 // HostWorker lets n host Worker entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: workerKind(),
@@ -315,7 +312,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// workerKind describes Worker. All members of a cluster must agree on it.
+// workerKind describes Worker. It must be the same at all members of a cluster.
 func workerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Worker",
@@ -329,7 +326,7 @@ func workerKind() codegen.Kind {
 	}
 }
 
-// setWorkerID sets the field that a Worker finds its own id in.
+// setWorkerID sets the id field of a Worker.
 func setWorkerID(entity any, id string) error {
 	entity.(*Worker).ID = WorkerID(id)
 	return nil
@@ -375,8 +372,8 @@ func appendWorkerState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeWorkerState decodes the output of appendWorkerState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeWorkerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Worker)
 	e.Jobs = nil
@@ -389,24 +386,19 @@ func decodeWorkerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Worker")
 }
 
-// knownWorkerState reports which fields of the state are known: others are kept
-// as they came.
+// knownWorkerState reports which fields of the state are known. The others are
+// kept.
 func knownWorkerState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/examples/scheduler/work")
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Scheduler) *Scheduler { return &Scheduler{e.Next, e.Every, e.Workers, e.Node, e.Self, e.Worker} }
 	_ = func(e *Worker) *Worker { return &Worker{e.ID, e.Jobs} }

@@ -12,12 +12,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// ClerkAPI has the methods of a [Clerk]. The entity implements it, and so does
-// a reference to an entity at any node.
+// ClerkAPI has the methods of a [Clerk]. The entity and its references
+// implement it.
 type ClerkAPI interface {
 	// Serve takes that long.
 	Serve(ctx context.Context, long time.Duration) error
@@ -34,31 +34,31 @@ type ClerkClient struct {
 	invoker codegen.Invoker
 }
 
-// NewClerkClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewClerkClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewClerkClient(c shard.Caller) *ClerkClient {
 	return &ClerkClient{invoker: c.ShardInvoker(clerkKind())}
 }
 
-// Ref returns a reference to the Clerk with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Clerk with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *ClerkClient) Ref(id string, opts ...shard.CallOption) ClerkRef {
 	return ClerkRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
 	return ClerkTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *ClerkClient) API(id string) ClerkAPI {
 	return c.Ref(id)
 }
 
-// ClerkRef is one Clerk, wherever it lives. It comes from [ClerkClient.Ref] and
-// is safe for concurrent use.
+// ClerkRef is a reference to one Clerk at any node. It is made by
+// [ClerkClient.Ref] and safe for concurrent use.
 type ClerkRef struct {
 	ref *codegen.Ref
 }
@@ -73,34 +73,34 @@ func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
 	return r.ref.Run(ctx, "Serve", codegen.AppendInt(codegen.NewArgs(), 1, long), err)
 }
 
-// ClerkTell is one Clerk, told without waiting for an answer. It comes from
-// [ClerkClient.Tell] and is safe for concurrent use. Its methods return an
+// ClerkTell is a reference to one Clerk for calls without an answer. It is made
+// by [ClerkClient.Tell] and safe for concurrent use. Its methods return an
 // error only if the call was not sent.
 type ClerkTell struct {
 	ref *codegen.Ref
 }
 
-// Serve is [ClerkAPI.Serve] without an answer.
+// Serve calls [ClerkAPI.Serve] without an answer.
 func (t ClerkTell) Serve(ctx context.Context, long time.Duration) error {
 	return t.ref.Tell(ctx, "Serve", codegen.AppendInt(codegen.NewArgs(), 1, long))
 }
 
-// ClerkExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// ClerkExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type ClerkExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (ClerkExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (ClerkExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(clerkKind(), id)
 }
 
-// HostClerk lets n host Clerk entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostClerk lets n host Clerk entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: clerkKind(),
@@ -114,7 +114,7 @@ func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// clerkKind describes Clerk. All members of a cluster must agree on it.
+// clerkKind describes Clerk. It must be the same at all members of a cluster.
 func clerkKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Clerk",
@@ -127,7 +127,7 @@ func clerkKind() codegen.Kind {
 	}
 }
 
-// setClerkID sets the field that a Clerk finds its own id in.
+// setClerkID sets the id field of a Clerk.
 func setClerkID(entity any, id string) error {
 	entity.(*Clerk).ID = id
 	return nil
@@ -149,8 +149,8 @@ func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]by
 	return out, entity.(*Clerk).Serve(ctx, long)
 }
 
-// LeaderAPI has the methods of a [Leader]. The entity implements it, and so
-// does a reference to an entity at any node.
+// LeaderAPI has the methods of a [Leader]. The entity and its references
+// implement it.
 type LeaderAPI interface {
 	// Beat records one call. Each sender numbers its calls from 1. Fresh means that
 	// this leader knew nothing of the sender; else a number that is not the next one
@@ -169,25 +169,25 @@ type LeaderClient struct {
 	invoker codegen.Invoker
 }
 
-// NewLeaderClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewLeaderClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewLeaderClient(c shard.Caller) *LeaderClient {
 	return &LeaderClient{invoker: c.ShardInvoker(leaderKind())}
 }
 
-// Ref returns a reference to the Leader, which need not live yet.
+// Ref returns a reference to the Leader. It makes no call.
 func (c *LeaderClient) Ref(opts ...shard.CallOption) LeaderRef {
 	return LeaderRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *LeaderClient) API() LeaderAPI {
 	return c.Ref()
 }
 
-// LeaderRef is the Leader, wherever it lives. It comes from [LeaderClient.Ref]
-// and is safe for concurrent use.
+// LeaderRef is a reference to the Leader at any node. It is made by
+// [LeaderClient.Ref] and safe for concurrent use.
 type LeaderRef struct {
 	ref *codegen.Ref
 }
@@ -210,8 +210,8 @@ func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node st
 }
 
 // HostLeader lets n host the cluster's Leader. It must be called before n
-// starts. The factory makes an instance without state; it is called for each
-// activation of the instance at this node.
+// starts. Each activation at n calls factory, which returns an instance without
+// state.
 func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: leaderKind(),
@@ -229,7 +229,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// leaderKind describes Leader. All members of a cluster must agree on it.
+// leaderKind describes Leader. It must be the same at all members of a cluster.
 func leaderKind() codegen.Kind {
 	return codegen.Kind{
 		Name:      "Leader",
@@ -293,8 +293,8 @@ func appendLeaderState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeLeaderState decodes the output of appendLeaderState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeLeaderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Leader)
 	e.Last = nil
@@ -308,18 +308,14 @@ func decodeLeaderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Leader")
 }
 
-// knownLeaderState reports which fields of the state are known: others are kept
-// as they came.
+// knownLeaderState reports which fields of the state are known. The others are
+// kept.
 func knownLeaderState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// LedgerAPI has the methods of a [Ledger]. The entity implements it, and so
-// does a reference to an entity at any node.
+// LedgerAPI has the methods of a [Ledger]. The entity and its references
+// implement it.
 type LedgerAPI interface {
 	// Add adds n. It returns the sum, and the node where it lives.
 	Add(_ context.Context, n int64) (total int64, node string, err error)
@@ -336,26 +332,26 @@ type LedgerClient struct {
 	invoker codegen.Invoker
 }
 
-// NewLedgerClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewLedgerClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewLedgerClient(c shard.Caller) *LedgerClient {
 	return &LedgerClient{invoker: c.ShardInvoker(ledgerKind())}
 }
 
-// Ref returns a reference to the Ledger with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Ledger with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
 	return LedgerRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *LedgerClient) API(id string) LedgerAPI {
 	return c.Ref(id)
 }
 
-// LedgerRef is one Ledger, wherever it lives. It comes from [LedgerClient.Ref]
-// and is safe for concurrent use.
+// LedgerRef is a reference to one Ledger at any node. It is made by
+// [LedgerClient.Ref] and safe for concurrent use.
 type LedgerRef struct {
 	ref *codegen.Ref
 }
@@ -373,22 +369,22 @@ func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, 
 	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
 }
 
-// LedgerExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// LedgerExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type LedgerExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (LedgerExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (LedgerExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(ledgerKind(), id)
 }
 
 // HostLedger lets n host Ledger entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: ledgerKind(),
@@ -406,7 +402,7 @@ func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// ledgerKind describes Ledger. All members of a cluster must agree on it.
+// ledgerKind describes Ledger. It must be the same at all members of a cluster.
 func ledgerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Ledger",
@@ -421,7 +417,7 @@ func ledgerKind() codegen.Kind {
 	}
 }
 
-// setLedgerID sets the field that a Ledger finds its own id in.
+// setLedgerID sets the id field of a Ledger.
 func setLedgerID(entity any, id string) error {
 	entity.(*Ledger).ID = id
 	return nil
@@ -467,8 +463,8 @@ func appendLedgerState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeLedgerState decodes the output of appendLedgerState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Ledger)
 	e.Total = 0
@@ -481,18 +477,14 @@ func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Ledger")
 }
 
-// knownLedgerState reports which fields of the state are known: others are kept
-// as they came.
+// knownLedgerState reports which fields of the state are known. The others are
+// kept.
 func knownLedgerState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// PoisonAPI has the methods of a [Poison]. The entity implements it, and so
-// does a reference to an entity at any node.
+// PoisonAPI has the methods of a [Poison]. The entity and its references
+// implement it.
 type PoisonAPI interface {
 	// Where returns where it lives.
 	Where(context.Context) (node string, err error)
@@ -515,31 +507,31 @@ type PoisonClient struct {
 	invoker codegen.Invoker
 }
 
-// NewPoisonClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewPoisonClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewPoisonClient(c shard.Caller) *PoisonClient {
 	return &PoisonClient{invoker: c.ShardInvoker(poisonKind())}
 }
 
-// Ref returns a reference to the Poison with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Poison with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *PoisonClient) Ref(id string, opts ...shard.CallOption) PoisonRef {
 	return PoisonRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
 	return PoisonTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *PoisonClient) API(id string) PoisonAPI {
 	return c.Ref(id)
 }
 
-// PoisonRef is one Poison, wherever it lives. It comes from [PoisonClient.Ref]
-// and is safe for concurrent use.
+// PoisonRef is a reference to one Poison at any node. It is made by
+// [PoisonClient.Ref] and safe for concurrent use.
 type PoisonRef struct {
 	ref *codegen.Ref
 }
@@ -574,40 +566,40 @@ func (r PoisonRef) Loop(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Loop", nil, err)
 }
 
-// PoisonTell is one Poison, told without waiting for an answer. It comes from
-// [PoisonClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// PoisonTell is a reference to one Poison for calls without an answer. It is
+// made by [PoisonClient.Tell] and safe for concurrent use. Its methods return
+// an error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type PoisonTell struct {
 	ref *codegen.Ref
 }
 
-// Panic is [PoisonAPI.Panic] without an answer.
+// Panic calls [PoisonAPI.Panic] without an answer.
 func (t PoisonTell) Panic(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Panic", nil)
 }
 
-// Loop is [PoisonAPI.Loop] without an answer.
+// Loop calls [PoisonAPI.Loop] without an answer.
 func (t PoisonTell) Loop(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Loop", nil)
 }
 
-// PoisonExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// PoisonExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type PoisonExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (PoisonExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (PoisonExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(poisonKind(), id)
 }
 
 // HostPoison lets n host Poison entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: poisonKind(),
@@ -624,7 +616,7 @@ func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// poisonKind describes Poison. All members of a cluster must agree on it.
+// poisonKind describes Poison. It must be the same at all members of a cluster.
 func poisonKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Poison",
@@ -637,7 +629,7 @@ func poisonKind() codegen.Kind {
 	}
 }
 
-// setPoisonID sets the field that a Poison finds its own id in.
+// setPoisonID sets the id field of a Poison.
 func setPoisonID(entity any, id string) error {
 	entity.(*Poison).ID = id
 	return nil
@@ -662,8 +654,8 @@ func decodePoisonWhereReply(d codegen.Decoder) (node string, err error) {
 	return node, d.Results()
 }
 
-// PulseAPI has the methods of a [Pulse]. The entity implements it, and so does
-// a reference to an entity at any node.
+// PulseAPI has the methods of a [Pulse]. The entity and its references
+// implement it.
 type PulseAPI interface {
 	// Beat returns where it lives.
 	Beat(context.Context) (node string, err error)
@@ -680,26 +672,26 @@ type PulseClient struct {
 	invoker codegen.Invoker
 }
 
-// NewPulseClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewPulseClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewPulseClient(c shard.Caller) *PulseClient {
 	return &PulseClient{invoker: c.ShardInvoker(pulseKind())}
 }
 
-// Ref returns a reference to the Pulse with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Pulse with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *PulseClient) Ref(id string, opts ...shard.CallOption) PulseRef {
 	return PulseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *PulseClient) API(id string) PulseAPI {
 	return c.Ref(id)
 }
 
-// PulseRef is one Pulse, wherever it lives. It comes from [PulseClient.Ref] and
-// is safe for concurrent use.
+// PulseRef is a reference to one Pulse at any node. It is made by
+// [PulseClient.Ref] and safe for concurrent use.
 type PulseRef struct {
 	ref *codegen.Ref
 }
@@ -714,22 +706,22 @@ func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
 	return decodePulseBeatReply(r.ref.Ask(ctx, "Beat", nil, err))
 }
 
-// PulseExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// PulseExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type PulseExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (PulseExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (PulseExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(pulseKind(), id)
 }
 
-// HostPulse lets n host Pulse entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostPulse lets n host Pulse entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: pulseKind(),
@@ -745,7 +737,7 @@ func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// pulseKind describes Pulse. All members of a cluster must agree on it.
+// pulseKind describes Pulse. It must be the same at all members of a cluster.
 func pulseKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Pulse",
@@ -758,7 +750,7 @@ func pulseKind() codegen.Kind {
 	}
 }
 
-// setPulseID sets the field that a Pulse finds its own id in.
+// setPulseID sets the id field of a Pulse.
 func setPulseID(entity any, id string) error {
 	entity.(*Pulse).ID = id
 	return nil
@@ -788,8 +780,8 @@ func decodePulseBeatReply(d codegen.Decoder) (node string, err error) {
 	return node, d.Results()
 }
 
-// RelayAPI has the methods of a [Relay]. The entity implements it, and so does
-// a reference to an entity at any node.
+// RelayAPI has the methods of a [Relay]. The entity and its references
+// implement it.
 type RelayAPI interface {
 	// Burst makes calls with the sequence numbers from first to last, all but the
 	// last one without waiting for an answer. Node of the receipt is the relay's.
@@ -807,26 +799,26 @@ type RelayClient struct {
 	invoker codegen.Invoker
 }
 
-// NewRelayClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewRelayClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewRelayClient(c shard.Caller) *RelayClient {
 	return &RelayClient{invoker: c.ShardInvoker(relayKind())}
 }
 
-// Ref returns a reference to the Relay with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Relay with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
 	return RelayRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *RelayClient) API(id string) RelayAPI {
 	return c.Ref(id)
 }
 
-// RelayRef is one Relay, wherever it lives. It comes from [RelayClient.Ref] and
-// is safe for concurrent use.
+// RelayRef is a reference to one Relay at any node. It is made by
+// [RelayClient.Ref] and safe for concurrent use.
 type RelayRef struct {
 	ref *codegen.Ref
 }
@@ -846,22 +838,22 @@ func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last 
 	return decodeRelayBurstReply(r.ref.Ask(ctx, "Burst", args, err))
 }
 
-// RelayExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// RelayExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type RelayExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (RelayExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (RelayExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(relayKind(), id)
 }
 
-// HostRelay lets n host Relay entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostRelay lets n host Relay entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: relayKind(),
@@ -875,7 +867,7 @@ func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// relayKind describes Relay. All members of a cluster must agree on it.
+// relayKind describes Relay. It must be the same at all members of a cluster.
 func relayKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Relay",
@@ -888,7 +880,7 @@ func relayKind() codegen.Kind {
 	}
 }
 
-// setRelayID sets the field that a Relay finds its own id in.
+// setRelayID sets the id field of a Relay.
 func setRelayID(entity any, id string) error {
 	entity.(*Relay).ID = id
 	return nil
@@ -931,8 +923,8 @@ func decodeRelayBurstReply(d codegen.Decoder) (result Receipt, err error) {
 	return result, d.Results()
 }
 
-// StockAPI has the methods of a [Stock]. The entity implements it, and so does
-// a reference to an entity at any node.
+// StockAPI has the methods of a [Stock]. The entity and its references
+// implement it.
 type StockAPI interface {
 	// Sold notes a sale.
 	Sold(_ context.Context, total int64) error
@@ -952,31 +944,31 @@ type StockClient struct {
 	invoker codegen.Invoker
 }
 
-// NewStockClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewStockClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewStockClient(c shard.Caller) *StockClient {
 	return &StockClient{invoker: c.ShardInvoker(stockKind())}
 }
 
-// Ref returns a reference to the Stock with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Stock with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
 
-// StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
-// is safe for concurrent use.
+// StockRef is a reference to one Stock at any node. It is made by
+// [StockClient.Ref] and safe for concurrent use.
 type StockRef struct {
 	ref *codegen.Ref
 }
@@ -1004,39 +996,39 @@ func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err er
 	return decodeStockReportReply(r.ref.Ask(ctx, "Report", nil, err))
 }
 
-// StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return an
+// StockTell is a reference to one Stock for calls without an answer. It is made
+// by [StockClient.Tell] and safe for concurrent use. Its methods return an
 // error only if the call was not sent.
 type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Sold is [StockAPI.Sold] without an answer.
+// Sold calls [StockAPI.Sold] without an answer.
 func (t StockTell) Sold(ctx context.Context, total int64) error {
 	return t.ref.Tell(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total))
 }
 
-// Report is [StockAPI.Report] without an answer.
+// Report calls [StockAPI.Report] without an answer.
 func (t StockTell) Report(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Report", nil)
 }
 
-// StockExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// StockExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type StockExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (StockExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (StockExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(stockKind(), id)
 }
 
-// HostStock lets n host Stock entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostStock lets n host Stock entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
@@ -1056,7 +1048,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock. All members of a cluster must agree on it.
+// stockKind describes Stock. It must be the same at all members of a cluster.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Stock",
@@ -1071,7 +1063,7 @@ func stockKind() codegen.Kind {
 	}
 }
 
-// setStockID sets the field that a Stock finds its own id in.
+// setStockID sets the id field of a Stock.
 func setStockID(entity any, id string) error {
 	entity.(*Stock).ID = id
 	return nil
@@ -1127,7 +1119,8 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeStockState decodes the output of appendStockState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Last = 0
@@ -1147,18 +1140,14 @@ func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Stock")
 }
 
-// knownStockState reports which fields of the state are known: others are kept
-// as they came.
+// knownStockState reports which fields of the state are known. The others are
+// kept.
 func knownStockState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 3, nil
 }
 
-// TallyAPI has the methods of a [Tally]. The entity implements it, and so does
-// a reference to an entity at any node.
+// TallyAPI has the methods of a [Tally]. The entity and its references
+// implement it.
 type TallyAPI interface {
 	// Apply records one call. Each sender numbers its calls to an entity from 1.
 	Apply(_ context.Context, sender string, seq uint64) (Receipt, error)
@@ -1178,31 +1167,31 @@ type TallyClient struct {
 	invoker codegen.Invoker
 }
 
-// NewTallyClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewTallyClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewTallyClient(c shard.Caller) *TallyClient {
 	return &TallyClient{invoker: c.ShardInvoker(tallyKind())}
 }
 
-// Ref returns a reference to the Tally with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Tally with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *TallyClient) Ref(id string, opts ...shard.CallOption) TallyRef {
 	return TallyRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
 	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *TallyClient) API(id string) TallyAPI {
 	return c.Ref(id)
 }
 
-// TallyRef is one Tally, wherever it lives. It comes from [TallyClient.Ref] and
-// is safe for concurrent use.
+// TallyRef is a reference to one Tally at any node. It is made by
+// [TallyClient.Ref] and safe for concurrent use.
 type TallyRef struct {
 	ref *codegen.Ref
 }
@@ -1230,39 +1219,39 @@ func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err err
 	return decodeTallyReportReply(r.ref.Ask(ctx, "Report", nil, err))
 }
 
-// TallyTell is one Tally, told without waiting for an answer. It comes from
-// [TallyClient.Tell] and is safe for concurrent use. Its methods return an
+// TallyTell is a reference to one Tally for calls without an answer. It is made
+// by [TallyClient.Tell] and safe for concurrent use. Its methods return an
 // error only if the call was not sent.
 type TallyTell struct {
 	ref *codegen.Ref
 }
 
-// Apply is [TallyAPI.Apply] without an answer.
+// Apply calls [TallyAPI.Apply] without an answer.
 func (t TallyTell) Apply(ctx context.Context, sender string, seq uint64) error {
 	return t.ref.Tell(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq))
 }
 
-// Report is [TallyAPI.Report] without an answer.
+// Report calls [TallyAPI.Report] without an answer.
 func (t TallyTell) Report(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Report", nil)
 }
 
-// TallyExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// TallyExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type TallyExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (TallyExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (TallyExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(tallyKind(), id)
 }
 
-// HostTally lets n host Tally entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostTally lets n host Tally entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: tallyKind(),
@@ -1281,7 +1270,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// tallyKind describes Tally. All members of a cluster must agree on it.
+// tallyKind describes Tally. It must be the same at all members of a cluster.
 func tallyKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Tally",
@@ -1295,7 +1284,7 @@ func tallyKind() codegen.Kind {
 	}
 }
 
-// setTallyID sets the field that a Tally finds its own id in.
+// setTallyID sets the id field of a Tally.
 func setTallyID(entity any, id string) error {
 	entity.(*Tally).ID = id
 	return nil
@@ -1367,7 +1356,8 @@ func appendTallyState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeTallyState decodes the output of appendTallyState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Tally)
 	e.Seen = nil
@@ -1381,18 +1371,14 @@ func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Tally")
 }
 
-// knownTallyState reports which fields of the state are known: others are kept
-// as they came.
+// knownTallyState reports which fields of the state are known. The others are
+// kept.
 func knownTallyState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// TillAPI has the methods of a [Till]. The entity implements it, and so does a
-// reference to an entity at any node.
+// TillAPI has the methods of a [Till]. The entity and its references implement
+// it.
 type TillAPI interface {
 	// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
 	Add(ctx context.Context, n int64) (total int64, node string, err error)
@@ -1408,26 +1394,26 @@ type TillClient struct {
 	invoker codegen.Invoker
 }
 
-// NewTillClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewTillClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewTillClient(c shard.Caller) *TillClient {
 	return &TillClient{invoker: c.ShardInvoker(tillKind())}
 }
 
-// Ref returns a reference to the Till with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Till with that id. It makes no call; if the id
+// is invalid, each call fails.
 func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
 	return TillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *TillClient) API(id string) TillAPI {
 	return c.Ref(id)
 }
 
-// TillRef is one Till, wherever it lives. It comes from [TillClient.Ref] and is
-// safe for concurrent use.
+// TillRef is a reference to one Till at any node. It is made by
+// [TillClient.Ref] and safe for concurrent use.
 type TillRef struct {
 	ref *codegen.Ref
 }
@@ -1445,29 +1431,29 @@ func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, er
 	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
 }
 
-// Events returns the events of all Till entities behind a position, each once
-// and those of one entity in order. It waits for more until ctx ends, and then
-// yields ctx's error. An error is the last that it yields.
+// Events returns the events of all Till entities after a position: each once,
+// and those of one entity in order. It waits for more until ctx ends, and
+// yields ctx's error then. It ends after its first error.
 func (c *TillClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Sale], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodeTillEvent, opts...)
 }
 
-// TillExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// TillExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type TillExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (TillExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (TillExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(tillKind(), id)
 }
 
-// HostTill lets n host Till entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostTill lets n host Till entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: tillKind(),
@@ -1488,7 +1474,7 @@ func HostTill(n *shard.Node, factory func() *Till, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// tillKind describes Till. All members of a cluster must agree on it.
+// tillKind describes Till. It must be the same at all members of a cluster.
 func tillKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Till",
@@ -1503,7 +1489,7 @@ func tillKind() codegen.Kind {
 	}
 }
 
-// setTillID sets the field that a Till finds its own id in.
+// setTillID sets the id field of a Till.
 func setTillID(entity any, id string) error {
 	entity.(*Till).ID = id
 	return nil
@@ -1549,7 +1535,7 @@ func appendTillState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeTillState decodes the output of appendTillState, and reports whether it
-// skipped fields. An absent field becomes zero, even if the factory set it.
+// skipped fields. It sets an absent field to zero, even if the factory set it.
 func decodeTillState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Till)
 	e.Total = 0
@@ -1562,17 +1548,13 @@ func decodeTillState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Till")
 }
 
-// knownTillState reports which fields of the state are known: others are kept
-// as they came.
+// knownTillState reports which fields of the state are known. The others are
+// kept.
 func knownTillState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// takeTillEvents encodes the events that were recorded, and forgets them.
+// takeTillEvents encodes the recorded events and removes them from the entity.
 func takeTillEvents(entity any) ([][]byte, error) {
 	return codegen.TakeEvents(&entity.(*Till).Journal, appendTillEvent)
 }
@@ -1592,7 +1574,8 @@ func decodeTillEvent(d codegen.Decoder) (event Sale, err error) {
 	return event, d.Err("event of Till")
 }
 
-// applyTillEvent applies an encoded event, of which all must be known.
+// applyTillEvent applies an encoded event. It fails if the event has unknown
+// fields.
 func applyTillEvent(entity any, b []byte) error {
 	event, err := decodeTillEvent(codegen.NewEventDecoder(b))
 	if err != nil {
@@ -1602,8 +1585,8 @@ func applyTillEvent(entity any, b []byte) error {
 	return nil
 }
 
-// TreasurerAPI has the methods of a [Treasurer]. The entity implements it, and
-// so does a reference to an entity at any node.
+// TreasurerAPI has the methods of a [Treasurer]. The entity and its references
+// implement it.
 type TreasurerAPI interface {
 	// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
 	// twice.
@@ -1621,25 +1604,25 @@ type TreasurerClient struct {
 	invoker codegen.Invoker
 }
 
-// NewTreasurerClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewTreasurerClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewTreasurerClient(c shard.Caller) *TreasurerClient {
 	return &TreasurerClient{invoker: c.ShardInvoker(treasurerKind())}
 }
 
-// Ref returns a reference to the Treasurer, which need not live yet.
+// Ref returns a reference to the Treasurer. It makes no call.
 func (c *TreasurerClient) Ref(opts ...shard.CallOption) TreasurerRef {
 	return TreasurerRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *TreasurerClient) API() TreasurerAPI {
 	return c.Ref()
 }
 
-// TreasurerRef is the Treasurer, wherever it lives. It comes from
-// [TreasurerClient.Ref] and is safe for concurrent use.
+// TreasurerRef is a reference to the Treasurer at any node. It is made by
+// [TreasurerClient.Ref] and safe for concurrent use.
 type TreasurerRef struct {
 	ref *codegen.Ref
 }
@@ -1661,8 +1644,8 @@ func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node
 }
 
 // HostTreasurer lets n host the cluster's Treasurer. It must be called before n
-// starts. The factory makes an instance without state; it is called for each
-// activation of the instance at this node.
+// starts. Each activation at n calls factory, which returns an instance without
+// state.
 func HostTreasurer(n *shard.Node, factory func() *Treasurer, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: treasurerKind(),
@@ -1680,7 +1663,8 @@ func HostTreasurer(n *shard.Node, factory func() *Treasurer, opts ...shard.HostO
 	}, opts...)
 }
 
-// treasurerKind describes Treasurer. All members of a cluster must agree on it.
+// treasurerKind describes Treasurer. It must be the same at all members of a
+// cluster.
 func treasurerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:      "Treasurer",
@@ -1746,8 +1730,8 @@ func appendTreasurerState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeTreasurerState decodes the output of appendTreasurerState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeTreasurerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Treasurer)
 	e.Last = nil
@@ -1761,23 +1745,23 @@ func decodeTreasurerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Treasurer")
 }
 
-// knownTreasurerState reports which fields of the state are known: others are
-// kept as they came.
+// knownTreasurerState reports which fields of the state are known. The others
+// are kept.
 func knownTreasurerState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/internal/e2e/workload")
 }
 
-// appendStringUint64Map encodes a map[string]uint64 as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v; clone… returns a copy as it would arrive from another node.
+// …Element does so for elements of lists and maps: messages with the value in
+// field 1.
+
 func appendStringUint64Map(b []byte, num int, v map[string]uint64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -1789,7 +1773,6 @@ func appendStringUint64Map(b []byte, num int, v map[string]uint64) []byte {
 	return b
 }
 
-// readStringUint64Map decodes a field into a map[string]uint64.
 func readStringUint64Map(d *codegen.Decoder, v *map[string]uint64) {
 	var key string
 	var e uint64
@@ -1807,7 +1790,6 @@ func readStringUint64Map(d *codegen.Decoder, v *map[string]uint64) {
 	(*v)[key] = e
 }
 
-// appendReceipt encodes a Receipt as field num.
 func appendReceipt(b []byte, num int, v Receipt) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendUint(b, 1, v.Count)
@@ -1815,7 +1797,6 @@ func appendReceipt(b []byte, num int, v Receipt) []byte {
 	return codegen.Close(b, at)
 }
 
-// readReceipt decodes a field into a Receipt.
 func readReceipt(d *codegen.Decoder, v *Receipt) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1829,7 +1810,6 @@ func readReceipt(d *codegen.Decoder, v *Receipt) {
 	d.Leave(outer)
 }
 
-// appendStringUint64SliceMap encodes a map[string][]uint64 as field num.
 func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -1841,7 +1821,6 @@ func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte
 	return b
 }
 
-// readStringUint64SliceMap decodes a field into a map[string][]uint64.
 func readStringUint64SliceMap(d *codegen.Decoder, v *map[string][]uint64) {
 	var key string
 	var e []uint64
@@ -1859,7 +1838,6 @@ func readStringUint64SliceMap(d *codegen.Decoder, v *map[string][]uint64) {
 	(*v)[key] = e
 }
 
-// cloneStringUint64SliceMap copies a map[string][]uint64, as it would arrive.
 func cloneStringUint64SliceMap(v map[string][]uint64) map[string][]uint64 {
 	c := make(map[string][]uint64, len(v))
 	for key, e := range v {
@@ -1868,15 +1846,12 @@ func cloneStringUint64SliceMap(v map[string][]uint64) map[string][]uint64 {
 	return c
 }
 
-// appendUint64SliceElement encodes a []uint64 as an element: a message with it
-// in field 1.
 func appendUint64SliceElement(b []byte, num int, v []uint64) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendUints(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readUint64SliceElement decodes an element into a []uint64.
 func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1887,14 +1862,12 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	d.Leave(outer)
 }
 
-// appendSale encodes a Sale as field num.
 func appendSale(b []byte, num int, v Sale) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Total)
 	return codegen.Close(b, at)
 }
 
-// readSale decodes a field into a Sale.
 func readSale(d *codegen.Decoder, v *Sale) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1905,8 +1878,7 @@ func readSale(d *codegen.Decoder, v *Sale) {
 	d.Leave(outer)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Clerk) *Clerk { return &Clerk{e.ID} }
 	_ = func(e *Leader) *Leader { return &Leader{e.Last, e.Node, e.Trace} }

@@ -108,7 +108,7 @@ func Retire(c *Contract, path string) error {
 func Retype(c *Contract, path, to string) error {
 	if v, _ := c.value(path); v != nil {
 		if !isValue(to) {
-			return fmt.Errorf("retype %s: %q is no value of a constant", path, to)
+			return fmt.Errorf("retype %s: %q is not the value of a constant", path, to)
 		}
 		v.Number = to
 		return nil
@@ -118,7 +118,7 @@ func Retype(c *Contract, path, to string) error {
 	case f == nil || f.Retired:
 		return fmt.Errorf("retype %s: not a field in the contract", path)
 	case to == "" || strings.ContainsAny(to, " \t\r\n"):
-		return fmt.Errorf("retype %s: %q is no type", path, to)
+		return fmt.Errorf("retype %s: %q is not a type", path, to)
 	}
 	f.Type = to
 	return nil

@@ -24,9 +24,9 @@ func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	if c == nil {
 		return nil, nil, fmt.Errorf("mend: %s (%s)", problems[0].Message, problems[0].Remedy)
 	}
-	var told []string
+	var notes []string
 	for _, p := range problems {
-		told = append(told, "dropped "+p.Message)
+		notes = append(notes, "dropped "+p.Message)
 	}
 	c.Errors = slices.CompactFunc(c.Errors, func(a, b *Error) bool { return a.Name == b.Name })
 	known := make(map[string]int)
@@ -38,13 +38,13 @@ func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 		}
 	}
 	for _, l := range c.lists() {
-		told = append(told, mendList(l, known)...)
+		notes = append(notes, mendList(l, known)...)
 	}
-	return c, told, nil
+	return c, notes, nil
 }
 
 // mendList replaces duplicate numbers of one list, and drops duplicate names.
-func mendList(l list, known map[string]int) (told []string) {
+func mendList(l list, known map[string]int) (notes []string) {
 	isKnown := func(f *Field) bool { return known[l.of+"."+f.Name] == f.Number }
 	slices.SortStableFunc(*l.fields, func(a, b *Field) int {
 		switch {
@@ -62,18 +62,18 @@ func mendList(l list, known map[string]int) (told []string) {
 	var kept []*Field
 	for _, f := range *l.fields {
 		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Name == f.Name && !o.Retired && !f.Retired }) {
-			told = append(told, fmt.Sprintf("%s %s.%s: number %d dropped, it has another", l.what, l.of, f.Name, f.Number))
+			notes = append(notes, fmt.Sprintf("%s %s.%s: number %d dropped, it has another", l.what, l.of, f.Name, f.Number))
 			continue
 		}
 		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Number == f.Number }) {
 			highest++
-			told = append(told, fmt.Sprintf("%s %s.%s: number %d is now %d", l.what, l.of, f.Name, f.Number, highest))
+			notes = append(notes, fmt.Sprintf("%s %s.%s: number %d is now %d", l.what, l.of, f.Name, f.Number, highest))
 			f.Number = highest
 		}
 		kept = append(kept, f)
 	}
 	*l.fields = kept
-	return told
+	return notes
 }
 
 // twice reports numbers and names that are used for two entries.

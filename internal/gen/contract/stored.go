@@ -90,7 +90,7 @@ func Kept(c *Contract, path string) string {
 	}
 }
 
-// reset returns the remedy for an entry that is to be numbered anew.
+// reset returns the remedy for an entry that should get a new number.
 func (a *adoption) reset(path string) string {
 	if kind := storedBy(a.old, path); kind != "" {
 		return "if neither a running program nor a store knows it, run shardgen contract reset -unstored " + path
@@ -106,7 +106,7 @@ func (b *breaks) onDisk(path string, gone bool) string {
 	case kind == "":
 		return ""
 	case gone:
-		return "; records of " + kind + " in the store have it whatever programs run, so its number is never free"
+		return "; records of " + kind + " in the store have it, so its number is never free"
 	}
 	return "; records of " + kind + " in the store have the former one whatever programs run, and fail to be read (give the new one another name, and convert in a migration: version=)"
 }

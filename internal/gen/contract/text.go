@@ -152,7 +152,7 @@ func Parse(content []byte) (*Contract, []Problem) {
 	got := strings.Split(string(content), "\n")
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			return nil, []Problem{{CodeEdited, i + 1, "not as shardgen writes it: edited by hand?", mend}}
+			return nil, []Problem{{CodeEdited, i + 1, "not in the form that shardgen writes: edited by hand?", mend}}
 		}
 	}
 	return c, nil
@@ -171,7 +171,7 @@ func read(content []byte) (*Contract, []Problem) {
 	for i, line := range lines {
 		if strings.HasPrefix(line, "<<<<<<<") || strings.HasPrefix(line, ">>>>>>>") || strings.HasPrefix(line, "=======") {
 			return nil, []Problem{{
-				CodeConflict, i + 1, "the mark of a conflict: two branches changed the contract",
+				CodeConflict, i + 1, "a conflict marker: two branches changed the contract",
 				"run shardgen contract mend: it keeps the lines of both sides and replaces duplicate numbers",
 			}}
 		}

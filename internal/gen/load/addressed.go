@@ -57,7 +57,7 @@ func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, i
 		a.used = true
 		other := slices.IndexFunc(n.Addressed, func(o *model.Addressed) bool { return o.Struct.Name == t.Expr.Name })
 		if other >= 0 {
-			s.add(f.Pos(), CodeSameMessage, "declare a struct for each", "%s.%s: takes %s, as %s does: the message does not say which of them it is for",
+			s.add(f.Pos(), CodeSameMessage, "declare a struct for each", "%s.%s: takes %s like %s: a message with an id belongs to one method",
 				n.Name, f.Name(), t.Expr.Name, n.Addressed[other].Method.Name)
 			continue
 		}
@@ -112,9 +112,9 @@ func (s *addresses) unusedAddresses() {
 			switch a := s.byField[f]; {
 			case a == nil:
 				s.add(f.Pos(), CodeTag, `remove the tag, or pass the struct as the only argument of a method`,
-					`%s: the tag shard:"id" means nothing: no method takes a %s alone`, subject, t.Expr.Name)
+					`%s: the tag shard:"id" has no effect: no method takes a %s alone`, subject, t.Expr.Name)
 			case !a.used:
-				s.add(f.Pos(), CodeIDType, "let it be of that type, or remove the tag", "%s: %s is no id of %s: those are of type %s",
+				s.add(f.Pos(), CodeIDType, "give it that type, or remove the tag", "%s: is of type %s, but ids of %s are of type %s",
 					subject, s.crossing.short(f.Type()), a.entity, s.crossing.short(a.want))
 			}
 		}

@@ -171,7 +171,7 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 	case isMessage(types.NewPointer(t)):
 		return false, &refusal{code: CodeType, why: "a protobuf message cannot be copied", remedy: "use a pointer to it"}
 	case c.entities[named.Obj()]:
-		return false, &refusal{code: CodeType, why: "an entity stays where it lives", remedy: "pass its id"}
+		return false, &refusal{code: CodeType, why: "an entity cannot cross the wire", remedy: "pass its id"}
 	case c.setForm(m, t, ""):
 	default:
 		return false, c.refuseHalf(t)
@@ -196,7 +196,7 @@ func (c *crossing) refuseHalf(t types.Type) *refusal {
 func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	switch info := u.Info(); {
 	case u.Kind() == types.Uintptr, u.Kind() == types.UnsafePointer:
-		return &refusal{code: CodeType, why: "an address means nothing elsewhere", remedy: "pass the value that it points to"}
+		return &refusal{code: CodeType, why: "an address cannot cross the wire", remedy: "pass the value that it points to"}
 	case info&types.IsBoolean != 0:
 		m.Shape = model.Bool
 	case info&types.IsUnsigned != 0:
@@ -250,9 +250,9 @@ func (c *crossing) badKey(t types.Type) *refusal {
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Pointer:
-		return &refusal{code: CodeType, why: "a pointer is another key after every call", remedy: "use the value that it points to as the key"}
+		return &refusal{code: CodeType, why: "a pointer as a key differs after every call", remedy: "use the value that it points to as the key"}
 	case *types.Interface:
-		return &refusal{code: CodeType, why: "the value in an interface may be another key after every call", remedy: "use a concrete type as the key"}
+		return &refusal{code: CodeType, why: "an interface as a key may differ after every call", remedy: "use a concrete type as the key"}
 	case *types.Array:
 		if r := c.badKey(u.Elem()); r != nil {
 			return r.at("[]")
@@ -311,7 +311,7 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			m.IDField = f.Name()
 		case hasTag && validOptions(tag):
 		case hasTag:
-			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"id", shard:"-", shard:"text", shard:"binary" and shard:"secret" do outside an entity`}
+			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" has no effect here`, remedy: `outside an entity use shard:"id", shard:"-", shard:"text", shard:"binary" or shard:"secret"`}
 			refused = append(refused, c.locate(r.at("."+f.Name()), f, own))
 			continue
 		}
@@ -413,11 +413,11 @@ func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal)
 	}
 	r := &refusal{code: CodeOneof, why: f.why, remedy: f.remedy}
 	if pos := c.at(decl, t); pos.IsValid() {
-		if !decl.told {
-			decl.told = true
+		if !decl.reported {
+			decl.reported = true
 			c.add(pos, CodeOneof, r.remedy, "%s: %s", c.short(t), r.why)
 		}
-		r.told = true
+		r.reported = true
 	}
 	r.why = c.short(t) + ": " + r.why
 	return nil, r

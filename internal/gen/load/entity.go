@@ -167,8 +167,8 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 	subject := n.Name + "." + f.Name()
 	const why = "%s: has no tag, and would be lost when the entity goes idle or moves"
 	if inside, tag := taggedInside(f.Type()); inside != "" {
-		s.add(f.Pos(), CodeUntagged, "declare "+inside+" in "+n.Name+" itself, or tag "+f.Name()+" `shard:\"-\"` to make it anew",
-			why+": the tag shard:%q of %s.%s means nothing in there", subject, tag, f.Name(), inside)
+		s.add(f.Pos(), CodeUntagged, "declare "+inside+" in "+n.Name+" itself, or tag "+f.Name()+" `shard:\"-\"` to set it in the factory",
+			why+": the tag shard:%q of %s.%s has no effect there", subject, tag, f.Name(), inside)
 		return
 	}
 	_, r := s.crossing.of(f.Type())
@@ -177,12 +177,12 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 	case r == nil && n.ID.Field == "" && !n.Singleton && looksLikeID(n, f):
 		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"id\"` to find the entity's id in it, or `shard:\"state\"` if it is something else", why, subject)
 	case r == nil:
-		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"state\"` to keep it, or `shard:\"-\"` to make it anew", why, subject)
+		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"state\"` to keep it, or `shard:\"-\"` to set it in the factory", why, subject)
 	case s.syntax.awaited(f, s.expected):
 	case r.code == CodeUnknownType:
 		s.refuse(f, subject, r)
 	case !isTool(f.Type()):
-		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"-\"` to make it anew, or change its type and tag it `shard:\"state\"`",
+		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"-\"` to set it in the factory, or change its type and tag it `shard:\"state\"`",
 			why+", and cannot be state: %s%s: %s", subject, f.Name(), r.path, r.why)
 	}
 }

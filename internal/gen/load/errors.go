@@ -122,7 +122,7 @@ func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	m, r := s.crossing.of(t)
 	if r != nil {
 		for _, r := range r.all() {
-			if r.told {
+			if r.reported {
 				continue
 			}
 			at := pos

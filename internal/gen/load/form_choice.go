@@ -176,9 +176,9 @@ func (c *formChoice) addFormed(key formKey, t *model.Type) *model.Type {
 
 // formless refuses a choice that a type does not have.
 func (c *formChoice) formless(t types.Type, chosen string) *refusal {
-	why, remedy := c.short(t)+" has no text of its own", "declare MarshalText and UnmarshalText, or leave out text"
+	why, remedy := c.short(t)+" has no text form", "declare MarshalText and UnmarshalText, or leave out text"
 	if chosen == formBinary {
-		why, remedy = c.short(t)+" has no bytes of its own", "declare MarshalBinary and UnmarshalBinary, or leave out binary"
+		why, remedy = c.short(t)+" has no binary form", "declare MarshalBinary and UnmarshalBinary, or leave out binary"
 	}
 	return &refusal{code: CodeTag, why: why, remedy: remedy}
 }

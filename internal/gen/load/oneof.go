@@ -22,8 +22,8 @@ type oneof struct {
 	spec *ast.TypeSpec
 	file *ast.File
 	list string // the text after the directive
-	// told reports that its mistake has been reported.
-	told bool
+	// reported is true once its mistake has been reported.
+	reported bool
 }
 
 // findOneof finds an interface with the directive in the source of its package.

@@ -106,7 +106,7 @@ func optionRemedy(m *marked, key string) string {
 		return "remove it: a singleton lives as long as its cluster, also without calls"
 	}
 	if slices.Contains(options["entity"], key) {
-		return "remove it: a singleton is one instance, wherever it lives"
+		return "remove it: a singleton is one instance"
 	}
 	if meant := nearest(strings.ToLower(key), known); meant != "" {
 		return "write " + meant
@@ -131,7 +131,7 @@ func checkKinds(s *directives) {
 	first := make(map[string]string)
 	for i, n := range s.model.Entities {
 		if other, twice := first[n.Kind]; twice {
-			s.add(s.marked[i].directive.Slash, CodeKind, "give one of them another name=", "%s: its kind %s is %s's too", n.Name, n.Kind, other)
+			s.add(s.marked[i].directive.Slash, CodeKind, "give one of them another name=", "%s: its name %s is that of %s, too", n.Name, n.Kind, other)
 			continue
 		}
 		first[n.Kind] = n.Name
@@ -226,7 +226,7 @@ func (s *optionReader) readOptions() {
 
 func (s *optionReader) readName(a ast.DirectiveArg, value string) {
 	if !kindName.MatchString(value) {
-		s.add(a.Pos, CodeKind, "want 1 to 64 letters, digits, _ and -", "name=%s: not a kind's name", value)
+		s.add(a.Pos, CodeKind, "want 1 to 64 letters, digits, _ and -", "name=%s: not the name of a type", value)
 		return
 	}
 	s.n.Kind = value

@@ -157,7 +157,7 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 }
 
 // dropFormerOutput drops earlier output whose package clause differs from that of the
-// user's files: the package was renamed, and the output will be written anew.
+// user's files: the package was renamed, and the output will be written again.
 func (l *loader) dropFormerOutput(p *packages.Package) {
 	isOutput := func(file *ast.File) bool { // only its package clause was parsed
 		return filepath.Base(l.config.Fset.Position(file.Package).Filename) == model.OutputName && len(file.Decls) == 0

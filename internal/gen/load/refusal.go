@@ -4,14 +4,14 @@ import "go/token"
 
 // A refusal is the reason why a type cannot cross the wire.
 type refusal struct {
-	code   Code
-	path   string    // from the value to the refused type: ".Lines[].Done"
-	pos    token.Pos // of the field of the refused type, if it is in the user's package
-	why    string
-	remedy string
-	told   bool       // it has been reported
-	owned  bool       // it is declared beside the entity, which the client's package cannot import
-	more   []*refusal // of the other fields of the same struct
+	code     Code
+	path     string    // from the value to the refused type: ".Lines[].Done"
+	pos      token.Pos // of the field of the refused type, if it is in the user's package
+	why      string
+	remedy   string
+	reported bool       // once only
+	owned    bool       // it is declared beside the entity, which the client's package cannot import
+	more     []*refusal // of the other fields of the same struct
 }
 
 // all are a refusal and those of other fields.

@@ -150,7 +150,7 @@ func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 // refuseOne is refuse for one of several fields.
 func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	pos := at.Pos()
-	if r.told {
+	if r.reported {
 		return
 	}
 	if r.pos.IsValid() {

@@ -14,12 +14,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// CageAPI has the methods of a [Cage]. The entity implements it, and so does a
-// reference to an entity at any node.
+// CageAPI has the methods of a [Cage]. The entity and its references implement
+// it.
 type CageAPI interface {
 	// EchoOneofs returns its arguments.
 	EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error)
@@ -35,26 +35,26 @@ type CageClient struct {
 	invoker codegen.Invoker
 }
 
-// NewCageClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewCageClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewCageClient(c shard.Caller) *CageClient {
 	return &CageClient{invoker: c.ShardInvoker(cageKind())}
 }
 
-// Ref returns a reference to the Cage with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Cage with that id. It makes no call; if the id
+// is invalid, each call fails.
 func (c *CageClient) Ref(id string, opts ...shard.CallOption) CageRef {
 	return CageRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *CageClient) API(id string) CageAPI {
 	return c.Ref(id)
 }
 
-// CageRef is one Cage, wherever it lives. It comes from [CageClient.Ref] and is
-// safe for concurrent use.
+// CageRef is a reference to one Cage at any node. It is made by
+// [CageClient.Ref] and safe for concurrent use.
 type CageRef struct {
 	ref *codegen.Ref
 }
@@ -80,22 +80,22 @@ func (r CageRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err e
 	return decodeCageEchoOneofsReply(r.ref.Ask(ctx, "EchoOneofs", args, err))
 }
 
-// CageExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// CageExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type CageExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (CageExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (CageExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(cageKind(), id)
 }
 
-// HostCage lets n host Cage entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostCage lets n host Cage entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostCage(n *shard.Node, factory func() *Cage, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: cageKind(),
@@ -109,7 +109,7 @@ func HostCage(n *shard.Node, factory func() *Cage, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// cageKind describes Cage. All members of a cluster must agree on it.
+// cageKind describes Cage. It must be the same at all members of a cluster.
 func cageKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Cage",
@@ -158,8 +158,8 @@ func decodeCageEchoOneofsReply(d codegen.Decoder) (result Oneofs, err error) {
 	return result, d.Results()
 }
 
-// CallRaw makes a call whose arguments are JSON or protobuf already, and
-// returns the results in the same form.
+// CallRaw calls a method with arguments in JSON or protobuf, and returns its
+// results in the same format.
 func (c *CageClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
 	return codegen.CallRaw(ctx, c.invoker, cageKind(), raw)
 }
@@ -191,8 +191,8 @@ func jsonCageEchoOneofsReply(d codegen.Decoder) ([]byte, error) {
 	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
 }
 
-// ZooAPI has the methods of a [Zoo]. The entity implements it, and so does a
-// reference to an entity at any node.
+// ZooAPI has the methods of a [Zoo]. The entity and its references implement
+// it.
 type ZooAPI interface {
 	// Plain takes five scalars, the case that must not allocate.
 	Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) (int64, Level, error)
@@ -265,31 +265,31 @@ type ZooClient struct {
 	invoker codegen.Invoker
 }
 
-// NewZooClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewZooClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewZooClient(c shard.Caller) *ZooClient {
 	return &ZooClient{invoker: c.ShardInvoker(zooKind())}
 }
 
-// Ref returns a reference to the Zoo with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Zoo with that id. It makes no call; if the id
+// is invalid, each call fails.
 func (c *ZooClient) Ref(id Count, opts ...shard.CallOption) ZooRef {
 	return ZooRef{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *ZooClient) Tell(id Count, opts ...shard.CallOption) ZooTell {
 	return ZooTell{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *ZooClient) API(id Count) ZooAPI {
 	return c.Ref(id)
 }
 
-// ZooRef is one Zoo, wherever it lives. It comes from [ZooClient.Ref] and is
-// safe for concurrent use.
+// ZooRef is a reference to one Zoo at any node. It is made by [ZooClient.Ref]
+// and safe for concurrent use.
 type ZooRef struct {
 	ref *codegen.Ref
 }
@@ -657,24 +657,24 @@ func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error)
 	return decodeZooFailReply(r.ref.Ask(ctx, "Fail", nil, err))
 }
 
-// ZooTell is one Zoo, told without waiting for an answer. It comes from
-// [ZooClient.Tell] and is safe for concurrent use. Its methods return an error
+// ZooTell is a reference to one Zoo for calls without an answer. It is made by
+// [ZooClient.Tell] and safe for concurrent use. Its methods return an error
 // only if the call was not sent.
 type ZooTell struct {
 	ref *codegen.Ref
 }
 
-// Plain is [ZooAPI.Plain] without an answer.
+// Plain calls [ZooAPI.Plain] without an answer.
 func (t ZooTell) Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) error {
 	return t.ref.Tell(ctx, "Plain", appendZooPlainArgs(codegen.NewArgs(), a, b, c, d, e))
 }
 
-// EchoScalars is [ZooAPI.EchoScalars] without an answer.
+// EchoScalars calls [ZooAPI.EchoScalars] without an answer.
 func (t ZooTell) EchoScalars(ctx context.Context, v Scalars) error {
 	return t.ref.Tell(ctx, "EchoScalars", appendScalars(codegen.NewArgs(), 1, v))
 }
 
-// EchoLists is [ZooAPI.EchoLists] without an answer.
+// EchoLists calls [ZooAPI.EchoLists] without an answer.
 func (t ZooTell) EchoLists(ctx context.Context, v Lists) error {
 	args, bad := appendLists(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -683,7 +683,7 @@ func (t ZooTell) EchoLists(ctx context.Context, v Lists) error {
 	return t.ref.Tell(ctx, "EchoLists", args)
 }
 
-// EchoMaps is [ZooAPI.EchoMaps] without an answer.
+// EchoMaps calls [ZooAPI.EchoMaps] without an answer.
 func (t ZooTell) EchoMaps(ctx context.Context, v Maps) error {
 	args, bad := appendMaps(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -692,7 +692,7 @@ func (t ZooTell) EchoMaps(ctx context.Context, v Maps) error {
 	return t.ref.Tell(ctx, "EchoMaps", args)
 }
 
-// EchoOptional is [ZooAPI.EchoOptional] without an answer.
+// EchoOptional calls [ZooAPI.EchoOptional] without an answer.
 func (t ZooTell) EchoOptional(ctx context.Context, v Optional) error {
 	args, bad := appendOptional(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -701,7 +701,7 @@ func (t ZooTell) EchoOptional(ctx context.Context, v Optional) error {
 	return t.ref.Tell(ctx, "EchoOptional", args)
 }
 
-// EchoOthers is [ZooAPI.EchoOthers] without an answer.
+// EchoOthers calls [ZooAPI.EchoOthers] without an answer.
 func (t ZooTell) EchoOthers(ctx context.Context, v Others) error {
 	args, bad := appendOthers(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -710,7 +710,7 @@ func (t ZooTell) EchoOthers(ctx context.Context, v Others) error {
 	return t.ref.Tell(ctx, "EchoOthers", args)
 }
 
-// EchoTree is [ZooAPI.EchoTree] without an answer.
+// EchoTree calls [ZooAPI.EchoTree] without an answer.
 func (t ZooTell) EchoTree(ctx context.Context, v *Tree) error {
 	args, bad := appendTreePointer(codegen.NewArgs(), 1, v, codegen.MaxDepth)
 	if bad != nil {
@@ -719,7 +719,7 @@ func (t ZooTell) EchoTree(ctx context.Context, v *Tree) error {
 	return t.ref.Tell(ctx, "EchoTree", args)
 }
 
-// EchoForest is [ZooAPI.EchoForest] without an answer.
+// EchoForest calls [ZooAPI.EchoForest] without an answer.
 func (t ZooTell) EchoForest(ctx context.Context, v Forest) error {
 	args, bad := appendForest(codegen.NewArgs(), 1, v, codegen.MaxDepth)
 	if bad != nil {
@@ -728,7 +728,7 @@ func (t ZooTell) EchoForest(ctx context.Context, v Forest) error {
 	return t.ref.Tell(ctx, "EchoForest", args)
 }
 
-// EchoPage is [ZooAPI.EchoPage] without an answer.
+// EchoPage calls [ZooAPI.EchoPage] without an answer.
 func (t ZooTell) EchoPage(ctx context.Context, v Page[Point]) error {
 	args, bad := appendPagePoint(codegen.NewArgs(), 1, v, codegen.MaxDepth)
 	if bad != nil {
@@ -737,12 +737,12 @@ func (t ZooTell) EchoPage(ctx context.Context, v Page[Point]) error {
 	return t.ref.Tell(ctx, "EchoPage", args)
 }
 
-// EchoEmbedding is [ZooAPI.EchoEmbedding] without an answer.
+// EchoEmbedding calls [ZooAPI.EchoEmbedding] without an answer.
 func (t ZooTell) EchoEmbedding(ctx context.Context, v Embedding) error {
 	return t.ref.Tell(ctx, "EchoEmbedding", appendEmbedding(codegen.NewArgs(), 1, v))
 }
 
-// EchoPromoted is [ZooAPI.EchoPromoted] without an answer.
+// EchoPromoted calls [ZooAPI.EchoPromoted] without an answer.
 func (t ZooTell) EchoPromoted(ctx context.Context, v Promoted) error {
 	args, bad := appendPromoted(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -751,7 +751,7 @@ func (t ZooTell) EchoPromoted(ctx context.Context, v Promoted) error {
 	return t.ref.Tell(ctx, "EchoPromoted", args)
 }
 
-// EchoTexts is [ZooAPI.EchoTexts] without an answer.
+// EchoTexts calls [ZooAPI.EchoTexts] without an answer.
 func (t ZooTell) EchoTexts(ctx context.Context, v Texts) error {
 	args, bad := appendTexts(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -760,7 +760,7 @@ func (t ZooTell) EchoTexts(ctx context.Context, v Texts) error {
 	return t.ref.Tell(ctx, "EchoTexts", args)
 }
 
-// EchoCode is [ZooAPI.EchoCode] without an answer.
+// EchoCode calls [ZooAPI.EchoCode] without an answer.
 func (t ZooTell) EchoCode(ctx context.Context, v Code) error {
 	args, bad := codegen.AppendText(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -769,7 +769,7 @@ func (t ZooTell) EchoCode(ctx context.Context, v Code) error {
 	return t.ref.Tell(ctx, "EchoCode", args)
 }
 
-// EchoOneofs is [ZooAPI.EchoOneofs] without an answer.
+// EchoOneofs calls [ZooAPI.EchoOneofs] without an answer.
 func (t ZooTell) EchoOneofs(ctx context.Context, v Oneofs) error {
 	args, bad := appendOneofs(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -778,7 +778,7 @@ func (t ZooTell) EchoOneofs(ctx context.Context, v Oneofs) error {
 	return t.ref.Tell(ctx, "EchoOneofs", args)
 }
 
-// EchoShapes is [ZooAPI.EchoShapes] without an answer.
+// EchoShapes calls [ZooAPI.EchoShapes] without an answer.
 func (t ZooTell) EchoShapes(ctx context.Context, one Shape, more ...Shape) error {
 	args, bad := appendZooEchoShapesArgs(codegen.NewArgs(), one, more)
 	if bad != nil {
@@ -787,7 +787,7 @@ func (t ZooTell) EchoShapes(ctx context.Context, one Shape, more ...Shape) error
 	return t.ref.Tell(ctx, "EchoShapes", args)
 }
 
-// Keep is [ZooAPI.Keep] without an answer.
+// Keep calls [ZooAPI.Keep] without an answer.
 func (t ZooTell) Keep(ctx context.Context, v Everything) error {
 	args, bad := appendEverything(codegen.NewArgs(), 1, v)
 	if bad != nil {
@@ -796,17 +796,17 @@ func (t ZooTell) Keep(ctx context.Context, v Everything) error {
 	return t.ref.Tell(ctx, "Keep", args)
 }
 
-// Kept is [ZooAPI.Kept] without an answer.
+// Kept calls [ZooAPI.Kept] without an answer.
 func (t ZooTell) Kept(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Kept", nil)
 }
 
-// Rest is [ZooAPI.Rest] without an answer.
+// Rest calls [ZooAPI.Rest] without an answer.
 func (t ZooTell) Rest(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Rest", nil)
 }
 
-// EchoBare is [ZooAPI.EchoBare] without an answer.
+// EchoBare calls [ZooAPI.EchoBare] without an answer.
 func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) error {
 	args, bad := appendZooEchoBareArgs(codegen.NewArgs(), m, s, p, t, n, more)
 	if bad != nil {
@@ -815,27 +815,27 @@ func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, 
 	return t2.ref.Tell(ctx, "EchoBare", args)
 }
 
-// Fail is [ZooAPI.Fail] without an answer.
+// Fail calls [ZooAPI.Fail] without an answer.
 func (t ZooTell) Fail(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Fail", nil)
 }
 
-// ZooExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// ZooExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type ZooExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (ZooExtractor) EntityID(id Count) (string, error) {
 	return codegen.FormatUintID(id), codegen.CheckID(codegen.FormatUintID(id))
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (ZooExtractor) Shard(id Count) (uint32, error) {
 	return codegen.EntityShard(zooKind(), codegen.FormatUintID(id))
 }
 
-// HostZoo lets n host Zoo entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostZoo lets n host Zoo entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: zooKind(),
@@ -872,7 +872,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 	}, opts...)
 }
 
-// zooKind describes Zoo. All members of a cluster must agree on it.
+// zooKind describes Zoo. It must be the same at all members of a cluster.
 func zooKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "zoo",
@@ -886,7 +886,7 @@ func zooKind() codegen.Kind {
 	}
 }
 
-// setZooID sets the field that a Zoo finds its own id in.
+// setZooID sets the id field of a Zoo.
 func setZooID(entity any, id string) (err error) {
 	entity.(*Zoo).ID, err = codegen.ParseUintID[Count](id)
 	return err
@@ -1514,7 +1514,7 @@ func decodeZooFailReply(d codegen.Decoder) (result int, result2 Names, err error
 }
 
 // appendZooState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] when one refuses to be encoded.
+// [*codegen.EncodeError] if one cannot be encoded.
 func appendZooState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Zoo)
 	at := len(b)
@@ -1556,7 +1556,7 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	if b, err = appendShape(b, 15, e.shape, codegen.MaxDepth); err != nil {
 		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
-	// Its own form may write a value that it does not read: better now than later.
+	// A custom encoding may write what it cannot read: fail now, not at the next activation.
 	d := codegen.NewStateDecoder(b[at:])
 	for d.Next() {
 		switch d.Field() {
@@ -1591,7 +1591,7 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeZooState decodes the output of appendZooState, and reports whether it
-// skipped fields. An absent field becomes zero, even if the factory set it.
+// skipped fields. It sets an absent field to zero, even if the factory set it.
 func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Zoo)
 	e.Scalars = Scalars{}
@@ -1653,8 +1653,8 @@ func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Zoo")
 }
 
-// knownZooState reports which fields of the state are known: others are kept as
-// they came.
+// knownZooState reports which fields of the state are known. The others are
+// kept.
 func knownZooState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -1687,13 +1687,18 @@ func knownZooState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/internal/gen/zoo")
 }
 
-// appendOneofs encodes an Oneofs as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v; init… makes nil maps; clone… returns a copy as it would
+// arrive from another node; known… reports whether a field of a state is
+// known. …Element does so for elements of lists and maps: messages with the
+// value in field 1.
+
 func appendOneofs(b []byte, num int, v Oneofs) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendShape(b, 1, v.Shape, codegen.MaxDepth); err != nil {
@@ -1732,7 +1737,6 @@ func appendOneofs(b []byte, num int, v Oneofs) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readOneofs decodes a field into an Oneofs.
 func readOneofs(d *codegen.Decoder, v *Oneofs) {
 	initOneofs(v)
 	outer := d.Enter()
@@ -1765,12 +1769,10 @@ func readOneofs(d *codegen.Decoder, v *Oneofs) {
 	d.Leave(outer)
 }
 
-// initOneofs makes the maps that are nil in an Oneofs.
 func initOneofs(v *Oneofs) {
 	codegen.InitMap(&v.ByName)
 }
 
-// cloneOneofs copies an Oneofs, as it would arrive.
 func cloneOneofs(v Oneofs) (_ Oneofs, err error) {
 	if v.Shape, err = cloneShape(v.Shape, codegen.MaxDepth); err != nil {
 		return Oneofs{}, err
@@ -1808,7 +1810,6 @@ func cloneOneofs(v Oneofs) (_ Oneofs, err error) {
 	return v, nil
 }
 
-// knownOneofs reports which fields of an Oneofs are known.
 func knownOneofs(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 6:
@@ -1825,7 +1826,6 @@ func knownOneofs(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendShape encodes a Shape as field num.
 func appendShape(b []byte, num int, v Shape, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -1880,7 +1880,6 @@ func appendShape(b []byte, num int, v Shape, depth int) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readShape decodes a field into a Shape.
 func readShape(d *codegen.Decoder, v *Shape) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1945,19 +1944,18 @@ func readShape(d *codegen.Decoder, v *Shape) {
 	d.Leave(outer)
 }
 
-// unknownShape stands in a state for a case of Shape that this program does not
-// know. It is kept, and its methods panic.
+// unknownShape holds a case of Shape in a state, if this program does not know
+// the case. Its methods panic.
 type unknownShape struct {
 	Shape
 	kept codegen.UnknownCase
 }
 
-// ShardUnknownCase returns the case as it came.
+// ShardUnknownCase returns the encoded case.
 func (u unknownShape) ShardUnknownCase() codegen.UnknownCase {
 	return u.kept
 }
 
-// cloneShape copies a Shape, as it would arrive.
 func cloneShape(v Shape, depth int) (_ Shape, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -2020,8 +2018,6 @@ func cloneShape(v Shape, depth int) (_ Shape, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", v)
 }
 
-// knownShape reports which fields of the cases of a Shape are known. Unknown
-// fields are kept in the value.
 func knownShape(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -2040,7 +2036,6 @@ func knownShape(num int) (bool, codegen.Fields) {
 	return true, nil
 }
 
-// appendCircle encodes a Circle as field num.
 func appendCircle(b []byte, num int, v Circle) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Radius)
@@ -2049,7 +2044,6 @@ func appendCircle(b []byte, num int, v Circle) []byte {
 	return codegen.Close(b, at)
 }
 
-// readCircle decodes a field into a Circle.
 func readCircle(d *codegen.Decoder, v *Circle) {
 	initCircle(v)
 	outer := d.Enter()
@@ -2066,28 +2060,20 @@ func readCircle(d *codegen.Decoder, v *Circle) {
 	d.Leave(outer)
 }
 
-// initCircle makes the maps that are nil in a Circle.
 func initCircle(v *Circle) {
 	codegen.InitMap(&v.Tags)
 }
 
-// cloneCircle copies a Circle, as it would arrive.
 func cloneCircle(v Circle) Circle {
 	v.Tags = codegen.CloneMap(v.Tags)
 	v.At = codegen.CloneTime(v.At)
 	return v
 }
 
-// knownCircle reports which fields of a Circle are known.
 func knownCircle(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 3, nil
 }
 
-// appendStringIntMap encodes a map[string]int as field num.
 func appendStringIntMap(b []byte, num int, v map[string]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -2099,15 +2085,12 @@ func appendStringIntMap(b []byte, num int, v map[string]int) []byte {
 	return b
 }
 
-// appendStringIntMapElement encodes a map[string]int as an element: a message
-// with it in field 1.
 func appendStringIntMapElement(b []byte, num int, v map[string]int) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendStringIntMap(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readStringIntMap decodes a field into a map[string]int.
 func readStringIntMap(d *codegen.Decoder, v *map[string]int) {
 	var key string
 	var e int
@@ -2125,7 +2108,6 @@ func readStringIntMap(d *codegen.Decoder, v *map[string]int) {
 	(*v)[key] = e
 }
 
-// readStringIntMapElement decodes an element into a map[string]int.
 func readStringIntMapElement(d *codegen.Decoder, v *map[string]int) {
 	codegen.InitMap(v)
 	outer := d.Enter()
@@ -2137,27 +2119,23 @@ func readStringIntMapElement(d *codegen.Decoder, v *map[string]int) {
 	d.Leave(outer)
 }
 
-// appendDot encodes a Dot as field num.
 func appendDot(b []byte, num int, v Dot) []byte {
 	b, at := codegen.Open(b, num)
 	return codegen.Close(b, at)
 }
 
-// readDot decodes a field into a Dot.
 func readDot(d *codegen.Decoder, v *Dot) {
 	outer := d.Enter()
 	for d.Next() {
-		// Nothing is known here: skip it.
+		// There are no known fields.
 	}
 	d.Leave(outer)
 }
 
-// knownDot reports which fields of a Dot are known.
 func knownDot(_ int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendFrame encodes a Frame as field num.
 func appendFrame(b []byte, num int, v Frame, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -2170,7 +2148,6 @@ func appendFrame(b []byte, num int, v Frame, depth int) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readFrame decodes a field into a Frame.
 func readFrame(d *codegen.Decoder, v *Frame) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2184,7 +2161,6 @@ func readFrame(d *codegen.Decoder, v *Frame) {
 	d.Leave(outer)
 }
 
-// cloneFrame copies a Frame, as it would arrive.
 func cloneFrame(v Frame, depth int) (_ Frame, err error) {
 	if depth == 0 {
 		return Frame{}, codegen.ErrDepth
@@ -2195,7 +2171,6 @@ func cloneFrame(v Frame, depth int) (_ Frame, err error) {
 	return v, nil
 }
 
-// knownFrame reports which fields of a Frame are known.
 func knownFrame(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -2206,21 +2181,18 @@ func knownFrame(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendGridElement encodes a Grid as an element: a message with it in field 1.
 func appendGridElement(b []byte, num int, v Grid) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInts(b, 1, v[:])
 	return codegen.Close(b, at)
 }
 
-// readGrid decodes a field into a Grid.
 func readGrid(d *codegen.Decoder, v *Grid) {
 	var s []int
 	codegen.ReadInts(d, &s)
 	codegen.Fill(d, v[:], s)
 }
 
-// readGridElement decodes an element into a Grid.
 func readGridElement(d *codegen.Decoder, v *Grid) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2231,7 +2203,6 @@ func readGridElement(d *codegen.Decoder, v *Grid) {
 	d.Leave(outer)
 }
 
-// appendGroup encodes a Group as field num.
 func appendGroup(b []byte, num int, v Group, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -2244,8 +2215,6 @@ func appendGroup(b []byte, num int, v Group, depth int) (_ []byte, err error) {
 	return b, nil
 }
 
-// appendGroupElement encodes a Group as an element: a message with it in field
-// 1.
 func appendGroupElement(b []byte, num int, v Group, depth int) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendGroup(b, 1, v, depth); err != nil {
@@ -2254,14 +2223,12 @@ func appendGroupElement(b []byte, num int, v Group, depth int) (_ []byte, err er
 	return codegen.Close(b, at), nil
 }
 
-// readGroup decodes a field into a Group.
 func readGroup(d *codegen.Decoder, v *Group) {
 	var e Shape
 	readShape(d, &e)
 	*v = append(*v, e)
 }
 
-// readGroupElement decodes an element into a Group.
 func readGroupElement(d *codegen.Decoder, v *Group) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2272,7 +2239,6 @@ func readGroupElement(d *codegen.Decoder, v *Group) {
 	d.Leave(outer)
 }
 
-// cloneGroup copies a Group, as it would arrive.
 func cloneGroup(v Group, depth int) (_ Group, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -2289,7 +2255,6 @@ func cloneGroup(v Group, depth int) (_ Group, err error) {
 	return c, nil
 }
 
-// appendIndex encodes an Index as field num.
 func appendIndex(b []byte, num int, v Index, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -2306,8 +2271,6 @@ func appendIndex(b []byte, num int, v Index, depth int) (_ []byte, err error) {
 	return b, nil
 }
 
-// appendIndexElement encodes an Index as an element: a message with it in field
-// 1.
 func appendIndexElement(b []byte, num int, v Index, depth int) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendIndex(b, 1, v, depth); err != nil {
@@ -2316,7 +2279,6 @@ func appendIndexElement(b []byte, num int, v Index, depth int) (_ []byte, err er
 	return codegen.Close(b, at), nil
 }
 
-// readIndex decodes a field into an Index.
 func readIndex(d *codegen.Decoder, v *Index) {
 	var key Name
 	var e Shape
@@ -2334,7 +2296,6 @@ func readIndex(d *codegen.Decoder, v *Index) {
 	(*v)[key] = e
 }
 
-// readIndexElement decodes an element into an Index.
 func readIndexElement(d *codegen.Decoder, v *Index) {
 	codegen.InitMap(v)
 	outer := d.Enter()
@@ -2346,7 +2307,6 @@ func readIndexElement(d *codegen.Decoder, v *Index) {
 	d.Leave(outer)
 }
 
-// cloneIndex copies an Index, as it would arrive.
 func cloneIndex(v Index, depth int) (_ Index, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -2360,14 +2320,12 @@ func cloneIndex(v Index, depth int) (_ Index, err error) {
 	return c, nil
 }
 
-// appendSquare encodes a Square as field num.
 func appendSquare(b []byte, num int, v Square) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.Side)
 	return codegen.Close(b, at)
 }
 
-// readSquare decodes a field into a Square.
 func readSquare(d *codegen.Decoder, v *Square) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2378,16 +2336,10 @@ func readSquare(d *codegen.Decoder, v *Square) {
 	d.Leave(outer)
 }
 
-// knownSquare reports which fields of a Square are known.
 func knownSquare(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// appendSum encodes a Sum as field num.
 func appendSum(b []byte, num int, v Sum, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -2402,7 +2354,6 @@ func appendSum(b []byte, num int, v Sum, depth int) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readSum decodes a field into a Sum.
 func readSum(d *codegen.Decoder, v *Sum) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2416,7 +2367,6 @@ func readSum(d *codegen.Decoder, v *Sum) {
 	d.Leave(outer)
 }
 
-// cloneSum copies a Sum, as it would arrive.
 func cloneSum(v Sum, depth int) (_ Sum, err error) {
 	if depth == 0 {
 		return Sum{}, codegen.ErrDepth
@@ -2430,7 +2380,6 @@ func cloneSum(v Sum, depth int) (_ Sum, err error) {
 	return v, nil
 }
 
-// knownSum reports which fields of a Sum are known.
 func knownSum(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 2:
@@ -2439,7 +2388,6 @@ func knownSum(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendAny encodes an Any as field num.
 func appendAny(b []byte, num int, v Any) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	switch c := v.(type) {
@@ -2484,7 +2432,6 @@ func appendAny(b []byte, num int, v Any) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readAny decodes a field into an Any.
 func readAny(d *codegen.Decoder, v *Any) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2541,19 +2488,18 @@ func readAny(d *codegen.Decoder, v *Any) {
 	d.Leave(outer)
 }
 
-// unknownAny stands in a state for a case of Any that this program does not
-// know. It is kept, and its methods panic.
+// unknownAny holds a case of Any in a state, if this program does not know the
+// case. Its methods panic.
 type unknownAny struct {
 	Any
 	kept codegen.UnknownCase
 }
 
-// ShardUnknownCase returns the case as it came.
+// ShardUnknownCase returns the encoded case.
 func (u unknownAny) ShardUnknownCase() codegen.UnknownCase {
 	return u.kept
 }
 
-// cloneAny copies an Any, as it would arrive.
 func cloneAny(v Any) (_ Any, err error) {
 	switch c := v.(type) {
 	case nil:
@@ -2593,8 +2539,6 @@ func cloneAny(v Any) (_ Any, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", v)
 }
 
-// knownAny reports which fields of the cases of an Any are known. Unknown
-// fields are kept in the value.
 func knownAny(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 2, 3, 6, 8, 9, 10:
@@ -2609,7 +2553,6 @@ func knownAny(num int) (bool, codegen.Fields) {
 	return true, nil
 }
 
-// appendPoint encodes a Point as field num.
 func appendPoint(b []byte, num int, v Point) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.X)
@@ -2617,7 +2560,6 @@ func appendPoint(b []byte, num int, v Point) []byte {
 	return codegen.Close(b, at)
 }
 
-// readPoint decodes a field into a Point.
 func readPoint(d *codegen.Decoder, v *Point) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2631,24 +2573,16 @@ func readPoint(d *codegen.Decoder, v *Point) {
 	d.Leave(outer)
 }
 
-// knownPoint reports which fields of a Point are known.
 func knownPoint(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendNamesElement encodes a Names as an element: a message with it in field
-// 1.
 func appendNamesElement(b []byte, num int, v Names) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendStrings(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readNamesElement decodes an element into a Names.
 func readNamesElement(d *codegen.Decoder, v *Names) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2659,7 +2593,6 @@ func readNamesElement(d *codegen.Decoder, v *Names) {
 	d.Leave(outer)
 }
 
-// appendPagePoint encodes a Page[Point] as field num.
 func appendPagePoint(b []byte, num int, v Page[Point], depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -2673,7 +2606,6 @@ func appendPagePoint(b []byte, num int, v Page[Point], depth int) (_ []byte, err
 	return codegen.Close(b, at), nil
 }
 
-// readPagePoint decodes a field into a Page[Point].
 func readPagePoint(d *codegen.Decoder, v *Page[Point]) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2689,7 +2621,6 @@ func readPagePoint(d *codegen.Decoder, v *Page[Point]) {
 	d.Leave(outer)
 }
 
-// clonePagePoint copies a Page[Point], as it would arrive.
 func clonePagePoint(v Page[Point], depth int) (_ Page[Point], err error) {
 	if depth == 0 {
 		return Page[Point]{}, codegen.ErrDepth
@@ -2701,7 +2632,6 @@ func clonePagePoint(v Page[Point], depth int) (_ Page[Point], err error) {
 	return v, nil
 }
 
-// knownPagePoint reports which fields of a Page[Point] are known.
 func knownPagePoint(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -2714,7 +2644,6 @@ func knownPagePoint(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendPointSlice encodes a []Point as field num.
 func appendPointSlice(b []byte, num int, v []Point) []byte {
 	for _, e := range v {
 		b = appendPoint(b, num, e)
@@ -2722,14 +2651,12 @@ func appendPointSlice(b []byte, num int, v []Point) []byte {
 	return b
 }
 
-// readPointSlice decodes a field into a []Point.
 func readPointSlice(d *codegen.Decoder, v *[]Point) {
 	var e Point
 	readPoint(d, &e)
 	*v = append(*v, e)
 }
 
-// appendPagePointPointer encodes a *Page[Point] as field num.
 func appendPagePointPointer(b []byte, num int, v *Page[Point], depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -2740,7 +2667,6 @@ func appendPagePointPointer(b []byte, num int, v *Page[Point], depth int) (_ []b
 	return appendPagePoint(b, num, *v, depth-1)
 }
 
-// readPagePointPointer decodes a field into a *Page[Point].
 func readPagePointPointer(d *codegen.Decoder, v **Page[Point]) {
 	if *v == nil {
 		*v = new(Page[Point])
@@ -2748,7 +2674,6 @@ func readPagePointPointer(d *codegen.Decoder, v **Page[Point]) {
 	readPagePoint(d, *v)
 }
 
-// clonePagePointPointer copies a *Page[Point], as it would arrive.
 func clonePagePointPointer(v *Page[Point], depth int) (_ *Page[Point], err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -2763,7 +2688,6 @@ func clonePagePointPointer(v *Page[Point], depth int) (_ *Page[Point], err error
 	return &c, nil
 }
 
-// appendShapeSlice encodes a []Shape as field num.
 func appendShapeSlice(b []byte, num int, v []Shape) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendShape(b, num, e, codegen.MaxDepth); err != nil {
@@ -2773,8 +2697,6 @@ func appendShapeSlice(b []byte, num int, v []Shape) (_ []byte, err error) {
 	return b, nil
 }
 
-// appendShapeSliceElement encodes a []Shape as an element: a message with it in
-// field 1.
 func appendShapeSliceElement(b []byte, num int, v []Shape) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendShapeSlice(b, 1, v); err != nil {
@@ -2783,14 +2705,12 @@ func appendShapeSliceElement(b []byte, num int, v []Shape) (_ []byte, err error)
 	return codegen.Close(b, at), nil
 }
 
-// readShapeSlice decodes a field into a []Shape.
 func readShapeSlice(d *codegen.Decoder, v *[]Shape) {
 	var e Shape
 	readShape(d, &e)
 	*v = append(*v, e)
 }
 
-// readShapeSliceElement decodes an element into a []Shape.
 func readShapeSliceElement(d *codegen.Decoder, v *[]Shape) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2801,7 +2721,6 @@ func readShapeSliceElement(d *codegen.Decoder, v *[]Shape) {
 	d.Leave(outer)
 }
 
-// cloneShapeSlice copies a []Shape, as it would arrive.
 func cloneShapeSlice(v []Shape) (_ []Shape, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -2815,7 +2734,6 @@ func cloneShapeSlice(v []Shape) (_ []Shape, err error) {
 	return c, nil
 }
 
-// appendAnySlice encodes a []Any as field num.
 func appendAnySlice(b []byte, num int, v []Any) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendAny(b, num, e); err != nil {
@@ -2825,14 +2743,12 @@ func appendAnySlice(b []byte, num int, v []Any) (_ []byte, err error) {
 	return b, nil
 }
 
-// readAnySlice decodes a field into a []Any.
 func readAnySlice(d *codegen.Decoder, v *[]Any) {
 	var e Any
 	readAny(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneAnySlice copies a []Any, as it would arrive.
 func cloneAnySlice(v []Any) (_ []Any, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -2846,7 +2762,6 @@ func cloneAnySlice(v []Any) (_ []Any, err error) {
 	return c, nil
 }
 
-// appendNameShapeMap encodes a map[Name]Shape as field num.
 func appendNameShapeMap(b []byte, num int, v map[Name]Shape) (_ []byte, err error) {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -2860,7 +2775,6 @@ func appendNameShapeMap(b []byte, num int, v map[Name]Shape) (_ []byte, err erro
 	return b, nil
 }
 
-// readNameShapeMap decodes a field into a map[Name]Shape.
 func readNameShapeMap(d *codegen.Decoder, v *map[Name]Shape) {
 	var key Name
 	var e Shape
@@ -2878,7 +2792,6 @@ func readNameShapeMap(d *codegen.Decoder, v *map[Name]Shape) {
 	(*v)[key] = e
 }
 
-// cloneNameShapeMap copies a map[Name]Shape, as it would arrive.
 func cloneNameShapeMap(v map[Name]Shape) (_ map[Name]Shape, err error) {
 	c := make(map[Name]Shape, len(v))
 	for key, e := range v {
@@ -2889,7 +2802,6 @@ func cloneNameShapeMap(v map[Name]Shape) (_ map[Name]Shape, err error) {
 	return c, nil
 }
 
-// appendShapePointer encodes a *Shape as field num.
 func appendShapePointer(b []byte, num int, v *Shape) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -2897,7 +2809,6 @@ func appendShapePointer(b []byte, num int, v *Shape) (_ []byte, err error) {
 	return appendShape(b, num, *v, codegen.MaxDepth)
 }
 
-// readShapePointer decodes a field into a *Shape.
 func readShapePointer(d *codegen.Decoder, v **Shape) {
 	if *v == nil {
 		*v = new(Shape)
@@ -2905,7 +2816,6 @@ func readShapePointer(d *codegen.Decoder, v **Shape) {
 	readShape(d, *v)
 }
 
-// cloneShapePointer copies a *Shape, as it would arrive.
 func cloneShapePointer(v *Shape) (_ *Shape, err error) {
 	if v == nil {
 		return nil, nil
@@ -2917,7 +2827,6 @@ func cloneShapePointer(v *Shape) (_ *Shape, err error) {
 	return &c, nil
 }
 
-// appendShapeArray2 encodes a [2]Shape as field num.
 func appendShapeArray2(b []byte, num int, v [2]Shape) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	for _, e := range v {
@@ -2928,7 +2837,6 @@ func appendShapeArray2(b []byte, num int, v [2]Shape) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readShapeArray2 decodes a field into a [2]Shape.
 func readShapeArray2(d *codegen.Decoder, v *[2]Shape) {
 	var s []Shape
 	outer := d.Enter()
@@ -2943,7 +2851,6 @@ func readShapeArray2(d *codegen.Decoder, v *[2]Shape) {
 	codegen.Fill(d, v[:], s)
 }
 
-// cloneShapeArray2 copies a [2]Shape, as it would arrive.
 func cloneShapeArray2(v [2]Shape) (_ [2]Shape, err error) {
 	for i, e := range v {
 		if v[i], err = cloneShape(e, codegen.MaxDepth); err != nil {
@@ -2953,7 +2860,6 @@ func cloneShapeArray2(v [2]Shape) (_ [2]Shape, err error) {
 	return v, nil
 }
 
-// appendShapeSliceSlice encodes a [][]Shape as field num.
 func appendShapeSliceSlice(b []byte, num int, v [][]Shape) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendShapeSliceElement(b, num, e); err != nil {
@@ -2963,14 +2869,12 @@ func appendShapeSliceSlice(b []byte, num int, v [][]Shape) (_ []byte, err error)
 	return b, nil
 }
 
-// readShapeSliceSlice decodes a field into a [][]Shape.
 func readShapeSliceSlice(d *codegen.Decoder, v *[][]Shape) {
 	var e []Shape
 	readShapeSliceElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneShapeSliceSlice copies a [][]Shape, as it would arrive.
 func cloneShapeSliceSlice(v [][]Shape) (_ [][]Shape, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -2984,7 +2888,6 @@ func cloneShapeSliceSlice(v [][]Shape) (_ [][]Shape, err error) {
 	return c, nil
 }
 
-// appendFigure encodes a Figure as field num.
 func appendFigure(b []byte, num int, v Figure) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	switch c := v.(type) {
@@ -3003,7 +2906,6 @@ func appendFigure(b []byte, num int, v Figure) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readFigure decodes a field into a Figure.
 func readFigure(d *codegen.Decoder, v *Figure) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3025,19 +2927,18 @@ func readFigure(d *codegen.Decoder, v *Figure) {
 	d.Leave(outer)
 }
 
-// unknownFigure stands in a state for a case of Figure that this program does
-// not know. It is kept, and its methods panic.
+// unknownFigure holds a case of Figure in a state, if this program does not
+// know the case. Its methods panic.
 type unknownFigure struct {
 	Figure
 	kept codegen.UnknownCase
 }
 
-// ShardUnknownCase returns the case as it came.
+// ShardUnknownCase returns the encoded case.
 func (u unknownFigure) ShardUnknownCase() codegen.UnknownCase {
 	return u.kept
 }
 
-// cloneFigure copies a Figure, as it would arrive.
 func cloneFigure(v Figure) (_ Figure, err error) {
 	switch c := v.(type) {
 	case nil:
@@ -3054,8 +2955,6 @@ func cloneFigure(v Figure) (_ Figure, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure", v)
 }
 
-// knownFigure reports which fields of the cases of a Figure are known. Unknown
-// fields are kept in the value.
 func knownFigure(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -3066,7 +2965,6 @@ func knownFigure(num int) (bool, codegen.Fields) {
 	return true, nil
 }
 
-// appendFramePointerSlice encodes a []*Frame as field num.
 func appendFramePointerSlice(b []byte, num int, v []*Frame) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendFramePointerElement(b, num, e); err != nil {
@@ -3076,14 +2974,12 @@ func appendFramePointerSlice(b []byte, num int, v []*Frame) (_ []byte, err error
 	return b, nil
 }
 
-// readFramePointerSlice decodes a field into a []*Frame.
 func readFramePointerSlice(d *codegen.Decoder, v *[]*Frame) {
 	var e *Frame
 	readFramePointerElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneFramePointerSlice copies a []*Frame, as it would arrive.
 func cloneFramePointerSlice(v []*Frame) (_ []*Frame, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -3097,7 +2993,6 @@ func cloneFramePointerSlice(v []*Frame) (_ []*Frame, err error) {
 	return c, nil
 }
 
-// appendFramePointer encodes a *Frame as field num.
 func appendFramePointer(b []byte, num int, v *Frame) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -3105,8 +3000,6 @@ func appendFramePointer(b []byte, num int, v *Frame) (_ []byte, err error) {
 	return appendFrame(b, num, *v, codegen.MaxDepth)
 }
 
-// appendFramePointerElement encodes a *Frame as an element: a message with it
-// in field 1.
 func appendFramePointerElement(b []byte, num int, v *Frame) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendFramePointer(b, 1, v); err != nil {
@@ -3115,7 +3008,6 @@ func appendFramePointerElement(b []byte, num int, v *Frame) (_ []byte, err error
 	return codegen.Close(b, at), nil
 }
 
-// readFramePointer decodes a field into a *Frame.
 func readFramePointer(d *codegen.Decoder, v **Frame) {
 	if *v == nil {
 		*v = new(Frame)
@@ -3123,7 +3015,6 @@ func readFramePointer(d *codegen.Decoder, v **Frame) {
 	readFrame(d, *v)
 }
 
-// readFramePointerElement decodes an element into a *Frame.
 func readFramePointerElement(d *codegen.Decoder, v **Frame) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3134,7 +3025,6 @@ func readFramePointerElement(d *codegen.Decoder, v **Frame) {
 	d.Leave(outer)
 }
 
-// cloneFramePointer copies a *Frame, as it would arrive.
 func cloneFramePointer(v *Frame) (_ *Frame, err error) {
 	if v == nil {
 		return nil, nil
@@ -3146,7 +3036,6 @@ func cloneFramePointer(v *Frame) (_ *Frame, err error) {
 	return &c, nil
 }
 
-// appendScalars encodes a Scalars as field num.
 func appendScalars(b []byte, num int, v Scalars) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendBool(b, 1, v.Bool)
@@ -3172,7 +3061,6 @@ func appendScalars(b []byte, num int, v Scalars) []byte {
 	return codegen.Close(b, at)
 }
 
-// readScalars decodes a field into a Scalars.
 func readScalars(d *codegen.Decoder, v *Scalars) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3222,16 +3110,10 @@ func readScalars(d *codegen.Decoder, v *Scalars) {
 	d.Leave(outer)
 }
 
-// knownScalars reports which fields of a Scalars are known.
 func knownScalars(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 20, nil
 }
 
-// appendLists encodes a Lists as field num.
 func appendLists(b []byte, num int, v Lists) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendBytes(b, 1, v.Bytes)
@@ -3270,7 +3152,6 @@ func appendLists(b []byte, num int, v Lists) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readLists decodes a field into a Lists.
 func readLists(d *codegen.Decoder, v *Lists) {
 	initLists(v)
 	outer := d.Enter()
@@ -3339,12 +3220,10 @@ func readLists(d *codegen.Decoder, v *Lists) {
 	d.Leave(outer)
 }
 
-// initLists makes the maps that are nil in a Lists.
 func initLists(v *Lists) {
 	initNameBoolMapArray2(&v.Sets)
 }
 
-// cloneLists copies a Lists, as it would arrive.
 func cloneLists(v Lists) (_ Lists, err error) {
 	v.Bytes = codegen.CloneSlice(v.Bytes)
 	v.Blob = codegen.CloneSlice(v.Blob)
@@ -3376,24 +3255,16 @@ func cloneLists(v Lists) (_ Lists, err error) {
 	return v, nil
 }
 
-// knownLists reports which fields of a Lists are known.
 func knownLists(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 29, nil
 }
 
-// appendIntSliceElement encodes a []int as an element: a message with it in
-// field 1.
 func appendIntSliceElement(b []byte, num int, v []int) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInts(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readIntSliceElement decodes an element into a []int.
 func readIntSliceElement(d *codegen.Decoder, v *[]int) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3404,15 +3275,12 @@ func readIntSliceElement(d *codegen.Decoder, v *[]int) {
 	d.Leave(outer)
 }
 
-// appendStringSliceElement encodes a []string as an element: a message with it
-// in field 1.
 func appendStringSliceElement(b []byte, num int, v []string) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendStrings(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readStringSliceElement decodes an element into a []string.
 func readStringSliceElement(d *codegen.Decoder, v *[]string) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3423,7 +3291,6 @@ func readStringSliceElement(d *codegen.Decoder, v *[]string) {
 	d.Leave(outer)
 }
 
-// appendByteSliceSlice encodes a [][]byte as field num.
 func appendByteSliceSlice(b []byte, num int, v [][]byte) []byte {
 	for _, e := range v {
 		b = codegen.PutBytes(b, num, e)
@@ -3431,14 +3298,12 @@ func appendByteSliceSlice(b []byte, num int, v [][]byte) []byte {
 	return b
 }
 
-// readByteSliceSlice decodes a field into a [][]byte.
 func readByteSliceSlice(d *codegen.Decoder, v *[][]byte) {
 	var e []byte
 	codegen.ReadBytes(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneByteSliceSlice copies a [][]byte, as it would arrive.
 func cloneByteSliceSlice(v [][]byte) [][]byte {
 	if len(v) == 0 {
 		return nil
@@ -3450,7 +3315,6 @@ func cloneByteSliceSlice(v [][]byte) [][]byte {
 	return c
 }
 
-// appendTimeTimeSlice encodes a []time.Time as field num.
 func appendTimeTimeSlice(b []byte, num int, v []time.Time) []byte {
 	for _, e := range v {
 		b = codegen.PutTime(b, num, e)
@@ -3458,14 +3322,12 @@ func appendTimeTimeSlice(b []byte, num int, v []time.Time) []byte {
 	return b
 }
 
-// readTimeTimeSlice decodes a field into a []time.Time.
 func readTimeTimeSlice(d *codegen.Decoder, v *[]time.Time) {
 	var e time.Time
 	codegen.ReadTime(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneTimeTimeSlice copies a []time.Time, as it would arrive.
 func cloneTimeTimeSlice(v []time.Time) []time.Time {
 	if len(v) == 0 {
 		return nil
@@ -3477,7 +3339,6 @@ func cloneTimeTimeSlice(v []time.Time) []time.Time {
 	return c
 }
 
-// appendScalarsSlice encodes a []Scalars as field num.
 func appendScalarsSlice(b []byte, num int, v []Scalars) []byte {
 	for _, e := range v {
 		b = appendScalars(b, num, e)
@@ -3485,14 +3346,12 @@ func appendScalarsSlice(b []byte, num int, v []Scalars) []byte {
 	return b
 }
 
-// readScalarsSlice decodes a field into a []Scalars.
 func readScalarsSlice(d *codegen.Decoder, v *[]Scalars) {
 	var e Scalars
 	readScalars(d, &e)
 	*v = append(*v, e)
 }
 
-// appendScalarsPointerSlice encodes a []*Scalars as field num.
 func appendScalarsPointerSlice(b []byte, num int, v []*Scalars) []byte {
 	for _, e := range v {
 		b = appendScalarsPointerElement(b, num, e)
@@ -3500,14 +3359,12 @@ func appendScalarsPointerSlice(b []byte, num int, v []*Scalars) []byte {
 	return b
 }
 
-// readScalarsPointerSlice decodes a field into a []*Scalars.
 func readScalarsPointerSlice(d *codegen.Decoder, v *[]*Scalars) {
 	var e *Scalars
 	readScalarsPointerElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneScalarsPointerSlice copies a []*Scalars, as it would arrive.
 func cloneScalarsPointerSlice(v []*Scalars) []*Scalars {
 	if len(v) == 0 {
 		return nil
@@ -3519,7 +3376,6 @@ func cloneScalarsPointerSlice(v []*Scalars) []*Scalars {
 	return c
 }
 
-// appendScalarsPointer encodes a *Scalars as field num.
 func appendScalarsPointer(b []byte, num int, v *Scalars) []byte {
 	if v == nil {
 		return b
@@ -3527,15 +3383,12 @@ func appendScalarsPointer(b []byte, num int, v *Scalars) []byte {
 	return appendScalars(b, num, *v)
 }
 
-// appendScalarsPointerElement encodes a *Scalars as an element: a message with
-// it in field 1.
 func appendScalarsPointerElement(b []byte, num int, v *Scalars) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendScalarsPointer(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readScalarsPointer decodes a field into a *Scalars.
 func readScalarsPointer(d *codegen.Decoder, v **Scalars) {
 	if *v == nil {
 		*v = new(Scalars)
@@ -3543,7 +3396,6 @@ func readScalarsPointer(d *codegen.Decoder, v **Scalars) {
 	readScalars(d, *v)
 }
 
-// readScalarsPointerElement decodes an element into a *Scalars.
 func readScalarsPointerElement(d *codegen.Decoder, v **Scalars) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3554,7 +3406,6 @@ func readScalarsPointerElement(d *codegen.Decoder, v **Scalars) {
 	d.Leave(outer)
 }
 
-// appendIntPointerSlice encodes a []*int as field num.
 func appendIntPointerSlice(b []byte, num int, v []*int) []byte {
 	for _, e := range v {
 		b = appendIntPointerElement(b, num, e)
@@ -3562,14 +3413,12 @@ func appendIntPointerSlice(b []byte, num int, v []*int) []byte {
 	return b
 }
 
-// readIntPointerSlice decodes a field into a []*int.
 func readIntPointerSlice(d *codegen.Decoder, v *[]*int) {
 	var e *int
 	readIntPointerElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneIntPointerSlice copies a []*int, as it would arrive.
 func cloneIntPointerSlice(v []*int) []*int {
 	if len(v) == 0 {
 		return nil
@@ -3581,7 +3430,6 @@ func cloneIntPointerSlice(v []*int) []*int {
 	return c
 }
 
-// appendIntPointer encodes a *int as field num.
 func appendIntPointer(b []byte, num int, v *int) []byte {
 	if v == nil {
 		return b
@@ -3589,15 +3437,12 @@ func appendIntPointer(b []byte, num int, v *int) []byte {
 	return codegen.PutInt(b, num, *v)
 }
 
-// appendIntPointerElement encodes a *int as an element: a message with it in
-// field 1.
 func appendIntPointerElement(b []byte, num int, v *int) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendIntPointer(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readIntPointer decodes a field into a *int.
 func readIntPointer(d *codegen.Decoder, v **int) {
 	if *v == nil {
 		*v = new(int)
@@ -3605,7 +3450,6 @@ func readIntPointer(d *codegen.Decoder, v **int) {
 	codegen.ReadInt(d, *v)
 }
 
-// readIntPointerElement decodes an element into a *int.
 func readIntPointerElement(d *codegen.Decoder, v **int) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3616,7 +3460,6 @@ func readIntPointerElement(d *codegen.Decoder, v **int) {
 	d.Leave(outer)
 }
 
-// appendIntSliceSlice encodes a [][]int as field num.
 func appendIntSliceSlice(b []byte, num int, v [][]int) []byte {
 	for _, e := range v {
 		b = appendIntSliceElement(b, num, e)
@@ -3624,14 +3467,12 @@ func appendIntSliceSlice(b []byte, num int, v [][]int) []byte {
 	return b
 }
 
-// readIntSliceSlice decodes a field into a [][]int.
 func readIntSliceSlice(d *codegen.Decoder, v *[][]int) {
 	var e []int
 	readIntSliceElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneIntSliceSlice copies a [][]int, as it would arrive.
 func cloneIntSliceSlice(v [][]int) [][]int {
 	if len(v) == 0 {
 		return nil
@@ -3643,7 +3484,6 @@ func cloneIntSliceSlice(v [][]int) [][]int {
 	return c
 }
 
-// appendNameSliceSliceSlice encodes a [][][]Name as field num.
 func appendNameSliceSliceSlice(b []byte, num int, v [][][]Name) []byte {
 	for _, e := range v {
 		b = appendNameSliceSliceElement(b, num, e)
@@ -3651,14 +3491,12 @@ func appendNameSliceSliceSlice(b []byte, num int, v [][][]Name) []byte {
 	return b
 }
 
-// readNameSliceSliceSlice decodes a field into a [][][]Name.
 func readNameSliceSliceSlice(d *codegen.Decoder, v *[][][]Name) {
 	var e [][]Name
 	readNameSliceSliceElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneNameSliceSliceSlice copies a [][][]Name, as it would arrive.
 func cloneNameSliceSliceSlice(v [][][]Name) [][][]Name {
 	if len(v) == 0 {
 		return nil
@@ -3670,7 +3508,6 @@ func cloneNameSliceSliceSlice(v [][][]Name) [][][]Name {
 	return c
 }
 
-// appendNameSliceSlice encodes a [][]Name as field num.
 func appendNameSliceSlice(b []byte, num int, v [][]Name) []byte {
 	for _, e := range v {
 		b = appendNameSliceElement(b, num, e)
@@ -3678,22 +3515,18 @@ func appendNameSliceSlice(b []byte, num int, v [][]Name) []byte {
 	return b
 }
 
-// appendNameSliceSliceElement encodes a [][]Name as an element: a message with
-// it in field 1.
 func appendNameSliceSliceElement(b []byte, num int, v [][]Name) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendNameSliceSlice(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readNameSliceSlice decodes a field into a [][]Name.
 func readNameSliceSlice(d *codegen.Decoder, v *[][]Name) {
 	var e []Name
 	readNameSliceElement(d, &e)
 	*v = append(*v, e)
 }
 
-// readNameSliceSliceElement decodes an element into a [][]Name.
 func readNameSliceSliceElement(d *codegen.Decoder, v *[][]Name) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3704,7 +3537,6 @@ func readNameSliceSliceElement(d *codegen.Decoder, v *[][]Name) {
 	d.Leave(outer)
 }
 
-// cloneNameSliceSlice copies a [][]Name, as it would arrive.
 func cloneNameSliceSlice(v [][]Name) [][]Name {
 	if len(v) == 0 {
 		return nil
@@ -3716,15 +3548,12 @@ func cloneNameSliceSlice(v [][]Name) [][]Name {
 	return c
 }
 
-// appendNameSliceElement encodes a []Name as an element: a message with it in
-// field 1.
 func appendNameSliceElement(b []byte, num int, v []Name) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendStrings(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readNameSliceElement decodes an element into a []Name.
 func readNameSliceElement(d *codegen.Decoder, v *[]Name) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3735,7 +3564,6 @@ func readNameSliceElement(d *codegen.Decoder, v *[]Name) {
 	d.Leave(outer)
 }
 
-// appendNameIntMapSlice encodes a []map[Name]int as field num.
 func appendNameIntMapSlice(b []byte, num int, v []map[Name]int) []byte {
 	for _, e := range v {
 		b = appendNameIntMapElement(b, num, e)
@@ -3743,14 +3571,12 @@ func appendNameIntMapSlice(b []byte, num int, v []map[Name]int) []byte {
 	return b
 }
 
-// readNameIntMapSlice decodes a field into a []map[Name]int.
 func readNameIntMapSlice(d *codegen.Decoder, v *[]map[Name]int) {
 	var e map[Name]int
 	readNameIntMapElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneNameIntMapSlice copies a []map[Name]int, as it would arrive.
 func cloneNameIntMapSlice(v []map[Name]int) []map[Name]int {
 	if len(v) == 0 {
 		return nil
@@ -3762,7 +3588,6 @@ func cloneNameIntMapSlice(v []map[Name]int) []map[Name]int {
 	return c
 }
 
-// appendNameIntMap encodes a map[Name]int as field num.
 func appendNameIntMap(b []byte, num int, v map[Name]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -3774,15 +3599,12 @@ func appendNameIntMap(b []byte, num int, v map[Name]int) []byte {
 	return b
 }
 
-// appendNameIntMapElement encodes a map[Name]int as an element: a message with
-// it in field 1.
 func appendNameIntMapElement(b []byte, num int, v map[Name]int) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendNameIntMap(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readNameIntMap decodes a field into a map[Name]int.
 func readNameIntMap(d *codegen.Decoder, v *map[Name]int) {
 	var key Name
 	var e int
@@ -3800,7 +3622,6 @@ func readNameIntMap(d *codegen.Decoder, v *map[Name]int) {
 	(*v)[key] = e
 }
 
-// readNameIntMapElement decodes an element into a map[Name]int.
 func readNameIntMapElement(d *codegen.Decoder, v *map[Name]int) {
 	codegen.InitMap(v)
 	outer := d.Enter()
@@ -3812,8 +3633,6 @@ func readNameIntMapElement(d *codegen.Decoder, v *map[Name]int) {
 	d.Leave(outer)
 }
 
-// appendWrapperspbStringValuePointerSlice encodes a []*wrapperspb.StringValue
-// as field num.
 func appendWrapperspbStringValuePointerSlice(b []byte, num int, v []*wrapperspb.StringValue) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = codegen.PutProto(b, num, e); err != nil {
@@ -3823,16 +3642,12 @@ func appendWrapperspbStringValuePointerSlice(b []byte, num int, v []*wrapperspb.
 	return b, nil
 }
 
-// readWrapperspbStringValuePointerSlice decodes a field into a
-// []*wrapperspb.StringValue.
 func readWrapperspbStringValuePointerSlice(d *codegen.Decoder, v *[]*wrapperspb.StringValue) {
 	var e *wrapperspb.StringValue
 	codegen.ReadProto(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneWrapperspbStringValuePointerSlice copies a []*wrapperspb.StringValue, as
-// it would arrive.
 func cloneWrapperspbStringValuePointerSlice(v []*wrapperspb.StringValue) []*wrapperspb.StringValue {
 	if len(v) == 0 {
 		return nil
@@ -3844,7 +3659,6 @@ func cloneWrapperspbStringValuePointerSlice(v []*wrapperspb.StringValue) []*wrap
 	return c
 }
 
-// appendByteArray4Slice encodes a [][4]byte as field num.
 func appendByteArray4Slice(b []byte, num int, v [][4]byte) []byte {
 	for _, e := range v {
 		b = codegen.PutBytes(b, num, e[:])
@@ -3852,14 +3666,12 @@ func appendByteArray4Slice(b []byte, num int, v [][4]byte) []byte {
 	return b
 }
 
-// readByteArray4Slice decodes a field into a [][4]byte.
 func readByteArray4Slice(d *codegen.Decoder, v *[][4]byte) {
 	var e [4]byte
 	codegen.ReadByteArray(d, e[:])
 	*v = append(*v, e)
 }
 
-// appendBigIntPointerSlice encodes a []*big.Int as field num.
 func appendBigIntPointerSlice(b []byte, num int, v []*big.Int) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendBigIntPointerElement(b, num, e); err != nil {
@@ -3869,14 +3681,12 @@ func appendBigIntPointerSlice(b []byte, num int, v []*big.Int) (_ []byte, err er
 	return b, nil
 }
 
-// readBigIntPointerSlice decodes a field into a []*big.Int.
 func readBigIntPointerSlice(d *codegen.Decoder, v *[]*big.Int) {
 	var e *big.Int
 	readBigIntPointerElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneBigIntPointerSlice copies a []*big.Int, as it would arrive.
 func cloneBigIntPointerSlice(v []*big.Int) (_ []*big.Int, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -3890,7 +3700,6 @@ func cloneBigIntPointerSlice(v []*big.Int) (_ []*big.Int, err error) {
 	return c, nil
 }
 
-// appendBigIntPointer encodes a *big.Int as field num.
 func appendBigIntPointer(b []byte, num int, v *big.Int) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -3898,8 +3707,6 @@ func appendBigIntPointer(b []byte, num int, v *big.Int) (_ []byte, err error) {
 	return codegen.PutText(b, num, *v)
 }
 
-// appendBigIntPointerElement encodes a *big.Int as an element: a message with
-// it in field 1.
 func appendBigIntPointerElement(b []byte, num int, v *big.Int) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendBigIntPointer(b, 1, v); err != nil {
@@ -3908,7 +3715,6 @@ func appendBigIntPointerElement(b []byte, num int, v *big.Int) (_ []byte, err er
 	return codegen.Close(b, at), nil
 }
 
-// readBigIntPointer decodes a field into a *big.Int.
 func readBigIntPointer(d *codegen.Decoder, v **big.Int) {
 	if *v == nil {
 		*v = new(big.Int)
@@ -3916,7 +3722,6 @@ func readBigIntPointer(d *codegen.Decoder, v **big.Int) {
 	codegen.ReadText(d, *v)
 }
 
-// readBigIntPointerElement decodes an element into a *big.Int.
 func readBigIntPointerElement(d *codegen.Decoder, v **big.Int) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3927,7 +3732,6 @@ func readBigIntPointerElement(d *codegen.Decoder, v **big.Int) {
 	d.Leave(outer)
 }
 
-// cloneBigIntPointer copies a *big.Int, as it would arrive.
 func cloneBigIntPointer(v *big.Int) (_ *big.Int, err error) {
 	if v == nil {
 		return nil, nil
@@ -3939,7 +3743,6 @@ func cloneBigIntPointer(v *big.Int) (_ *big.Int, err error) {
 	return &c, nil
 }
 
-// appendIntArray3Array2 encodes a [2][3]int as field num.
 func appendIntArray3Array2(b []byte, num int, v [2][3]int) []byte {
 	b, at := codegen.Open(b, num)
 	for _, e := range v {
@@ -3948,7 +3751,6 @@ func appendIntArray3Array2(b []byte, num int, v [2][3]int) []byte {
 	return codegen.Close(b, at)
 }
 
-// readIntArray3Array2 decodes a field into a [2][3]int.
 func readIntArray3Array2(d *codegen.Decoder, v *[2][3]int) {
 	var s [][3]int
 	outer := d.Enter()
@@ -3963,22 +3765,18 @@ func readIntArray3Array2(d *codegen.Decoder, v *[2][3]int) {
 	codegen.Fill(d, v[:], s)
 }
 
-// appendIntArray3Element encodes a [3]int as an element: a message with it in
-// field 1.
 func appendIntArray3Element(b []byte, num int, v [3]int) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInts(b, 1, v[:])
 	return codegen.Close(b, at)
 }
 
-// readIntArray3 decodes a field into a [3]int.
 func readIntArray3(d *codegen.Decoder, v *[3]int) {
 	var s []int
 	codegen.ReadInts(d, &s)
 	codegen.Fill(d, v[:], s)
 }
 
-// readIntArray3Element decodes an element into a [3]int.
 func readIntArray3Element(d *codegen.Decoder, v *[3]int) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3989,7 +3787,6 @@ func readIntArray3Element(d *codegen.Decoder, v *[3]int) {
 	d.Leave(outer)
 }
 
-// appendNameArray3 encodes a [3]Name as field num.
 func appendNameArray3(b []byte, num int, v [3]Name) []byte {
 	b, at := codegen.Open(b, num)
 	for _, e := range v {
@@ -3998,7 +3795,6 @@ func appendNameArray3(b []byte, num int, v [3]Name) []byte {
 	return codegen.Close(b, at)
 }
 
-// readNameArray3 decodes a field into a [3]Name.
 func readNameArray3(d *codegen.Decoder, v *[3]Name) {
 	var s []Name
 	outer := d.Enter()
@@ -4013,7 +3809,6 @@ func readNameArray3(d *codegen.Decoder, v *[3]Name) {
 	codegen.Fill(d, v[:], s)
 }
 
-// appendScalarsArray2 encodes a [2]Scalars as field num.
 func appendScalarsArray2(b []byte, num int, v [2]Scalars) []byte {
 	b, at := codegen.Open(b, num)
 	for _, e := range v {
@@ -4022,7 +3817,6 @@ func appendScalarsArray2(b []byte, num int, v [2]Scalars) []byte {
 	return codegen.Close(b, at)
 }
 
-// readScalarsArray2 decodes a field into a [2]Scalars.
 func readScalarsArray2(d *codegen.Decoder, v *[2]Scalars) {
 	var s []Scalars
 	outer := d.Enter()
@@ -4037,7 +3831,6 @@ func readScalarsArray2(d *codegen.Decoder, v *[2]Scalars) {
 	codegen.Fill(d, v[:], s)
 }
 
-// appendStringSliceArray2 encodes a [2][]string as field num.
 func appendStringSliceArray2(b []byte, num int, v [2][]string) []byte {
 	b, at := codegen.Open(b, num)
 	for _, e := range v {
@@ -4046,7 +3839,6 @@ func appendStringSliceArray2(b []byte, num int, v [2][]string) []byte {
 	return codegen.Close(b, at)
 }
 
-// readStringSliceArray2 decodes a field into a [2][]string.
 func readStringSliceArray2(d *codegen.Decoder, v *[2][]string) {
 	var s [][]string
 	outer := d.Enter()
@@ -4061,7 +3853,6 @@ func readStringSliceArray2(d *codegen.Decoder, v *[2][]string) {
 	codegen.Fill(d, v[:], s)
 }
 
-// cloneStringSliceArray2 copies a [2][]string, as it would arrive.
 func cloneStringSliceArray2(v [2][]string) [2][]string {
 	for i, e := range v {
 		v[i] = codegen.CloneSlice(e)
@@ -4069,7 +3860,6 @@ func cloneStringSliceArray2(v [2][]string) [2][]string {
 	return v
 }
 
-// appendNameBoolMapArray2 encodes a [2]map[Name]bool as field num.
 func appendNameBoolMapArray2(b []byte, num int, v [2]map[Name]bool) []byte {
 	b, at := codegen.Open(b, num)
 	for _, e := range v {
@@ -4078,7 +3868,6 @@ func appendNameBoolMapArray2(b []byte, num int, v [2]map[Name]bool) []byte {
 	return codegen.Close(b, at)
 }
 
-// readNameBoolMapArray2 decodes a field into a [2]map[Name]bool.
 func readNameBoolMapArray2(d *codegen.Decoder, v *[2]map[Name]bool) {
 	var s []map[Name]bool
 	outer := d.Enter()
@@ -4093,14 +3882,12 @@ func readNameBoolMapArray2(d *codegen.Decoder, v *[2]map[Name]bool) {
 	codegen.Fill(d, v[:], s)
 }
 
-// initNameBoolMapArray2 makes the maps that are nil in a [2]map[Name]bool.
 func initNameBoolMapArray2(v *[2]map[Name]bool) {
 	for i := range v {
 		codegen.InitMap(&v[i])
 	}
 }
 
-// cloneNameBoolMapArray2 copies a [2]map[Name]bool, as it would arrive.
 func cloneNameBoolMapArray2(v [2]map[Name]bool) [2]map[Name]bool {
 	for i, e := range v {
 		v[i] = codegen.CloneMap(e)
@@ -4108,7 +3895,6 @@ func cloneNameBoolMapArray2(v [2]map[Name]bool) [2]map[Name]bool {
 	return v
 }
 
-// appendNameBoolMap encodes a map[Name]bool as field num.
 func appendNameBoolMap(b []byte, num int, v map[Name]bool) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4120,15 +3906,12 @@ func appendNameBoolMap(b []byte, num int, v map[Name]bool) []byte {
 	return b
 }
 
-// appendNameBoolMapElement encodes a map[Name]bool as an element: a message
-// with it in field 1.
 func appendNameBoolMapElement(b []byte, num int, v map[Name]bool) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendNameBoolMap(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readNameBoolMap decodes a field into a map[Name]bool.
 func readNameBoolMap(d *codegen.Decoder, v *map[Name]bool) {
 	var key Name
 	var e bool
@@ -4146,7 +3929,6 @@ func readNameBoolMap(d *codegen.Decoder, v *map[Name]bool) {
 	(*v)[key] = e
 }
 
-// readNameBoolMapElement decodes an element into a map[Name]bool.
 func readNameBoolMapElement(d *codegen.Decoder, v *map[Name]bool) {
 	codegen.InitMap(v)
 	outer := d.Enter()
@@ -4158,7 +3940,6 @@ func readNameBoolMapElement(d *codegen.Decoder, v *map[Name]bool) {
 	d.Leave(outer)
 }
 
-// appendMaps encodes a Maps as field num.
 func appendMaps(b []byte, num int, v Maps) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = appendIntStringMap(b, 1, v.Ints)
@@ -4183,7 +3964,6 @@ func appendMaps(b []byte, num int, v Maps) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readMaps decodes a field into a Maps.
 func readMaps(d *codegen.Decoder, v *Maps) {
 	initMaps(v)
 	outer := d.Enter()
@@ -4224,7 +4004,6 @@ func readMaps(d *codegen.Decoder, v *Maps) {
 	d.Leave(outer)
 }
 
-// initMaps makes the maps that are nil in a Maps.
 func initMaps(v *Maps) {
 	codegen.InitMap(&v.Ints)
 	codegen.InitMap(&v.Bools)
@@ -4243,7 +4022,6 @@ func initMaps(v *Maps) {
 	codegen.InitMap(&v.Protos)
 }
 
-// cloneMaps copies a Maps, as it would arrive.
 func cloneMaps(v Maps) Maps {
 	v.Ints = codegen.CloneMap(v.Ints)
 	v.Bools = codegen.CloneMap(v.Bools)
@@ -4263,16 +4041,10 @@ func cloneMaps(v Maps) Maps {
 	return v
 }
 
-// knownMaps reports which fields of a Maps are known.
 func knownMaps(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 15, nil
 }
 
-// appendIntStringMap encodes a map[int]string as field num.
 func appendIntStringMap(b []byte, num int, v map[int]string) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4284,7 +4056,6 @@ func appendIntStringMap(b []byte, num int, v map[int]string) []byte {
 	return b
 }
 
-// readIntStringMap decodes a field into a map[int]string.
 func readIntStringMap(d *codegen.Decoder, v *map[int]string) {
 	var key int
 	var e string
@@ -4302,7 +4073,6 @@ func readIntStringMap(d *codegen.Decoder, v *map[int]string) {
 	(*v)[key] = e
 }
 
-// appendBoolIntMap encodes a map[bool]int as field num.
 func appendBoolIntMap(b []byte, num int, v map[bool]int) []byte {
 	for key, e := range v {
 		var at int
@@ -4314,7 +4084,6 @@ func appendBoolIntMap(b []byte, num int, v map[bool]int) []byte {
 	return b
 }
 
-// readBoolIntMap decodes a field into a map[bool]int.
 func readBoolIntMap(d *codegen.Decoder, v *map[bool]int) {
 	var key bool
 	var e int
@@ -4332,7 +4101,6 @@ func readBoolIntMap(d *codegen.Decoder, v *map[bool]int) {
 	(*v)[key] = e
 }
 
-// appendUint8Float32Map encodes a map[uint8]float32 as field num.
 func appendUint8Float32Map(b []byte, num int, v map[uint8]float32) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4344,7 +4112,6 @@ func appendUint8Float32Map(b []byte, num int, v map[uint8]float32) []byte {
 	return b
 }
 
-// readUint8Float32Map decodes a field into a map[uint8]float32.
 func readUint8Float32Map(d *codegen.Decoder, v *map[uint8]float32) {
 	var key uint8
 	var e float32
@@ -4362,7 +4129,6 @@ func readUint8Float32Map(d *codegen.Decoder, v *map[uint8]float32) {
 	(*v)[key] = e
 }
 
-// appendPrices encodes a Prices as field num.
 func appendPrices(b []byte, num int, v Prices) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4374,15 +4140,12 @@ func appendPrices(b []byte, num int, v Prices) []byte {
 	return b
 }
 
-// appendPricesElement encodes a Prices as an element: a message with it in
-// field 1.
 func appendPricesElement(b []byte, num int, v Prices) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendPrices(b, 1, v)
 	return codegen.Close(b, at)
 }
 
-// readPrices decodes a field into a Prices.
 func readPrices(d *codegen.Decoder, v *Prices) {
 	var key Name
 	var e float64
@@ -4400,7 +4163,6 @@ func readPrices(d *codegen.Decoder, v *Prices) {
 	(*v)[key] = e
 }
 
-// readPricesElement decodes an element into a Prices.
 func readPricesElement(d *codegen.Decoder, v *Prices) {
 	codegen.InitMap(v)
 	outer := d.Enter()
@@ -4412,7 +4174,6 @@ func readPricesElement(d *codegen.Decoder, v *Prices) {
 	d.Leave(outer)
 }
 
-// appendNameScalarsMap encodes a map[Name]Scalars as field num.
 func appendNameScalarsMap(b []byte, num int, v map[Name]Scalars) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4424,7 +4185,6 @@ func appendNameScalarsMap(b []byte, num int, v map[Name]Scalars) []byte {
 	return b
 }
 
-// readNameScalarsMap decodes a field into a map[Name]Scalars.
 func readNameScalarsMap(d *codegen.Decoder, v *map[Name]Scalars) {
 	var key Name
 	var e Scalars
@@ -4442,7 +4202,6 @@ func readNameScalarsMap(d *codegen.Decoder, v *map[Name]Scalars) {
 	(*v)[key] = e
 }
 
-// appendNameScalarsPointerMap encodes a map[Name]*Scalars as field num.
 func appendNameScalarsPointerMap(b []byte, num int, v map[Name]*Scalars) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4454,7 +4213,6 @@ func appendNameScalarsPointerMap(b []byte, num int, v map[Name]*Scalars) []byte 
 	return b
 }
 
-// readNameScalarsPointerMap decodes a field into a map[Name]*Scalars.
 func readNameScalarsPointerMap(d *codegen.Decoder, v *map[Name]*Scalars) {
 	var key Name
 	var e *Scalars
@@ -4472,7 +4230,6 @@ func readNameScalarsPointerMap(d *codegen.Decoder, v *map[Name]*Scalars) {
 	(*v)[key] = e
 }
 
-// cloneNameScalarsPointerMap copies a map[Name]*Scalars, as it would arrive.
 func cloneNameScalarsPointerMap(v map[Name]*Scalars) map[Name]*Scalars {
 	c := make(map[Name]*Scalars, len(v))
 	for key, e := range v {
@@ -4481,7 +4238,6 @@ func cloneNameScalarsPointerMap(v map[Name]*Scalars) map[Name]*Scalars {
 	return c
 }
 
-// appendStringStringSliceMap encodes a map[string][]string as field num.
 func appendStringStringSliceMap(b []byte, num int, v map[string][]string) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4493,7 +4249,6 @@ func appendStringStringSliceMap(b []byte, num int, v map[string][]string) []byte
 	return b
 }
 
-// readStringStringSliceMap decodes a field into a map[string][]string.
 func readStringStringSliceMap(d *codegen.Decoder, v *map[string][]string) {
 	var key string
 	var e []string
@@ -4511,7 +4266,6 @@ func readStringStringSliceMap(d *codegen.Decoder, v *map[string][]string) {
 	(*v)[key] = e
 }
 
-// cloneStringStringSliceMap copies a map[string][]string, as it would arrive.
 func cloneStringStringSliceMap(v map[string][]string) map[string][]string {
 	c := make(map[string][]string, len(v))
 	for key, e := range v {
@@ -4520,7 +4274,6 @@ func cloneStringStringSliceMap(v map[string][]string) map[string][]string {
 	return c
 }
 
-// appendStringStringIntMapMap encodes a map[string]map[string]int as field num.
 func appendStringStringIntMapMap(b []byte, num int, v map[string]map[string]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4532,7 +4285,6 @@ func appendStringStringIntMapMap(b []byte, num int, v map[string]map[string]int)
 	return b
 }
 
-// readStringStringIntMapMap decodes a field into a map[string]map[string]int.
 func readStringStringIntMapMap(d *codegen.Decoder, v *map[string]map[string]int) {
 	var key string
 	var e map[string]int
@@ -4551,8 +4303,6 @@ func readStringStringIntMapMap(d *codegen.Decoder, v *map[string]map[string]int)
 	(*v)[key] = e
 }
 
-// cloneStringStringIntMapMap copies a map[string]map[string]int, as it would
-// arrive.
 func cloneStringStringIntMapMap(v map[string]map[string]int) map[string]map[string]int {
 	c := make(map[string]map[string]int, len(v))
 	for key, e := range v {
@@ -4561,7 +4311,6 @@ func cloneStringStringIntMapMap(v map[string]map[string]int) map[string]map[stri
 	return c
 }
 
-// appendStringByteSliceMap encodes a map[string][]byte as field num.
 func appendStringByteSliceMap(b []byte, num int, v map[string][]byte) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4573,7 +4322,6 @@ func appendStringByteSliceMap(b []byte, num int, v map[string][]byte) []byte {
 	return b
 }
 
-// readStringByteSliceMap decodes a field into a map[string][]byte.
 func readStringByteSliceMap(d *codegen.Decoder, v *map[string][]byte) {
 	var key string
 	var e []byte
@@ -4591,7 +4339,6 @@ func readStringByteSliceMap(d *codegen.Decoder, v *map[string][]byte) {
 	(*v)[key] = e
 }
 
-// cloneStringByteSliceMap copies a map[string][]byte, as it would arrive.
 func cloneStringByteSliceMap(v map[string][]byte) map[string][]byte {
 	c := make(map[string][]byte, len(v))
 	for key, e := range v {
@@ -4600,7 +4347,6 @@ func cloneStringByteSliceMap(v map[string][]byte) map[string][]byte {
 	return c
 }
 
-// appendInt64TimeTimeMap encodes a map[int64]time.Time as field num.
 func appendInt64TimeTimeMap(b []byte, num int, v map[int64]time.Time) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4612,7 +4358,6 @@ func appendInt64TimeTimeMap(b []byte, num int, v map[int64]time.Time) []byte {
 	return b
 }
 
-// readInt64TimeTimeMap decodes a field into a map[int64]time.Time.
 func readInt64TimeTimeMap(d *codegen.Decoder, v *map[int64]time.Time) {
 	var key int64
 	var e time.Time
@@ -4630,7 +4375,6 @@ func readInt64TimeTimeMap(d *codegen.Decoder, v *map[int64]time.Time) {
 	(*v)[key] = e
 }
 
-// cloneInt64TimeTimeMap copies a map[int64]time.Time, as it would arrive.
 func cloneInt64TimeTimeMap(v map[int64]time.Time) map[int64]time.Time {
 	c := make(map[int64]time.Time, len(v))
 	for key, e := range v {
@@ -4639,7 +4383,6 @@ func cloneInt64TimeTimeMap(v map[int64]time.Time) map[int64]time.Time {
 	return c
 }
 
-// appendInt64IntArray2Map encodes a map[int64][2]int as field num.
 func appendInt64IntArray2Map(b []byte, num int, v map[int64][2]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		e := v[key]
@@ -4652,7 +4395,6 @@ func appendInt64IntArray2Map(b []byte, num int, v map[int64][2]int) []byte {
 	return b
 }
 
-// readInt64IntArray2Map decodes a field into a map[int64][2]int.
 func readInt64IntArray2Map(d *codegen.Decoder, v *map[int64][2]int) {
 	var key int64
 	var e [2]int
@@ -4670,22 +4412,18 @@ func readInt64IntArray2Map(d *codegen.Decoder, v *map[int64][2]int) {
 	(*v)[key] = e
 }
 
-// appendIntArray2Element encodes a [2]int as an element: a message with it in
-// field 1.
 func appendIntArray2Element(b []byte, num int, v [2]int) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInts(b, 1, v[:])
 	return codegen.Close(b, at)
 }
 
-// readIntArray2 decodes a field into a [2]int.
 func readIntArray2(d *codegen.Decoder, v *[2]int) {
 	var s []int
 	codegen.ReadInts(d, &s)
 	codegen.Fill(d, v[:], s)
 }
 
-// readIntArray2Element decodes an element into a [2]int.
 func readIntArray2Element(d *codegen.Decoder, v *[2]int) {
 	outer := d.Enter()
 	for d.Next() {
@@ -4696,7 +4434,6 @@ func readIntArray2Element(d *codegen.Decoder, v *[2]int) {
 	d.Leave(outer)
 }
 
-// appendNameEmptyMap encodes a map[Name]struct{} as field num.
 func appendNameEmptyMap(b []byte, num int, v map[Name]struct{}) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4708,7 +4445,6 @@ func appendNameEmptyMap(b []byte, num int, v map[Name]struct{}) []byte {
 	return b
 }
 
-// readNameEmptyMap decodes a field into a map[Name]struct{}.
 func readNameEmptyMap(d *codegen.Decoder, v *map[Name]struct{}) {
 	var key Name
 	var e struct{}
@@ -4726,22 +4462,19 @@ func readNameEmptyMap(d *codegen.Decoder, v *map[Name]struct{}) {
 	(*v)[key] = e
 }
 
-// appendEmpty encodes a struct{} as field num.
 func appendEmpty(b []byte, num int, v struct{}) []byte {
 	b, at := codegen.Open(b, num)
 	return codegen.Close(b, at)
 }
 
-// readEmpty decodes a field into a struct{}.
 func readEmpty(d *codegen.Decoder, v *struct{}) {
 	outer := d.Enter()
 	for d.Next() {
-		// Nothing is known here: skip it.
+		// There are no known fields.
 	}
 	d.Leave(outer)
 }
 
-// appendPointStringMap encodes a map[Point]string as field num.
 func appendPointStringMap(b []byte, num int, v map[Point]string) []byte {
 	for key, e := range v {
 		var at int
@@ -4753,7 +4486,6 @@ func appendPointStringMap(b []byte, num int, v map[Point]string) []byte {
 	return b
 }
 
-// readPointStringMap decodes a field into a map[Point]string.
 func readPointStringMap(d *codegen.Decoder, v *map[Point]string) {
 	var key Point
 	var e string
@@ -4771,7 +4503,6 @@ func readPointStringMap(d *codegen.Decoder, v *map[Point]string) {
 	(*v)[key] = e
 }
 
-// appendNetipAddrIntMap encodes a map[netip.Addr]int as field num.
 func appendNetipAddrIntMap(b []byte, num int, v map[netip.Addr]int) (_ []byte, err error) {
 	for key, e := range v {
 		var at int
@@ -4785,7 +4516,6 @@ func appendNetipAddrIntMap(b []byte, num int, v map[netip.Addr]int) (_ []byte, e
 	return b, nil
 }
 
-// readNetipAddrIntMap decodes a field into a map[netip.Addr]int.
 func readNetipAddrIntMap(d *codegen.Decoder, v *map[netip.Addr]int) {
 	var key netip.Addr
 	var e int
@@ -4803,8 +4533,6 @@ func readNetipAddrIntMap(d *codegen.Decoder, v *map[netip.Addr]int) {
 	(*v)[key] = e
 }
 
-// appendStringWrapperspbInt64ValuePointerMap encodes a
-// map[string]*wrapperspb.Int64Value as field num.
 func appendStringWrapperspbInt64ValuePointerMap(b []byte, num int, v map[string]*wrapperspb.Int64Value) (_ []byte, err error) {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -4818,8 +4546,6 @@ func appendStringWrapperspbInt64ValuePointerMap(b []byte, num int, v map[string]
 	return b, nil
 }
 
-// readStringWrapperspbInt64ValuePointerMap decodes a field into a
-// map[string]*wrapperspb.Int64Value.
 func readStringWrapperspbInt64ValuePointerMap(d *codegen.Decoder, v *map[string]*wrapperspb.Int64Value) {
 	var key string
 	var e *wrapperspb.Int64Value
@@ -4837,8 +4563,6 @@ func readStringWrapperspbInt64ValuePointerMap(d *codegen.Decoder, v *map[string]
 	(*v)[key] = e
 }
 
-// cloneStringWrapperspbInt64ValuePointerMap copies a
-// map[string]*wrapperspb.Int64Value, as it would arrive.
 func cloneStringWrapperspbInt64ValuePointerMap(v map[string]*wrapperspb.Int64Value) map[string]*wrapperspb.Int64Value {
 	c := make(map[string]*wrapperspb.Int64Value, len(v))
 	for key, e := range v {
@@ -4847,7 +4571,6 @@ func cloneStringWrapperspbInt64ValuePointerMap(v map[string]*wrapperspb.Int64Val
 	return c
 }
 
-// appendOptional encodes an Optional as field num.
 func appendOptional(b []byte, num int, v Optional) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = appendBoolPointer(b, 1, v.Bool)
@@ -4870,7 +4593,6 @@ func appendOptional(b []byte, num int, v Optional) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readOptional decodes a field into an Optional.
 func readOptional(d *codegen.Decoder, v *Optional) {
 	outer := d.Enter()
 	for d.Next() {
@@ -4906,7 +4628,6 @@ func readOptional(d *codegen.Decoder, v *Optional) {
 	d.Leave(outer)
 }
 
-// cloneOptional copies an Optional, as it would arrive.
 func cloneOptional(v Optional) (_ Optional, err error) {
 	v.Bool = codegen.ClonePointer(v.Bool)
 	v.Int = codegen.ClonePointer(v.Int)
@@ -4926,7 +4647,6 @@ func cloneOptional(v Optional) (_ Optional, err error) {
 	return v, nil
 }
 
-// knownOptional reports which fields of an Optional are known.
 func knownOptional(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13:
@@ -4937,7 +4657,6 @@ func knownOptional(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendBoolPointer encodes a *bool as field num.
 func appendBoolPointer(b []byte, num int, v *bool) []byte {
 	if v == nil {
 		return b
@@ -4945,7 +4664,6 @@ func appendBoolPointer(b []byte, num int, v *bool) []byte {
 	return codegen.PutBool(b, num, *v)
 }
 
-// readBoolPointer decodes a field into a *bool.
 func readBoolPointer(d *codegen.Decoder, v **bool) {
 	if *v == nil {
 		*v = new(bool)
@@ -4953,7 +4671,6 @@ func readBoolPointer(d *codegen.Decoder, v **bool) {
 	codegen.ReadBool(d, *v)
 }
 
-// appendInt32Pointer encodes a *int32 as field num.
 func appendInt32Pointer(b []byte, num int, v *int32) []byte {
 	if v == nil {
 		return b
@@ -4961,7 +4678,6 @@ func appendInt32Pointer(b []byte, num int, v *int32) []byte {
 	return codegen.PutInt(b, num, *v)
 }
 
-// readInt32Pointer decodes a field into a *int32.
 func readInt32Pointer(d *codegen.Decoder, v **int32) {
 	if *v == nil {
 		*v = new(int32)
@@ -4969,7 +4685,6 @@ func readInt32Pointer(d *codegen.Decoder, v **int32) {
 	codegen.ReadInt(d, *v)
 }
 
-// appendNamePointer encodes a *Name as field num.
 func appendNamePointer(b []byte, num int, v *Name) []byte {
 	if v == nil {
 		return b
@@ -4977,7 +4692,6 @@ func appendNamePointer(b []byte, num int, v *Name) []byte {
 	return codegen.PutString(b, num, *v)
 }
 
-// readNamePointer decodes a field into a *Name.
 func readNamePointer(d *codegen.Decoder, v **Name) {
 	if *v == nil {
 		*v = new(Name)
@@ -4985,7 +4699,6 @@ func readNamePointer(d *codegen.Decoder, v **Name) {
 	codegen.ReadString(d, *v)
 }
 
-// appendTimeTimePointer encodes a *time.Time as field num.
 func appendTimeTimePointer(b []byte, num int, v *time.Time) []byte {
 	if v == nil {
 		return b
@@ -4993,7 +4706,6 @@ func appendTimeTimePointer(b []byte, num int, v *time.Time) []byte {
 	return codegen.PutTime(b, num, *v)
 }
 
-// readTimeTimePointer decodes a field into a *time.Time.
 func readTimeTimePointer(d *codegen.Decoder, v **time.Time) {
 	if *v == nil {
 		*v = new(time.Time)
@@ -5001,7 +4713,6 @@ func readTimeTimePointer(d *codegen.Decoder, v **time.Time) {
 	codegen.ReadTime(d, *v)
 }
 
-// cloneTimeTimePointer copies a *time.Time, as it would arrive.
 func cloneTimeTimePointer(v *time.Time) *time.Time {
 	if v == nil {
 		return nil
@@ -5010,7 +4721,6 @@ func cloneTimeTimePointer(v *time.Time) *time.Time {
 	return &c
 }
 
-// appendByteSlicePointer encodes a *[]byte as field num.
 func appendByteSlicePointer(b []byte, num int, v *[]byte) []byte {
 	if v == nil {
 		return b
@@ -5018,7 +4728,6 @@ func appendByteSlicePointer(b []byte, num int, v *[]byte) []byte {
 	return codegen.PutBytes(b, num, *v)
 }
 
-// readByteSlicePointer decodes a field into a *[]byte.
 func readByteSlicePointer(d *codegen.Decoder, v **[]byte) {
 	if *v == nil {
 		*v = new([]byte)
@@ -5026,7 +4735,6 @@ func readByteSlicePointer(d *codegen.Decoder, v **[]byte) {
 	codegen.ReadBytes(d, *v)
 }
 
-// cloneByteSlicePointer copies a *[]byte, as it would arrive.
 func cloneByteSlicePointer(v *[]byte) *[]byte {
 	if v == nil {
 		return nil
@@ -5035,7 +4743,6 @@ func cloneByteSlicePointer(v *[]byte) *[]byte {
 	return &c
 }
 
-// appendStringSlicePointer encodes a *[]string as field num.
 func appendStringSlicePointer(b []byte, num int, v *[]string) []byte {
 	if v == nil {
 		return b
@@ -5043,7 +4750,6 @@ func appendStringSlicePointer(b []byte, num int, v *[]string) []byte {
 	return appendStringSliceElement(b, num, *v)
 }
 
-// readStringSlicePointer decodes a field into a *[]string.
 func readStringSlicePointer(d *codegen.Decoder, v **[]string) {
 	if *v == nil {
 		*v = new([]string)
@@ -5051,7 +4757,6 @@ func readStringSlicePointer(d *codegen.Decoder, v **[]string) {
 	readStringSliceElement(d, *v)
 }
 
-// cloneStringSlicePointer copies a *[]string, as it would arrive.
 func cloneStringSlicePointer(v *[]string) *[]string {
 	if v == nil {
 		return nil
@@ -5060,7 +4765,6 @@ func cloneStringSlicePointer(v *[]string) *[]string {
 	return &c
 }
 
-// appendPricesPointer encodes a *Prices as field num.
 func appendPricesPointer(b []byte, num int, v *Prices) []byte {
 	if v == nil {
 		return b
@@ -5068,7 +4772,6 @@ func appendPricesPointer(b []byte, num int, v *Prices) []byte {
 	return appendPricesElement(b, num, *v)
 }
 
-// readPricesPointer decodes a field into a *Prices.
 func readPricesPointer(d *codegen.Decoder, v **Prices) {
 	if *v == nil {
 		*v = new(Prices)
@@ -5076,7 +4779,6 @@ func readPricesPointer(d *codegen.Decoder, v **Prices) {
 	readPricesElement(d, *v)
 }
 
-// clonePricesPointer copies a *Prices, as it would arrive.
 func clonePricesPointer(v *Prices) *Prices {
 	if v == nil {
 		return nil
@@ -5085,7 +4787,6 @@ func clonePricesPointer(v *Prices) *Prices {
 	return &c
 }
 
-// appendByteArray4Pointer encodes a *[4]byte as field num.
 func appendByteArray4Pointer(b []byte, num int, v *[4]byte) []byte {
 	if v == nil {
 		return b
@@ -5093,7 +4794,6 @@ func appendByteArray4Pointer(b []byte, num int, v *[4]byte) []byte {
 	return codegen.PutBytes(b, num, v[:])
 }
 
-// readByteArray4Pointer decodes a field into a *[4]byte.
 func readByteArray4Pointer(d *codegen.Decoder, v **[4]byte) {
 	if *v == nil {
 		*v = new([4]byte)
@@ -5101,7 +4801,6 @@ func readByteArray4Pointer(d *codegen.Decoder, v **[4]byte) {
 	codegen.ReadByteArray(d, (*v)[:])
 }
 
-// appendIntArray2Pointer encodes a *[2]int as field num.
 func appendIntArray2Pointer(b []byte, num int, v *[2]int) []byte {
 	if v == nil {
 		return b
@@ -5109,7 +4808,6 @@ func appendIntArray2Pointer(b []byte, num int, v *[2]int) []byte {
 	return appendIntArray2Element(b, num, *v)
 }
 
-// readIntArray2Pointer decodes a field into a *[2]int.
 func readIntArray2Pointer(d *codegen.Decoder, v **[2]int) {
 	if *v == nil {
 		*v = new([2]int)
@@ -5117,7 +4815,6 @@ func readIntArray2Pointer(d *codegen.Decoder, v **[2]int) {
 	readIntArray2Element(d, *v)
 }
 
-// appendIntPointerPointer encodes a **int as field num.
 func appendIntPointerPointer(b []byte, num int, v **int) []byte {
 	if v == nil {
 		return b
@@ -5125,7 +4822,6 @@ func appendIntPointerPointer(b []byte, num int, v **int) []byte {
 	return appendIntPointerElement(b, num, *v)
 }
 
-// readIntPointerPointer decodes a field into a **int.
 func readIntPointerPointer(d *codegen.Decoder, v ***int) {
 	if *v == nil {
 		*v = new(*int)
@@ -5133,7 +4829,6 @@ func readIntPointerPointer(d *codegen.Decoder, v ***int) {
 	readIntPointerElement(d, *v)
 }
 
-// cloneIntPointerPointer copies a **int, as it would arrive.
 func cloneIntPointerPointer(v **int) **int {
 	if v == nil {
 		return nil
@@ -5142,7 +4837,6 @@ func cloneIntPointerPointer(v **int) **int {
 	return &c
 }
 
-// appendTreePointer encodes a *Tree as field num.
 func appendTreePointer(b []byte, num int, v *Tree, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -5153,8 +4847,6 @@ func appendTreePointer(b []byte, num int, v *Tree, depth int) (_ []byte, err err
 	return appendTree(b, num, *v, depth-1)
 }
 
-// appendTreePointerElement encodes a *Tree as an element: a message with it in
-// field 1.
 func appendTreePointerElement(b []byte, num int, v *Tree, depth int) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendTreePointer(b, 1, v, depth); err != nil {
@@ -5163,7 +4855,6 @@ func appendTreePointerElement(b []byte, num int, v *Tree, depth int) (_ []byte, 
 	return codegen.Close(b, at), nil
 }
 
-// readTreePointer decodes a field into a *Tree.
 func readTreePointer(d *codegen.Decoder, v **Tree) {
 	if *v == nil {
 		*v = new(Tree)
@@ -5171,7 +4862,6 @@ func readTreePointer(d *codegen.Decoder, v **Tree) {
 	readTree(d, *v)
 }
 
-// readTreePointerElement decodes an element into a *Tree.
 func readTreePointerElement(d *codegen.Decoder, v **Tree) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5182,7 +4872,6 @@ func readTreePointerElement(d *codegen.Decoder, v **Tree) {
 	d.Leave(outer)
 }
 
-// cloneTreePointer copies a *Tree, as it would arrive.
 func cloneTreePointer(v *Tree, depth int) (_ *Tree, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -5197,7 +4886,6 @@ func cloneTreePointer(v *Tree, depth int) (_ *Tree, err error) {
 	return &c, nil
 }
 
-// appendTree encodes a Tree as field num.
 func appendTree(b []byte, num int, v Tree, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -5216,7 +4904,6 @@ func appendTree(b []byte, num int, v Tree, depth int) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readTree decodes a field into a Tree.
 func readTree(d *codegen.Decoder, v *Tree) {
 	initTree(v)
 	outer := d.Enter()
@@ -5235,12 +4922,10 @@ func readTree(d *codegen.Decoder, v *Tree) {
 	d.Leave(outer)
 }
 
-// initTree makes the maps that are nil in a Tree.
 func initTree(v *Tree) {
 	codegen.InitMap(&v.ByName)
 }
 
-// cloneTree copies a Tree, as it would arrive.
 func cloneTree(v Tree, depth int) (_ Tree, err error) {
 	if depth == 0 {
 		return Tree{}, codegen.ErrDepth
@@ -5257,7 +4942,6 @@ func cloneTree(v Tree, depth int) (_ Tree, err error) {
 	return v, nil
 }
 
-// knownTree reports which fields of a Tree are known.
 func knownTree(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 2, 4:
@@ -5268,7 +4952,6 @@ func knownTree(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendTreeSlice encodes a []Tree as field num.
 func appendTreeSlice(b []byte, num int, v []Tree, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -5281,14 +4964,12 @@ func appendTreeSlice(b []byte, num int, v []Tree, depth int) (_ []byte, err erro
 	return b, nil
 }
 
-// readTreeSlice decodes a field into a []Tree.
 func readTreeSlice(d *codegen.Decoder, v *[]Tree) {
 	var e Tree
 	readTree(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneTreeSlice copies a []Tree, as it would arrive.
 func cloneTreeSlice(v []Tree, depth int) (_ []Tree, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -5305,7 +4986,6 @@ func cloneTreeSlice(v []Tree, depth int) (_ []Tree, err error) {
 	return c, nil
 }
 
-// appendNameTreePointerMap encodes a map[Name]*Tree as field num.
 func appendNameTreePointerMap(b []byte, num int, v map[Name]*Tree, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -5322,7 +5002,6 @@ func appendNameTreePointerMap(b []byte, num int, v map[Name]*Tree, depth int) (_
 	return b, nil
 }
 
-// readNameTreePointerMap decodes a field into a map[Name]*Tree.
 func readNameTreePointerMap(d *codegen.Decoder, v *map[Name]*Tree) {
 	var key Name
 	var e *Tree
@@ -5340,7 +5019,6 @@ func readNameTreePointerMap(d *codegen.Decoder, v *map[Name]*Tree) {
 	(*v)[key] = e
 }
 
-// cloneNameTreePointerMap copies a map[Name]*Tree, as it would arrive.
 func cloneNameTreePointerMap(v map[Name]*Tree, depth int) (_ map[Name]*Tree, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -5354,7 +5032,6 @@ func cloneNameTreePointerMap(v map[Name]*Tree, depth int) (_ map[Name]*Tree, err
 	return c, nil
 }
 
-// appendOthers encodes an Others as field num.
 func appendOthers(b []byte, num int, v Others) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendTime(b, 1, v.Time)
@@ -5385,7 +5062,6 @@ func appendOthers(b []byte, num int, v Others) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readOthers decodes a field into an Others.
 func readOthers(d *codegen.Decoder, v *Others) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5413,7 +5089,6 @@ func readOthers(d *codegen.Decoder, v *Others) {
 	d.Leave(outer)
 }
 
-// cloneOthers copies an Others, as it would arrive.
 func cloneOthers(v Others) (_ Others, err error) {
 	v.Time = codegen.CloneTime(v.Time)
 	if v.Big, err = codegen.CloneText(v.Big); err != nil {
@@ -5438,16 +5113,10 @@ func cloneOthers(v Others) (_ Others, err error) {
 	return v, nil
 }
 
-// knownOthers reports which fields of an Others are known.
 func knownOthers(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3, 4, 5, 6, 7, 8, 9:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 9, nil
 }
 
-// appendBigFloatPointerSlice encodes a []*big.Float as field num.
 func appendBigFloatPointerSlice(b []byte, num int, v []*big.Float) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendBigFloatPointerElement(b, num, e); err != nil {
@@ -5457,14 +5126,12 @@ func appendBigFloatPointerSlice(b []byte, num int, v []*big.Float) (_ []byte, er
 	return b, nil
 }
 
-// readBigFloatPointerSlice decodes a field into a []*big.Float.
 func readBigFloatPointerSlice(d *codegen.Decoder, v *[]*big.Float) {
 	var e *big.Float
 	readBigFloatPointerElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneBigFloatPointerSlice copies a []*big.Float, as it would arrive.
 func cloneBigFloatPointerSlice(v []*big.Float) (_ []*big.Float, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -5478,7 +5145,6 @@ func cloneBigFloatPointerSlice(v []*big.Float) (_ []*big.Float, err error) {
 	return c, nil
 }
 
-// appendBigFloatPointer encodes a *big.Float as field num.
 func appendBigFloatPointer(b []byte, num int, v *big.Float) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -5486,8 +5152,6 @@ func appendBigFloatPointer(b []byte, num int, v *big.Float) (_ []byte, err error
 	return codegen.PutGob(b, num, *v)
 }
 
-// appendBigFloatPointerElement encodes a *big.Float as an element: a message
-// with it in field 1.
 func appendBigFloatPointerElement(b []byte, num int, v *big.Float) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendBigFloatPointer(b, 1, v); err != nil {
@@ -5496,7 +5160,6 @@ func appendBigFloatPointerElement(b []byte, num int, v *big.Float) (_ []byte, er
 	return codegen.Close(b, at), nil
 }
 
-// readBigFloatPointer decodes a field into a *big.Float.
 func readBigFloatPointer(d *codegen.Decoder, v **big.Float) {
 	if *v == nil {
 		*v = new(big.Float)
@@ -5504,7 +5167,6 @@ func readBigFloatPointer(d *codegen.Decoder, v **big.Float) {
 	codegen.ReadGob(d, *v)
 }
 
-// readBigFloatPointerElement decodes an element into a *big.Float.
 func readBigFloatPointerElement(d *codegen.Decoder, v **big.Float) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5515,7 +5177,6 @@ func readBigFloatPointerElement(d *codegen.Decoder, v **big.Float) {
 	d.Leave(outer)
 }
 
-// cloneBigFloatPointer copies a *big.Float, as it would arrive.
 func cloneBigFloatPointer(v *big.Float) (_ *big.Float, err error) {
 	if v == nil {
 		return nil, nil
@@ -5527,7 +5188,6 @@ func cloneBigFloatPointer(v *big.Float) (_ *big.Float, err error) {
 	return &c, nil
 }
 
-// appendForest encodes a Forest as field num.
 func appendForest(b []byte, num int, v Forest, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -5540,8 +5200,6 @@ func appendForest(b []byte, num int, v Forest, depth int) (_ []byte, err error) 
 	return b, nil
 }
 
-// appendForestElement encodes a Forest as an element: a message with it in
-// field 1.
 func appendForestElement(b []byte, num int, v Forest, depth int) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendForest(b, 1, v, depth); err != nil {
@@ -5550,14 +5208,12 @@ func appendForestElement(b []byte, num int, v Forest, depth int) (_ []byte, err 
 	return codegen.Close(b, at), nil
 }
 
-// readForest decodes a field into a Forest.
 func readForest(d *codegen.Decoder, v *Forest) {
 	var e Forest
 	readForestElement(d, &e)
 	*v = append(*v, e)
 }
 
-// readForestElement decodes an element into a Forest.
 func readForestElement(d *codegen.Decoder, v *Forest) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5568,7 +5224,6 @@ func readForestElement(d *codegen.Decoder, v *Forest) {
 	d.Leave(outer)
 }
 
-// cloneForest copies a Forest, as it would arrive.
 func cloneForest(v Forest, depth int) (_ Forest, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -5585,7 +5240,6 @@ func cloneForest(v Forest, depth int) (_ Forest, err error) {
 	return c, nil
 }
 
-// appendEmbedding encodes an Embedding as field num.
 func appendEmbedding(b []byte, num int, v Embedding) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendPoint(b, 1, v.Point)
@@ -5595,7 +5249,6 @@ func appendEmbedding(b []byte, num int, v Embedding) []byte {
 	return codegen.Close(b, at)
 }
 
-// readEmbedding decodes a field into an Embedding.
 func readEmbedding(d *codegen.Decoder, v *Embedding) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5613,7 +5266,6 @@ func readEmbedding(d *codegen.Decoder, v *Embedding) {
 	d.Leave(outer)
 }
 
-// cloneEmbedding copies an Embedding, as it would arrive.
 func cloneEmbedding(v Embedding) Embedding {
 	v.Scalars = codegen.ClonePointer(v.Scalars)
 	v.tags = codegen.CloneSlice(v.tags)
@@ -5621,7 +5273,6 @@ func cloneEmbedding(v Embedding) Embedding {
 	return v
 }
 
-// knownEmbedding reports which fields of an Embedding are known.
 func knownEmbedding(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -5634,7 +5285,6 @@ func knownEmbedding(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendPromoted encodes a Promoted as field num.
 func appendPromoted(b []byte, num int, v Promoted) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = appendDue(b, 1, v.Due)
@@ -5659,7 +5309,6 @@ func appendPromoted(b []byte, num int, v Promoted) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readPromoted decodes a field into a Promoted.
 func readPromoted(d *codegen.Decoder, v *Promoted) {
 	initPromoted(v)
 	outer := d.Enter()
@@ -5684,12 +5333,10 @@ func readPromoted(d *codegen.Decoder, v *Promoted) {
 	d.Leave(outer)
 }
 
-// initPromoted makes the maps that are nil in a Promoted.
 func initPromoted(v *Promoted) {
 	codegen.InitMap(&v.Ports)
 }
 
-// clonePromoted copies a Promoted, as it would arrive.
 func clonePromoted(v Promoted) (_ Promoted, err error) {
 	v.Due = cloneDue(v.Due)
 	v.Ports = clonePortDueMap(v.Ports)
@@ -5704,7 +5351,6 @@ func clonePromoted(v Promoted) (_ Promoted, err error) {
 	return v, nil
 }
 
-// knownPromoted reports which fields of a Promoted are known.
 func knownPromoted(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -5723,7 +5369,6 @@ func knownPromoted(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendDue encodes a Due as field num.
 func appendDue(b []byte, num int, v Due) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendTime(b, 1, v.Time)
@@ -5731,7 +5376,6 @@ func appendDue(b []byte, num int, v Due) []byte {
 	return codegen.Close(b, at)
 }
 
-// readDue decodes a field into a Due.
 func readDue(d *codegen.Decoder, v *Due) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5745,22 +5389,15 @@ func readDue(d *codegen.Decoder, v *Due) {
 	d.Leave(outer)
 }
 
-// cloneDue copies a Due, as it would arrive.
 func cloneDue(v Due) Due {
 	v.Time = codegen.CloneTime(v.Time)
 	return v
 }
 
-// knownDue reports which fields of a Due are known.
 func knownDue(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendPort encodes a Port as field num.
 func appendPort(b []byte, num int, v Port) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = codegen.AppendBinary(b, 1, v.Addr); err != nil {
@@ -5770,7 +5407,6 @@ func appendPort(b []byte, num int, v Port) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readPort decodes a field into a Port.
 func readPort(d *codegen.Decoder, v *Port) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5784,16 +5420,10 @@ func readPort(d *codegen.Decoder, v *Port) {
 	d.Leave(outer)
 }
 
-// knownPort reports which fields of a Port are known.
 func knownPort(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendPortDueMap encodes a map[Port]Due as field num.
 func appendPortDueMap(b []byte, num int, v map[Port]Due) (_ []byte, err error) {
 	for key, e := range v {
 		var at int
@@ -5807,7 +5437,6 @@ func appendPortDueMap(b []byte, num int, v map[Port]Due) (_ []byte, err error) {
 	return b, nil
 }
 
-// readPortDueMap decodes a field into a map[Port]Due.
 func readPortDueMap(d *codegen.Decoder, v *map[Port]Due) {
 	var key Port
 	var e Due
@@ -5825,7 +5454,6 @@ func readPortDueMap(d *codegen.Decoder, v *map[Port]Due) {
 	(*v)[key] = e
 }
 
-// clonePortDueMap copies a map[Port]Due, as it would arrive.
 func clonePortDueMap(v map[Port]Due) map[Port]Due {
 	c := make(map[Port]Due, len(v))
 	for key, e := range v {
@@ -5834,7 +5462,6 @@ func clonePortDueMap(v map[Port]Due) map[Port]Due {
 	return c
 }
 
-// appendMoney encodes a Money as field num.
 func appendMoney(b []byte, num int, v Money) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendBigIntPointer(b, 1, v.Int); err != nil {
@@ -5844,7 +5471,6 @@ func appendMoney(b []byte, num int, v Money) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readMoney decodes a field into a Money.
 func readMoney(d *codegen.Decoder, v *Money) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5858,7 +5484,6 @@ func readMoney(d *codegen.Decoder, v *Money) {
 	d.Leave(outer)
 }
 
-// cloneMoney copies a Money, as it would arrive.
 func cloneMoney(v Money) (_ Money, err error) {
 	if v.Int, err = cloneBigIntPointer(v.Int); err != nil {
 		return Money{}, err
@@ -5866,16 +5491,10 @@ func cloneMoney(v Money) (_ Money, err error) {
 	return v, nil
 }
 
-// knownMoney reports which fields of a Money are known.
 func knownMoney(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendAmountPointer encodes a *Amount as field num.
 func appendAmountPointer(b []byte, num int, v *Amount) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -5883,7 +5502,6 @@ func appendAmountPointer(b []byte, num int, v *Amount) (_ []byte, err error) {
 	return appendAmount(b, num, *v)
 }
 
-// readAmountPointer decodes a field into a *Amount.
 func readAmountPointer(d *codegen.Decoder, v **Amount) {
 	if *v == nil {
 		*v = new(Amount)
@@ -5891,7 +5509,6 @@ func readAmountPointer(d *codegen.Decoder, v **Amount) {
 	readAmount(d, *v)
 }
 
-// cloneAmountPointer copies a *Amount, as it would arrive.
 func cloneAmountPointer(v *Amount) (_ *Amount, err error) {
 	if v == nil {
 		return nil, nil
@@ -5903,7 +5520,6 @@ func cloneAmountPointer(v *Amount) (_ *Amount, err error) {
 	return &c, nil
 }
 
-// appendAmount encodes an Amount as field num.
 func appendAmount(b []byte, num int, v Amount) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = codegen.AppendText(b, 1, v.Int); err != nil {
@@ -5913,7 +5529,6 @@ func appendAmount(b []byte, num int, v Amount) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readAmount decodes a field into an Amount.
 func readAmount(d *codegen.Decoder, v *Amount) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5927,7 +5542,6 @@ func readAmount(d *codegen.Decoder, v *Amount) {
 	d.Leave(outer)
 }
 
-// cloneAmount copies an Amount, as it would arrive.
 func cloneAmount(v Amount) (_ Amount, err error) {
 	if v.Int, err = codegen.CloneText(v.Int); err != nil {
 		return Amount{}, err
@@ -5935,16 +5549,10 @@ func cloneAmount(v Amount) (_ Amount, err error) {
 	return v, nil
 }
 
-// knownAmount reports which fields of an Amount are known.
 func knownAmount(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendLabel encodes a Label as field num.
 func appendLabel(b []byte, num int, v Label) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = codegen.AppendProto(b, 1, v.StringValue); err != nil {
@@ -5954,7 +5562,6 @@ func appendLabel(b []byte, num int, v Label) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readLabel decodes a field into a Label.
 func readLabel(d *codegen.Decoder, v *Label) {
 	outer := d.Enter()
 	for d.Next() {
@@ -5968,22 +5575,15 @@ func readLabel(d *codegen.Decoder, v *Label) {
 	d.Leave(outer)
 }
 
-// cloneLabel copies a Label, as it would arrive.
 func cloneLabel(v Label) Label {
 	v.StringValue = codegen.CloneProto(v.StringValue)
 	return v
 }
 
-// knownLabel reports which fields of a Label are known.
 func knownLabel(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendLabelPointerSlice encodes a []*Label as field num.
 func appendLabelPointerSlice(b []byte, num int, v []*Label) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendLabelPointerElement(b, num, e); err != nil {
@@ -5993,14 +5593,12 @@ func appendLabelPointerSlice(b []byte, num int, v []*Label) (_ []byte, err error
 	return b, nil
 }
 
-// readLabelPointerSlice decodes a field into a []*Label.
 func readLabelPointerSlice(d *codegen.Decoder, v *[]*Label) {
 	var e *Label
 	readLabelPointerElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneLabelPointerSlice copies a []*Label, as it would arrive.
 func cloneLabelPointerSlice(v []*Label) []*Label {
 	if len(v) == 0 {
 		return nil
@@ -6012,7 +5610,6 @@ func cloneLabelPointerSlice(v []*Label) []*Label {
 	return c
 }
 
-// appendLabelPointer encodes a *Label as field num.
 func appendLabelPointer(b []byte, num int, v *Label) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -6020,8 +5617,6 @@ func appendLabelPointer(b []byte, num int, v *Label) (_ []byte, err error) {
 	return appendLabel(b, num, *v)
 }
 
-// appendLabelPointerElement encodes a *Label as an element: a message with it
-// in field 1.
 func appendLabelPointerElement(b []byte, num int, v *Label) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendLabelPointer(b, 1, v); err != nil {
@@ -6030,7 +5625,6 @@ func appendLabelPointerElement(b []byte, num int, v *Label) (_ []byte, err error
 	return codegen.Close(b, at), nil
 }
 
-// readLabelPointer decodes a field into a *Label.
 func readLabelPointer(d *codegen.Decoder, v **Label) {
 	if *v == nil {
 		*v = new(Label)
@@ -6038,7 +5632,6 @@ func readLabelPointer(d *codegen.Decoder, v **Label) {
 	readLabel(d, *v)
 }
 
-// readLabelPointerElement decodes an element into a *Label.
 func readLabelPointerElement(d *codegen.Decoder, v **Label) {
 	outer := d.Enter()
 	for d.Next() {
@@ -6049,7 +5642,6 @@ func readLabelPointerElement(d *codegen.Decoder, v **Label) {
 	d.Leave(outer)
 }
 
-// cloneLabelPointer copies a *Label, as it would arrive.
 func cloneLabelPointer(v *Label) *Label {
 	if v == nil {
 		return nil
@@ -6058,7 +5650,6 @@ func cloneLabelPointer(v *Label) *Label {
 	return &c
 }
 
-// appendTexts encodes a Texts as field num.
 func appendTexts(b []byte, num int, v Texts) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = codegen.AppendText(b, 1, v.Code); err != nil {
@@ -6100,7 +5691,6 @@ func appendTexts(b []byte, num int, v Texts) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readTexts decodes a field into a Texts.
 func readTexts(d *codegen.Decoder, v *Texts) {
 	initTexts(v)
 	outer := d.Enter()
@@ -6135,13 +5725,11 @@ func readTexts(d *codegen.Decoder, v *Texts) {
 	d.Leave(outer)
 }
 
-// initTexts makes the maps that are nil in a Texts.
 func initTexts(v *Texts) {
 	codegen.InitMap(&v.ByCode)
 	codegen.InitMap(&v.ByKey)
 }
 
-// cloneTexts copies a Texts, as it would arrive.
 func cloneTexts(v Texts) (_ Texts, err error) {
 	if v.Code, err = codegen.CloneText(v.Code); err != nil {
 		return Texts{}, err
@@ -6182,16 +5770,10 @@ func cloneTexts(v Texts) (_ Texts, err error) {
 	return v, nil
 }
 
-// knownTexts reports which fields of a Texts are known.
 func knownTexts(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 12, nil
 }
 
-// appendCodeSlice encodes a []Code as field num.
 func appendCodeSlice(b []byte, num int, v []Code) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = codegen.PutText(b, num, e); err != nil {
@@ -6201,14 +5783,12 @@ func appendCodeSlice(b []byte, num int, v []Code) (_ []byte, err error) {
 	return b, nil
 }
 
-// readCodeSlice decodes a field into a []Code.
 func readCodeSlice(d *codegen.Decoder, v *[]Code) {
 	var e Code
 	codegen.ReadText(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneCodeSlice copies a []Code, as it would arrive.
 func cloneCodeSlice(v []Code) (_ []Code, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -6222,7 +5802,6 @@ func cloneCodeSlice(v []Code) (_ []Code, err error) {
 	return c, nil
 }
 
-// appendCodeCodeMap encodes a map[Code]Code as field num.
 func appendCodeCodeMap(b []byte, num int, v map[Code]Code) (_ []byte, err error) {
 	seen := make(map[string]bool, len(v))
 	for key, e := range v {
@@ -6243,7 +5822,6 @@ func appendCodeCodeMap(b []byte, num int, v map[Code]Code) (_ []byte, err error)
 	return b, nil
 }
 
-// readCodeCodeMap decodes a field into a map[Code]Code.
 func readCodeCodeMap(d *codegen.Decoder, v *map[Code]Code) {
 	var key Code
 	var e Code
@@ -6261,7 +5839,6 @@ func readCodeCodeMap(d *codegen.Decoder, v *map[Code]Code) {
 	(*v)[key] = e
 }
 
-// cloneCodeCodeMap copies a map[Code]Code, as it would arrive.
 func cloneCodeCodeMap(v map[Code]Code) (_ map[Code]Code, err error) {
 	c := make(map[Code]Code, len(v))
 	for key, e := range v {
@@ -6279,7 +5856,6 @@ func cloneCodeCodeMap(v map[Code]Code) (_ map[Code]Code, err error) {
 	return c, nil
 }
 
-// appendCodePointer encodes a *Code as field num.
 func appendCodePointer(b []byte, num int, v *Code) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -6287,7 +5863,6 @@ func appendCodePointer(b []byte, num int, v *Code) (_ []byte, err error) {
 	return codegen.PutText(b, num, *v)
 }
 
-// readCodePointer decodes a field into a *Code.
 func readCodePointer(d *codegen.Decoder, v **Code) {
 	if *v == nil {
 		*v = new(Code)
@@ -6295,7 +5870,6 @@ func readCodePointer(d *codegen.Decoder, v **Code) {
 	codegen.ReadText(d, *v)
 }
 
-// cloneCodePointer copies a *Code, as it would arrive.
 func cloneCodePointer(v *Code) (_ *Code, err error) {
 	if v == nil {
 		return nil, nil
@@ -6307,7 +5881,6 @@ func cloneCodePointer(v *Code) (_ *Code, err error) {
 	return &c, nil
 }
 
-// appendCodeArray2 encodes a [2]Code as field num.
 func appendCodeArray2(b []byte, num int, v [2]Code) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	for _, e := range v {
@@ -6318,7 +5891,6 @@ func appendCodeArray2(b []byte, num int, v [2]Code) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readCodeArray2 decodes a field into a [2]Code.
 func readCodeArray2(d *codegen.Decoder, v *[2]Code) {
 	var s []Code
 	outer := d.Enter()
@@ -6333,7 +5905,6 @@ func readCodeArray2(d *codegen.Decoder, v *[2]Code) {
 	codegen.Fill(d, v[:], s)
 }
 
-// cloneCodeArray2 copies a [2]Code, as it would arrive.
 func cloneCodeArray2(v [2]Code) (_ [2]Code, err error) {
 	for i, e := range v {
 		if v[i], err = codegen.CloneText(e); err != nil {
@@ -6343,7 +5914,6 @@ func cloneCodeArray2(v [2]Code) (_ [2]Code, err error) {
 	return v, nil
 }
 
-// appendCentsSlice encodes a []Cents as field num.
 func appendCentsSlice(b []byte, num int, v []Cents) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = codegen.PutText(b, num, e); err != nil {
@@ -6353,14 +5923,12 @@ func appendCentsSlice(b []byte, num int, v []Cents) (_ []byte, err error) {
 	return b, nil
 }
 
-// readCentsSlice decodes a field into a []Cents.
 func readCentsSlice(d *codegen.Decoder, v *[]Cents) {
 	var e Cents
 	codegen.ReadText(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneCentsSlice copies a []Cents, as it would arrive.
 func cloneCentsSlice(v []Cents) (_ []Cents, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -6374,7 +5942,6 @@ func cloneCentsSlice(v []Cents) (_ []Cents, err error) {
 	return c, nil
 }
 
-// appendKeySlice encodes a []Key as field num.
 func appendKeySlice(b []byte, num int, v []Key) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = codegen.PutBinary(b, num, e); err != nil {
@@ -6384,14 +5951,12 @@ func appendKeySlice(b []byte, num int, v []Key) (_ []byte, err error) {
 	return b, nil
 }
 
-// readKeySlice decodes a field into a []Key.
 func readKeySlice(d *codegen.Decoder, v *[]Key) {
 	var e Key
 	codegen.ReadBinary(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneKeySlice copies a []Key, as it would arrive.
 func cloneKeySlice(v []Key) (_ []Key, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -6405,7 +5970,6 @@ func cloneKeySlice(v []Key) (_ []Key, err error) {
 	return c, nil
 }
 
-// appendKeyKeyMap encodes a map[Key]Key as field num.
 func appendKeyKeyMap(b []byte, num int, v map[Key]Key) (_ []byte, err error) {
 	seen := make(map[string]bool, len(v))
 	for key, e := range v {
@@ -6426,7 +5990,6 @@ func appendKeyKeyMap(b []byte, num int, v map[Key]Key) (_ []byte, err error) {
 	return b, nil
 }
 
-// readKeyKeyMap decodes a field into a map[Key]Key.
 func readKeyKeyMap(d *codegen.Decoder, v *map[Key]Key) {
 	var key Key
 	var e Key
@@ -6444,7 +6007,6 @@ func readKeyKeyMap(d *codegen.Decoder, v *map[Key]Key) {
 	(*v)[key] = e
 }
 
-// cloneKeyKeyMap copies a map[Key]Key, as it would arrive.
 func cloneKeyKeyMap(v map[Key]Key) (_ map[Key]Key, err error) {
 	c := make(map[Key]Key, len(v))
 	for key, e := range v {
@@ -6462,7 +6024,6 @@ func cloneKeyKeyMap(v map[Key]Key) (_ map[Key]Key, err error) {
 	return c, nil
 }
 
-// appendEverything encodes an Everything as field num.
 func appendEverything(b []byte, num int, v Everything) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = appendScalars(b, 1, v.Scalars)
@@ -6505,7 +6066,6 @@ func appendEverything(b []byte, num int, v Everything) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readEverything decodes a field into an Everything.
 func readEverything(d *codegen.Decoder, v *Everything) {
 	initEverything(v)
 	outer := d.Enter()
@@ -6546,7 +6106,6 @@ func readEverything(d *codegen.Decoder, v *Everything) {
 	d.Leave(outer)
 }
 
-// initEverything makes the maps that are nil in an Everything.
 func initEverything(v *Everything) {
 	initLists(&v.Lists)
 	initMaps(&v.Maps)
@@ -6556,7 +6115,6 @@ func initEverything(v *Everything) {
 	initOneofs(&v.Oneofs)
 }
 
-// cloneEverything copies an Everything, as it would arrive.
 func cloneEverything(v Everything) (_ Everything, err error) {
 	if v.Lists, err = cloneLists(v.Lists); err != nil {
 		return Everything{}, err
@@ -6595,7 +6153,6 @@ func cloneEverything(v Everything) (_ Everything, err error) {
 	return v, nil
 }
 
-// appendStringIntSliceMap encodes a map[string][]int as field num.
 func appendStringIntSliceMap(b []byte, num int, v map[string][]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -6607,7 +6164,6 @@ func appendStringIntSliceMap(b []byte, num int, v map[string][]int) []byte {
 	return b
 }
 
-// readStringIntSliceMap decodes a field into a map[string][]int.
 func readStringIntSliceMap(d *codegen.Decoder, v *map[string][]int) {
 	var key string
 	var e []int
@@ -6625,7 +6181,6 @@ func readStringIntSliceMap(d *codegen.Decoder, v *map[string][]int) {
 	(*v)[key] = e
 }
 
-// cloneStringIntSliceMap copies a map[string][]int, as it would arrive.
 func cloneStringIntSliceMap(v map[string][]int) map[string][]int {
 	c := make(map[string][]int, len(v))
 	for key, e := range v {
@@ -6634,7 +6189,7 @@ func cloneStringIntSliceMap(v map[string][]int) map[string][]int {
 	return c
 }
 
-// shardOneofs returns the interfaces that have cases, for JSON.
+// shardOneofs returns the cases of interfaces, for JSON.
 func shardOneofs() map[any]map[string]any {
 	return map[any]map[string]any{
 		(*Shape)(nil): {
@@ -6668,8 +6223,7 @@ func shardOneofs() map[any]map[string]any {
 	}
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Zoo) *Zoo {
 		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.others, e.forest, e.page, e.embedding, e.promoted, e.texts, e.oneofs, e.shape, e.seen}

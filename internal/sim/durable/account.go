@@ -12,7 +12,6 @@ import (
 type account struct {
 	t       *tenure
 	id      string
-	active  durable.Active // as of its last load
 	loaded  bool
 	busy    bool
 	balance int64
@@ -33,7 +32,7 @@ func (a *account) load() {
 }
 
 func (a *account) take(l durable.Loaded) {
-	a.loaded, a.active, a.version, a.balance, a.fresh, a.expires = true, l.Active, l.Version, 0, !l.Found, l.Expires
+	a.loaded, a.version, a.balance, a.fresh, a.expires = true, l.Version, 0, !l.Found, l.Expires
 	r, h := a.t.home.r, a.t.home
 	if a.newer = l.Found && l.Form > h.form; a.newer {
 		r.counts.Newer++
@@ -165,7 +164,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	}
 	state = append(state, make([]byte, padding)...)
 	ticket, err := t.core.Commit(t.home.clock.now(), &durable.Turn{
-		Entity: a.id, Active: a.active, State: state, Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
+		Entity: a.id, State: state, Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
 		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form,
 	})
 	switch {

@@ -3,9 +3,9 @@ package sharding
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -75,7 +75,7 @@ func (v *clientEnv) Peers() []transport.Address { return (*dataEnv)(v.process).P
 
 // PeerGone ends the dealings with a process that is no member any more.
 func (v *clientEnv) PeerGone(a transport.Address) {
-	v.process.data.PeerGone(a, dataplane.AllLanes, false)
+	v.process.data.PeerGone(a, calls.AllLanes, false)
 }
 
 // PeerAbsent notes that a process is not in the list of members.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -277,7 +277,7 @@ func (v *memberEnv) WaitingKinds() []string {
 
 // PeerGone ends the dealings with a process that was downed.
 func (v *memberEnv) PeerGone(a transport.Address) {
-	v.process.data.PeerGone(a, dataplane.AllLanes, false)
+	v.process.data.PeerGone(a, calls.AllLanes, false)
 }
 
 // PeerLeft ends the dealings with a process that has left.

@@ -3,8 +3,7 @@ package sharding
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/dataplane"
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -15,13 +14,13 @@ import (
 // theLane is the only lane of a simulated process.
 const theLane = 0
 
-// dataEnv is a process as package dataplane uses it.
+// dataEnv is a process as package calls uses it.
 type dataEnv process
 
-var _ dataplane.Env = (*dataEnv)(nil)
+var _ calls.Env = (*dataEnv)(nil)
 
 func (v *dataEnv) Self() transport.Peer    { return v.self }
-func (v *dataEnv) Calls() *pending.Table   { return &v.pending }
+func (v *dataEnv) Calls() *calls.Table     { return &v.pending }
 func (v *dataEnv) Table() *placement.Table { return v.table }
 
 // Route returns the route of a shard.
@@ -37,13 +36,13 @@ func (v *dataEnv) EachRoute(_ int, f func(*routing.Route)) {
 }
 
 // Shard returns a shard. It reports false at a process that hosts none.
-func (v *dataEnv) Shard(kind []byte, shard uint32) (dataplane.Shard, bool) {
+func (v *dataEnv) Shard(kind []byte, shard uint32) (calls.Shard, bool) {
 	s := v.shards[placement.ShardID{Kind: string(kind), Shard: shard}]
 	return s, s != nil
 }
 
 // EachShard calls f for the shards of a process that hosts them, in order.
-func (v *dataEnv) EachShard(_ int, f func(dataplane.Shard)) {
+func (v *dataEnv) EachShard(_ int, f func(calls.Shard)) {
 	for _, id := range v.w.ids {
 		if s := v.shards[id]; s != nil {
 			f(s)
@@ -57,7 +56,7 @@ func (v *dataEnv) Returned(e *wire.Envelope, _ int) *shardhost.Call {
 }
 
 // Session returns the link to a process.
-func (v *dataEnv) Session(to transport.Peer, _ int) (dataplane.Session, bool) {
+func (v *dataEnv) Session(to transport.Peer, _ int) (calls.Session, bool) {
 	l := (*process)(v).link(to.Address)
 	return l, l != nil
 }
@@ -71,12 +70,12 @@ func (v *dataEnv) Peers() (all []transport.Address) {
 }
 
 // Close closes the link to a process, which may be removed.
-func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []dataplane.Left, ok bool) {
+func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []calls.Left, ok bool) {
 	if v.gone[a] {
 		return nil, false
 	}
 	l := v.links[a]
-	if lane == dataplane.AllLanes {
+	if lane == calls.AllLanes {
 		delete(v.links, a)
 		v.gone[a] = true
 	}
@@ -88,7 +87,7 @@ func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []datapla
 }
 
 // Renew makes a new link in place of one that the peer has dropped.
-func (v *dataEnv) Renew(s dataplane.Session) (next dataplane.Session, left *dataplane.Left) {
+func (v *dataEnv) Renew(s calls.Session) (next calls.Session, left *calls.Left) {
 	p, l, a := (*process)(v), s.(*link), s.Peer().Address
 	p.w.log("%s: %s has dropped the session", p.name, a.Name)
 	delete(p.links, a)
@@ -130,8 +129,8 @@ func (v *dataEnv) Forgive(a transport.Address) { delete(v.gone, a) }
 
 // Count fails for an envelope that refers to nothing: every process hosts every shard to
 // which the others send anything.
-func (v *dataEnv) Count(e dataplane.Counter) {
-	if e == dataplane.Ignored {
+func (v *dataEnv) Count(e calls.Counter) {
+	if e == calls.Ignored {
 		v.w.fail("%s: an envelope refers to nothing", v.name)
 	}
 }
@@ -140,16 +139,16 @@ func (v *dataEnv) Count(e dataplane.Counter) {
 func (v *dataEnv) Refused(wire.Code) {}
 
 // Lost tells the oracle.
-func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) { v.w.oracle.lose(e, "%v", how) }
+func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) { v.w.oracle.lose(e, "%v", how) }
 
 // TellRefused tells the oracle, unless the envelope was a call that is over.
-func (v *dataEnv) TellRefused(_ dataplane.Session, e *wire.Envelope) {
+func (v *dataEnv) TellRefused(_ calls.Session, e *wire.Envelope) {
 	if e.ID == 0 {
 		v.w.oracle.refusedTells++
 	}
 }
 
 // Renewed writes the trace.
-func (v *dataEnv) Renewed(left *dataplane.Left, lost int) {
+func (v *dataEnv) Renewed(left *calls.Left, lost int) {
 	v.w.log("%s: %d unacknowledged, %d calls lost", v.name, len(left.Unacknowledged), lost)
 }

@@ -6,7 +6,7 @@
 //
 // Shards, routes, sessions and the control planes of members and clients run by the code
 // that ships (internal/shardhost, internal/routing, internal/peers, internal/control),
-// and calls wait in the table that ships (internal/pending).
+// and calls wait in the table that ships (internal/calls).
 // The membership has the times of memberConfig, which are shorter than the defaults, so
 // that much happens in a run. The broker loses and delays.
 //

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -120,7 +120,7 @@ func (s *hosted) accept(e *wire.Envelope, current func() bool) bool {
 func (s *hosted) Enqueue(e *wire.Envelope) {
 	if !s.accept(e, nil) {
 		s.process.w.oracle.lose(e, "its own shard refused it")
-		s.process.pending.Complete(e.ID, pending.Result{Code: wire.CodeMoved})
+		s.process.pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
 	}
 }
 

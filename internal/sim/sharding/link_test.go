@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/stream"
@@ -64,9 +64,9 @@ func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
 func (l *link) Post(e *wire.Envelope) { l.append(e) }
 
 // remains closes the link and returns what remains of it.
-func (l *link) remains(bye bool) dataplane.Left {
+func (l *link) remains(bye bool) calls.Left {
 	left, stopped := l.Close(bye)
-	return dataplane.Left{Session: l, Lane: theLane, Unacknowledged: left, Stopped: stopped}
+	return calls.Left{Session: l, Lane: theLane, Unacknowledged: left, Stopped: stopped}
 }
 
 // AppendAll adds the parts of a shard's state, which is to leave now.

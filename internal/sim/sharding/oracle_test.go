@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -240,22 +240,22 @@ func (o *oracle) timedOut(p *process, n int) {
 }
 
 // outcome holds a process to what it tells its callers.
-func (o *oracle) outcome(op *operation, out calling.Outcome) {
+func (o *oracle) outcome(op *operation, out calls.Outcome) {
 	ran := o.ran[op.payload]
 	switch out {
-	case calling.Executed:
+	case calls.Executed:
 		if !ran {
 			o.w.fail("%s: %s was answered and did not run", op.process.name, op.payload)
 		}
-	case calling.NotExecuted:
+	case calls.NotExecuted:
 		if ran {
 			o.w.fail("%s: %s ran, and its caller is told that it did not", op.process.name, op.payload)
 		}
 		o.refused[op.payload] = true
-	case calling.Unknown:
+	case calls.Unknown:
 		o.unknowns++
 	}
-	if out != calling.Executed && !o.w.plan.mayLose && !(out == calling.NotExecuted && o.w.plan.small) {
+	if out != calls.Executed && !o.w.plan.mayLose && !(out == calls.NotExecuted && o.w.plan.small) {
 		o.w.fail("%s: %s came to %v", op.process.name, op.payload, out)
 	}
 }

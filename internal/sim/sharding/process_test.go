@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -39,14 +38,14 @@ type process struct {
 	control   *member   // a host's
 	client    *client   // another one's
 	life      int       // of its connection
-	data      dataplane.Plane
+	data      calls.Plane
 	links     map[transport.Address]*link
 	gone      map[transport.Address]bool
 	left      map[transport.Address]bool // in order
 	silent    []transport.Address        // the latest from which nothing comes any more
 	routes    map[placement.ShardID]*route
 	shards    map[placement.ShardID]*hosted
-	pending   pending.Table
+	pending   calls.Table
 	asks      []*ask                    // the places of pending
 	near      map[string]*region.Entity // entities that were met at this process
 	holding   int                       // calls that routes hold, as they count them
@@ -70,7 +69,7 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 		late: w.one(3), server: w.r.IntN(w.plan.servers()),
 	}
 	p.data.Init((*dataEnv)(p))
-	p.pending.Init(func() pending.Caller {
+	p.pending.Init(func() calls.Caller {
 		c := &ask{process: p}
 		p.asks = append(p.asks, c)
 		return c

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/stream"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -34,17 +34,17 @@ func newRoute(p *process, id placement.ShardID) *route {
 // pending calls, for one call after another.
 type ask struct {
 	process *process
-	place   *pending.Call // nil between two calls
+	place   *calls.Call // nil between two calls
 	id      uint64
-	done    func(pending.Result)
+	done    func(calls.Result)
 }
 
 // await enters a call that ends at that time, and returns its number.
-func (p *process) await(over time.Time, done func(c *pending.Call, r pending.Result)) uint64 {
+func (p *process) await(over time.Time, done func(c *calls.Call, r calls.Result)) uint64 {
 	place, id := p.pending.Open(int64(over.Sub(epochStart)), 0)
 	c := place.Caller.(*ask)
 	c.place, c.id = place, id
-	c.done = func(r pending.Result) { done(place, r) }
+	c.done = func(r calls.Result) { done(place, r) }
 	p.after(over.Sub(p.w.now), func() { p.pending.Sweep(int64(p.w.now.Sub(epochStart))) })
 	return id
 }
@@ -88,7 +88,7 @@ func (r *route) pass(e *wire.Envelope) {
 		AppendLocked:  func(s routing.Session) (uint64, error) { return s.AppendLocked(e) },
 		PublishUnlock: func(s routing.Session) { s.Unlock(); s.Flush() },
 	})
-	if err != nil && !p.pending.Complete(e.ID, pending.Result{Code: wire.CodeOverloaded}) {
+	if err != nil && !p.pending.Complete(e.ID, calls.Result{Code: wire.CodeOverloaded}) {
 		p.w.oracle.refusedTells++
 	}
 }
@@ -169,7 +169,7 @@ func (r *route) Waits(id uint64) bool { return r.process.pending.Waits(id) }
 
 // Sent notes where a call went.
 func (r *route) Sent(id uint64, to routing.Session, seq uint64) {
-	l, _ := to.(pending.Session) // nil: nowhere any more
+	l, _ := to.(calls.Carrier) // nil: nowhere any more
 	r.process.pending.Sent(id, l, seq)
 }
 
@@ -179,7 +179,7 @@ func (r *route) Expired() {}
 // Unsent ends a call that could not be appended.
 func (r *route) Unsent(e *wire.Envelope, err error) {
 	r.process.w.oracle.lose(e, "not appended: %v", err)
-	r.process.pending.Complete(e.ID, pending.Result{Code: wire.CodeMoved})
+	r.process.pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
 }
 
 // Taken and Released count what the route holds.

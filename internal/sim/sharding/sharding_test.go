@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/region"
@@ -242,8 +242,8 @@ func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[
 	e := entity(id, i)
 	thread := fmt.Sprintf("probe.%s#%d", p.name, p.self.Incarnation)
 	waiting[thread+" → "+e] = p
-	p.call(id, e, payload(thread, e, try), nil, w.now.Add(callTimeout), func(o calling.Outcome) {
-		if o == calling.Executed {
+	p.call(id, e, payload(thread, e, try), nil, w.now.Add(callTimeout), func(o calls.Outcome) {
+		if o == calls.Executed {
 			delete(waiting, thread+" → "+e)
 			return
 		}

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calling"
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -70,9 +69,9 @@ func (t *thread) next() {
 	if p.w.plan.mayLose && p.w.one(8) {
 		patience = p.w.upTo(20 * time.Millisecond)
 	}
-	p.call(id, e, pl, nil, p.w.now.Add(patience), func(o calling.Outcome) {
+	p.call(id, e, pl, nil, p.w.now.Add(patience), func(o calls.Outcome) {
 		t.busy = false
-		if o != calling.Executed {
+		if o != calls.Executed {
 			pause += 5 * time.Millisecond
 		}
 		p.after(pause, t.next)
@@ -87,11 +86,11 @@ type operation struct {
 	payload string
 	up      []byte // the turns that wait for it
 	over    time.Time
-	done    func(calling.Outcome)
+	done    func(calls.Outcome)
 }
 
 // call runs a local call on the entity, or sends one.
-func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(calling.Outcome)) {
+func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(calls.Outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
 	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].TryEnter(near) {
 		op.turn(p.shards[id], near) // as a reference does that has met the entity, whatever the route
@@ -136,62 +135,62 @@ func (op *operation) wait(s *hosted) {
 	}
 	entity, v := s.Deliver(&c.Call, p.w.now, nil)
 	s.delivered(c, v)
-	switch calling.Delivered(v) {
-	case calling.Run:
+	switch calls.NextLocally(v) {
+	case calls.Run:
 		op.turn(s, entity)
-	case calling.Wait:
+	case calls.Wait:
 		p.after(op.over.Sub(p.w.now), func() {
 			if ended {
 				return
 			}
 			if s.Withdraw(&c.Call) {
 				delete(s.queued, c)
-				op.end(calling.NotExecuted)
+				op.end(calls.NotExecuted)
 			} // else it was granted at the same time
 		})
-	case calling.Encode:
+	case calls.Encode:
 		op.encoded(0)
-	case calling.Refuse:
+	case calls.Refuse:
 		if v == region.Circular {
 			p.w.fail("%s: local %s is %v", p.name, op.payload, v)
 		}
-		op.end(calling.NotExecuted)
+		op.end(calls.NotExecuted)
 	}
 }
 
 func (op *operation) turn(s *hosted, e *region.Entity) {
 	s.run(e, op.payload, op.up, op.over, func(ran bool) {
 		if ran {
-			op.end(calling.Executed)
+			op.end(calls.Executed)
 		} else {
-			op.end(calling.NotExecuted)
+			op.end(calls.NotExecuted)
 		}
 	})
 }
 
-func (op *operation) end(o calling.Outcome) {
+func (op *operation) end(o calls.Outcome) {
 	op.process.w.log("%s: %s: %v", op.process.name, op.payload, o)
 	op.process.w.oracle.outcome(op, o)
 	op.done(o)
 }
 
-// encoded sends a call, again and again as package calling decides.
+// encoded sends a call, again and again as package calls decides.
 func (op *operation) encoded(try int) {
 	p := op.process
 	if !p.w.now.Before(op.over) {
-		op.end(calling.NotExecuted)
+		op.end(calls.NotExecuted)
 		return
 	}
-	id := p.await(op.over, func(c *pending.Call, r pending.Result) {
-		switch step, outcome := calling.Answered(r.Code, nil); step {
-		case calling.Withdraw:
+	id := p.await(op.over, func(c *calls.Call, r calls.Result) {
+		switch step, outcome := calls.NextStep(r.Code, nil); step {
+		case calls.Withdraw:
 			p.w.log("%s: call %s timed out", p.name, op.payload)
 			how, _ := p.data.Withdraw(&p.routes[op.id].Route, c, c.Caller.(*ask).id, op.entity)
-			op.end(calling.Withdrawn(how))
-		case calling.SendAgain:
+			op.end(calls.Withdrawn(how))
+		case calls.SendAgain:
 			p.w.log("%s: call %s again, code %d", p.name, op.payload, r.Code)
-			p.after(min(calling.Pause(try), op.over.Sub(p.w.now)), func() { op.encoded(try + 1) })
-		case calling.Return:
+			p.after(min(calls.Pause(try), op.over.Sub(p.w.now)), func() { op.encoded(try + 1) })
+		case calls.Return:
 			op.end(outcome)
 		}
 	})
@@ -266,7 +265,7 @@ func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time
 			if !over.IsZero() && over.Before(limit) {
 				limit = over
 			}
-			p.call(id, to, nested, links, limit, func(calling.Outcome) { ended() })
+			p.call(id, to, nested, links, limit, func(calls.Outcome) { ended() })
 		})
 		return
 	}

@@ -3,9 +3,9 @@ package singleton
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -75,7 +75,7 @@ func (v *controlEnv) PeerGone(a transport.Address) { v.gone[a] = true }
 // PeerLeft ends the dealings with a process that has left, after a while.
 func (v *controlEnv) PeerLeft(a transport.Address) {
 	v.left[a] = true
-	v.actor().after(dataplane.ByeGrace, func() { v.gone[a] = true })
+	v.actor().after(calls.ByeGrace, func() { v.gone[a] = true })
 }
 
 // Homes returns the home that calls go to, but for one that has gone or left.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/loglevel"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -27,7 +27,7 @@ var (
 func (h *home) actor() *actor { return (*actor)(h) }
 
 // Log takes a line into the trace.
-func (h *home) Log(l loglevel.Level, text string, args ...any) {
+func (h *home) Log(l slog.Level, text string, args ...any) {
 	(*controlEnv)(h).Log(l, text, args...)
 }
 

@@ -36,8 +36,8 @@ type Options struct {
 // answerTimeout bounds the questions of one request of a page.
 const answerTimeout = 10 * time.Second
 
-// Handler returns a handler that serves the page at "/", and its data below "/api/", in a form that is
-// the page's own and may change. It answers only GET and HEAD, and is safe for concurrent use.
+// Handler returns a handler that serves the page at "/" and its data below "/api/". The form of the
+// data may change. It answers only GET and HEAD, and is safe for concurrent use.
 func Handler(c *admin.Client, o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -136,7 +136,7 @@ func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 	e, err := h.source.Inspect(ctx, kind, id)
 	story.describe(e, err)
 	if err == nil && e.Turn == nil && h.options.State != nil && h.options.State(r) {
-		h.options.Logger.Info("the state of an entity is shown", "kind", kind, "entity", id, "to", r.RemoteAddr)
+		h.options.Logger.Info("entity state shown", "kind", kind, "entity", id, "to", r.RemoteAddr)
 		h.showState(ctx, &story)
 	}
 	for _, e := range now.Events {
@@ -173,7 +173,7 @@ const gzipFrom = 2 << 10
 func (h *handler) send(w http.ResponseWriter, r *http.Request, v any) {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		h.options.Logger.Error("an answer of the dashboard does not encode", "err", err)
+		h.options.Logger.Error("dashboard answer not encoded", "err", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -186,6 +186,6 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, v any) {
 	z := gzip.NewWriter(w)
 	_, err := z.Write(b.Bytes())
 	if err = errors.Join(err, z.Close()); err != nil {
-		h.options.Logger.Debug("a viewer of the dashboard is gone", "err", err)
+		h.options.Logger.Debug("dashboard viewer is gone", "err", err)
 	}
 }

@@ -154,8 +154,7 @@ func (l *logger) fatal() error {
 	return l.cause
 }
 
-// patience is how long to wait for a started server: not at all for one that
-// has said that it cannot run.
+// patience is how long to wait for a started server: not at all after a fatal report.
 func (l *logger) patience() time.Duration {
 	if l.fatal() != nil {
 		return time.Nanosecond

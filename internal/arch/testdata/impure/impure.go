@@ -2,6 +2,7 @@
 package impure
 
 import (
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os" // want "imports os"
@@ -22,11 +23,12 @@ func (o owner) wait() {
 }
 
 func impure() (names []string, n int) {
-	go os.Getpid()           // want "go statement"
-	start := clock.Now()     // want "time.Now"
-	clock.Sleep(1)           // want "time.Sleep"
-	later := clock.After     // want "time.After"
-	n = rand.IntN(3)         // want "global source"
+	slog.Info("")              // want "slog.Info"
+	go os.Getpid()             // want "go statement"
+	start := clock.Now()       // want "time.Now"
+	clock.Sleep(1)             // want "time.Sleep"
+	later := clock.After       // want "time.After"
+	n = rand.IntN(3)           // want "global source"
 	for name := range counts { // want "range over a map"
 		names = append(names, name)
 	}

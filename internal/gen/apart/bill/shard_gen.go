@@ -9,12 +9,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// HostBill lets n host Bill entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostBill lets n host Bill entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostBill(n *shard.Node, factory func() *Bill, opts ...shard.HostOption) error {
 	host := billapi.DescribeBill()
 	host.New = codegen.Factory(factory)
@@ -35,7 +35,7 @@ func appendBillState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeBillState decodes the output of appendBillState, and reports whether it
-// skipped fields. An absent field becomes zero, even if the factory set it.
+// skipped fields. It sets an absent field to zero, even if the factory set it.
 func decodeBillState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Bill)
 	e.Total = 0
@@ -48,16 +48,11 @@ func decodeBillState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Bill")
 }
 
-// knownBillState reports which fields of the state are known: others are kept
-// as they came.
+// knownBillState reports which fields of the state are known. The others are
+// kept.
 func knownBillState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(e *Bill) *Bill { return &Bill{e.Total, e.Orders} }

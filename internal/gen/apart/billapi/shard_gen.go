@@ -11,12 +11,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// BillAPI has the methods of a Bill. The entity implements it, and so does a
-// reference to an entity at any node.
+// BillAPI has the methods of a Bill. The entity and its references implement
+// it.
 type BillAPI interface {
 	// Charge adds to the bill.
 	Charge(_ context.Context, amount int64) (total int64, err error)
@@ -35,31 +35,31 @@ type BillClient struct {
 	invoker codegen.Invoker
 }
 
-// NewBillClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewBillClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewBillClient(c shard.Caller) *BillClient {
 	return &BillClient{invoker: c.ShardInvoker(billKind())}
 }
 
-// Ref returns a reference to the Bill with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Bill with that id. It makes no call; if the id
+// is invalid, each call fails.
 func (c *BillClient) Ref(id string, opts ...shard.CallOption) BillRef {
 	return BillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *BillClient) Tell(id string, opts ...shard.CallOption) BillTell {
 	return BillTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *BillClient) API(id string) BillAPI {
 	return c.Ref(id)
 }
 
-// BillRef is one Bill, wherever it lives. It comes from [BillClient.Ref] and is
-// safe for concurrent use.
+// BillRef is a reference to one Bill at any node. It is made by
+// [BillClient.Ref] and safe for concurrent use.
 type BillRef struct {
 	ref *codegen.Ref
 }
@@ -94,34 +94,34 @@ func (r BillRef) Repeat(ctx context.Context, m orderapi.PlaceOrder) (err error) 
 	return r.ref.Run(ctx, "Repeat", appendOrderapiPlaceOrder(codegen.NewArgs(), 1, m), err)
 }
 
-// BillTell is one Bill, told without waiting for an answer. It comes from
-// [BillClient.Tell] and is safe for concurrent use. Its methods return an error
-// only if the call was not sent. Methods with results have none of their own
-// here: tell=all in the directive adds them.
+// BillTell is a reference to one Bill for calls without an answer. It is made
+// by [BillClient.Tell] and safe for concurrent use. Its methods return an error
+// only if the call was not sent. Methods with results are missing here unless
+// the directive has tell=all.
 type BillTell struct {
 	ref *codegen.Ref
 }
 
-// Repeat is [BillAPI.Repeat] without an answer.
+// Repeat calls [BillAPI.Repeat] without an answer.
 func (t BillTell) Repeat(ctx context.Context, m orderapi.PlaceOrder) error {
 	return t.ref.Tell(ctx, "Repeat", appendOrderapiPlaceOrder(codegen.NewArgs(), 1, m))
 }
 
-// BillExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// BillExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type BillExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (BillExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (BillExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(billKind(), id)
 }
 
-// billKind describes Bill. All members of a cluster must agree on it.
+// billKind describes Bill. It must be the same at all members of a cluster.
 func billKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Bill",
@@ -218,8 +218,9 @@ func decodeBillCheckReply(d codegen.Decoder) (owed int64, err error) {
 	return owed, d.Results()
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart. Methods may return those of the entities that they call.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As. It adds those of the entities that are called here,
+// too.
 func ShardErrors(s *codegen.ErrorSet) {
 	if !s.Declare("github.com/shardgen/shardgen/internal/gen/apart/billapi") {
 		return
@@ -227,7 +228,9 @@ func ShardErrors(s *codegen.ErrorSet) {
 	orderapi.ShardErrors(s)
 }
 
-// appendOrderapiPlaceOrder encodes an orderapi.PlaceOrder as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v; clone… returns a copy as it would arrive from another node.
+
 func appendOrderapiPlaceOrder(b []byte, num int, v orderapi.PlaceOrder) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.Order)
@@ -236,7 +239,6 @@ func appendOrderapiPlaceOrder(b []byte, num int, v orderapi.PlaceOrder) []byte {
 	return codegen.Close(b, at)
 }
 
-// readOrderapiPlaceOrder decodes a field into an orderapi.PlaceOrder.
 func readOrderapiPlaceOrder(d *codegen.Decoder, v *orderapi.PlaceOrder) {
 	outer := d.Enter()
 	for d.Next() {
@@ -252,13 +254,11 @@ func readOrderapiPlaceOrder(d *codegen.Decoder, v *orderapi.PlaceOrder) {
 	d.Leave(outer)
 }
 
-// cloneOrderapiPlaceOrder copies an orderapi.PlaceOrder, as it would arrive.
 func cloneOrderapiPlaceOrder(v orderapi.PlaceOrder) orderapi.PlaceOrder {
 	v.Lines = codegen.CloneSlice(v.Lines)
 	return v
 }
 
-// appendOrderapiLineSlice encodes a []orderapi.Line as field num.
 func appendOrderapiLineSlice(b []byte, num int, v []orderapi.Line) []byte {
 	for _, e := range v {
 		b = appendOrderapiLine(b, num, e)
@@ -266,14 +266,12 @@ func appendOrderapiLineSlice(b []byte, num int, v []orderapi.Line) []byte {
 	return b
 }
 
-// readOrderapiLineSlice decodes a field into a []orderapi.Line.
 func readOrderapiLineSlice(d *codegen.Decoder, v *[]orderapi.Line) {
 	var e orderapi.Line
 	readOrderapiLine(d, &e)
 	*v = append(*v, e)
 }
 
-// appendOrderapiLine encodes an orderapi.Line as field num.
 func appendOrderapiLine(b []byte, num int, v orderapi.Line) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.SKU)
@@ -281,7 +279,6 @@ func appendOrderapiLine(b []byte, num int, v orderapi.Line) []byte {
 	return codegen.Close(b, at)
 }
 
-// readOrderapiLine decodes a field into an orderapi.Line.
 func readOrderapiLine(d *codegen.Decoder, v *orderapi.Line) {
 	outer := d.Enter()
 	for d.Next() {

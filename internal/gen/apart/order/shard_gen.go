@@ -9,12 +9,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// HostOrder lets n host Order entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostOrder lets n host Order entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) error {
 	host := orderapi.DescribeOrder()
 	host.New = codegen.Factory(factory)
@@ -29,7 +29,7 @@ func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) e
 
 var _ orderapi.OrderAPI = (*Order)(nil)
 
-// setOrderID sets the field that an Order finds its own id in.
+// setOrderID sets the id field of an Order.
 func setOrderID(entity any, id string) error {
 	entity.(*Order).ID = orderapi.ID(id)
 	return nil
@@ -44,7 +44,8 @@ func appendOrderState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeOrderState decodes the output of appendOrderState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Order)
 	e.Lines = nil
@@ -61,17 +62,15 @@ func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Order")
 }
 
-// knownOrderState reports which fields of the state are known: others are kept
-// as they came.
+// knownOrderState reports which fields of the state are known. The others are
+// kept.
 func knownOrderState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendOrderapiLineSlice encodes a []orderapi.Line as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v.
+
 func appendOrderapiLineSlice(b []byte, num int, v []orderapi.Line) []byte {
 	for _, e := range v {
 		b = appendOrderapiLine(b, num, e)
@@ -79,14 +78,12 @@ func appendOrderapiLineSlice(b []byte, num int, v []orderapi.Line) []byte {
 	return b
 }
 
-// readOrderapiLineSlice decodes a field into a []orderapi.Line.
 func readOrderapiLineSlice(d *codegen.Decoder, v *[]orderapi.Line) {
 	var e orderapi.Line
 	readOrderapiLine(d, &e)
 	*v = append(*v, e)
 }
 
-// appendOrderapiLine encodes an orderapi.Line as field num.
 func appendOrderapiLine(b []byte, num int, v orderapi.Line) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.SKU)
@@ -94,7 +91,6 @@ func appendOrderapiLine(b []byte, num int, v orderapi.Line) []byte {
 	return codegen.Close(b, at)
 }
 
-// readOrderapiLine decodes a field into an orderapi.Line.
 func readOrderapiLine(d *codegen.Decoder, v *orderapi.Line) {
 	outer := d.Enter()
 	for d.Next() {
@@ -108,6 +104,5 @@ func readOrderapiLine(d *codegen.Decoder, v *orderapi.Line) {
 	d.Leave(outer)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(e *Order) *Order { return &Order{e.ID, e.Lines, e.Gift, e.Bills} }

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// OrderAPI has the methods of an Order. The entity implements it, and so does a
-// reference to an entity at any node.
+// OrderAPI has the methods of an Order. The entity and its references implement
+// it.
 type OrderAPI interface {
 	// Place adds lines and has them charged.
 	Place(ctx context.Context, m PlaceOrder) (total int64, err error)
@@ -32,26 +32,26 @@ type OrderClient struct {
 	invoker codegen.Invoker
 }
 
-// NewOrderClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewOrderClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewOrderClient(c shard.Caller) *OrderClient {
 	return &OrderClient{invoker: c.ShardInvoker(orderKind())}
 }
 
-// Ref returns a reference to the Order with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Order with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *OrderClient) Ref(id ID, opts ...shard.CallOption) OrderRef {
 	return OrderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *OrderClient) API(id ID) OrderAPI {
 	return c.Ref(id)
 }
 
-// OrderRef is one Order, wherever it lives. It comes from [OrderClient.Ref] and
-// is safe for concurrent use.
+// OrderRef is a reference to one Order at any node. It is made by
+// [OrderClient.Ref] and safe for concurrent use.
 type OrderRef struct {
 	ref *codegen.Ref
 }
@@ -79,44 +79,43 @@ func (r OrderRef) Show(ctx context.Context) (lines []Line, gift bool, err error)
 	return decodeOrderShowReply(r.ref.Ask(ctx, "Show", nil, err))
 }
 
-// OrderExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// OrderExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type OrderExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (OrderExtractor) EntityID(id ID) (string, error) {
 	return string(id), codegen.CheckID(string(id))
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (OrderExtractor) Shard(id ID) (uint32, error) {
 	return codegen.EntityShard(orderKind(), string(id))
 }
 
-// OrderMessage is a message that says itself which Order it is for.
+// OrderMessage is a message with the id of the Order that it is for.
 type OrderMessage interface {
 	orderAddress() ID
 	deliverToOrder(ctx context.Context, r OrderRef) error
 }
 
-// For returns a reference to the Order that m is for.
+// For returns a reference to the Order whose id m has.
 func (c *OrderClient) For(m OrderMessage, opts ...shard.CallOption) OrderRef {
 	return c.Ref(m.orderAddress(), opts...)
 }
 
-// Deliver calls the method that takes m. What that returns beside its error is
-// dropped; a call by way of [OrderClient.For] has it.
+// Deliver calls the method that takes m, and drops its results. Call it on the
+// reference from [OrderClient.For] to get them.
 func (c *OrderClient) Deliver(ctx context.Context, m OrderMessage, opts ...shard.CallOption) error {
 	return m.deliverToOrder(ctx, c.For(m, opts...))
 }
 
-// EntityIDOf returns the id of the Order that m is for, as it is on the wire.
+// EntityIDOf returns the wire form of the id of the Order that m is for.
 func (x OrderExtractor) EntityIDOf(m OrderMessage) (string, error) {
 	return x.EntityID(m.orderAddress())
 }
 
-// ShardOf returns the number of the shard in which the Order lives that m is
-// for.
+// ShardOf returns the number of the shard of the Order that m is for.
 func (x OrderExtractor) ShardOf(m OrderMessage) (uint32, error) {
 	return x.Shard(m.orderAddress())
 }
@@ -128,7 +127,7 @@ func (m PlaceOrder) deliverToOrder(ctx context.Context, r OrderRef) error {
 	return err
 }
 
-// orderKind describes Order. All members of a cluster must agree on it.
+// orderKind describes Order. It must be the same at all members of a cluster.
 func orderKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Order",
@@ -204,8 +203,8 @@ func decodeOrderShowReply(d codegen.Decoder) (lines []Line, gift bool, err error
 	return lines, gift, d.Results()
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/internal/gen/apart/orderapi",
@@ -213,7 +212,9 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// appendPlaceOrder encodes a PlaceOrder as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v; clone… returns a copy as it would arrive from another node.
+
 func appendPlaceOrder(b []byte, num int, v PlaceOrder) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.Order)
@@ -222,7 +223,6 @@ func appendPlaceOrder(b []byte, num int, v PlaceOrder) []byte {
 	return codegen.Close(b, at)
 }
 
-// readPlaceOrder decodes a field into a PlaceOrder.
 func readPlaceOrder(d *codegen.Decoder, v *PlaceOrder) {
 	outer := d.Enter()
 	for d.Next() {
@@ -238,13 +238,11 @@ func readPlaceOrder(d *codegen.Decoder, v *PlaceOrder) {
 	d.Leave(outer)
 }
 
-// clonePlaceOrder copies a PlaceOrder, as it would arrive.
 func clonePlaceOrder(v PlaceOrder) PlaceOrder {
 	v.Lines = codegen.CloneSlice(v.Lines)
 	return v
 }
 
-// appendLineSlice encodes a []Line as field num.
 func appendLineSlice(b []byte, num int, v []Line) []byte {
 	for _, e := range v {
 		b = appendLine(b, num, e)
@@ -252,14 +250,12 @@ func appendLineSlice(b []byte, num int, v []Line) []byte {
 	return b
 }
 
-// readLineSlice decodes a field into a []Line.
 func readLineSlice(d *codegen.Decoder, v *[]Line) {
 	var e Line
 	readLine(d, &e)
 	*v = append(*v, e)
 }
 
-// appendLine encodes a Line as field num.
 func appendLine(b []byte, num int, v Line) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.SKU)
@@ -267,7 +263,6 @@ func appendLine(b []byte, num int, v Line) []byte {
 	return codegen.Close(b, at)
 }
 
-// readLine decodes a field into a Line.
 func readLine(d *codegen.Decoder, v *Line) {
 	outer := d.Enter()
 	for d.Next() {
@@ -281,8 +276,7 @@ func readLine(d *codegen.Decoder, v *Line) {
 	d.Leave(outer)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(v PlaceOrder) PlaceOrder { return PlaceOrder{v.Order, v.Lines, v.Gift} }
 	_ = func(v Line) Line { return Line{v.SKU, v.Price} }

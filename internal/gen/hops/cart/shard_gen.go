@@ -11,12 +11,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// CartAPI has the methods of a [Cart]. The entity implements it, and so does a
-// reference to an entity at any node.
+// CartAPI has the methods of a [Cart]. The entity and its references implement
+// it.
 type CartAPI interface {
 	// Put returns the error of its call.
 	Put(ctx context.Context, what string) error
@@ -32,31 +32,31 @@ type CartClient struct {
 	invoker codegen.Invoker
 }
 
-// NewCartClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewCartClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewCartClient(c shard.Caller) *CartClient {
 	return &CartClient{invoker: c.ShardInvoker(cartKind())}
 }
 
-// Ref returns a reference to the Cart with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Cart with that id. It makes no call; if the id
+// is invalid, each call fails.
 func (c *CartClient) Ref(id string, opts ...shard.CallOption) CartRef {
 	return CartRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *CartClient) Tell(id string, opts ...shard.CallOption) CartTell {
 	return CartTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *CartClient) API(id string) CartAPI {
 	return c.Ref(id)
 }
 
-// CartRef is one Cart, wherever it lives. It comes from [CartClient.Ref] and is
-// safe for concurrent use.
+// CartRef is a reference to one Cart at any node. It is made by
+// [CartClient.Ref] and safe for concurrent use.
 type CartRef struct {
 	ref *codegen.Ref
 }
@@ -71,34 +71,34 @@ func (r CartRef) Put(ctx context.Context, what string) (err error) {
 	return r.ref.Run(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, what), err)
 }
 
-// CartTell is one Cart, told without waiting for an answer. It comes from
-// [CartClient.Tell] and is safe for concurrent use. Its methods return an error
+// CartTell is a reference to one Cart for calls without an answer. It is made
+// by [CartClient.Tell] and safe for concurrent use. Its methods return an error
 // only if the call was not sent.
 type CartTell struct {
 	ref *codegen.Ref
 }
 
-// Put is [CartAPI.Put] without an answer.
+// Put calls [CartAPI.Put] without an answer.
 func (t CartTell) Put(ctx context.Context, what string) error {
 	return t.ref.Tell(ctx, "Put", codegen.AppendString(codegen.NewArgs(), 1, what))
 }
 
-// CartExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// CartExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type CartExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (CartExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (CartExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(cartKind(), id)
 }
 
-// HostCart lets n host Cart entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostCart lets n host Cart entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostCart(n *shard.Node, factory func() *Cart, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: cartKind(),
@@ -111,7 +111,7 @@ func HostCart(n *shard.Node, factory func() *Cart, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// cartKind describes Cart. All members of a cluster must agree on it.
+// cartKind describes Cart. It must be the same at all members of a cluster.
 func cartKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Cart",
@@ -140,8 +140,9 @@ func dispatchCartPut(ctx context.Context, entity any, args, out []byte) ([]byte,
 	return out, entity.(*Cart).Put(ctx, what)
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart. Methods may return those of the entities that they call.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As. It adds those of the entities that are called here,
+// too.
 func ShardErrors(s *codegen.ErrorSet) {
 	if !s.Declare("github.com/shardgen/shardgen/internal/gen/hops/cart") {
 		return
@@ -149,6 +150,5 @@ func ShardErrors(s *codegen.ErrorSet) {
 	stock.ShardErrors(s)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(e *Cart) *Cart { return &Cart{e.Stock} }

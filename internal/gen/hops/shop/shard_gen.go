@@ -11,12 +11,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// ShopAPI has the methods of a [Shop]. The entity implements it, and so does a
-// reference to an entity at any node.
+// ShopAPI has the methods of a [Shop]. The entity and its references implement
+// it.
 type ShopAPI interface {
 	// Sell returns the error of its call, or one of its own.
 	Sell(ctx context.Context, what string) error
@@ -32,31 +32,31 @@ type ShopClient struct {
 	invoker codegen.Invoker
 }
 
-// NewShopClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewShopClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewShopClient(c shard.Caller) *ShopClient {
 	return &ShopClient{invoker: c.ShardInvoker(shopKind())}
 }
 
-// Ref returns a reference to the Shop with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Shop with that id. It makes no call; if the id
+// is invalid, each call fails.
 func (c *ShopClient) Ref(id string, opts ...shard.CallOption) ShopRef {
 	return ShopRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *ShopClient) Tell(id string, opts ...shard.CallOption) ShopTell {
 	return ShopTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *ShopClient) API(id string) ShopAPI {
 	return c.Ref(id)
 }
 
-// ShopRef is one Shop, wherever it lives. It comes from [ShopClient.Ref] and is
-// safe for concurrent use.
+// ShopRef is a reference to one Shop at any node. It is made by
+// [ShopClient.Ref] and safe for concurrent use.
 type ShopRef struct {
 	ref *codegen.Ref
 }
@@ -71,34 +71,34 @@ func (r ShopRef) Sell(ctx context.Context, what string) (err error) {
 	return r.ref.Run(ctx, "Sell", codegen.AppendString(codegen.NewArgs(), 1, what), err)
 }
 
-// ShopTell is one Shop, told without waiting for an answer. It comes from
-// [ShopClient.Tell] and is safe for concurrent use. Its methods return an error
+// ShopTell is a reference to one Shop for calls without an answer. It is made
+// by [ShopClient.Tell] and safe for concurrent use. Its methods return an error
 // only if the call was not sent.
 type ShopTell struct {
 	ref *codegen.Ref
 }
 
-// Sell is [ShopAPI.Sell] without an answer.
+// Sell calls [ShopAPI.Sell] without an answer.
 func (t ShopTell) Sell(ctx context.Context, what string) error {
 	return t.ref.Tell(ctx, "Sell", codegen.AppendString(codegen.NewArgs(), 1, what))
 }
 
-// ShopExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// ShopExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type ShopExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (ShopExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (ShopExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(shopKind(), id)
 }
 
-// HostShop lets n host Shop entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostShop lets n host Shop entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostShop(n *shard.Node, factory func() *Shop, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: shopKind(),
@@ -111,7 +111,7 @@ func HostShop(n *shard.Node, factory func() *Shop, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// shopKind describes Shop. All members of a cluster must agree on it.
+// shopKind describes Shop. It must be the same at all members of a cluster.
 func shopKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Shop",
@@ -140,8 +140,9 @@ func dispatchShopSell(ctx context.Context, entity any, args, out []byte) ([]byte
 	return out, entity.(*Shop).Sell(ctx, what)
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart. Methods may return those of the entities that they call.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As. It adds those of the entities that are called here,
+// too.
 func ShardErrors(s *codegen.ErrorSet) {
 	if !s.Declare(
 		"github.com/shardgen/shardgen/internal/gen/hops/shop",
@@ -152,6 +153,5 @@ func ShardErrors(s *codegen.ErrorSet) {
 	cart.ShardErrors(s)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(e *Shop) *Shop { return &Shop{e.Cart} }

@@ -11,12 +11,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// StockAPI has the methods of a [Stock]. The entity implements it, and so does
-// a reference to an entity at any node.
+// StockAPI has the methods of a [Stock]. The entity and its references
+// implement it.
 type StockAPI interface {
 	// Take fails in the way that its argument names.
 	Take(_ context.Context, what string) error
@@ -33,31 +33,31 @@ type StockClient struct {
 	invoker codegen.Invoker
 }
 
-// NewStockClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewStockClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewStockClient(c shard.Caller) *StockClient {
 	return &StockClient{invoker: c.ShardInvoker(stockKind())}
 }
 
-// Ref returns a reference to the Stock with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Stock with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
 
-// StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
-// is safe for concurrent use.
+// StockRef is a reference to one Stock at any node. It is made by
+// [StockClient.Ref] and safe for concurrent use.
 type StockRef struct {
 	ref *codegen.Ref
 }
@@ -72,34 +72,34 @@ func (r StockRef) Take(ctx context.Context, what string) (err error) {
 	return r.ref.Run(ctx, "Take", codegen.AppendString(codegen.NewArgs(), 1, what), err)
 }
 
-// StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return an
+// StockTell is a reference to one Stock for calls without an answer. It is made
+// by [StockClient.Tell] and safe for concurrent use. Its methods return an
 // error only if the call was not sent.
 type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Take is [StockAPI.Take] without an answer.
+// Take calls [StockAPI.Take] without an answer.
 func (t StockTell) Take(ctx context.Context, what string) error {
 	return t.ref.Tell(ctx, "Take", codegen.AppendString(codegen.NewArgs(), 1, what))
 }
 
-// StockExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// StockExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type StockExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (StockExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (StockExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(stockKind(), id)
 }
 
-// HostStock lets n host Stock entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostStock lets n host Stock entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
@@ -113,7 +113,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock. All members of a cluster must agree on it.
+// stockKind describes Stock. It must be the same at all members of a cluster.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Stock",
@@ -142,8 +142,8 @@ func dispatchStockTake(ctx context.Context, entity any, args, out []byte) ([]byt
 	return out, entity.(*Stock).Take(ctx, what)
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/internal/gen/hops/stock",
@@ -153,7 +153,7 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// encodeShort encodes a Short by itself.
+// encodeShort encodes a Short.
 func encodeShort(b []byte, v Short) ([]byte, error) {
 	return appendShort(b, 1, v), nil
 }
@@ -169,14 +169,15 @@ func decodeShort(b []byte) (v Short, err error) {
 	return v, d.Err("error Short")
 }
 
-// appendShort encodes a Short as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v.
+
 func appendShort(b []byte, num int, v Short) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Missing)
 	return codegen.Close(b, at)
 }
 
-// readShort decodes a field into a Short.
 func readShort(d *codegen.Decoder, v *Short) {
 	outer := d.Enter()
 	for d.Next() {
@@ -187,6 +188,5 @@ func readShort(d *codegen.Decoder, v *Short) {
 	d.Leave(outer)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var _ = func(v Short) Short { return Short{v.Missing} }

@@ -11,12 +11,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// DepotAPI has the methods of a [Depot]. The entity implements it, and so does
-// a reference to an entity at any node.
+// DepotAPI has the methods of a [Depot]. The entity and its references
+// implement it.
 type DepotAPI interface {
 	// Set replaces all.
 	Set(_ context.Context, p Picture) error
@@ -51,31 +51,31 @@ type DepotClient struct {
 	invoker codegen.Invoker
 }
 
-// NewDepotClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewDepotClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewDepotClient(c shard.Caller) *DepotClient {
 	return &DepotClient{invoker: c.ShardInvoker(depotKind())}
 }
 
-// Ref returns a reference to the Depot with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Depot with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *DepotClient) Ref(id string, opts ...shard.CallOption) DepotRef {
 	return DepotRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
 	return DepotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *DepotClient) API(id string) DepotAPI {
 	return c.Ref(id)
 }
 
-// DepotRef is one Depot, wherever it lives. It comes from [DepotClient.Ref] and
-// is safe for concurrent use.
+// DepotRef is a reference to one Depot at any node. It is made by
+// [DepotClient.Ref] and safe for concurrent use.
 type DepotRef struct {
 	ref *codegen.Ref
 }
@@ -161,15 +161,15 @@ func (r DepotRef) Fail(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Fail", nil, err)
 }
 
-// DepotTell is one Depot, told without waiting for an answer. It comes from
-// [DepotClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// DepotTell is a reference to one Depot for calls without an answer. It is made
+// by [DepotClient.Tell] and safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type DepotTell struct {
 	ref *codegen.Ref
 }
 
-// Set is [DepotAPI.Set] without an answer.
+// Set calls [DepotAPI.Set] without an answer.
 func (t DepotTell) Set(ctx context.Context, p Picture) error {
 	args, bad := appendPicture(codegen.NewArgs(), 1, p)
 	if bad != nil {
@@ -178,42 +178,42 @@ func (t DepotTell) Set(ctx context.Context, p Picture) error {
 	return t.ref.Tell(ctx, "Set", args)
 }
 
-// Discard is [DepotAPI.Discard] without an answer.
+// Discard calls [DepotAPI.Discard] without an answer.
 func (t DepotTell) Discard(ctx context.Context, next bool) error {
 	return t.ref.Tell(ctx, "Discard", codegen.AppendBool(codegen.NewArgs(), 1, next))
 }
 
-// Rest is [DepotAPI.Rest] without an answer.
+// Rest calls [DepotAPI.Rest] without an answer.
 func (t DepotTell) Rest(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Rest", nil)
 }
 
-// Forget is [DepotAPI.Forget] without an answer.
+// Forget calls [DepotAPI.Forget] without an answer.
 func (t DepotTell) Forget(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Forget", nil)
 }
 
-// Fail is [DepotAPI.Fail] without an answer.
+// Fail calls [DepotAPI.Fail] without an answer.
 func (t DepotTell) Fail(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Fail", nil)
 }
 
-// DepotExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// DepotExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type DepotExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (DepotExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (DepotExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(depotKind(), id)
 }
 
-// HostDepot lets n host Depot entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostDepot lets n host Depot entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: depotKind(),
@@ -236,7 +236,7 @@ func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// depotKind describes Depot. All members of a cluster must agree on it.
+// depotKind describes Depot. It must be the same at all members of a cluster.
 func depotKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "depot",
@@ -321,7 +321,7 @@ func decodeDepotAddReply(d codegen.Decoder) (result int, err error) {
 }
 
 // appendDepotState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] when one refuses to be encoded.
+// [*codegen.EncodeError] if one cannot be encoded.
 func appendDepotState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Depot)
 	var err error
@@ -340,7 +340,8 @@ func appendDepotState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeDepotState decodes the output of appendDepotState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Depot)
 	e.Count = 0
@@ -374,8 +375,8 @@ func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Depot")
 }
 
-// knownDepotState reports which fields of the state are known: others are kept
-// as they came.
+// knownDepotState reports which fields of the state are known. The others are
+// kept.
 func knownDepotState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 4, 5, 6, 7:
@@ -386,8 +387,8 @@ func knownDepotState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// ParcelAPI has the methods of a [Parcel]. The entity implements it, and so
-// does a reference to an entity at any node.
+// ParcelAPI has the methods of a [Parcel]. The entity and its references
+// implement it.
 type ParcelAPI interface {
 	// Set replaces the wrapping.
 	Set(_ context.Context, w Wrapping, more ...Wrapping) error
@@ -407,31 +408,31 @@ type ParcelClient struct {
 	invoker codegen.Invoker
 }
 
-// NewParcelClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewParcelClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewParcelClient(c shard.Caller) *ParcelClient {
 	return &ParcelClient{invoker: c.ShardInvoker(parcelKind())}
 }
 
-// Ref returns a reference to the Parcel with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Parcel with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *ParcelClient) Ref(id string, opts ...shard.CallOption) ParcelRef {
 	return ParcelRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *ParcelClient) Tell(id string, opts ...shard.CallOption) ParcelTell {
 	return ParcelTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *ParcelClient) API(id string) ParcelAPI {
 	return c.Ref(id)
 }
 
-// ParcelRef is one Parcel, wherever it lives. It comes from [ParcelClient.Ref]
-// and is safe for concurrent use.
+// ParcelRef is a reference to one Parcel at any node. It is made by
+// [ParcelClient.Ref] and safe for concurrent use.
 type ParcelRef struct {
 	ref *codegen.Ref
 }
@@ -475,15 +476,15 @@ func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, resul
 	return decodeParcelGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
-// ParcelTell is one Parcel, told without waiting for an answer. It comes from
-// [ParcelClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// ParcelTell is a reference to one Parcel for calls without an answer. It is
+// made by [ParcelClient.Tell] and safe for concurrent use. Its methods return
+// an error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type ParcelTell struct {
 	ref *codegen.Ref
 }
 
-// Set is [ParcelAPI.Set] without an answer.
+// Set calls [ParcelAPI.Set] without an answer.
 func (t ParcelTell) Set(ctx context.Context, w Wrapping, more ...Wrapping) error {
 	args, bad := appendParcelSetArgs(codegen.NewArgs(), w, more)
 	if bad != nil {
@@ -492,22 +493,22 @@ func (t ParcelTell) Set(ctx context.Context, w Wrapping, more ...Wrapping) error
 	return t.ref.Tell(ctx, "Set", args)
 }
 
-// ParcelExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// ParcelExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type ParcelExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (ParcelExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (ParcelExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(parcelKind(), id)
 }
 
 // HostParcel lets n host Parcel entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: parcelKind(),
@@ -525,7 +526,7 @@ func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// parcelKind describes Parcel. All members of a cluster must agree on it.
+// parcelKind describes Parcel. It must be the same at all members of a cluster.
 func parcelKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "parcel",
@@ -594,7 +595,7 @@ func decodeParcelGetReply(d codegen.Decoder) (result int, result2 Wrapping, resu
 }
 
 // appendParcelState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] when one refuses to be encoded.
+// [*codegen.EncodeError] if one cannot be encoded.
 func appendParcelState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Parcel)
 	var err error
@@ -609,8 +610,8 @@ func appendParcelState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeParcelState decodes the output of appendParcelState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeParcelState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Parcel)
 	e.Count = 0
@@ -630,8 +631,8 @@ func decodeParcelState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Parcel")
 }
 
-// knownParcelState reports which fields of the state are known: others are kept
-// as they came.
+// knownParcelState reports which fields of the state are known. The others are
+// kept.
 func knownParcelState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 3:
@@ -642,8 +643,8 @@ func knownParcelState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// PurseAPI has the methods of a [Purse]. The entity implements it, and so does
-// a reference to an entity at any node.
+// PurseAPI has the methods of a [Purse]. The entity and its references
+// implement it.
 type PurseAPI interface {
 	// Book records a booking.
 	Book(_ context.Context, b Booking) (int64, error)
@@ -663,26 +664,26 @@ type PurseClient struct {
 	invoker codegen.Invoker
 }
 
-// NewPurseClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewPurseClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewPurseClient(c shard.Caller) *PurseClient {
 	return &PurseClient{invoker: c.ShardInvoker(purseKind())}
 }
 
-// Ref returns a reference to the Purse with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Purse with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *PurseClient) Ref(id string, opts ...shard.CallOption) PurseRef {
 	return PurseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *PurseClient) API(id string) PurseAPI {
 	return c.Ref(id)
 }
 
-// PurseRef is one Purse, wherever it lives. It comes from [PurseClient.Ref] and
-// is safe for concurrent use.
+// PurseRef is a reference to one Purse at any node. It is made by
+// [PurseClient.Ref] and safe for concurrent use.
 type PurseRef struct {
 	ref *codegen.Ref
 }
@@ -717,29 +718,29 @@ func (r PurseRef) Get(ctx context.Context) (sum, more int64, err error) {
 	return decodePurseGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
-// Events returns the events of all Purse entities behind a position, each once
-// and those of one entity in order. It waits for more until ctx ends, and then
-// yields ctx's error. An error is the last that it yields.
+// Events returns the events of all Purse entities after a position: each once,
+// and those of one entity in order. It waits for more until ctx ends, and
+// yields ctx's error then. It ends after its first error.
 func (c *PurseClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Booking], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodePurseEvent, opts...)
 }
 
-// PurseExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// PurseExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type PurseExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (PurseExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (PurseExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(purseKind(), id)
 }
 
-// HostPurse lets n host Purse entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostPurse lets n host Purse entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostPurse(n *shard.Node, factory func() *Purse, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: purseKind(),
@@ -764,7 +765,7 @@ func HostPurse(n *shard.Node, factory func() *Purse, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// purseKind describes Purse. All members of a cluster must agree on it.
+// purseKind describes Purse. It must be the same at all members of a cluster.
 func purseKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "purse",
@@ -779,7 +780,7 @@ func purseKind() codegen.Kind {
 	}
 }
 
-// setPurseID sets the field that a Purse finds its own id in.
+// setPurseID sets the id field of a Purse.
 func setPurseID(entity any, id string) error {
 	entity.(*Purse).ID = id
 	return nil
@@ -844,7 +845,8 @@ func appendPurseState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodePurseState decodes the output of appendPurseState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodePurseState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Purse)
 	e.Sum = 0
@@ -861,17 +863,13 @@ func decodePurseState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Purse")
 }
 
-// knownPurseState reports which fields of the state are known: others are kept
-// as they came.
+// knownPurseState reports which fields of the state are known. The others are
+// kept.
 func knownPurseState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// takePurseEvents encodes the events that were recorded, and forgets them.
+// takePurseEvents encodes the recorded events and removes them from the entity.
 func takePurseEvents(entity any) ([][]byte, error) {
 	return codegen.TakeEvents(&entity.(*Purse).Journal, appendPurseEvent)
 }
@@ -895,7 +893,8 @@ func decodePurseEvent(d codegen.Decoder) (event Booking, err error) {
 	return event, d.Err("event of Purse")
 }
 
-// applyPurseEvent applies an encoded event, of which all must be known.
+// applyPurseEvent applies an encoded event. It fails if the event has unknown
+// fields.
 func applyPurseEvent(entity any, b []byte) error {
 	event, err := decodePurseEvent(codegen.NewEventDecoder(b))
 	if err != nil {
@@ -905,8 +904,8 @@ func applyPurseEvent(entity any, b []byte) error {
 	return nil
 }
 
-// StockAPI has the methods of a [Stock]. The entity implements it, and so does
-// a reference to an entity at any node.
+// StockAPI has the methods of a [Stock]. The entity and its references
+// implement it.
 type StockAPI interface {
 	// Take was Reserve, and has a new argument and a new result before the others.
 	Take(_ context.Context, by, order string, line Line) (by2 string, left int64, err error)
@@ -932,31 +931,31 @@ type StockClient struct {
 	invoker codegen.Invoker
 }
 
-// NewStockClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewStockClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewStockClient(c shard.Caller) *StockClient {
 	return &StockClient{invoker: c.ShardInvoker(stockKind())}
 }
 
-// Ref returns a reference to the Stock with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Stock with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
 
-// StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
-// is safe for concurrent use.
+// StockRef is a reference to one Stock at any node. It is made by
+// [StockClient.Ref] and safe for concurrent use.
 type StockRef struct {
 	ref *codegen.Ref
 }
@@ -1010,40 +1009,40 @@ func (r StockRef) New(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "New", nil, err)
 }
 
-// StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// StockTell is a reference to one Stock for calls without an answer. It is made
+// by [StockClient.Tell] and safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Restock is [StockAPI.Restock] without an answer.
+// Restock calls [StockAPI.Restock] without an answer.
 func (t StockTell) Restock(ctx context.Context, n *int64) error {
 	return t.ref.Tell(ctx, "Restock", appendInt64Pointer(codegen.NewArgs(), 1, n))
 }
 
-// New is [StockAPI.New] without an answer.
+// New calls [StockAPI.New] without an answer.
 func (t StockTell) New(ctx context.Context) error {
 	return t.ref.Tell(ctx, "New", nil)
 }
 
-// StockExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// StockExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type StockExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (StockExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (StockExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(stockKind(), id)
 }
 
-// HostStock lets n host Stock entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostStock lets n host Stock entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
@@ -1064,7 +1063,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock. All members of a cluster must agree on it.
+// stockKind describes Stock. It must be the same at all members of a cluster.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "stock",
@@ -1078,7 +1077,7 @@ func stockKind() codegen.Kind {
 	}
 }
 
-// setStockID sets the field that a Stock finds its own id in.
+// setStockID sets the id field of a Stock.
 func setStockID(entity any, id string) error {
 	entity.(*Stock).ID = id
 	return nil
@@ -1164,7 +1163,8 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeStockState decodes the output of appendStockState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Rest = 0
@@ -1184,18 +1184,14 @@ func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Stock")
 }
 
-// knownStockState reports which fields of the state are known: others are kept
-// as they came.
+// knownStockState reports which fields of the state are known. The others are
+// kept.
 func knownStockState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3:
-		return true, nil
-	}
-	return false, nil
+	return 1 <= num && num <= 3, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/internal/gen/versions/today",
@@ -1203,7 +1199,11 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// appendBox encodes a Box as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v; init… makes nil maps; clone… returns a copy as it would
+// arrive from another node; known… reports whether a field of a state is
+// known.
+
 func appendBox(b []byte, num int, v Box, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -1218,7 +1218,6 @@ func appendBox(b []byte, num int, v Box, depth int) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readBox decodes a field into a Box.
 func readBox(d *codegen.Decoder, v *Box) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1236,7 +1235,6 @@ func readBox(d *codegen.Decoder, v *Box) {
 	d.Leave(outer)
 }
 
-// cloneBox copies a Box, as it would arrive.
 func cloneBox(v Box, depth int) (_ Box, err error) {
 	if depth == 0 {
 		return Box{}, codegen.ErrDepth
@@ -1248,7 +1246,6 @@ func cloneBox(v Box, depth int) (_ Box, err error) {
 	return v, nil
 }
 
-// knownBox reports which fields of a Box are known.
 func knownBox(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 4:
@@ -1261,7 +1258,6 @@ func knownBox(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendLid encodes a Lid as field num.
 func appendLid(b []byte, num int, v Lid) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.High)
@@ -1269,7 +1265,6 @@ func appendLid(b []byte, num int, v Lid) []byte {
 	return codegen.Close(b, at)
 }
 
-// readLid decodes a field into a Lid.
 func readLid(d *codegen.Decoder, v *Lid) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1283,13 +1278,11 @@ func readLid(d *codegen.Decoder, v *Lid) {
 	d.Leave(outer)
 }
 
-// cloneLid copies a Lid, as it would arrive.
 func cloneLid(v Lid) Lid {
 	v.Handle = codegen.ClonePointer(v.Handle)
 	return v
 }
 
-// knownLid reports which fields of a Lid are known.
 func knownLid(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -1300,7 +1293,6 @@ func knownLid(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendHandlePointer encodes a *Handle as field num.
 func appendHandlePointer(b []byte, num int, v *Handle) []byte {
 	if v == nil {
 		return b
@@ -1308,7 +1300,6 @@ func appendHandlePointer(b []byte, num int, v *Handle) []byte {
 	return appendHandle(b, num, *v)
 }
 
-// readHandlePointer decodes a field into a *Handle.
 func readHandlePointer(d *codegen.Decoder, v **Handle) {
 	if *v == nil {
 		*v = new(Handle)
@@ -1316,14 +1307,12 @@ func readHandlePointer(d *codegen.Decoder, v **Handle) {
 	readHandle(d, *v)
 }
 
-// appendHandle encodes a Handle as field num.
 func appendHandle(b []byte, num int, v Handle) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.Kind)
 	return codegen.Close(b, at)
 }
 
-// readHandle decodes a field into a Handle.
 func readHandle(d *codegen.Decoder, v *Handle) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1334,16 +1323,10 @@ func readHandle(d *codegen.Decoder, v *Handle) {
 	d.Leave(outer)
 }
 
-// knownHandle reports which fields of a Handle are known.
 func knownHandle(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// appendBoxPointer encodes a *Box as field num.
 func appendBoxPointer(b []byte, num int, v *Box, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -1354,7 +1337,6 @@ func appendBoxPointer(b []byte, num int, v *Box, depth int) (_ []byte, err error
 	return appendBox(b, num, *v, depth-1)
 }
 
-// readBoxPointer decodes a field into a *Box.
 func readBoxPointer(d *codegen.Decoder, v **Box) {
 	if *v == nil {
 		*v = new(Box)
@@ -1362,7 +1344,6 @@ func readBoxPointer(d *codegen.Decoder, v **Box) {
 	readBox(d, *v)
 }
 
-// cloneBoxPointer copies a *Box, as it would arrive.
 func cloneBoxPointer(v *Box, depth int) (_ *Box, err error) {
 	if depth == 0 {
 		return nil, codegen.ErrDepth
@@ -1377,7 +1358,6 @@ func cloneBoxPointer(v *Box, depth int) (_ *Box, err error) {
 	return &c, nil
 }
 
-// appendSlotSlice encodes a []Slot as field num.
 func appendSlotSlice(b []byte, num int, v []Slot) []byte {
 	for _, e := range v {
 		b = appendSlot(b, num, e)
@@ -1385,14 +1365,12 @@ func appendSlotSlice(b []byte, num int, v []Slot) []byte {
 	return b
 }
 
-// readSlotSlice decodes a field into a []Slot.
 func readSlotSlice(d *codegen.Decoder, v *[]Slot) {
 	var e Slot
 	readSlot(d, &e)
 	*v = append(*v, e)
 }
 
-// appendSlot encodes a Slot as field num.
 func appendSlot(b []byte, num int, v Slot) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Free)
@@ -1400,7 +1378,6 @@ func appendSlot(b []byte, num int, v Slot) []byte {
 	return codegen.Close(b, at)
 }
 
-// readSlot decodes a field into a Slot.
 func readSlot(d *codegen.Decoder, v *Slot) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1414,7 +1391,6 @@ func readSlot(d *codegen.Decoder, v *Slot) {
 	d.Leave(outer)
 }
 
-// appendStringSlotMap encodes a map[string]Slot as field num.
 func appendStringSlotMap(b []byte, num int, v map[string]Slot) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -1426,7 +1402,6 @@ func appendStringSlotMap(b []byte, num int, v map[string]Slot) []byte {
 	return b
 }
 
-// readStringSlotMap decodes a field into a map[string]Slot.
 func readStringSlotMap(d *codegen.Decoder, v *map[string]Slot) {
 	var key string
 	var e Slot
@@ -1444,7 +1419,6 @@ func readStringSlotMap(d *codegen.Decoder, v *map[string]Slot) {
 	(*v)[key] = e
 }
 
-// appendStringStringMap encodes a map[string]string as field num.
 func appendStringStringMap(b []byte, num int, v map[string]string) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -1456,7 +1430,6 @@ func appendStringStringMap(b []byte, num int, v map[string]string) []byte {
 	return b
 }
 
-// readStringStringMap decodes a field into a map[string]string.
 func readStringStringMap(d *codegen.Decoder, v *map[string]string) {
 	var key string
 	var e string
@@ -1474,7 +1447,6 @@ func readStringStringMap(d *codegen.Decoder, v *map[string]string) {
 	(*v)[key] = e
 }
 
-// appendPicture encodes a Picture as field num.
 func appendPicture(b []byte, num int, v Picture) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Count)
@@ -1491,7 +1463,6 @@ func appendPicture(b []byte, num int, v Picture) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readPicture decodes a field into a Picture.
 func readPicture(d *codegen.Decoder, v *Picture) {
 	initPicture(v)
 	outer := d.Enter()
@@ -1516,13 +1487,11 @@ func readPicture(d *codegen.Decoder, v *Picture) {
 	d.Leave(outer)
 }
 
-// initPicture makes the maps that are nil in a Picture.
 func initPicture(v *Picture) {
 	codegen.InitMap(&v.Named)
 	codegen.InitMap(&v.Extra)
 }
 
-// clonePicture copies a Picture, as it would arrive.
 func clonePicture(v Picture) (_ Picture, err error) {
 	if v.Box, err = cloneBox(v.Box, codegen.MaxDepth); err != nil {
 		return Picture{}, err
@@ -1536,7 +1505,6 @@ func clonePicture(v Picture) (_ Picture, err error) {
 	return v, nil
 }
 
-// appendWrapping encodes a Wrapping as field num.
 func appendWrapping(b []byte, num int, v Wrapping) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	switch c := v.(type) {
@@ -1556,7 +1524,6 @@ func appendWrapping(b []byte, num int, v Wrapping) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readWrapping decodes a field into a Wrapping.
 func readWrapping(d *codegen.Decoder, v *Wrapping) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1581,19 +1548,18 @@ func readWrapping(d *codegen.Decoder, v *Wrapping) {
 	d.Leave(outer)
 }
 
-// unknownWrapping stands in a state for a case of Wrapping that this program
-// does not know. It is kept, and its methods panic.
+// unknownWrapping holds a case of Wrapping in a state, if this program does not
+// know the case. Its methods panic.
 type unknownWrapping struct {
 	Wrapping
 	kept codegen.UnknownCase
 }
 
-// ShardUnknownCase returns the case as it came.
+// ShardUnknownCase returns the encoded case.
 func (u unknownWrapping) ShardUnknownCase() codegen.UnknownCase {
 	return u.kept
 }
 
-// cloneWrapping copies a Wrapping, as it would arrive.
 func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
 	switch c := v.(type) {
 	case nil:
@@ -1610,8 +1576,6 @@ func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", v)
 }
 
-// knownWrapping reports which fields of the cases of a Wrapping are known.
-// Unknown fields are kept in the value.
 func knownWrapping(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -1622,7 +1586,6 @@ func knownWrapping(num int) (bool, codegen.Fields) {
 	return true, nil
 }
 
-// appendPaper encodes a Paper as field num.
 func appendPaper(b []byte, num int, v Paper) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.Color)
@@ -1630,7 +1593,6 @@ func appendPaper(b []byte, num int, v Paper) []byte {
 	return codegen.Close(b, at)
 }
 
-// readPaper decodes a field into a Paper.
 func readPaper(d *codegen.Decoder, v *Paper) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1644,23 +1606,16 @@ func readPaper(d *codegen.Decoder, v *Paper) {
 	d.Leave(outer)
 }
 
-// knownPaper reports which fields of a Paper are known.
 func knownPaper(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// appendRibbon encodes a Ribbon as field num.
 func appendRibbon(b []byte, num int, v Ribbon) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Length)
 	return codegen.Close(b, at)
 }
 
-// readRibbon decodes a field into a Ribbon.
 func readRibbon(d *codegen.Decoder, v *Ribbon) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1671,16 +1626,10 @@ func readRibbon(d *codegen.Decoder, v *Ribbon) {
 	d.Leave(outer)
 }
 
-// knownRibbon reports which fields of a Ribbon are known.
 func knownRibbon(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// appendWrappingSlice encodes a []Wrapping as field num.
 func appendWrappingSlice(b []byte, num int, v []Wrapping) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendWrapping(b, num, e); err != nil {
@@ -1690,14 +1639,12 @@ func appendWrappingSlice(b []byte, num int, v []Wrapping) (_ []byte, err error) 
 	return b, nil
 }
 
-// readWrappingSlice decodes a field into a []Wrapping.
 func readWrappingSlice(d *codegen.Decoder, v *[]Wrapping) {
 	var e Wrapping
 	readWrapping(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneWrappingSlice copies a []Wrapping, as it would arrive.
 func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -1711,7 +1658,6 @@ func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
 	return c, nil
 }
 
-// appendBooking encodes a Booking as field num.
 func appendBooking(b []byte, num int, v Booking) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Amount)
@@ -1724,7 +1670,6 @@ func appendBooking(b []byte, num int, v Booking) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readBooking decodes a field into a Booking.
 func readBooking(d *codegen.Decoder, v *Booking) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1746,7 +1691,6 @@ func readBooking(d *codegen.Decoder, v *Booking) {
 	d.Leave(outer)
 }
 
-// cloneBooking copies a Booking, as it would arrive.
 func cloneBooking(v Booking) (_ Booking, err error) {
 	v.Parts = codegen.CloneSlice(v.Parts)
 	if v.By, err = cloneMeans(v.By); err != nil {
@@ -1755,7 +1699,6 @@ func cloneBooking(v Booking) (_ Booking, err error) {
 	return v, nil
 }
 
-// appendPartSlice encodes a []Part as field num.
 func appendPartSlice(b []byte, num int, v []Part) []byte {
 	for _, e := range v {
 		b = appendPart(b, num, e)
@@ -1763,14 +1706,12 @@ func appendPartSlice(b []byte, num int, v []Part) []byte {
 	return b
 }
 
-// readPartSlice decodes a field into a []Part.
 func readPartSlice(d *codegen.Decoder, v *[]Part) {
 	var e Part
 	readPart(d, &e)
 	*v = append(*v, e)
 }
 
-// appendPart encodes a Part as field num.
 func appendPart(b []byte, num int, v Part) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Count)
@@ -1778,7 +1719,6 @@ func appendPart(b []byte, num int, v Part) []byte {
 	return codegen.Close(b, at)
 }
 
-// readPart decodes a field into a Part.
 func readPart(d *codegen.Decoder, v *Part) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1792,7 +1732,6 @@ func readPart(d *codegen.Decoder, v *Part) {
 	d.Leave(outer)
 }
 
-// appendPlace encodes a Place as field num.
 func appendPlace(b []byte, num int, v Place) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Room)
@@ -1800,7 +1739,6 @@ func appendPlace(b []byte, num int, v Place) []byte {
 	return codegen.Close(b, at)
 }
 
-// readPlace decodes a field into a Place.
 func readPlace(d *codegen.Decoder, v *Place) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1814,7 +1752,6 @@ func readPlace(d *codegen.Decoder, v *Place) {
 	d.Leave(outer)
 }
 
-// appendMeans encodes a Means as field num.
 func appendMeans(b []byte, num int, v Means) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	switch c := v.(type) {
@@ -1831,7 +1768,6 @@ func appendMeans(b []byte, num int, v Means) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readMeans decodes a field into a Means.
 func readMeans(d *codegen.Decoder, v *Means) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1853,19 +1789,18 @@ func readMeans(d *codegen.Decoder, v *Means) {
 	d.Leave(outer)
 }
 
-// unknownMeans stands in a state for a case of Means that this program does not
-// know. It is kept, and its methods panic.
+// unknownMeans holds a case of Means in a state, if this program does not know
+// the case. Its methods panic.
 type unknownMeans struct {
 	Means
 	kept codegen.UnknownCase
 }
 
-// ShardUnknownCase returns the case as it came.
+// ShardUnknownCase returns the encoded case.
 func (u unknownMeans) ShardUnknownCase() codegen.UnknownCase {
 	return u.kept
 }
 
-// cloneMeans copies a Means, as it would arrive.
 func cloneMeans(v Means) (_ Means, err error) {
 	switch c := v.(type) {
 	case nil:
@@ -1878,14 +1813,12 @@ func cloneMeans(v Means) (_ Means, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Means", v)
 }
 
-// appendCash encodes a Cash as field num.
 func appendCash(b []byte, num int, v Cash) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Coins)
 	return codegen.Close(b, at)
 }
 
-// readCash decodes a field into a Cash.
 func readCash(d *codegen.Decoder, v *Cash) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1896,14 +1829,12 @@ func readCash(d *codegen.Decoder, v *Cash) {
 	d.Leave(outer)
 }
 
-// appendCheck encodes a Check as field num.
 func appendCheck(b []byte, num int, v Check) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Number)
 	return codegen.Close(b, at)
 }
 
-// readCheck decodes a field into a Check.
 func readCheck(d *codegen.Decoder, v *Check) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1914,7 +1845,6 @@ func readCheck(d *codegen.Decoder, v *Check) {
 	d.Leave(outer)
 }
 
-// appendLineSlice encodes a []Line as field num.
 func appendLineSlice(b []byte, num int, v []Line) []byte {
 	for _, e := range v {
 		b = appendLine(b, num, e)
@@ -1922,14 +1852,12 @@ func appendLineSlice(b []byte, num int, v []Line) []byte {
 	return b
 }
 
-// readLineSlice decodes a field into a []Line.
 func readLineSlice(d *codegen.Decoder, v *[]Line) {
 	var e Line
 	readLine(d, &e)
 	*v = append(*v, e)
 }
 
-// appendLine encodes a Line as field num.
 func appendLine(b []byte, num int, v Line) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.Article)
@@ -1938,7 +1866,6 @@ func appendLine(b []byte, num int, v Line) []byte {
 	return codegen.Close(b, at)
 }
 
-// readLine decodes a field into a Line.
 func readLine(d *codegen.Decoder, v *Line) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1954,7 +1881,6 @@ func readLine(d *codegen.Decoder, v *Line) {
 	d.Leave(outer)
 }
 
-// appendInt64Pointer encodes a *int64 as field num.
 func appendInt64Pointer(b []byte, num int, v *int64) []byte {
 	if v == nil {
 		return b
@@ -1962,7 +1888,6 @@ func appendInt64Pointer(b []byte, num int, v *int64) []byte {
 	return codegen.PutInt(b, num, *v)
 }
 
-// readInt64Pointer decodes a field into a *int64.
 func readInt64Pointer(d *codegen.Decoder, v **int64) {
 	if *v == nil {
 		*v = new(int64)
@@ -1970,8 +1895,7 @@ func readInt64Pointer(d *codegen.Decoder, v **int64) {
 	codegen.ReadInt(d, *v)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named, e.Note, e.Extra} }
 	_ = func(e *Parcel) *Parcel { return &Parcel{e.Count, e.Wrap, e.Wraps} }

@@ -11,12 +11,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// This file and the module's shardgen are of one ABI: where the name below is
-// unknown, run go generate.
+// Fails to compile if this file was generated for another version of shardgen:
+// run go generate.
 const _ = codegen.ABI6
 
-// DepotAPI has the methods of a [Depot]. The entity implements it, and so does
-// a reference to an entity at any node.
+// DepotAPI has the methods of a [Depot]. The entity and its references
+// implement it.
 type DepotAPI interface {
 	// Add counts, and resizes the boxes.
 	Add(context.Context) (int, error)
@@ -45,31 +45,31 @@ type DepotClient struct {
 	invoker codegen.Invoker
 }
 
-// NewDepotClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewDepotClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewDepotClient(c shard.Caller) *DepotClient {
 	return &DepotClient{invoker: c.ShardInvoker(depotKind())}
 }
 
-// Ref returns a reference to the Depot with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Depot with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *DepotClient) Ref(id string, opts ...shard.CallOption) DepotRef {
 	return DepotRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
 	return DepotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *DepotClient) API(id string) DepotAPI {
 	return c.Ref(id)
 }
 
-// DepotRef is one Depot, wherever it lives. It comes from [DepotClient.Ref] and
-// is safe for concurrent use.
+// DepotRef is a reference to one Depot at any node. It is made by
+// [DepotClient.Ref] and safe for concurrent use.
 type DepotRef struct {
 	ref *codegen.Ref
 }
@@ -124,50 +124,50 @@ func (r DepotRef) Fail(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Fail", nil, err)
 }
 
-// DepotTell is one Depot, told without waiting for an answer. It comes from
-// [DepotClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// DepotTell is a reference to one Depot for calls without an answer. It is made
+// by [DepotClient.Tell] and safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type DepotTell struct {
 	ref *codegen.Ref
 }
 
-// Discard is [DepotAPI.Discard] without an answer.
+// Discard calls [DepotAPI.Discard] without an answer.
 func (t DepotTell) Discard(ctx context.Context, next bool) error {
 	return t.ref.Tell(ctx, "Discard", codegen.AppendBool(codegen.NewArgs(), 1, next))
 }
 
-// Rest is [DepotAPI.Rest] without an answer.
+// Rest calls [DepotAPI.Rest] without an answer.
 func (t DepotTell) Rest(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Rest", nil)
 }
 
-// Forget is [DepotAPI.Forget] without an answer.
+// Forget calls [DepotAPI.Forget] without an answer.
 func (t DepotTell) Forget(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Forget", nil)
 }
 
-// Fail is [DepotAPI.Fail] without an answer.
+// Fail calls [DepotAPI.Fail] without an answer.
 func (t DepotTell) Fail(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Fail", nil)
 }
 
-// DepotExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// DepotExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type DepotExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (DepotExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (DepotExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(depotKind(), id)
 }
 
-// HostDepot lets n host Depot entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostDepot lets n host Depot entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: depotKind(),
@@ -188,7 +188,7 @@ func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// depotKind describes Depot. All members of a cluster must agree on it.
+// depotKind describes Depot. It must be the same at all members of a cluster.
 func depotKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "depot",
@@ -236,7 +236,7 @@ func decodeDepotAddReply(d codegen.Decoder) (result int, err error) {
 }
 
 // appendDepotState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] when one refuses to be encoded.
+// [*codegen.EncodeError] if one cannot be encoded.
 func appendDepotState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Depot)
 	var err error
@@ -253,7 +253,8 @@ func appendDepotState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeDepotState decodes the output of appendDepotState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Depot)
 	e.Count = 0
@@ -280,8 +281,8 @@ func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Depot")
 }
 
-// knownDepotState reports which fields of the state are known: others are kept
-// as they came.
+// knownDepotState reports which fields of the state are known. The others are
+// kept.
 func knownDepotState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 4, 5:
@@ -292,8 +293,8 @@ func knownDepotState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// ParcelAPI has the methods of a [Parcel]. The entity implements it, and so
-// does a reference to an entity at any node.
+// ParcelAPI has the methods of a [Parcel]. The entity and its references
+// implement it.
 type ParcelAPI interface {
 	// Set replaces the wrapping.
 	Set(_ context.Context, w Wrapping, more ...Wrapping) error
@@ -313,31 +314,31 @@ type ParcelClient struct {
 	invoker codegen.Invoker
 }
 
-// NewParcelClient returns a client that calls through c: a node, or a
-// connection from outside.
+// NewParcelClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewParcelClient(c shard.Caller) *ParcelClient {
 	return &ParcelClient{invoker: c.ShardInvoker(parcelKind())}
 }
 
-// Ref returns a reference to the Parcel with that id, which need not live yet.
-// A bad id is answered by the calls.
+// Ref returns a reference to the Parcel with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *ParcelClient) Ref(id string, opts ...shard.CallOption) ParcelRef {
 	return ParcelRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *ParcelClient) Tell(id string, opts ...shard.CallOption) ParcelTell {
 	return ParcelTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *ParcelClient) API(id string) ParcelAPI {
 	return c.Ref(id)
 }
 
-// ParcelRef is one Parcel, wherever it lives. It comes from [ParcelClient.Ref]
-// and is safe for concurrent use.
+// ParcelRef is a reference to one Parcel at any node. It is made by
+// [ParcelClient.Ref] and safe for concurrent use.
 type ParcelRef struct {
 	ref *codegen.Ref
 }
@@ -381,15 +382,15 @@ func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, resul
 	return decodeParcelGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
-// ParcelTell is one Parcel, told without waiting for an answer. It comes from
-// [ParcelClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// ParcelTell is a reference to one Parcel for calls without an answer. It is
+// made by [ParcelClient.Tell] and safe for concurrent use. Its methods return
+// an error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type ParcelTell struct {
 	ref *codegen.Ref
 }
 
-// Set is [ParcelAPI.Set] without an answer.
+// Set calls [ParcelAPI.Set] without an answer.
 func (t ParcelTell) Set(ctx context.Context, w Wrapping, more ...Wrapping) error {
 	args, bad := appendParcelSetArgs(codegen.NewArgs(), w, more)
 	if bad != nil {
@@ -398,22 +399,22 @@ func (t ParcelTell) Set(ctx context.Context, w Wrapping, more ...Wrapping) error
 	return t.ref.Tell(ctx, "Set", args)
 }
 
-// ParcelExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// ParcelExtractor finds the entity and the shard of an id without a cluster.
+// Its zero value works.
 type ParcelExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (ParcelExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (ParcelExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(parcelKind(), id)
 }
 
 // HostParcel lets n host Parcel entities. It must be called before n starts.
-// The factory makes an entity without state; it is called for each activation.
+// Each activation calls factory, which returns an entity without state.
 func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: parcelKind(),
@@ -431,7 +432,7 @@ func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// parcelKind describes Parcel. All members of a cluster must agree on it.
+// parcelKind describes Parcel. It must be the same at all members of a cluster.
 func parcelKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "parcel",
@@ -500,7 +501,7 @@ func decodeParcelGetReply(d codegen.Decoder) (result int, result2 Wrapping, resu
 }
 
 // appendParcelState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] when one refuses to be encoded.
+// [*codegen.EncodeError] if one cannot be encoded.
 func appendParcelState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Parcel)
 	var err error
@@ -515,8 +516,8 @@ func appendParcelState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeParcelState decodes the output of appendParcelState, and reports
-// whether it skipped fields. An absent field becomes zero, even if the factory
-// set it.
+// whether it skipped fields. It sets an absent field to zero, even if the
+// factory set it.
 func decodeParcelState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Parcel)
 	e.Count = 0
@@ -536,8 +537,8 @@ func decodeParcelState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Parcel")
 }
 
-// knownParcelState reports which fields of the state are known: others are kept
-// as they came.
+// knownParcelState reports which fields of the state are known. The others are
+// kept.
 func knownParcelState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 3:
@@ -548,8 +549,8 @@ func knownParcelState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// PurseAPI has the methods of a [Purse]. The entity implements it, and so does
-// a reference to an entity at any node.
+// PurseAPI has the methods of a [Purse]. The entity and its references
+// implement it.
 type PurseAPI interface {
 	// Book records a booking.
 	Book(_ context.Context, b Booking) (int64, error)
@@ -569,26 +570,26 @@ type PurseClient struct {
 	invoker codegen.Invoker
 }
 
-// NewPurseClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewPurseClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewPurseClient(c shard.Caller) *PurseClient {
 	return &PurseClient{invoker: c.ShardInvoker(purseKind())}
 }
 
-// Ref returns a reference to the Purse with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Purse with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *PurseClient) Ref(id string, opts ...shard.CallOption) PurseRef {
 	return PurseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *PurseClient) API(id string) PurseAPI {
 	return c.Ref(id)
 }
 
-// PurseRef is one Purse, wherever it lives. It comes from [PurseClient.Ref] and
-// is safe for concurrent use.
+// PurseRef is a reference to one Purse at any node. It is made by
+// [PurseClient.Ref] and safe for concurrent use.
 type PurseRef struct {
 	ref *codegen.Ref
 }
@@ -620,29 +621,29 @@ func (r PurseRef) Get(ctx context.Context) (sum int64, err error) {
 	return decodePurseGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
-// Events returns the events of all Purse entities behind a position, each once
-// and those of one entity in order. It waits for more until ctx ends, and then
-// yields ctx's error. An error is the last that it yields.
+// Events returns the events of all Purse entities after a position: each once,
+// and those of one entity in order. It waits for more until ctx ends, and
+// yields ctx's error then. It ends after its first error.
 func (c *PurseClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Booking], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodePurseEvent, opts...)
 }
 
-// PurseExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// PurseExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type PurseExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (PurseExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (PurseExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(purseKind(), id)
 }
 
-// HostPurse lets n host Purse entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostPurse lets n host Purse entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostPurse(n *shard.Node, factory func() *Purse, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: purseKind(),
@@ -667,7 +668,7 @@ func HostPurse(n *shard.Node, factory func() *Purse, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// purseKind describes Purse. All members of a cluster must agree on it.
+// purseKind describes Purse. It must be the same at all members of a cluster.
 func purseKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "purse",
@@ -682,7 +683,7 @@ func purseKind() codegen.Kind {
 	}
 }
 
-// setPurseID sets the field that a Purse finds its own id in.
+// setPurseID sets the id field of a Purse.
 func setPurseID(entity any, id string) error {
 	entity.(*Purse).ID = id
 	return nil
@@ -741,7 +742,8 @@ func appendPurseState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodePurseState decodes the output of appendPurseState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodePurseState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Purse)
 	e.Sum = 0
@@ -754,17 +756,13 @@ func decodePurseState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Purse")
 }
 
-// knownPurseState reports which fields of the state are known: others are kept
-// as they came.
+// knownPurseState reports which fields of the state are known. The others are
+// kept.
 func knownPurseState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// takePurseEvents encodes the events that were recorded, and forgets them.
+// takePurseEvents encodes the recorded events and removes them from the entity.
 func takePurseEvents(entity any) ([][]byte, error) {
 	return codegen.TakeEvents(&entity.(*Purse).Journal, appendPurseEvent)
 }
@@ -788,7 +786,8 @@ func decodePurseEvent(d codegen.Decoder) (event Booking, err error) {
 	return event, d.Err("event of Purse")
 }
 
-// applyPurseEvent applies an encoded event, of which all must be known.
+// applyPurseEvent applies an encoded event. It fails if the event has unknown
+// fields.
 func applyPurseEvent(entity any, b []byte) error {
 	event, err := decodePurseEvent(codegen.NewEventDecoder(b))
 	if err != nil {
@@ -798,8 +797,8 @@ func applyPurseEvent(entity any, b []byte) error {
 	return nil
 }
 
-// StockAPI has the methods of a [Stock]. The entity implements it, and so does
-// a reference to an entity at any node.
+// StockAPI has the methods of a [Stock]. The entity and its references
+// implement it.
 type StockAPI interface {
 	// Reserve takes pieces for an order.
 	Reserve(_ context.Context, order string, line Line) (left int32, err error)
@@ -825,31 +824,31 @@ type StockClient struct {
 	invoker codegen.Invoker
 }
 
-// NewStockClient returns a client that calls through c: a node, or a connection
-// from outside.
+// NewStockClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
 func NewStockClient(c shard.Caller) *StockClient {
 	return &StockClient{invoker: c.ShardInvoker(stockKind())}
 }
 
-// Ref returns a reference to the Stock with that id, which need not live yet. A
-// bad id is answered by the calls.
+// Ref returns a reference to the Stock with that id. It makes no call; if the
+// id is invalid, each call fails.
 func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is Ref for calls that do not wait for an answer.
+// Tell is like Ref, for calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is Ref as the interface, for callers that are tested against plain
-// structs.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
 
-// StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
-// is safe for concurrent use.
+// StockRef is a reference to one Stock at any node. It is made by
+// [StockClient.Ref] and safe for concurrent use.
 type StockRef struct {
 	ref *codegen.Ref
 }
@@ -899,40 +898,40 @@ func (r StockRef) Old(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Old", nil, err)
 }
 
-// StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// StockTell is a reference to one Stock for calls without an answer. It is made
+// by [StockClient.Tell] and safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results are missing here
+// unless the directive has tell=all.
 type StockTell struct {
 	ref *codegen.Ref
 }
 
-// Restock is [StockAPI.Restock] without an answer.
+// Restock calls [StockAPI.Restock] without an answer.
 func (t StockTell) Restock(ctx context.Context, n int32) error {
 	return t.ref.Tell(ctx, "Restock", codegen.AppendInt(codegen.NewArgs(), 1, n))
 }
 
-// Old is [StockAPI.Old] without an answer.
+// Old calls [StockAPI.Old] without an answer.
 func (t StockTell) Old(ctx context.Context) error {
 	return t.ref.Tell(ctx, "Old", nil)
 }
 
-// StockExtractor tells which entity and which shard an id stands for. Its zero
-// value works.
+// StockExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
 type StockExtractor struct{}
 
-// EntityID returns the id as it is on the wire.
+// EntityID returns the wire form of the id.
 func (StockExtractor) EntityID(id string) (string, error) {
 	return id, codegen.CheckID(id)
 }
 
-// Shard returns the number of the shard in which the entity lives.
+// Shard returns the number of the entity's shard.
 func (StockExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(stockKind(), id)
 }
 
-// HostStock lets n host Stock entities. It must be called before n starts. The
-// factory makes an entity without state; it is called for each activation.
+// HostStock lets n host Stock entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
@@ -953,7 +952,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock. All members of a cluster must agree on it.
+// stockKind describes Stock. It must be the same at all members of a cluster.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "stock",
@@ -967,7 +966,7 @@ func stockKind() codegen.Kind {
 	}
 }
 
-// setStockID sets the field that a Stock finds its own id in.
+// setStockID sets the id field of a Stock.
 func setStockID(entity any, id string) error {
 	entity.(*Stock).ID = id
 	return nil
@@ -1046,7 +1045,8 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 }
 
 // decodeStockState decodes the output of appendStockState, and reports whether
-// it skipped fields. An absent field becomes zero, even if the factory set it.
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
 func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Left = 0
@@ -1063,18 +1063,14 @@ func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Stock")
 }
 
-// knownStockState reports which fields of the state are known: others are kept
-// as they came.
+// knownStockState reports which fields of the state are known. The others are
+// kept.
 func knownStockState(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
+	return num == 1 || num == 2, nil
 }
 
-// ShardErrors adds to s the errors that callers of this package's entities can
-// tell apart.
+// ShardErrors adds the errors of this package to s. Callers can match them with
+// errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare(
 		"github.com/shardgen/shardgen/internal/gen/versions/yesterday",
@@ -1082,7 +1078,10 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// appendBox encodes a Box as field num.
+// Types that are sent: append… encodes a value as field num; read… decodes
+// a field into v; clone… returns a copy as it would arrive from another node;
+// known… reports whether a field of a state is known.
+
 func appendBox(b []byte, num int, v Box, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -1096,7 +1095,6 @@ func appendBox(b []byte, num int, v Box, depth int) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readBox decodes a field into a Box.
 func readBox(d *codegen.Decoder, v *Box) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1112,7 +1110,6 @@ func readBox(d *codegen.Decoder, v *Box) {
 	d.Leave(outer)
 }
 
-// knownBox reports which fields of a Box are known.
 func knownBox(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -1125,14 +1122,12 @@ func knownBox(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// appendLid encodes a Lid as field num.
 func appendLid(b []byte, num int, v Lid) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.High)
 	return codegen.Close(b, at)
 }
 
-// readLid decodes a field into a Lid.
 func readLid(d *codegen.Decoder, v *Lid) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1143,16 +1138,10 @@ func readLid(d *codegen.Decoder, v *Lid) {
 	d.Leave(outer)
 }
 
-// knownLid reports which fields of a Lid are known.
 func knownLid(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// appendBoxPointer encodes a *Box as field num.
 func appendBoxPointer(b []byte, num int, v *Box, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return b, codegen.ErrDepth
@@ -1163,7 +1152,6 @@ func appendBoxPointer(b []byte, num int, v *Box, depth int) (_ []byte, err error
 	return appendBox(b, num, *v, depth-1)
 }
 
-// readBoxPointer decodes a field into a *Box.
 func readBoxPointer(d *codegen.Decoder, v **Box) {
 	if *v == nil {
 		*v = new(Box)
@@ -1171,7 +1159,6 @@ func readBoxPointer(d *codegen.Decoder, v **Box) {
 	readBox(d, *v)
 }
 
-// appendSlotSlice encodes a []Slot as field num.
 func appendSlotSlice(b []byte, num int, v []Slot) []byte {
 	for _, e := range v {
 		b = appendSlot(b, num, e)
@@ -1179,21 +1166,18 @@ func appendSlotSlice(b []byte, num int, v []Slot) []byte {
 	return b
 }
 
-// readSlotSlice decodes a field into a []Slot.
 func readSlotSlice(d *codegen.Decoder, v *[]Slot) {
 	var e Slot
 	readSlot(d, &e)
 	*v = append(*v, e)
 }
 
-// appendSlot encodes a Slot as field num.
 func appendSlot(b []byte, num int, v Slot) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Free)
 	return codegen.Close(b, at)
 }
 
-// readSlot decodes a field into a Slot.
 func readSlot(d *codegen.Decoder, v *Slot) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1204,7 +1188,6 @@ func readSlot(d *codegen.Decoder, v *Slot) {
 	d.Leave(outer)
 }
 
-// appendStringSlotMap encodes a map[string]Slot as field num.
 func appendStringSlotMap(b []byte, num int, v map[string]Slot) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -1216,7 +1199,6 @@ func appendStringSlotMap(b []byte, num int, v map[string]Slot) []byte {
 	return b
 }
 
-// readStringSlotMap decodes a field into a map[string]Slot.
 func readStringSlotMap(d *codegen.Decoder, v *map[string]Slot) {
 	var key string
 	var e Slot
@@ -1234,7 +1216,6 @@ func readStringSlotMap(d *codegen.Decoder, v *map[string]Slot) {
 	(*v)[key] = e
 }
 
-// appendWrapping encodes a Wrapping as field num.
 func appendWrapping(b []byte, num int, v Wrapping) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	switch c := v.(type) {
@@ -1249,7 +1230,6 @@ func appendWrapping(b []byte, num int, v Wrapping) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readWrapping decodes a field into a Wrapping.
 func readWrapping(d *codegen.Decoder, v *Wrapping) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1267,19 +1247,18 @@ func readWrapping(d *codegen.Decoder, v *Wrapping) {
 	d.Leave(outer)
 }
 
-// unknownWrapping stands in a state for a case of Wrapping that this program
-// does not know. It is kept, and its methods panic.
+// unknownWrapping holds a case of Wrapping in a state, if this program does not
+// know the case. Its methods panic.
 type unknownWrapping struct {
 	Wrapping
 	kept codegen.UnknownCase
 }
 
-// ShardUnknownCase returns the case as it came.
+// ShardUnknownCase returns the encoded case.
 func (u unknownWrapping) ShardUnknownCase() codegen.UnknownCase {
 	return u.kept
 }
 
-// cloneWrapping copies a Wrapping, as it would arrive.
 func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
 	switch c := v.(type) {
 	case nil:
@@ -1290,8 +1269,6 @@ func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/yesterday.Wrapping", v)
 }
 
-// knownWrapping reports which fields of the cases of a Wrapping are known.
-// Unknown fields are kept in the value.
 func knownWrapping(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -1300,14 +1277,12 @@ func knownWrapping(num int) (bool, codegen.Fields) {
 	return true, nil
 }
 
-// appendPaper encodes a Paper as field num.
 func appendPaper(b []byte, num int, v Paper) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.Color)
 	return codegen.Close(b, at)
 }
 
-// readPaper decodes a field into a Paper.
 func readPaper(d *codegen.Decoder, v *Paper) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1318,16 +1293,10 @@ func readPaper(d *codegen.Decoder, v *Paper) {
 	d.Leave(outer)
 }
 
-// knownPaper reports which fields of a Paper are known.
 func knownPaper(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
+	return num == 1, nil
 }
 
-// appendWrappingSlice encodes a []Wrapping as field num.
 func appendWrappingSlice(b []byte, num int, v []Wrapping) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendWrapping(b, num, e); err != nil {
@@ -1337,14 +1306,12 @@ func appendWrappingSlice(b []byte, num int, v []Wrapping) (_ []byte, err error) 
 	return b, nil
 }
 
-// readWrappingSlice decodes a field into a []Wrapping.
 func readWrappingSlice(d *codegen.Decoder, v *[]Wrapping) {
 	var e Wrapping
 	readWrapping(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneWrappingSlice copies a []Wrapping, as it would arrive.
 func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -1358,7 +1325,6 @@ func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
 	return c, nil
 }
 
-// appendBooking encodes a Booking as field num.
 func appendBooking(b []byte, num int, v Booking) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Amount)
@@ -1371,7 +1337,6 @@ func appendBooking(b []byte, num int, v Booking) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readBooking decodes a field into a Booking.
 func readBooking(d *codegen.Decoder, v *Booking) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1391,7 +1356,6 @@ func readBooking(d *codegen.Decoder, v *Booking) {
 	d.Leave(outer)
 }
 
-// cloneBooking copies a Booking, as it would arrive.
 func cloneBooking(v Booking) (_ Booking, err error) {
 	v.Parts = codegen.CloneSlice(v.Parts)
 	if v.By, err = cloneMeans(v.By); err != nil {
@@ -1400,7 +1364,6 @@ func cloneBooking(v Booking) (_ Booking, err error) {
 	return v, nil
 }
 
-// appendPartSlice encodes a []Part as field num.
 func appendPartSlice(b []byte, num int, v []Part) []byte {
 	for _, e := range v {
 		b = appendPart(b, num, e)
@@ -1408,21 +1371,18 @@ func appendPartSlice(b []byte, num int, v []Part) []byte {
 	return b
 }
 
-// readPartSlice decodes a field into a []Part.
 func readPartSlice(d *codegen.Decoder, v *[]Part) {
 	var e Part
 	readPart(d, &e)
 	*v = append(*v, e)
 }
 
-// appendPart encodes a Part as field num.
 func appendPart(b []byte, num int, v Part) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Count)
 	return codegen.Close(b, at)
 }
 
-// readPart decodes a field into a Part.
 func readPart(d *codegen.Decoder, v *Part) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1433,14 +1393,12 @@ func readPart(d *codegen.Decoder, v *Part) {
 	d.Leave(outer)
 }
 
-// appendPlace encodes a Place as field num.
 func appendPlace(b []byte, num int, v Place) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Room)
 	return codegen.Close(b, at)
 }
 
-// readPlace decodes a field into a Place.
 func readPlace(d *codegen.Decoder, v *Place) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1451,7 +1409,6 @@ func readPlace(d *codegen.Decoder, v *Place) {
 	d.Leave(outer)
 }
 
-// appendMeans encodes a Means as field num.
 func appendMeans(b []byte, num int, v Means) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	switch c := v.(type) {
@@ -1466,7 +1423,6 @@ func appendMeans(b []byte, num int, v Means) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readMeans decodes a field into a Means.
 func readMeans(d *codegen.Decoder, v *Means) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1484,19 +1440,18 @@ func readMeans(d *codegen.Decoder, v *Means) {
 	d.Leave(outer)
 }
 
-// unknownMeans stands in a state for a case of Means that this program does not
-// know. It is kept, and its methods panic.
+// unknownMeans holds a case of Means in a state, if this program does not know
+// the case. Its methods panic.
 type unknownMeans struct {
 	Means
 	kept codegen.UnknownCase
 }
 
-// ShardUnknownCase returns the case as it came.
+// ShardUnknownCase returns the encoded case.
 func (u unknownMeans) ShardUnknownCase() codegen.UnknownCase {
 	return u.kept
 }
 
-// cloneMeans copies a Means, as it would arrive.
 func cloneMeans(v Means) (_ Means, err error) {
 	switch c := v.(type) {
 	case nil:
@@ -1507,14 +1462,12 @@ func cloneMeans(v Means) (_ Means, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/yesterday.Means", v)
 }
 
-// appendCash encodes a Cash as field num.
 func appendCash(b []byte, num int, v Cash) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Coins)
 	return codegen.Close(b, at)
 }
 
-// readCash decodes a field into a Cash.
 func readCash(d *codegen.Decoder, v *Cash) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1525,7 +1478,6 @@ func readCash(d *codegen.Decoder, v *Cash) {
 	d.Leave(outer)
 }
 
-// appendLineSlice encodes a []Line as field num.
 func appendLineSlice(b []byte, num int, v []Line) []byte {
 	for _, e := range v {
 		b = appendLine(b, num, e)
@@ -1533,14 +1485,12 @@ func appendLineSlice(b []byte, num int, v []Line) []byte {
 	return b
 }
 
-// readLineSlice decodes a field into a []Line.
 func readLineSlice(d *codegen.Decoder, v *[]Line) {
 	var e Line
 	readLine(d, &e)
 	*v = append(*v, e)
 }
 
-// appendLine encodes a Line as field num.
 func appendLine(b []byte, num int, v Line) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendString(b, 1, v.SKU)
@@ -1549,7 +1499,6 @@ func appendLine(b []byte, num int, v Line) []byte {
 	return codegen.Close(b, at)
 }
 
-// readLine decodes a field into a Line.
 func readLine(d *codegen.Decoder, v *Line) {
 	outer := d.Enter()
 	for d.Next() {
@@ -1565,8 +1514,7 @@ func readLine(d *codegen.Decoder, v *Line) {
 	d.Leave(outer)
 }
 
-// All fields are known here: one more does not compile until it is generated
-// for.
+// Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named} }
 	_ = func(e *Parcel) *Parcel { return &Parcel{e.Count, e.Wrap, e.Wraps} }

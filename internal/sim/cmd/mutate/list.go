@@ -403,7 +403,7 @@ var listed = []listedMutant{
 	},
 	{
 		number: 51, breaks: "calls to a peer that said goodbye are answered as lost",
-		file:   "internal/dataplane/plane.go",
+		file:   "internal/calls/plane.go",
 		before: "return s.Peer().Address == a && !s.(Session).SaidGoodbye()",
 		after:  "return s.Peer().Address == a",
 		pkg:    "./runtime",

@@ -1,0 +1,26 @@
+// Package calls is the caller's side of calls: which calls of a process wait for their answers, what
+// an answer means, and what becomes of calls whose process or shard is gone.
+//
+// A [Table] holds the calls that wait. An answer has the number of its call; the Table finds the
+// call by it, and wakes its caller. Each attempt of a call has a number of its own, so that a late
+// answer to an earlier attempt is not mistaken for an answer to a later one. [Await] lets a
+// goroutine wait until the answer has arrived, the call's [Deadline] has passed, or its context has
+// ended. [NextStep] and [NextLocally] are the decisions of the caller: a call is sent again after a
+// pause, or is withdrawn, or ends with an [Outcome].
+//
+// A [Plane] handles answers, refusals, cancellations, the steps of a move, placements, sessions that
+// are begun again, and processes that have departed. Calls that a shard takes do not pass through
+// it. It decides which calls are sent again, to which route they go, which fail with an unknown
+// outcome, and in which order calls and barriers learn that a process has departed.
+//
+// Only wait.go has channels and reads the clock. Everything else has neither, nor a goroutine nor
+// I/O: a Table gets the time with Sweep and wakes callers through [Caller], and a Plane works on the
+// sessions, routes, shards and calls of its [Env]. Both are package shard's in a real process and
+// the sharding simulation's in a test, so that both run the same code.
+//
+// # Locks
+//
+// A Table has locks of its own; answers may come from any goroutine. A Plane has none, and may be
+// used by several goroutines at once. Its methods take the locks of routes, shards and sessions, so
+// that none of these may be held by the caller.
+package calls

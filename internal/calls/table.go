@@ -1,0 +1,371 @@
+package calls
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+const (
+	// parts divides the free slots, so that callers do not meet at one lock.
+	parts = 64
+	// slotBits is the number of bits of a call's number that name its slot; the
+	// other bits distinguish the calls of one slot.
+	slotBits = 20
+	// MaxCalls is the largest number of calls in a Table.
+	MaxCalls = 1 << slotBits
+
+	// keptSlots is the number of slots that a Table always keeps. Above it, the
+	// Table keeps all slots while at least one in keptOf is in use.
+	keptSlots, keptOf = 1 << 10, 8
+	// shrinkAfter is how many sweeps in a row must find fewer in use: 5 s.
+	shrinkAfter = 100
+)
+
+// A Result is the result of one attempt of a call.
+type Result struct {
+	Payload []byte
+	Code    wire.Code
+	Text    string
+	Lost    transport.Address // the node that took the call is gone
+}
+
+// Codes that are never on the wire. Those above Lost belong to the Table's user.
+const (
+	Expired wire.Code = 1<<16 + iota // the call's time is over
+	Lost                             // the process that the call was sent to is gone; it may have run
+)
+
+// A Caller waits in a slot of the table, for one call after another.
+type Caller interface {
+	// Wake wakes the caller. It is called once for each call that Complete or a similar
+	// method has ended. It must not block, and must not call the table.
+	Wake()
+}
+
+// A Carrier is the session by which a call was sent to a peer, under a sequence number.
+type Carrier interface{ Peer() transport.Peer }
+
+// A Call is a slot for a call that waits for its answer. It is reused by later calls,
+// for as long as the table exists.
+type Call struct {
+	Caller Caller        // made with the slot
+	id     atomic.Uint64 // 0: it is not in the table
+	last   uint64        // the number of the last call that was here
+	// over is when the call's time is over, in nanoseconds of the clock that Sweep has;
+	// 0: its caller watches itself. Below 0 it is how long the call may take from
+	// the next sweep on, which spares callers a look at the clock.
+	over atomic.Int64
+	res  Result // set before the caller is woken
+
+	mu      sync.Mutex // guards the fields below
+	sent    uint64     // the call that they are about; another one than that in the slot has not been sent
+	session Carrier    // the session it was last sent on; nil while it is held or local
+	seq     uint64
+}
+
+// Result returns the result of the call, for its caller after it was woken.
+func (c *Call) Result() *Result { return &c.res }
+
+// Answer sets the result of a call that Remove has taken out of the table. The goroutine
+// that sets it then wakes the caller.
+func (c *Call) Answer(r Result) { c.res = r }
+
+// Over is when the call's time is over, as Open was given it and Sweep has seen it.
+func (c *Call) Over() int64 { return c.over.Load() }
+
+// SentOn returns the session and the sequence number by which the call was last sent,
+// or nil if it was not sent to a peer. Only the owner of the slot may call it.
+func (c *Call) SentOn() (Carrier, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent != c.last {
+		return nil, 0
+	}
+	return c.session, c.seq
+}
+
+// index is the number of the slot in its table. Only the owner of the slot may call it.
+func (c *Call) index() int { return int(c.last % MaxCalls) }
+
+// A Table finds the caller of an answer. A call's number leads to its slot
+// without a search, and callers share no lock. It is safe for concurrent use.
+type Table struct {
+	Coalescer Coalescer
+	_         [64]byte                // fields that every call writes do not share a cache line with those that it reads
+	newCaller func() Caller           // for a new slot
+	slots     atomic.Pointer[[]*Call] // copied when it grows
+	closed    atomic.Bool             // no call is entered any more
+	limit     atomic.Int64            // slots from this number on go when they are free; 0 means none
+	grow      sync.Mutex              // guards changes of slots and limit, and gone and uses
+	gone      []*Call                 // those that went; empty without a limit
+	uses      uint64                  // at most so often was any dropped slot used
+	few       int                     // Sweep's: how often in a row few slots were in use
+	parts     [parts]struct {
+		mu   sync.Mutex
+		free []*Call
+		_    [32]byte // a cache line each
+	}
+}
+
+// Init sets the function that makes the caller of a new slot. It is called once, before anything else.
+func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
+
+// Open enters a call. over is when its time is over, on Sweep's clock; 0 if its caller
+// watches itself; and below 0 it is how long the call may take from the next Sweep on.
+// Callers with different hints meet at different locks. Open returns nil when MaxCalls are
+// under way, and after Close.
+func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
+	c = t.slot(hint % parts)
+	if c == nil {
+		return nil, 0
+	}
+	c.last += MaxCalls
+	c.over.Store(over)
+	c.id.Store(c.last)
+	if t.closed.Load() && t.Remove(c.last) != nil { // else Close has seen it, and answers it
+		t.Free(c, hint)
+		return nil, 0
+	}
+	t.Coalescer.calls.Add(oneUnderWay)
+	return c, c.last
+}
+
+// Close answers every call, and lets none in from now on. It returns how many it has answered.
+func (t *Table) Close(r Result) (n int) {
+	t.closed.Store(true) // first, so that a call that it does not see is not entered
+	return t.completeIf(func(*Call, uint64) bool { return true }, r)
+}
+
+// slot takes a free slot: of that part, or a new one, or of any part.
+func (t *Table) slot(part uint64) *Call {
+	c := t.take(part)
+	if c == nil {
+		c = t.add()
+	}
+	for i := uint64(0); c == nil && i < parts; i++ {
+		c = t.take(i)
+	}
+	return c
+}
+
+func (t *Table) take(part uint64) (c *Call) {
+	s := &t.parts[part]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		c, s.free = s.free[n-1], s.free[:n-1]
+	}
+	return c
+}
+
+// add makes a new slot, unless there are as many as can be named.
+func (t *Table) add() *Call {
+	t.grow.Lock()
+	defer t.grow.Unlock()
+	if last := len(t.gone) - 1; last >= 0 {
+		c := t.gone[last]
+		t.gone = t.gone[:last]
+		return c
+	}
+	var old []*Call
+	if p := t.slots.Load(); p != nil {
+		old = *p
+	}
+	n := len(old)
+	if n == MaxCalls {
+		return nil
+	}
+	c := &Call{Caller: t.newCaller(), last: t.uses*MaxCalls + uint64(n)}
+	grown := append(old, c) // readers see no more than their own length
+	t.slots.Store(&grown)
+	return c
+}
+
+// Free gives a slot back with the hint of Open. Its call must be out of the table, and its
+// caller must not be about to be woken.
+func (t *Table) Free(c *Call, hint uint64) {
+	c.res = Result{}
+	if t.limit.Load() != 0 && t.letGo(c) {
+		return
+	}
+	s := &t.parts[hint%parts]
+	s.mu.Lock()
+	s.free = append(s.free, c)
+	s.mu.Unlock()
+}
+
+// At returns the slot that a call's number names; nil if there is none. It may belong to
+// another call by now.
+func (t *Table) At(id uint64) *Call {
+	slots := t.slots.Load()
+	if i := id % MaxCalls; id != 0 && slots != nil && i < uint64(len(*slots)) {
+		return (*slots)[i]
+	}
+	return nil
+}
+
+// Sent records the session by which the call with that number was sent; nil means that
+// it is no longer sent.
+func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
+	c := t.At(id)
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	if c.id.Load() == id {
+		c.sent, c.session, c.seq = id, to, seq
+	}
+	c.mu.Unlock()
+}
+
+// Remove takes a call out of the table, and returns nil if another goroutine has
+// removed it: its caller then has been woken, or is about to be. Otherwise the
+// goroutine that removes the call sets its answer, counts the caller with
+// Coalescer.Wake, and wakes it.
+func (t *Table) Remove(id uint64) *Call {
+	c := t.At(id)
+	if c == nil || !c.id.CompareAndSwap(id, 0) {
+		return nil
+	}
+	return c
+}
+
+// Waits reports whether a caller waits for the call's answer.
+func (t *Table) Waits(id uint64) bool {
+	c := t.At(id)
+	return c != nil && c.id.Load() == id
+}
+
+// Complete answers the call, and reports whether a caller waited for it.
+func (t *Table) Complete(id uint64, r Result) bool {
+	c := t.Remove(id)
+	if c == nil {
+		return false
+	}
+	c.res = r
+	t.Coalescer.Wake(1)
+	c.Caller.Wake()
+	return true
+}
+
+// Sweep ends the calls whose time is over at now. It keeps the sessions by which they
+// were sent, so that their callers can take back calls that have not arrived. Only one
+// goroutine at a time may call it.
+func (t *Table) Sweep(now int64) {
+	slots := t.slots.Load()
+	if slots == nil {
+		return
+	}
+	defer t.shrink()
+	if t.Coalescer.UnderWay() == 0 {
+		return
+	}
+	for _, c := range *slots {
+		id, over := c.id.Load(), c.over.Load()
+		switch {
+		case id == 0 || over == 0:
+		case over < 0:
+			c.over.CompareAndSwap(over, now-over) // from now on
+		case now >= over && c.id.Load() == id: // over is id's, for numbers are not used again
+			t.Complete(id, Result{Code: Expired})
+		}
+	}
+}
+
+// CompleteSent answers every call that was last sent on a session that lost reports. lost
+// must not call the table.
+func (t *Table) CompleteSent(lost func(Carrier) bool, r Result) (n int) {
+	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)
+}
+
+// completeIf answers every call that match picks by its slot and number; match is called under the
+// call's lock.
+func (t *Table) completeIf(match func(*Call, uint64) bool, r Result) (n int) {
+	slots := t.slots.Load()
+	if slots == nil {
+		return 0
+	}
+	for _, c := range *slots {
+		c.mu.Lock()
+		id := c.id.Load()
+		hit := id != 0 && match(c, id)
+		c.mu.Unlock()
+		if hit && t.Complete(id, r) {
+			n++
+		}
+	}
+	return n
+}
+
+// shrink drops three of four slots when few were in use for a while: a burst of calls
+// is over, and each sweep visits all slots. Slots that are in use are dropped when they
+// become free. Only the sweep calls it.
+func (t *Table) shrink() {
+	n, inUse, limit := len(*t.slots.Load()), int(t.Coalescer.UnderWay()), int(t.limit.Load())
+	switch {
+	case limit != 0 && inUse > limit/2:
+		t.keepAll()
+		fallthrough
+	case limit != 0 || n <= keptSlots || inUse > n/keptOf:
+		t.few = 0
+		return
+	}
+	if t.few++; t.few < shrinkAfter {
+		return
+	}
+	t.few = 0
+	t.grow.Lock()
+	t.limit.Store(int64(max(keptSlots, n/4)))
+	t.grow.Unlock()
+	for i := range t.parts {
+		s := &t.parts[i]
+		var free []*Call
+		s.mu.Lock()
+		s.free, free = nil, s.free
+		s.mu.Unlock()
+		for _, c := range free {
+			t.Free(c, uint64(i))
+		}
+	}
+}
+
+// letGo takes a free slot beyond the limit out of use, and reports whether it did. When
+// all slots beyond the limit are out of use, they are dropped. Slots that are made
+// later continue their numbers, so that a late answer to a call of a dropped slot
+// matches no call.
+func (t *Table) letGo(c *Call) bool {
+	t.grow.Lock()
+	defer t.grow.Unlock()
+	slots, limit := *t.slots.Load(), int(t.limit.Load())
+	if limit == 0 || c.index() < limit {
+		return false
+	}
+	t.gone = append(t.gone, c)
+	if len(t.gone) < len(slots)-limit {
+		return true
+	}
+	for _, c := range t.gone {
+		t.uses = max(t.uses, c.last/MaxCalls)
+	}
+	kept := slices.Clone(slots[:limit])
+	t.slots.Store(&kept)
+	t.gone = nil
+	t.limit.Store(0)
+	return true
+}
+
+// keepAll keeps all slots again, when there are many calls.
+func (t *Table) keepAll() {
+	t.grow.Lock()
+	t.limit.Store(0)
+	gone := t.gone
+	t.gone = nil
+	t.grow.Unlock()
+	for i, c := range gone {
+		t.Free(c, uint64(i))
+	}
+}

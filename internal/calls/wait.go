@@ -1,0 +1,164 @@
+package calls
+
+import (
+	"context"
+	"time"
+)
+
+// A goroutine is a Caller that waits for a call in the table of pending calls.
+type goroutine chan struct{}
+
+// NewCaller returns the caller for a new slot of the table.
+func NewCaller() Caller { return make(goroutine, 1) }
+
+// Wake wakes the goroutine.
+func (c goroutine) Wake() { c <- struct{}{} }
+
+// Await waits for the call's answer, or for its time to be over, and reports whether it
+// was answered. Otherwise the call has been removed from the table, and the caller of
+// Await must inform the table's Coalescer when it knows the result of the call.
+func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (answered bool) {
+	done := c.Caller.(goroutine)
+	if ctx.Done() == nil && limit.timer == nil {
+		<-done // the sweep ends the call
+	} else if !wait(ctx, done, limit) {
+		if t.Remove(id) != nil {
+			return false
+		}
+		<-done // the answer came at the same time
+	}
+	t.Coalescer.Resumed()
+	return true
+}
+
+// wait is Await for calls that something other than the answer may end.
+//
+//go:noinline
+func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) {
+	select {
+	case <-done:
+		return true
+	case <-limit.over():
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Abandon ends a call that was opened with that hint and never sent.
+func Abandon(t *Table, c *Call, id, hint uint64) {
+	if t.Remove(id) == nil {
+		<-c.Caller.(goroutine)
+		t.Coalescer.Resumed()
+	} else {
+		t.Coalescer.GaveUp()
+	}
+	t.Free(c, hint)
+}
+
+// A Deadline is the end of a call: its context's, or the time-out where that has none
+// or a later one. Timeouts are ended by the sweep of the pending calls, which costs a
+// call nothing, not even a reading of the clock, and by a timer where the sweep is too
+// coarse.
+type Deadline struct {
+	ctx     context.Context
+	at      time.Time     // zero: timeout after the sweep that first sees the call
+	timeout time.Duration // our own, not the context's; 0 means at is the context's
+	timer   *time.Timer
+	left    time.Duration // when Micros last looked
+}
+
+// SweepInterval is the interval between two sweeps for calls whose time is over.
+const SweepInterval = 50 * time.Millisecond
+
+// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none, and
+// def that of calls that have neither an own one nor a deadline in ctx. sweeping reports
+// whether the process sweeps its pending calls.
+func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
+	at, ok := ctx.Deadline()
+	timeout := option
+	if timeout == 0 && !ok {
+		timeout = def
+	}
+	if timeout == 0 {
+		return Deadline{ctx: ctx, at: at}
+	}
+	if !ok && sweeping && timeout >= 20*SweepInterval {
+		return Deadline{ctx: ctx, timeout: timeout}
+	}
+	own := time.Now().Add(timeout)
+	if ok && at.Before(own) {
+		return Deadline{ctx: ctx, at: at}
+	}
+	d := Deadline{ctx: ctx, at: own, timeout: timeout}
+	if timeout < 20*SweepInterval || !sweeping {
+		d.timer = time.NewTimer(timeout)
+	}
+	return d
+}
+
+// Swept is when the sweep ends the call, as Table's Open takes it; 0 when a timer
+// or the context does.
+func (d *Deadline) Swept(base time.Time) int64 {
+	switch {
+	case d.timeout == 0 || d.timer != nil:
+		return 0
+	case d.at.IsZero():
+		return -int64(d.timeout)
+	}
+	return int64(d.at.Sub(base))
+}
+
+// Seen records before the next attempt when the sweep would have ended this one, so that all
+// attempts together have the time of the first.
+func (d *Deadline) Seen(over int64, base time.Time) {
+	switch {
+	case !d.at.IsZero():
+	case over > 0:
+		d.at = base.Add(time.Duration(over))
+	default:
+		d.at = time.Now().Add(d.timeout) // no sweep saw it: it took less than Sweep
+	}
+}
+
+// over returns a channel that receives when a short timeout of the call has passed, or
+// nil if something else ends the call.
+func (d *Deadline) over() <-chan time.Time {
+	if d.timer == nil {
+		return nil
+	}
+	return d.timer.C
+}
+
+// Stop releases the timer.
+func (d *Deadline) Stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// Micros is what remains, for the wire; at least 1.
+func (d *Deadline) Micros() uint64 {
+	d.left = d.timeout
+	if !d.at.IsZero() {
+		d.left = time.Until(d.at)
+	}
+	return uint64(max(d.left.Microseconds(), 1))
+}
+
+// Passed reports whether nothing remained when Micros last looked.
+func (d *Deadline) Passed() bool { return !d.at.IsZero() && d.left <= 0 }
+
+// Sleep waits for t and reports whether there is time left.
+func (d *Deadline) Sleep(t time.Duration) bool {
+	if time.Until(d.at) <= t {
+		return false
+	}
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.ctx.Done():
+		return false
+	}
+}

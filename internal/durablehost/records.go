@@ -1,0 +1,271 @@
+package durablehost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// IdentityKey is the key of the record that distinguishes a cluster's store from others.
+func IdentityKey(cluster string) string { return "cluster/" + cluster }
+
+// Identity returns what the store itself keeps to be known by: a random number and the node that
+// began to use it for the cluster. The first node to ask writes it by compare-and-set, with its own
+// name and number. Until then it tries again, until ctx ends.
+func Identity(ctx context.Context, s store.Store, cluster, node string, number uint64) (string, error) {
+	key, own := IdentityKey(cluster), strconv.FormatUint(number, 16)+" of "+node
+	for {
+		_, err := s.Put(ctx, key, []byte(own), store.None)
+		if err == nil {
+			return own, nil
+		}
+		if errors.Is(err, store.ErrConflict) {
+			var found store.Record
+			if found, err = s.Get(ctx, key); err == nil {
+				return string(found.Value), nil
+			}
+		}
+		retry := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUncertain) || errors.Is(err, store.ErrBusy)
+		if !retry || !rest(ctx, 50*time.Millisecond) { // a replica may lag behind the conflict
+			return "", fmt.Errorf("identify the store by its record %q: %w", key, err)
+		}
+	}
+}
+
+// CheckIdentity compares the store behind the present connection with the one that had the
+// identity. Its error wraps ErrOtherStore if that is another one, or has lost the record.
+func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string) error {
+	found, err := s.Get(ctx, IdentityKey(cluster))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("%w: it has no record %q, and this node began with the store %q", ErrOtherStore, IdentityKey(cluster), identity)
+	case err != nil:
+		return err
+	case string(found.Value) != identity:
+		return fmt.Errorf("%w: it is %q, and this node began with the store %q", ErrOtherStore, found.Value, identity)
+	}
+	return nil
+}
+
+// ErrOtherStore says that a connection leads to another store than before.
+var ErrOtherStore = errors.New("another store answers")
+
+// rest reports whether d has passed before ctx ended.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// TermsKey is the key of the record of the terms of a cluster's coordinators.
+func TermsKey(cluster string) string { return "terms/" + cluster }
+
+// NextTerm returns the term of a coordinator that takes over: above all before it, over full
+// restarts too, and at least the given one. Before is the term of the record that it replaced,
+// 0 if there was none. It tries once.
+func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (next, before uint32, err error) {
+	key := TermsKey(cluster)
+	found, err := s.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, 0, err
+	}
+	term := uint64(0)
+	if err == nil {
+		if term, err = strconv.ParseUint(string(found.Value), 10, 32); err != nil {
+			return 0, 0, fmt.Errorf("record %q of the store is damaged: %w (restore it, or write a number above all earlier terms)", key, err)
+		}
+	}
+	before = uint32(term)
+	term = max(term+1, uint64(atLeast))
+	if term >= 1<<32 {
+		return 0, 0, fmt.Errorf("record %q of the store has reached the last term", key)
+	}
+	if _, err := s.Put(ctx, key, strconv.AppendUint(nil, term, 10), found.Revision); err != nil {
+		return 0, 0, err
+	}
+	return uint32(term), before, nil
+}
+
+// LastTerm returns the highest term that the store's record has; 0 means there is none.
+func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error) {
+	found, err := s.Get(ctx, TermsKey(cluster))
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	term, err := strconv.ParseUint(string(found.Value), 10, 32)
+	return uint32(term), err
+}
+
+// RaiseTerm has later terms be above one that was met. It returns the last term then.
+func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (last uint32, err error) {
+	key := TermsKey(cluster)
+	found, err := s.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	if term, err := strconv.ParseUint(string(found.Value), 10, 32); err == nil && uint32(term) >= met {
+		return uint32(term), nil
+	}
+	_, err = s.Put(ctx, key, strconv.AppendUint(nil, uint64(met), 10), found.Revision)
+	return met, err
+}
+
+// FoundingKey is the key of the record of who founded a cluster.
+func FoundingKey(cluster string) string { return "founding/" + cluster }
+
+// A foundingRecord is that record.
+type foundingRecord struct {
+	Format  int    `json:"format"` // 1
+	Founder origin `json:"founder"`
+	Node    origin `json:"node"`   // the member that wrote the record
+	Server  string `json:"server"` // the broker instance behind its connection
+}
+
+// An origin is a node's address.
+type origin struct {
+	Name        string `json:"name"`
+	Incarnation uint64 `json:"incarnation,string"`
+}
+
+// Founding reads or writes the record of who founded a cluster. It tries once.
+func Founding(ctx context.Context, s store.Store, cluster string, r membership.FoundingRequest) membership.FoundingAnswer {
+	a := membership.FoundingAnswer{Number: r.Number}
+	var err error
+	if r.Write {
+		a.Revision, err = writeFounding(ctx, s, cluster, r)
+	} else {
+		a.Founding, a.Revision, err = readFounding(ctx, s, cluster)
+	}
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		a.Conflict = true
+	case err != nil:
+		a.Reason = fmt.Sprintf("the store's record %q: %v", FoundingKey(cluster), err)
+	}
+	return a
+}
+
+func readFounding(ctx context.Context, s store.Store, cluster string) (f membership.Founding, revision uint64, err error) {
+	found, err := s.Get(ctx, FoundingKey(cluster))
+	if errors.Is(err, store.ErrNotFound) {
+		return f, 0, nil
+	} else if err != nil {
+		return f, 0, err
+	}
+	// A record that cannot be read is that of an unknown cluster, and is replaced like any other
+	// if it stays the same.
+	f, _ = parseFounding(found.Value)
+	return f, uint64(found.Revision), nil
+}
+
+func parseFounding(value []byte) (f membership.Founding, err error) {
+	var r foundingRecord
+	if err := json.Unmarshal(value, &r); err != nil {
+		return f, err
+	}
+	return membership.Founding{Founder: transport.Address(r.Founder), Node: transport.Address(r.Node), Server: r.Server}, nil
+}
+
+func formatFounding(f membership.Founding) ([]byte, error) {
+	return json.Marshal(foundingRecord{1, origin(f.Founder), origin(f.Node), f.Server})
+}
+
+func writeFounding(ctx context.Context, s store.Store, cluster string, r membership.FoundingRequest) (revision uint64, err error) {
+	value, err := formatFounding(r.Founding)
+	if err != nil {
+		return 0, err
+	}
+	next, err := s.Put(ctx, FoundingKey(cluster), value, store.Revision(r.Over))
+	return uint64(next), err
+}
+
+// A Type has the properties of a durable type that must not change, since its entities
+// could not be found any more.
+type Type struct {
+	Format  int    `json:"format"` // 1
+	Cluster string `json:"cluster"`
+	Shards  uint32 `json:"shards"`
+	Hash    string `json:"hash"` // the name of the shard function
+}
+
+const typeFormat = 1
+
+// TypeKey is the key of a type's record.
+func TypeKey(kind string) string { return "types/" + kind }
+
+// ErrType is a durable type that the store has in another form; test with errors.Is.
+var ErrType = errors.New("the store has the type in another form")
+
+// CheckType notes the type in the store when it comes there first. Later it must be the same.
+func CheckType(ctx context.Context, s store.Store, kind string, want Type) error {
+	key := TypeKey(kind)
+	want.Format = typeFormat
+	value, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	if _, err = s.Put(ctx, key, value, store.None); err == nil {
+		return nil
+	}
+	found, getErr := s.Get(ctx, key)
+	switch {
+	case errors.Is(getErr, store.ErrNotFound):
+		return err
+	case getErr != nil:
+		return getErr
+	}
+	var have Type
+	if err := json.Unmarshal(found.Value, &have); err != nil {
+		return fmt.Errorf("type %s: record %q of the store is damaged: %w (restore it from a backup)", kind, key, err)
+	}
+	return have.differs(kind, want)
+}
+
+// CheckVolatile returns an error if the store has the type as a durable one of that cluster: a program
+// whose type is volatile would hide all acknowledged changes.
+func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) error {
+	ctx, cancel := context.WithTimeout(ctx, try)
+	defer cancel()
+	found, err := s.Get(ctx, TypeKey(kind))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var have Type
+	if err := json.Unmarshal(found.Value, &have); err == nil && have.Cluster != cluster {
+		return nil // a type of another cluster, which has the same name
+	}
+	return fmt.Errorf("type %s: %w: durable, and volatile in this program, which would begin its entities anew "+
+		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
+}
+
+// differs returns an error that names the differences between the type in the store and want.
+func (t Type) differs(kind string, want Type) error {
+	switch {
+	case t.Format > typeFormat:
+		return fmt.Errorf("type %s: %w: format %d, this program reads %d (run the newer program here too)", kind, ErrType, t.Format, typeFormat)
+	case t.Cluster != want.Cluster:
+		return fmt.Errorf("type %s: %w: it belongs to cluster %s, and this one is %s (give each cluster a store with a Name of its own)", kind, ErrType, t.Cluster, want.Cluster)
+	case t.Shards != want.Shards:
+		return fmt.Errorf("type %s: %w: %d shards, and %d in this program (keep shards=%d in its directive: the number cannot be changed)", kind, ErrType, t.Shards, want.Shards, t.Shards)
+	case t.Hash != want.Hash:
+		return fmt.Errorf("type %s: %w: shard function %s, and %s in this program (keep the function: it cannot be changed)", kind, ErrType, t.Hash, want.Hash)
+	}
+	return nil
+}

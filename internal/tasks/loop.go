@@ -1,0 +1,65 @@
+package tasks
+
+import (
+	"sync"
+	"time"
+)
+
+// A Loop runs functions one after another on one goroutine, and a tick when it is due.
+type Loop struct {
+	mu     sync.Mutex
+	queue  []func()
+	signal chan struct{}
+}
+
+// NewLoop returns a Loop that has nothing to run.
+func NewLoop() *Loop { return &Loop{signal: make(chan struct{}, 1)} }
+
+// Post queues f. It does not block, and may be called by any goroutine. After the end
+// of the loop f is not run.
+func (l *Loop) Post(f func()) {
+	l.mu.Lock()
+	l.queue = append(l.queue, f)
+	l.mu.Unlock()
+	select {
+	case l.signal <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs posted functions until stop is closed. After every batch and tick it calls
+// wake, which returns the time of the next tick.
+func (l *Loop) Run(stop <-chan struct{}, tick func(), wake func() time.Time) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-l.signal:
+		case <-timer.C:
+			tick()
+		}
+		l.drain(stop)
+		if at := wake(); !at.IsZero() {
+			timer.Reset(max(time.Until(at), 0))
+		} else {
+			timer.Reset(time.Hour)
+		}
+	}
+}
+
+func (l *Loop) drain(stop <-chan struct{}) {
+	l.mu.Lock()
+	batch := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	for _, f := range batch {
+		select {
+		case <-stop:
+			return
+		default:
+			f()
+		}
+	}
+}
