@@ -114,7 +114,7 @@ var optionSettings = []setting[declaredKind]{
 	{"HostRole", func(k declaredKind) string { return k.options.role }},
 	{"Handoff", func(k declaredKind) string { return k.options.handoff.String() }},
 	{"Remember", func(k declaredKind) string { return strconv.FormatBool(k.options.remember != nil) }},
-	{"SingletonOptions.Lease", func(k declaredKind) string { return strconv.FormatBool(k.options.single.Lease) }},
+	{"singleton.Options.Lease", func(k declaredKind) string { return strconv.FormatBool(k.options.single.Lease) }},
 
 	{name: "IdleAfter"},
 	{name: "StopTimeout"},
@@ -135,14 +135,14 @@ var optionSettings = []setting[declaredKind]{
 	{name: "RememberOptions.Every"},
 	{name: "RememberOptions.Backoff"},
 	{name: "RememberOptions.MaxPerShard"},
-	{name: "SingletonOptions.LeaseTTL"}, // that of the holder counts
-	{name: "SingletonOptions.LeaseRetry"},
-	{name: "SingletonOptions.HandoffRetry"},
-	{name: "SingletonOptions.MaxHandoffRetries"},
-	{name: "SingletonOptions.RemovalMargin"},
-	{name: "SingletonOptions.RestartBackoff"},
-	{name: "SingletonOptions.MaxRestartBackoff"},
-	{name: "SingletonOptions.StableAfter"},
+	{name: "singleton.Options.LeaseTTL"}, // that of the holder counts
+	{name: "singleton.Options.LeaseRetry"},
+	{name: "singleton.Options.HandoffRetry"},
+	{name: "singleton.Options.MaxHandoffRetries"},
+	{name: "singleton.Options.RemovalMargin"},
+	{name: "singleton.Options.RestartBackoff"},
+	{name: "singleton.Options.MaxRestartBackoff"},
+	{name: "singleton.Options.StableAfter"},
 }
 
 // declarations returns the node's announcement for other members, and the settings of the cluster

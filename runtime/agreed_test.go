@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"os"
 	"reflect"
@@ -19,6 +20,7 @@ import (
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -73,7 +75,7 @@ func TestEverySettingIsInATable(t *testing.T) {
 // options the fields of these. Remember is an option itself, too.
 func hostOptions(t *testing.T) (options []string) {
 	structs := map[string]reflect.Type{
-		"SingletonOptions": reflect.TypeFor[SingletonOptions](), "RememberOptions": reflect.TypeFor[RememberOptions](),
+		"singleton.Options": reflect.TypeFor[singleton.Options](), "RememberOptions": reflect.TypeFor[RememberOptions](),
 	}
 	sources, err := os.ReadDir(".")
 	require.NoError(t, err)
@@ -88,13 +90,13 @@ func hostOptions(t *testing.T) (options []string) {
 			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Type.Results == nil || !isIdent(f.Type.Results.List[0].Type, "HostOption") {
 				continue
 			}
-			if f.Name.Name != "WithSingletonOptions" {
+			if f.Name.Name != "Singleton" { // its fields are the settings
 				options = append(options, f.Name.Name)
 			}
 			for _, p := range f.Type.Params.List {
-				if name, ok := p.Type.(*ast.Ident); ok && strings.HasSuffix(name.Name, "Options") {
-					require.Contains(t, structs, name.Name)
-					options = append(options, fields(name.Name+".", structs[name.Name])...)
+				if name := types.ExprString(p.Type); strings.HasSuffix(name, "Options") {
+					require.Contains(t, structs, name)
+					options = append(options, fields(name+".", structs[name])...)
 				}
 			}
 		}
@@ -243,15 +245,15 @@ func TestEachTypeSettingIsCompared(t *testing.T) {
 		return membership.Member{Address: transport.Address{Name: name}, Meta: meta}
 	}
 	changes := map[string]func(declaredKind){
-		"shards":                 func(k declaredKind) { k.shards *= 2 },
-		"hash":                   func(k declaredKind) { k.desc.HashName = "other.Hash" },
-		"package":                func(k declaredKind) { k.desc.Package = "other" },
-		"singleton":              func(k declaredKind) { k.desc.Singleton = !k.desc.Singleton },
-		"durable":                func(k declaredKind) { k.desc.Durable = !k.desc.Durable },
-		"HostRole":               func(k declaredKind) { k.options.role = "back" },
-		"Handoff":                func(k declaredKind) { k.options.handoff.DropState = true },
-		"Remember":               func(k declaredKind) { k.options.remember = &RememberOptions{} },
-		"SingletonOptions.Lease": func(k declaredKind) { k.options.single.Lease = true },
+		"shards":                  func(k declaredKind) { k.shards *= 2 },
+		"hash":                    func(k declaredKind) { k.desc.HashName = "other.Hash" },
+		"package":                 func(k declaredKind) { k.desc.Package = "other" },
+		"singleton":               func(k declaredKind) { k.desc.Singleton = !k.desc.Singleton },
+		"durable":                 func(k declaredKind) { k.desc.Durable = !k.desc.Durable },
+		"HostRole":                func(k declaredKind) { k.options.role = "back" },
+		"Handoff":                 func(k declaredKind) { k.options.handoff.DropState = true },
+		"Remember":                func(k declaredKind) { k.options.remember = &RememberOptions{} },
+		"singleton.Options.Lease": func(k declaredKind) { k.options.single.Lease = true },
 	}
 	_, contract := names(t, directiveSettings)
 	_, host := names(t, optionSettings)

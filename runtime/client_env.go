@@ -72,7 +72,7 @@ func (v *clientEnv) Direct(from transport.Peer, body []byte) error {
 	return v.driver.directMessage(from, body)
 }
 
-// Heard records that the member that serves this process sent something.
+// Heard records that this process's member sent something.
 func (v *clientEnv) Heard(at time.Time) {
 	v.mu.Lock()
 	v.heardAt = at

@@ -81,12 +81,12 @@ type Config struct {
 	// MailboxBytes: for turns of its entities, or while the shard moves to this process
 	// or away. Default 32 MiB, at least MailboxBytes, at most 1 GiB.
 	ShardBytes int
-	// BufferBytes bounds the bytes of the calls that wait at this process, counted as for
-	// MailboxBytes: in all shards that are here, and for shards without a home. Calls of
-	// this process that wait on their callers' goroutines are not encoded and do not
-	// count. Tells of this process whose turns have begun may take as much again; each counts
-	// as its arguments and 40 bytes. The calls of all clients ([Dial]) of one name together
-	// may take half of it. Default 128 MiB, at least ShardBytes, at most 1 TiB.
+	// BufferBytes bounds the bytes of the calls waiting at this process, counted as for
+	// MailboxBytes: in all its shards, and for shards without a home. Calls of this process that
+	// wait on their callers' goroutines are not encoded and do not count. Tells of this process
+	// whose turns have begun may take as much again; each counts as its arguments and 40 bytes. The
+	// calls of all clients ([Dial]) of one name together may take half of it. Default 128 MiB, at
+	// least ShardBytes, at most 1 TiB.
 	BufferBytes int
 	// Window is the number of bytes that one other process may have under way to this
 	// process on one lane. Default 1 MiB, 64 KiB to 16 MiB.
@@ -107,11 +107,11 @@ type Config struct {
 	// [ErrBufferFull]. With 0, as new(0), every call that finds no instance fails.
 	// Default (nil) 1,000; at most 10,000.
 	SingletonBuffer *int
-	// Store keeps all that outlives processes: the state of durable types, the ids of
+	// Store keeps everything needed after a full restart: the state of durable types, the ids of
 	// remembered entities, the leases of singletons and of DowningLeaseMajority, and the
-	// coordinator's terms, so that they grow over full restarts. Durable types and leases
-	// need one. Package natsstore has it on JetStream, package memory of store/memory for
-	// tests. All members must have the same store, or none. Default none.
+	// coordinator's term, which must keep growing. Durable types and leases need one. Package
+	// natsstore has it on JetStream, package memory of store/memory for tests. All members must
+	// have the same store, or none. Default none.
 	Store store.Backend
 	// MaxMoves bounds the shards of a type that move at once for rebalancing. Default 3,
 	// minimum 1. Shards of leaving nodes do not count.

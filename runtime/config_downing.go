@@ -15,9 +15,8 @@ type DowningStrategy = membership.Downing
 // after AutoDownAfter, and those behind it after StableAfter. Package membership describes
 // which turns may run meanwhile under each.
 const (
-	// DowningBroker downs a member at once when it is gone, which means that the broker
-	// itself says that nobody listens for it, and any other unreachable member by majority.
-	// It is the default.
+	// DowningBroker downs a member at once when it is gone (the broker reports no subscriber for
+	// it), and any other unreachable member by majority. It is the default.
 	DowningBroker = membership.DowningBroker
 	// DowningByHand downs nobody by itself: operators do, by [Node.Down] or shardctl
 	// down.
@@ -36,8 +35,8 @@ const (
 	DowningKeepOldest = membership.DowningKeepOldest
 	// DowningAll stops all nodes when any member is unreachable.
 	DowningAll = membership.DowningAll
-	// DowningLeaseMajority lets the side go on that takes a lease in Config.Store, for which
-	// the larger side tries first. It is meant for clusters of up to a few hundred members.
+	// DowningLeaseMajority keeps the side that takes a lease in Config.Store. The larger side tries
+	// first. It is meant for clusters of up to a few hundred members.
 	DowningLeaseMajority = membership.DowningLeaseMajority
 )
 
@@ -50,10 +49,10 @@ type DowningOptions struct {
 	// DowningKeepOldest and DowningLeaseMajority to members with it. Default: all
 	// vote.
 	Role string
-	// StableAfter is how long the set of unreachable members must have stayed the same
-	// before it is judged; a set that goes on changing is judged after twice that, or
-	// up to 5s later. Default 20s, at least Membership.LeaseMajority. DowningBroker,
-	// DowningByHand and DowningAuto do not use it.
+	// StableAfter is how long the set of unreachable members must be stable before the strategy
+	// decides. A set that keeps changing is decided after twice StableAfter, or up to 5s later.
+	// Default 20s, at least Membership.LeaseMajority. DowningBroker, DowningByHand and DowningAuto
+	// do not use it.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member is unreachable before DowningAuto downs it: at
 	// least Membership.LeaseMajority. It has no default and is used only by DowningAuto.
@@ -93,7 +92,7 @@ func (d DowningOptions) validate(leaseMajority time.Duration, stored bool, bad f
 var errAutoDown = errors.New("auto-down splits a cluster in a partition, and every entity would be alive on each side " +
 	"(choose another Membership.Downing.Strategy, or set AutoDownDespiteSharding)")
 
-// check refuses options that are not safe for a node that hosts types.
+// check refuses options that are unsafe for a node with hosted types.
 func (d DowningOptions) check(hosts bool) error {
 	if d.Strategy == DowningAuto && hosts && !d.AutoDownDespiteSharding {
 		return errAutoDown

@@ -24,8 +24,8 @@ type MembershipOptions struct {
 	// GossipSpeedup is the number of rounds in an interval while fewer than half of the
 	// members have seen the latest state. Default 3, minimum 1.
 	GossipSpeedup int
-	// GossipToUnseen is the share of rounds that go to a member that has not seen
-	// the latest state. Default 0.8, more than 0, at most 1.
+	// GossipToUnseen is the share of gossip rounds sent to a member that has not seen the latest
+	// state. Default 0.8, more than 0, at most 1.
 	GossipToUnseen float64
 	// GossipManyMembers is the number of members up to which GossipToUnseen holds. In
 	// larger clusters the share falls, to a quarter at four times as many, because many
@@ -59,37 +59,33 @@ type MembershipOptions struct {
 	// LeaseMajority is how long turns may still start at a node that does not hear
 	// a majority of the members. Default 5s.
 	LeaseMajority time.Duration
-	// GoneAfter is how long the broker must report that nobody listens for a member,
-	// through the server that observer and member share, before the member is downed.
-	// Default 1s, at least LeaseEcho.
+	// GoneAfter is how long the broker must report no subscriber for a member, through the server
+	// shared by observer and member, before the member is downed. Default 1s, at least LeaseEcho.
 	GoneAfter time.Duration
-	// CutAfter is how long the broker must report that nobody listens for a member,
-	// through another server, before the majority downs it. Default 6s, at least
-	// LeaseMajority. A node that did not hear itself through the broker for more than
-	// LeaseEcho judges by SilentAfter until it has heard itself for that long.
+	// CutAfter is how long the broker must report that nobody listens for a member, through another
+	// server, before the majority downs it. Default 6s, at least LeaseMajority. A node that missed
+	// its own heartbeats through the broker for more than LeaseEcho uses SilentAfter instead, until
+	// it has heard itself for LeaseEcho.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer before the majority downs it.
 	// Default 15s, at least LeaseMajority.
 	SilentAfter time.Duration
-	// AgreedAfter takes the place of SilentAfter in clusters of at most Watched+1 members
-	// (6 by default) if more than half of them miss the member themselves, so that a
-	// process that hangs is replaced sooner. Raise it if a member may stand still for
-	// longer in ordinary operation; the value of SilentAfter turns it off. Default
-	// LeaseMajority, which is also the minimum. A node that did not hear itself through
-	// the broker judges by SilentAfter, as described at CutAfter.
+	// AgreedAfter replaces SilentAfter in clusters of at most Watched+1 members (6 by default) if
+	// more than half of them miss the member themselves, so that a hanging process is replaced
+	// sooner. Raise it if a member may stand still for longer in ordinary operation; the value of
+	// SilentAfter turns it off. Default LeaseMajority, which is also the minimum. A node that did
+	// not hear itself through the broker judges by SilentAfter, as described at CutAfter.
 	AgreedAfter time.Duration
-	// QuarantineAfter is how long a member that answers heartbeats may leave a question
-	// of the coordinator unanswered, which is repeated. It is then quarantined, and can
-	// only be downed or removed, because shards have no home meanwhile. Default 60s,
-	// minimum 5s.
+	// QuarantineAfter is how long a member may leave a repeated question of the coordinator
+	// unanswered while it answers heartbeats. It is then quarantined, and can only be downed or
+	// removed, because shards have no home meanwhile. Default 60s, minimum 5s.
 	QuarantineAfter time.Duration
 	// Downing configures how unreachable members are judged. Default DowningBroker.
 	Downing DowningOptions
 }
 
-// Detection is the number of observers that it takes to make a member unreachable that is
-// silent or cut off from them. One is enough for a member that the broker reports as
-// gone.
+// Detection is the number of observers needed to mark a silent or cut-off member unreachable. One
+// is enough for a member that the broker reports as gone.
 type Detection = membership.Detection
 
 // The ways of detection.

@@ -21,11 +21,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Conn calls the entities of a cluster from a process that is not a member. It follows
-// the table through one member and sends calls directly to the entities' homes. When all
-// members were restarted it follows the cluster that they founded anew: calls that may
-// have run in the former cluster end with [ErrLost], and calls that certainly did not run
-// are made in the new one. It is safe for concurrent use.
+// A Conn calls the entities of a cluster from a process that is not a member. It follows the table
+// through one member and sends calls directly to the entities' homes. After a restart of all
+// members it follows the new cluster: a call that may have run in the former one ends with
+// [ErrLost], and one that certainly did not run is made in the new one. It is safe for concurrent
+// use.
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger

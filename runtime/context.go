@@ -57,10 +57,10 @@ func Forget(ctx context.Context) error { return forget(ctx) }
 // Go fails with [ErrNotSingleton] for other entities.
 func Go(ctx context.Context, task func(context.Context) error) error { return startTask(ctx, task) }
 
-// WithHeader returns a context whose calls and tells carry the header, beside those that ctx
-// already has; a header of the same key is replaced. Headers are for data that concerns many
-// methods, such as a trace or a tenant. The called method gets them from [CallInfo]. They are not passed on
-// to calls that it makes: it does that itself, with WithHeader.
+// WithHeader returns a context whose calls and tells carry the header in addition to those of ctx. A header
+// of the same key is replaced. Headers are for data that concerns many methods, such as a trace or a
+// tenant. The called method gets them from [CallInfo]. A method's own calls do not carry them, unless it
+// passes them on with WithHeader.
 //
 // A key has 1 to 64 of A-Z a-z 0-9 _ -, in any case, and is sent in lower case; a value is any
 // string. A call carries at most 32 headers, and their keys and values have at most 4,096 bytes

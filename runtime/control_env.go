@@ -8,9 +8,9 @@ import (
 
 	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/store"
@@ -78,7 +78,7 @@ func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
 }
 
 // Inventory returns the node's registration with a coordinator.
-func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
+func (v *controlEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	return v.node.inventory()
 }
 
@@ -104,8 +104,8 @@ func (v *controlEnv) Remembered() (kinds []string) {
 // Waiting returns how many calls of a type wait for a home.
 func (v *controlEnv) Waiting(kind string) int { return v.driver.heldFor(kind) }
 
-// WaitingKinds returns the types of such calls.
-func (v *controlEnv) WaitingKinds() (kinds []string) {
+// WaitingTypes returns the types of such calls.
+func (v *controlEnv) WaitingTypes() (kinds []string) {
 	for kind := range *v.driver.kinds.Load() {
 		if v.driver.heldFor(kind) > 0 {
 			kinds = append(kinds, kind)

@@ -125,7 +125,7 @@ func (c *controlLoop) suspect(a transport.Address, server string) {
 
 func (c *controlLoop) escalate(err error) { c.loop.Post(func() { c.node.fail(err) }) }
 
-func (c *controlLoop) shardsOf(kind string) uint32 { return c.driver.table.Load().Kind(kind).Shards() }
+func (c *controlLoop) shardsOf(kind string) uint32 { return c.driver.table.Load().Type(kind).Shards() }
 
 // why returns the latest reason why the kind has no home.
 func (c *controlLoop) why(kind string, now time.Time) string {

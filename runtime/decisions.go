@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 )
 
 // decisions returns a function that keeps events of the coordinator for operators. A node's own

@@ -2,9 +2,8 @@ package shard
 
 import (
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
@@ -37,18 +36,9 @@ func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 		if !h.desc.Singleton {
 			continue
 		}
-		o := n.options[h.desc.Name].single
-		var leases singlehost.Leases // nil: none is asked for
-		if o.Lease {
-			leases = leaseRequests{store: n.cfg.Store, driver: n.driver, post: p.Post}
-		}
 		err := set.Host(singlehost.Hosting{
-			Kind: h.desc.Name, Instance: h.instance, Lease: leases, LeaseTTL: o.LeaseTTL,
-			Manager: singleton.Config{
-				RetryInterval: o.HandoffRetry, MaxRetries: o.MaxHandoffRetries, RemovalMargin: o.RemovalMargin,
-				RestartBackoff: o.RestartBackoff, MaxRestartBackoff: o.MaxRestartBackoff, StableAfter: o.StableAfter,
-				LeaseRetryInterval: o.LeaseRetry,
-			},
+			Type: h.desc.Name, Instance: h.instance, Options: n.options[h.desc.Name].single,
+			Leases: leaseRequests{store: n.cfg.Store, driver: n.driver, post: p.Post},
 		})
 		if err != nil {
 			return nil, err

@@ -14,12 +14,12 @@
 //
 // # Layers
 //
-// Decisions are made by pure state machines below internal/: membership, singleton,
-// coordinator, region, call. This package drives them with goroutines, timers and
-// clocks. The control plane is one goroutine (control_loop.go). The data plane
-// (driver.go) consists of lanes (lane.go), which receive frames and run turns, sessions
-// (package internal/peers), which send, routes (route.go), which know the homes of shards, and hosted
-// shards (hosted_shard.go). docs/architecture.md follows a call and a move through them.
+// Decisions are made by pure state machines below internal/: membership, singleton, coordinator,
+// region, call. This package drives them with goroutines, timers and clocks. The control plane is
+// one goroutine (control_loop.go). The data plane (driver.go) consists of lanes for receiving
+// frames and running turns (lane.go), sessions for sending (package internal/peers), routes to the
+// homes of shards (route.go), and hosted shards (hosted_shard.go). docs/architecture.md follows a
+// call and a move through them.
 //
 // # Concurrency
 //

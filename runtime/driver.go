@@ -288,7 +288,7 @@ func (drv *driver) setTable(t *placement.Table) {
 	drv.kindsMu.Unlock()
 	drv.countMoves(old, t)
 	for name, k := range kinds {
-		if old.Kind(name) != t.Kind(name) || old.Version().Term != t.Version().Term {
+		if old.Type(name) != t.Type(name) || old.Version().Term != t.Version().Term {
 			k.adopt(old, t)
 		}
 	}
@@ -306,8 +306,8 @@ func (drv *driver) beginAnew(members map[transport.Address]bool) {
 
 // countMoves counts the shards whose home has changed.
 func (drv *driver) countMoves(old, t *placement.Table) {
-	for _, name := range t.Kinds() {
-		was, is := old.Kind(name), t.Kind(name)
+	for _, name := range t.Types() {
+		was, is := old.Type(name), t.Type(name)
 		if was == is || was == nil {
 			continue
 		}

@@ -13,11 +13,11 @@ var (
 	// ErrOverloaded means that a mailbox or a buffer is full; the text names the bound.
 	// Nothing ran; slow down and retry.
 	ErrOverloaded = errors.New("overloaded")
-	// ErrCircular means that the chain of calls came back to an entity that waits
-	// in it. The call that closed the circle did not run.
+	// ErrCircular means that a chain of calls came back to an entity already waiting in it. The
+	// call that closed the circle did not run.
 	ErrCircular = errors.New("circular call")
-	// ErrNoHost means that no member of the cluster hosts the entity's type, or that the
-	// member that the table names as its shard's home does not.
+	// ErrNoHost means that no member of the cluster hosts the entity's type, or that the shard's
+	// home in the table does not.
 	ErrNoHost = errors.New("no member hosts the type")
 	// ErrNoMethod means that the host of the type does not know the method.
 	ErrNoMethod = errors.New("unknown method")
@@ -36,30 +36,28 @@ var (
 	// ErrForbidden means that the caller has no right to send the call; the text names the
 	// missing right. See docs/security.md.
 	ErrForbidden = errors.New("forbidden")
-	// ErrBadID means that an entity id is not 1 to 1024 bytes long, that the type's shard
-	// function does not accept it, or that a request to a gateway has wrong escapes in it.
+	// ErrBadID means that an entity id is not 1 to 1024 bytes long, is not accepted by the type's
+	// shard function, or has wrong escapes in a request to a gateway.
 	ErrBadID = errors.New("bad entity id")
-	// ErrCommandReused means that a call has the command id of an earlier call of the entity that had another
-	// method or other arguments: its key of [CommandID] is not its own. The call did not run. A call
-	// that a turn makes fails with it, too, if the turn runs again and makes another call than
-	// before.
+	// ErrCommandReused means that an earlier call of the entity used the same command id with another method
+	// or other arguments: its key of [CommandID] is not unique. The call did not run. A call that a turn
+	// makes fails with it, too, if the turn runs again and makes another call than before.
 	ErrCommandReused = errors.New("command id of another call")
-	// ErrAnswerForgotten means that a call with the same key of [CommandID] has run (outcome Executed), and that
-	// its answer is not kept any more. The call did not run a second time.
+	// ErrAnswerForgotten means that a call with the same key of [CommandID] has run (outcome Executed), but its
+	// answer is no longer kept. The call did not run a second time.
 	ErrAnswerForgotten = errors.New("answer of the command is not kept any more")
 	// ErrMismatch means that caller and host disagree about the type, for example
 	// about its number of shards.
 	ErrMismatch = errors.New("type mismatch")
-	// ErrLost means that the node to which the call was sent left the cluster without an
-	// answer, or dropped its state of a client that was disconnected for over a minute.
+	// ErrLost means that the called node left the cluster without an answer, or dropped its state
+	// of a client disconnected for over a minute.
 	ErrLost = errors.New("node was lost")
 	// ErrClosed means that the node or connection was shut down.
 	ErrClosed = errors.New("closed")
 	// ErrDowned means that the other members declared this node down; it has
 	// stopped itself.
 	ErrDowned = errors.New("downed by the cluster")
-	// ErrStarted means that a type was hosted after Start, or that Start was called
-	// twice.
+	// ErrStarted means that a type was hosted after Start, or Start was called twice.
 	ErrStarted = errors.New("already started")
 	// ErrPanic means that the method panicked. Unless its supervisor decides otherwise, the
 	// entity keeps its state, without the changes of the turn if it is durable. The instance
@@ -74,8 +72,8 @@ type Outcome int
 const (
 	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota
-	// NotExecuted means that the method certainly did not run and will not, or, at a durable
-	// entity, that its turn was refused and has changed nothing.
+	// NotExecuted means that the method certainly did not run and will not run, or, at a durable
+	// entity, its turn was refused and changed nothing.
 	NotExecuted
 	// Executed means that the method ran to its end.
 	Executed
@@ -92,9 +90,9 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// OutcomeOf reports whether the call that returned err ran. It is always about the
-// caller's own call, not about one that its method made. The outcome of nil is Executed;
-// that of an error that did not come from a call is Unknown.
+// OutcomeOf reports whether the call that returned err ran. It is always about the caller's own
+// call, not about one that its method made. The outcome of nil is Executed. For an error from
+// elsewhere than a call it is Unknown.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Executed

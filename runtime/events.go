@@ -123,8 +123,8 @@ func (v *events) unsubscribe(s *subscription) {
 	delete(v.subs, s)
 }
 
-// next takes the reader's next event. The view is made when it is read, so that it
-// includes all events that were dropped before.
+// next takes the reader's next event. The view is made when it is read, so it includes all events
+// dropped before.
 func (v *events) next(s *subscription, self transport.Address) (e ClusterEvent, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

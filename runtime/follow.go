@@ -29,13 +29,13 @@ type Position string
 // An Event is an event that an entity recorded and committed.
 type Event[E any] struct {
 	Entity string // the id, as on the wire
-	// Version is that of the entity: it grows by one with each of its commits, whose events all have it.
-	// When the entity has ended, its next life begins with 1 again: after it has expired, or some time
-	// after [Forget]. So a version that is not above the last one does not say that an event has come before.
+	// Version is the entity's version. It grows by one with each commit, and all events of one commit share
+	// it. When the entity has ended, its next life begins with 1 again: after it has expired, or some time
+	// after [Forget]. So a version equal to the last one does not mean that an event is repeated.
 	Version uint64
 	At      time.Time // when the turn ended, by the clock of the entity's node
-	// Shard and Number name the event: numbers of a shard grow by one, without gaps. A number
-	// that is not above the last one of its shard says that the event has come before.
+	// Shard and Number name the event: numbers of a shard grow by one, without gaps. If it is not
+	// above the last number of its shard, the event is a repetition.
 	Shard  uint32
 	Number uint64
 	Event  E
@@ -50,9 +50,9 @@ var (
 	// Keep them longer by keep= in the directive, or give the follower a name and write
 	// keep=followed.
 	ErrEventsGone = errors.New("events are not kept any more")
-	// ErrPosition means that a position does not belong to this type, or that the store, or a
-	// shard, was restored to a state before it, so that events that were read are not there any more
-	// or are others. Begin anew: without a position, or under another name.
+	// ErrPosition means that a position does not belong to this type, or that the store or a shard
+	// was restored to an earlier state, so events already read are gone or replaced. Begin anew:
+	// without a position, or under another name.
 	ErrPosition = errors.New("the position does not fit the events of this type")
 	// ErrFollowed means that another loop has begun to follow under this name: in another
 	// process, or in this one.
@@ -66,13 +66,13 @@ type eventsOptions struct{ name *string } // nil: none
 
 // FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -; with any other, an
 // empty one for example, the loop fails at once. Its position is kept in the store, about once a
-// second and when the loop ends. An event at which the loop breaks or panics does not count as read.
-// A follower of that name whose given position is empty begins at the stored one.
+// second and when the loop ends. An event at which the loop breaks or panics does not count as
+// read. A follower of that name with an empty given position begins at the stored one.
 //
-// Only one loop at a time can follow under a name. The one that begins takes the name over, and the
-// one that had it ends with [ErrFollowed] when it next looks: about once a second, at the latest
-// when the store answers again. Until then both may get the same events. Types with keep=followed
-// keep the events that a named follower has not read.
+// Only one loop at a time can follow under a name. The new follower takes the name over. The former
+// one ends with [ErrFollowed] at its next check: about once a second, at the latest when the store
+// answers again. Until then both may get the same events. Types with keep=followed keep the events
+// that a named follower has not read.
 func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = &name }
 }

@@ -173,15 +173,15 @@ func examine(c *controlLoop, v *vitals, now time.Time) {
 // noteHomes notes the types whose shards have no homes, or whose calls wait for one.
 func noteHomes(drv *driver, v *vitals, reasons *control.Reasons, now time.Time) {
 	table, kinds := drv.table.Load(), *drv.kinds.Load()
-	names := table.Kinds()
+	names := table.Types()
 	for name := range kinds {
-		if table.Kind(name) == nil {
+		if table.Type(name) == nil {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		k := table.Kind(name)
+		k := table.Type(name)
 		waiting, homeless := drv.heldFor(name), homeless(k)
 		if waiting+homeless == 0 {
 			continue
@@ -202,7 +202,7 @@ func noteHomes(drv *driver, v *vitals, reasons *control.Reasons, now time.Time) 
 }
 
 // homeless counts the shards of a type without a home; none if no shard ever had one.
-func homeless(k *placement.Kind) int {
+func homeless(k *placement.TypeTable) int {
 	count := int(k.Shards())
 	for e := range k.All() {
 		if !e.Home.IsZero() {

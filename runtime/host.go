@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/singlehost"

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -27,7 +27,7 @@ type hostSettings struct {
 	moves   int      // 0: the coordinator's default
 	hosts   int
 
-	single    SingletonOptions
+	single    singleton.Options
 	singleSet bool
 
 	handoffErr error            // the error of the options of Handoff
@@ -61,16 +61,15 @@ func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
 }
 
-// StopTimeout bounds OnPassivate of one entity. A hook that has not returned by then
-// is abandoned, and its entity keeps the state that it had before the hook. Until then
-// the entity's calls wait, and so does a move of its shard; other entities go on.
-// Default Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
+// StopTimeout bounds OnPassivate of one entity. A hook still running then is abandoned, and its
+// entity keeps the state from before the hook. Until then the entity's calls wait, and so does a
+// move of its shard; other entities go on. Default Config.HandoffTimeout less 5s, at least 1s;
+// minimum 1ms. Members may differ.
 func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
 
-// MaxActive bounds the entities of the type that are active at one node: when there are
-// more, those that were unused for the longest time are passivated. Entities with a turn
-// count and are not passivated, so there may be more for a while. Default 0: no bound.
-// Members may differ.
+// MaxActive bounds the active entities of the type at one node. Above it, the least recently used
+// ones are passivated. Entities with a turn count and are not passivated, so there may be more for
+// a while. Default 0: no bound. Members may differ.
 func MaxActive(n int) HostOption { return func(s *hostSettings) { s.maxActive = n } }
 
 // Inline sets whether a local call may run on its caller's goroutine. Default true: the
@@ -209,8 +208,8 @@ func (s *hostSettings) notForSingletons() string {
 		{s.idle != 0, "IdleAfter: a singleton is never idle"},
 		{s.maxActive != 0, "MaxActive: a singleton has one instance, which is never passivated"},
 		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
-		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by WithSingletonOptions)"},
-		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set SingletonOptions.RestartBackoff by WithSingletonOptions"},
+		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by shard.Singleton)"},
+		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set singleton.Options.RestartBackoff by shard.Singleton"},
 	} {
 		if o.set {
 			return o.why
@@ -262,46 +261,32 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 }
 
 // validateSingleton returns a fault of the settings of a singleton, or of another type
-// with settings of a singleton. It fills in the defaults that the singleton's manager
-// does not.
+// with settings of a singleton.
 func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
 	}
 	switch {
 	case !k.Singleton && s.singleSet:
-		return fault("WithSingletonOptions: %w (only for types with //shard:singleton)", ErrNotSingleton)
+		return fault("shard.Singleton: %w (only for types with //shard:singleton)", ErrNotSingleton)
 	case !k.Singleton:
 		return nil
 	}
 	if why := s.notForSingletons(); why != "" {
 		return fault("%s", why)
 	}
-	o := &s.single
-	set(&o.LeaseTTL, defaultLeaseTTL)
-	if o.Lease && !stored {
-		return fault("SingletonOptions.Lease is set, and Config.Store is nil (set what natsstore.Open returns)")
+	if s.single.Lease && !stored {
+		return fault("singleton.Options.Lease is set, and Config.Store is nil (set what natsstore.Open returns)")
 	}
-	if o.Lease && o.LeaseTTL < store.MinTTL {
-		return fault("SingletonOptions.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
-	}
-	if n := o.MaxHandoffRetries; n < 0 {
-		return fault("SingletonOptions.MaxHandoffRetries is %d: want 0 for the default, or more", n)
-	}
-	for _, d := range []struct {
-		name       string
-		got, least time.Duration
-	}{
-		{"LeaseRetry", o.LeaseRetry, minSingletonRetry},
-		{"HandoffRetry", o.HandoffRetry, minSingletonRetry},
-		{"RemovalMargin", o.RemovalMargin, 0},
-		{"RestartBackoff", o.RestartBackoff, 0},
-		{"MaxRestartBackoff", o.MaxRestartBackoff, o.RestartBackoff},
-		{"StableAfter", o.StableAfter, 0},
-	} {
-		if d.got != 0 && d.got < d.least {
-			return fault("SingletonOptions.%s is %v: want at least %v", d.name, d.got, d.least)
-		}
+	if err := s.single.Validate(); err != nil {
+		return fault("%w", err)
 	}
 	return nil
+}
+
+// Singleton configures a singleton. It is refused with [ErrNotSingleton] for other
+// types. Options for types with shards are refused for a singleton; [HostRole], [Proxy],
+// [Intercept], [MaxMailboxCalls] and [StopTimeout] work for both.
+func Singleton(o singleton.Options) HostOption {
+	return func(h *hostSettings) { h.single, h.singleSet = o, true }
 }

@@ -21,8 +21,8 @@ func (c Class) String() string { return callerClass(c).String() }
 // broker without permissions each process may use each name.
 type Identity struct {
 	Class Class
-	// Name is that of the member or of the client, Config.Name, or the name that a caller of the
-	// gateway has in its subject.
+	// Name is Config.Name of the member or client, or the name in the subject of a caller of the
+	// gateway.
 	Name string
 	// Incarnation tells processes of one name apart. It is 0 for callers of the gateway.
 	Incarnation uint64

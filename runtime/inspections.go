@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -53,7 +53,7 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 // types returns the shards of a type, or of all if kind is "", as this node has them.
 func (i inspections) types(kind string) []operator.Type {
 	table := i.node.driver.table.Load()
-	names := table.Kinds()
+	names := table.Types()
 	for name := range *i.node.driver.kinds.Load() {
 		names = append(names, name)
 	}
@@ -67,7 +67,7 @@ func (i inspections) types(kind string) []operator.Type {
 		if k := (*i.node.driver.kinds.Load())[name]; k != nil && k.host != nil {
 			t.Stuck = k.host.stuckShards(time.Now())
 		}
-		if k := table.Kind(name); k != nil {
+		if k := table.Type(name); k != nil {
 			t.Shards = k.Shards()
 			for number := t.Shards; number < 2*t.Shards; number++ {
 				if e, ok := k.Lookup(number); !ok || e.Home.IsZero() {

@@ -5,14 +5,14 @@ import (
 	"errors"
 )
 
-// An Interceptor is called around calls: those that a process makes (Config.Interceptors), or the
-// turns of a type at a node that hosts it ([Intercept]). It goes on with the call by next, and
-// refuses it by returning an error without next. It must be safe for concurrent use.
+// An Interceptor is called around calls: around those a process makes (Config.Interceptors), or
+// around the turns of a hosted type ([Intercept]). It goes on with the call by next, and refuses it
+// by returning an error without next. It must be safe for concurrent use.
 //
 // The caller of a refused call gets a [CallError] with the outcome NotExecuted, for which
-// errors.Is(err, ErrRefused) holds. At the caller it wraps the interceptor's error; from a host it
-// has that error's text, and those errors in it that are declared with //shard:error. Nobody
-// hears of a refused tell, which is counted as "refused" at the host.
+// errors.Is(err, ErrRefused) holds. At the caller it wraps the interceptor's error. From a host it
+// has that error's text, and its errors declared with //shard:error. Nobody hears of a refused
+// tell, which is counted as "refused" at the host.
 //
 // Next returns when the call has ended, and at the caller of a tell once it is sent. It returns the
 // call's error. The interceptor's own result has no effect then: a call ends as its entity, or the

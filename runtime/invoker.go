@@ -52,12 +52,12 @@ func (p invoker) Hash(id string) (hash uint64, err error) {
 	return hash, nil
 }
 
-// Kept returns the references of the kind. There are none if it has a hash of its own, which may be
+// Refs returns the references of the kind. There are none if it has a hash of its own, which may be
 // the same for many ids.
-func (p invoker) Kept() *codegen.KeptRefs {
+func (p invoker) Refs() *codegen.RefCache {
 	kept := p.kind.refs.Load()
 	if kept == nil && p.kind.desc.Hash == nil {
-		kept = new(codegen.KeptRefs)
+		kept = new(codegen.RefCache)
 		if !p.kind.refs.CompareAndSwap(nil, kept) {
 			return p.kind.refs.Load()
 		}
@@ -260,8 +260,8 @@ func (p invoker) tell(c *outCall) error {
 	return nil
 }
 
-// Failed returns the caller's error for a call whose arguments do not encode or, if it
-// ran, whose results do not decode.
+// Failed returns the caller's error for a call with arguments that do not encode or, after it ran,
+// with results that do not decode.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
 		return p.fail(r, method, calls.Executed, err)

@@ -32,7 +32,7 @@ type Journal[E any] = codegen.Journal[E]
 
 // journalOf is the configuration of a shard's journal at its home.
 func journalOf(e *codegen.Events, shards int) durable.Journal {
-	j := durable.Journal{Kept: true, Every: e.Every, Age: e.Age, Followers: e.Followers}
+	j := durable.Journal{On: true, Every: e.Every, Age: e.Age, Followers: e.Followers}
 	if e.Count > 0 {
 		j.Events = max(e.Count/uint64(max(shards, 1)), 1)
 	}

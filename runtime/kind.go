@@ -23,7 +23,7 @@ type kind struct {
 	err    error                  // why calls of it cannot work; nil if they can
 	errors func() []codegen.Error // the declared errors
 	routes []route
-	refs   atomic.Pointer[codegen.KeptRefs] // nil until a reference is made
+	refs   atomic.Pointer[codegen.RefCache] // nil until a reference is made
 	// Set before Start. host is nil if the kind is only called.
 	host    *host
 	encodes bool // calls are encoded at this process too, because they commit or are intercepted
@@ -72,7 +72,7 @@ func (k *kind) routeOf(hash uint64) *route { return &k.routes[hash>>k.shift] }
 
 // adopt follows the table from an older one, if it has the kind with as many shards.
 func (k *kind) adopt(old, t *placement.Table) {
-	part := t.Kind(k.desc.Name)
+	part := t.Type(k.desc.Name)
 	if part == nil || k.err != nil {
 		return
 	}

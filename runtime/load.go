@@ -22,7 +22,7 @@ func (n *Node) Load() measure.Load {
 	kinds := *drv.kinds.Load()
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t := measure.Type{Kind: name, Held: drv.heldFor(name), Shards: map[string]int{}}
-		if k := drv.table.Load().Kind(name); k != nil {
+		if k := drv.table.Load().Type(name); k != nil {
 			t.Homeless = homeless(k)
 		}
 		if h := kinds[name].host; h != nil {

@@ -8,6 +8,7 @@ import (
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
@@ -41,14 +42,14 @@ func TestTypesMatchWhoeverAdmits(t *testing.T) {
 		old, next built
 		proxy     bool // a proxy knows the setting
 	}{
-		"shards":                 {built{kind: plain}, with(plain, func(k *codegen.Kind) { k.Shards = 16 }), true},
-		"hash":                   {built{kind: plain}, with(plain, func(k *codegen.Kind) { k.HashName = "p.Own" }), true},
-		"package":                {built{kind: plain}, with(plain, func(k *codegen.Kind) { k.Package = "q" }), true},
-		"singleton":              {with(plain, func(k *codegen.Kind) { k.Shards = 1 }), built{kind: single}, true},
-		"HostRole":               {built{kind: single}, built{single, []shard.HostOption{shard.HostRole("r")}}, false},
-		"Handoff":                {built{kind: plain}, built{plain, []shard.HostOption{shard.Handoff(shard.HandoffDropState)}}, false},
-		"Remember":               {built{kind: plain}, built{plain, []shard.HostOption{shard.Remember(shard.RememberOptions{})}}, false},
-		"SingletonOptions.Lease": {built{kind: single}, built{single, []shard.HostOption{shard.WithSingletonOptions(shard.SingletonOptions{Lease: true})}}, false},
+		"shards":                  {built{kind: plain}, with(plain, func(k *codegen.Kind) { k.Shards = 16 }), true},
+		"hash":                    {built{kind: plain}, with(plain, func(k *codegen.Kind) { k.HashName = "p.Own" }), true},
+		"package":                 {built{kind: plain}, with(plain, func(k *codegen.Kind) { k.Package = "q" }), true},
+		"singleton":               {with(plain, func(k *codegen.Kind) { k.Shards = 1 }), built{kind: single}, true},
+		"HostRole":                {built{kind: single}, built{single, []shard.HostOption{shard.HostRole("r")}}, false},
+		"Handoff":                 {built{kind: plain}, built{plain, []shard.HostOption{shard.Handoff(shard.HandoffDropState)}}, false},
+		"Remember":                {built{kind: plain}, built{plain, []shard.HostOption{shard.Remember(shard.RememberOptions{})}}, false},
+		"singleton.Options.Lease": {built{kind: single}, built{single, []shard.HostOption{shard.Singleton(singleton.Options{Lease: true})}}, false},
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -212,12 +212,12 @@ func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
 }
 
 // inventory returns the node's registration with a coordinator.
-func (n *Node) inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
+func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
 			continue // the coordinator does not place singletons
 		}
-		kinds = append(kinds, coordinator.KindInfo{
+		kinds = append(kinds, coordinator.TypeInfo{
 			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: !h.stopped.Load(),
 			Tuning: n.options[h.desc.Name].tuning(),
 		})
@@ -272,14 +272,13 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 //     more, and the contexts of those that have begun meanwhile end.
 //   - Another second later the other members may start the entities that are still here, without
 //     volatile state.
-//   - The node waits up to 2.5s more until its methods have ended and the others have acknowledged
-//     the calls that it forwarded to them, and until the store has the last changes of durable
-//     entities that nobody took over, however long that takes. It says goodbye and stops, and
-//     Shutdown returns nil.
+//   - The node waits up to 2.5s more for its methods to end and for the others to acknowledge
+//     forwarded calls. Without a bound, it waits until the store has the last changes of durable
+//     entities not taken over by another node. It says goodbye and stops, and Shutdown returns nil.
 //
 // The node does not wait for methods that run on 5s after the end of their contexts. Their callers
-// get [ErrLost], and calls to durable entities are sent again. A method that runs on the goroutine of
-// a caller in this process has the caller's context, which the node does not end.
+// get [ErrLost], and calls to durable entities are sent again. A method running on the goroutine of
+// a local caller has the caller's context, which the node does not end.
 //
 // If ctx ends first, the node stops at once, and Shutdown returns the error
 // of ctx within a second, although methods, hooks or the broker may delay the end of the

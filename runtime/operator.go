@@ -6,11 +6,10 @@ import (
 	"fmt"
 )
 
-// Join makes a node that was started with Config.JoinByCommand join, through the nodes
-// named by seeds or, if there are none, as its config says; the first seed may be this
-// node, which then founds the cluster if no other answers. It returns nil when the node
-// is Up, and otherwise an error with the reason. The end of ctx ends the waiting, not
-// the joining. A further call waits like the first.
+// Join makes a node started with Config.JoinByCommand join, through the nodes named by seeds or,
+// without seeds, as its config says. If the first seed is this node, it founds the cluster when no
+// other answers. It returns nil when the node is Up, and otherwise an error with the reason. The
+// end of ctx ends the waiting, not the joining. A further call waits like the first.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.JoinByCommand {
 		return fmt.Errorf("join node %s: it joins at Start (set Config.JoinByCommand)", n.cfg.Name)

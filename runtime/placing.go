@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -33,7 +33,7 @@ func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]st
 	}
 	var refused string
 	err := inquire(ctx, n.control, func(id uint64) bool {
-		n.control.member.ToCoordinator(coordinator.SetPins{ID: id, Kind: kind, Pins: pins})
+		n.control.member.ToCoordinator(coordinator.SetPins{ID: id, Type: kind, Pins: pins})
 		return false
 	}, func(_ transport.Address, m coordinator.Message) bool {
 		done, ok := m.(coordinator.PinsSet)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -18,20 +18,18 @@ import (
 type ShardState struct {
 	Kind  string // the entity type
 	Shard uint32 // its number in the type: of 256 shards, 256 to 511
-	// State is "active"; for a shard that moves away "draining", "sent", and then
-	// "forwarding" until its callers have heard of the move; for one that arrives
-	// "preparing", then "prepared".
+	// State is "active"; for a shard moving away "draining", "sent", and then "forwarding" until
+	// its callers have heard of the move; for an arriving one "preparing", then "prepared".
 	State    string
 	Entities int // in the shard, active or passivated
 	Active   int // number of these with a value in memory
 	Waiting  int // calls that wait for the shard to open
 }
 
-// RegionState returns the shards of a type that this node holds, receives, or still
-// forwards calls for, in order; kind "" stands for all types. A shard that moved away is
-// forwarded for until every node that called it here has heard of the move, has left, or
-// has not called it here for 10s. RegionState visits every entity, so use it for tests
-// and diagnosis only.
+// RegionState returns the shards of a type that this node holds, receives, or still forwards calls
+// for, in order; kind "" stands for all types. Calls of a shard that moved away are forwarded until
+// every node that called it here has heard of the move, has left, or has not called it here for
+// 10s. RegionState visits every entity, so use it for tests and diagnosis only.
 func (n *Node) RegionState(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.inspectShards(kind) {
@@ -63,7 +61,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 		for _, m := range c.member.View().ByAge {
 			if m.Status != membership.Down && hostmeta.HostsAny(m.Member) && !heard[m.Address] {
 				missing[m.Address] = true
-				c.member.SendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Kind: kind})
+				c.member.SendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Type: kind})
 			}
 		}
 		return len(missing) == 0
@@ -140,7 +138,7 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 		return fail(err)
 	}
 	at.Shard = shard
-	if e, ok := n.driver.table.Load().Kind(kind).Lookup(shard); ok {
+	if e, ok := n.driver.table.Load().Type(kind).Lookup(shard); ok {
 		at.Node, at.Epoch = e.Home.Name, e.Epoch.String()
 	}
 	question := coordinator.Explain{}

@@ -84,7 +84,7 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 		p.sinceWhen(&at)
 		return at, nil
 	default:
-		entry, ok := p.node.driver.table.Load().Kind(at.Kind).Lookup(number)
+		entry, ok := p.node.driver.table.Load().Type(at.Kind).Lookup(number)
 		if !ok || entry.Home.IsZero() || entry.Home == p.node.driver.self.Address {
 			return at, errors.New("its shard is moving (try again)")
 		}

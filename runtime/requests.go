@@ -16,9 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Raw is a call whose arguments are already encoded: as a JSON object with the
-// arguments by their names, or as the protobuf message that shardgen contract proto
-// prints. Generated clients send it by CallRaw.
+// A Raw is a call with encoded arguments: a JSON object with the arguments by their names, or the
+// protobuf message printed by shardgen contract proto. Generated clients send it by CallRaw.
 type Raw = codegen.Raw
 
 // Content types of a [Raw] call.

@@ -208,11 +208,11 @@ func TestGatewayWithoutJSON(t *testing.T) {
 			Cluster: "test", Name: "a", Transport: memory.NewBroker(memory.Options{}).Transport(), Logger: logger("a"), Gateway: gateway,
 		})
 		t.Cleanup(func() { _ = node.Close() })
-		return fixture.HostCoarse(node, func() *fixture.Coarse { return &fixture.Coarse{} }, opts...)
+		return fixture.HostFine(node, func() *fixture.Fine { return &fixture.Fine{} }, opts...)
 	}
 	require.NoError(t, hosting(false))
 	require.NoError(t, hosting(true, shard.HostRole("elsewhere")))
-	require.ErrorContains(t, hosting(true), "host Coarse: Config.Gateway is set, and its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
+	require.ErrorContains(t, hosting(true), "host Fine: Config.Gateway is set, and its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
 }
 
 // TestGatewayUnanswered: a kind that nobody hosts has no listener.

@@ -1,18 +1,20 @@
 package shard
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/shardgen/shardgen/runtime/singleton"
+)
 
 // Causes of errors about singletons; test with errors.Is.
 var (
-	// ErrNoInstance means that no instance of the singleton was found in time; the
-	// error's text has the reason. Nothing ran.
-	ErrNoInstance = errors.New("no instance of the singleton runs")
-	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this
-	// process for a singleton's instance, and that this call was the oldest. Nothing
-	// ran.
+	// ErrNoInstance is singleton.ErrNoInstance: no instance was found in time. Nothing ran.
+	ErrNoInstance = singleton.ErrNoInstance
+	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this process for a
+	// singleton's instance, and this call was the oldest. Nothing ran.
 	ErrBufferFull = errors.New("dropped from a full buffer")
-	// ErrNotSingleton means that the function or option is only for singletons.
-	ErrNotSingleton = errors.New("not a singleton's turn")
+	// ErrNotSingleton is singleton.ErrNotSingleton: the function or option is only for singletons.
+	ErrNotSingleton = singleton.ErrNotSingleton
 )
 
 // errNoLease means that the singleton's lease has ended.

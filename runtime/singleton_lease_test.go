@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/store"
 	storememory "github.com/shardgen/shardgen/store/memory"
 )
@@ -38,7 +39,7 @@ func newLeased(t *testing.T, names ...string) *leasedChiefs {
 }
 
 func (l *leasedChiefs) start(name string) *shard.Node {
-	l.opts = []shard.HostOption{shard.WithSingletonOptions(shard.SingletonOptions{
+	l.opts = []shard.HostOption{shard.Singleton(singleton.Options{
 		Lease: true, LeaseTTL: testTTL, LeaseRetry: 20 * time.Millisecond,
 	})}
 	return l.chiefs.start(name)
@@ -71,8 +72,8 @@ func TestSingletonLeaseIsHandedOver(t *testing.T) {
 // TestSingletonLeaseNeedsAStore: without one there is nothing that guards.
 func TestSingletonLeaseNeedsAStore(t *testing.T) {
 	n := shard.New(emptyCluster(t).config("a"))
-	err := fixture.HostChief(n, func() *fixture.Chief { return nil }, shard.WithSingletonOptions(shard.SingletonOptions{Lease: true}))
-	require.EqualError(t, err, "host Chief: SingletonOptions.Lease is set, and Config.Store is nil (set what natsstore.Open returns)")
+	err := fixture.HostChief(n, func() *fixture.Chief { return nil }, shard.Singleton(singleton.Options{Lease: true}))
+	require.EqualError(t, err, "host Chief: singleton.Options.Lease is set, and Config.Store is nil (set what natsstore.Open returns)")
 }
 
 // TestSingletonWaitsForItsLease: somebody else has it, or the store does not

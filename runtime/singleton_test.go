@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // chiefs is a cluster whose nodes host a singleton, and accounts beside it.
@@ -277,16 +278,16 @@ func TestSingletonIsRefused(t *testing.T) {
 		"allocation": {shard.Allocation(shard.LeastShards{}), "oldest member"},
 		"idle":       {shard.IdleAfter(time.Minute), "never idle"},
 		"moves":      {shard.MaxMoves(3), "not for a singleton"},
-		"lease":      {shard.WithSingletonOptions(shard.SingletonOptions{LeaseRetry: 1}), "at least 10ms"},
-		"retry":      {shard.WithSingletonOptions(shard.SingletonOptions{HandoffRetry: 1}), "at least 10ms"},
-		"retries":    {shard.WithSingletonOptions(shard.SingletonOptions{MaxHandoffRetries: -1}), "SingletonOptions.MaxHandoffRetries is -1"},
-		"margin":     {shard.WithSingletonOptions(shard.SingletonOptions{RemovalMargin: -1}), "SingletonOptions.RemovalMargin is -1ns"},
-		"back-off":   {shard.WithSingletonOptions(shard.SingletonOptions{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
+		"lease":      {shard.Singleton(singleton.Options{LeaseRetry: 1}), "at least 10ms"},
+		"retry":      {shard.Singleton(singleton.Options{HandoffRetry: 1}), "at least 10ms"},
+		"retries":    {shard.Singleton(singleton.Options{MaxHandoffRetries: -1}), "singleton.Options.MaxHandoffRetries is -1"},
+		"margin":     {shard.Singleton(singleton.Options{RemovalMargin: -1}), "singleton.Options.RemovalMargin is -1ns"},
+		"back-off":   {shard.Singleton(singleton.Options{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
 		"handoff":    {shard.Handoff(shard.HandoffDropState), "always handed off in order"},
 		"count":      {shard.MaxActive(1), "never passivated"},
 		"inline":     {shard.Inline(true), "callers' goroutines"},
-		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "WithSingletonOptions"},
-		"restarts":   {shard.RestartBackoff(time.Second, time.Minute), "SingletonOptions.RestartBackoff"},
+		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "Singleton"},
+		"restarts":   {shard.RestartBackoff(time.Second, time.Minute), "singleton.Options.RestartBackoff"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := shard.New(emptyCluster(t).config("a"))
@@ -294,7 +295,7 @@ func TestSingletonIsRefused(t *testing.T) {
 		})
 	}
 	n := shard.New(emptyCluster(t).config("a"))
-	require.ErrorIs(t, fixture.HostAccount(n, func() *fixture.Account { return nil }, shard.WithSingletonOptions(shard.SingletonOptions{})), shard.ErrNotSingleton)
+	require.ErrorIs(t, fixture.HostAccount(n, func() *fixture.Account { return nil }, shard.Singleton(singleton.Options{})), shard.ErrNotSingleton)
 	n = shard.New(emptyCluster(t).config("b"))
 	require.NoError(t, fixture.HostChief(n, factory))
 	require.ErrorContains(t, fixture.HostChief(n, factory), "hosted already")

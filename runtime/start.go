@@ -12,11 +12,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Start connects and joins the cluster. It returns nil when the node is Up, and
-// otherwise an error with the reason: an invalid config or host, a broker that cannot
-// be reached, or a cluster that refuses the node. With Config.JoinByCommand it returns
-// when the node is connected. ctx bounds starting only; a node that was not Up when ctx
-// ended leaves again, which takes 2s at most.
+// Start connects and joins the cluster. It returns nil when the node is Up, and otherwise an error
+// with the reason: an invalid config or host, an unreachable broker, or a refusal by the cluster.
+// With Config.JoinByCommand it returns when the node is connected. ctx bounds starting only. A node
+// not Up when ctx ends leaves again, within 2s.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
 	if err == nil {

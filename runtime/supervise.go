@@ -9,13 +9,12 @@ import (
 // error.
 var ErrEscalated = errors.New("escalated by a supervisor")
 
-// Supervise sets the function that decides about an entity whose turn failed. Its
-// argument is the error that the method returned, unchanged. For a panic or
-// runtime.Goexit it is an [*EntityError] with Panic set, which is ErrPanic to
-// errors.Is. For a failed activation it is [ErrActivation] with its cause. The caller
-// gets its answer in any case. The function is called from many goroutines; if it
-// panics, the entity resumes. Default: every entity resumes, because its state has no
-// other copy. Members may differ.
+// Supervise sets the function to decide about an entity after a failed turn. Its argument is the
+// error that the method returned, unchanged. For a panic or runtime.Goexit it is an [*EntityError]
+// with Panic set, which is ErrPanic to errors.Is. For a failed activation it is [ErrActivation]
+// with its cause. The caller gets its answer in any case. The function is called from many
+// goroutines; if it panics, the entity resumes. Default: every entity resumes, because its state
+// has no other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) {
 		s.decide = nil

@@ -43,8 +43,8 @@ type ClusterView struct {
 	// admitted, MemberRemoved once it is no longer a member.
 	Self   transport.Address
 	Status MemberStatus
-	// Founder is the node that founded the cluster, which may have left since. It
-	// distinguishes two clusters of one name.
+	// Founder is the node that founded the cluster. It may have left since. It distinguishes two
+	// clusters of one name.
 	Founder transport.Address
 	// Leader admits and removes members. It is zero if no member can.
 	Leader transport.Address

@@ -117,7 +117,7 @@ func TestHomeless(t *testing.T) {
 		Entries: []placement.Entry{entry(4, "a"), entry(5, ""), entry(6, "b")},
 	})
 	require.NoError(t, err)
-	k := table.Kind("Cart")
+	k := table.Type("Cart")
 	require.Equal(t, uint32(4), k.Shards())
 	require.Equal(t, 2, homeless(k), "one has no home, and one no entry")
 }

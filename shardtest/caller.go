@@ -88,7 +88,7 @@ func (c *Caller) note(call Call) (entity any, err error) {
 	}
 	entity, ok := c.entities[at]
 	if !ok {
-		return nil, &shard.CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: shard.NotExecuted, Err: fmt.Errorf("%w: the test has no such entity (Put it)", shard.ErrNoHost)}
+		return nil, &shard.CallError{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: shard.NotExecuted, Err: fmt.Errorf("%w: the test has no such entity (add it with Put)", shard.ErrNoHost)}
 	}
 	return entity, nil
 }
@@ -122,7 +122,7 @@ func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return ni
 
 // Do is called where the entity is of another type than the code was generated for.
 func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
-	return nil, i.Failed(r, method, false, fmt.Errorf("%w: what Put was given is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
+	return nil, i.Failed(r, method, false, fmt.Errorf("%w: the value given to Put is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
 }
 
 // Send records a tell.
@@ -153,7 +153,7 @@ func (i *invoker) Failed(r *codegen.Ref, method string, ran bool, err error) err
 }
 
 // Kept returns nil.
-func (i *invoker) Kept() *codegen.KeptRefs { return nil }
+func (i *invoker) Refs() *codegen.RefCache { return nil }
 
 // Hash checks the id. A plain struct needs no hash.
 func (i *invoker) Hash(id string) (hash uint64, err error) { return 0, codegen.CheckID(id) }

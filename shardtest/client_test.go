@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardgen/shardgen/examples/auction"
 	"github.com/shardgen/shardgen/internal/fixture/giro"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 )
@@ -70,4 +71,20 @@ func TestIdleClientBlamesNobody(t *testing.T) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}, shardtest.Host(auction.Host))
+}
+
+// TestCallerOfDurable: asks of a durable type run on the struct too, whether they are reads or not.
+func TestCallerOfDurable(t *testing.T) {
+	c := shardtest.NewCaller()
+	c.Put("Vault", "v", &vault.Vault{ID: "v"})
+	r := vault.NewVaultClient(c).Ref("v")
+	if sum, err := r.Add(t.Context(), 5); err != nil || sum != 5 {
+		t.Errorf("Add: %d, %v, want 5", sum, err)
+	}
+	if sum, err := r.Get(t.Context()); err != nil || sum != 5 { // marked //shard:read
+		t.Errorf("Get: %d, %v, want 5", sum, err)
+	}
+	if n := len(c.Calls()); n != 2 {
+		t.Errorf("%d calls are recorded, want 2", n)
+	}
 }

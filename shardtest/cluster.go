@@ -20,9 +20,8 @@ import (
 // clientName is the name of the cluster's client, for faults too.
 const clientName = "client"
 
-// A Cluster is some nodes in this process, with a broker, a store and a client. Methods that
-// fail the test, which is said of each, are called on the test's own goroutine; the others may
-// be called on any.
+// A Cluster is some nodes in this process, with a broker, a store and a client. A method documented
+// to fail the test must be called on the test's goroutine; the others may be called on any.
 type Cluster struct {
 	t       testing.TB
 	options options
@@ -154,8 +153,8 @@ func (c *Cluster) Running() []string {
 	return names
 }
 
-// Start starts a node that is new, or that has ended, and waits until it is Up. It fails the
-// test if the node runs already or does not become Up.
+// Start starts a new or ended node and waits until it is Up. It fails the test if the node runs
+// already or does not become Up.
 func (c *Cluster) Start(name string) {
 	c.t.Helper()
 	ctx, cancel := bounded(c.t)
@@ -202,10 +201,9 @@ func (c *Cluster) config(name string, s *memorystore.Client) shard.Config {
 	return cfg
 }
 
-// Kill ends a node as SIGKILL does: nothing that it has not yet sent or stored gets out,
-// and the others notice that it is gone. Methods that run at the node see the end of their
-// contexts; Kill waits for them, at most five seconds. It does nothing to a node that has
-// ended.
+// Kill ends a node like SIGKILL: nothing unsent or unstored gets out, and the others notice its
+// end. Methods that run at the node see the end of their contexts; Kill waits for them, at most
+// five seconds. It does nothing to a node that has ended.
 func (c *Cluster) Kill(name string) {
 	p := c.process(name)
 	if !p.running() {
@@ -236,7 +234,7 @@ func (c *Cluster) Restart(name string) {
 
 // Pause has a node stand still for d, seen from outside: its messages, those to it, and its
 // operations of the store arrive afterwards. Its own clock goes on. Pause returns at once.
-// Pauses of one node that overlap end with the one that ends last, and Mend ends them all.
+// Overlapping pauses of one node end with the last one. Mend ends them all.
 func (c *Cluster) Pause(name string, d time.Duration) {
 	c.broker.Hold(memory.Path{From: name, To: memory.Any})
 	c.broker.Hold(memory.Path{From: memory.Any, To: name})
@@ -390,7 +388,7 @@ func (c *Cluster) Advance(d time.Duration) {
 // condition, after ten minutes.
 func (c *Cluster) Until(what string, done func() bool) {
 	c.t.Helper()
-	why := fmt.Errorf("not so after %v", patience)
+	why := fmt.Errorf("condition not met after %v", patience)
 	await(c.t, what, func() error {
 		if done() {
 			return nil
@@ -417,10 +415,10 @@ func (c *Cluster) Settle() {
 }
 
 // Storm has faults happen for d, which the seed draws: those named, or all there are. It takes
-// fewer than half of the nodes away at one time, or one where there are at most two. The test's
-// log has each fault. Storm returns when all faults have ended and all nodes that ran before run
-// again; callers that should meet the faults run in goroutines of the test. It fails the test if
-// a node does not become Up.
+// fewer than half of the nodes away at one time, or one where there are at most two. The test's log
+// has each fault. Storm returns when all faults have ended and all nodes that ran before run again.
+// Run callers in goroutines of the test for them to meet the faults. It fails the test if a node
+// does not become Up.
 func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	c.t.Helper()
 	if len(faults) == 0 {
@@ -469,4 +467,119 @@ func (c *Cluster) end() {
 	if left := leaked(); len(left) > 0 {
 		c.t.Errorf("%d goroutines are left after the test:\n\n%s", len(left), joinStacks(left))
 	}
+}
+
+// A process is one life of a node.
+type process struct {
+	node  *shard.Node
+	store *memorystore.Client
+}
+
+// running reports whether the node has not ended. P may be nil.
+func (p *process) running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.node.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// locate asks the nodes in order until one knows where the entity lives.
+func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
+	err = errors.New("no node runs")
+	for _, name := range c.Running() {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		at, err = c.process(name).node.Locate(ctx, kind, id)
+		cancel()
+		if err == nil {
+			return at, nil
+		}
+	}
+	return at, err
+}
+
+// home returns the node at which the entity's shard is active. If no node or several have it, home
+// returns the home in the table of the first node that answers.
+func home(c *Cluster, kind, id string) (string, error) {
+	at, err := locate(c, kind, id)
+	if err != nil {
+		return "", err
+	}
+	var have []string
+	names := c.Running()
+	for _, name := range names {
+		if slices.ContainsFunc(c.process(name).node.RegionState(kind), func(s shard.ShardState) bool {
+			return s.Shard == at.Shard && s.State == "active"
+		}) {
+			have = append(have, name)
+		}
+	}
+	switch {
+	case len(have) == 1:
+		return have[0], nil
+	case at.Node == "":
+		return "", fmt.Errorf("%s/%s has no home: %s", kind, id, at.Why)
+	case !slices.Contains(names, at.Node):
+		return "", fmt.Errorf("its home %s does not run", at.Node)
+	}
+	return at.Node, nil
+}
+
+const (
+	patience = 10 * time.Minute // bounds each wait
+	look     = 10 * time.Millisecond
+	calm     = time.Second // for which no shard has moved in a settled cluster
+)
+
+// bounded returns a context for a wait of a test.
+func bounded(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), patience)
+}
+
+// await waits until done returns nil, and fails the test with its last error.
+func await(t testing.TB, what string, done func() error) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(look) {
+		err := done()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("waiting until %s: %v", what, err)
+		}
+	}
+}
+
+// settled returns the number of moves of shards so far, and an error with the reason if the cluster
+// has not settled.
+func settled(c *Cluster) (moves uint64, err error) {
+	names := c.Running()
+	for _, name := range names {
+		n := c.process(name).node
+		moves += n.Counters()["shard moved in"]
+		v := n.Cluster()
+		var up []string
+		for _, m := range v.Members {
+			if m.Status == shard.MemberUp && m.Reachable {
+				up = append(up, m.Name)
+			}
+		}
+		slices.Sort(up)
+		switch {
+		case !slices.Equal(up, names) || len(v.Members) != len(names):
+			return moves, fmt.Errorf("%s sees %v up among the members %v: want %v", name, up, v.Members, names)
+		case !v.Converged:
+			return moves, fmt.Errorf("%s: the members do not agree: %s", name, v.Why)
+		}
+		for _, s := range n.RegionState("") {
+			if s.State != "active" && s.State != "forwarding" {
+				return moves, fmt.Errorf("%s: shard %d of %s is %s", name, s.Shard, s.Kind, s.State)
+			}
+		}
+	}
+	return moves, nil
 }

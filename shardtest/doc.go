@@ -25,11 +25,10 @@
 // # Seeds
 //
 // A seed draws the delays of messages ([Latency]), the messages that are lost, the faults of
-// [Cluster.Storm], and the numbers of [Cluster.Rand]. A test that fails
-// prints its seed; the environment variable SHARDTEST_SEED sets it for another run. A seed
-// replays its faults exactly. The goroutines' order is not part of it: where two of them are
-// ready at one moment, the scheduler decides, so a failure that depends on that comes back in
-// many runs of its seed and not in each.
+// [Cluster.Storm], and the numbers of [Cluster.Rand]. A test that fails prints its seed; the
+// environment variable SHARDTEST_SEED sets it for another run. A seed replays its faults exactly.
+// The order of goroutines is not part of it: if two of them are ready at one moment, the scheduler
+// decides, so a failure by such an order returns in many runs of its seed, not in each.
 //
 // # Faults
 //

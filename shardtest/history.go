@@ -8,10 +8,10 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A History records calls, with their order in time and their outcomes, for a check that they
-// could have run one after another, each at most once, and those that were answered exactly
-// once. Checkers of linearizability, such as porcupine, take its operations. I describes a call
-// and O its results. The zero History is empty and ready. It is safe for concurrent use.
+// A History records calls, with their order in time and their outcomes. A check then decides
+// whether they could have run one after another: each at most once, and each answered one exactly
+// once. Checkers of linearizability, such as porcupine, take its operations. I describes a call and
+// O its results. The zero History is empty and ready. It is safe for concurrent use.
 type History[I, O any] struct {
 	mu         sync.Mutex
 	clock      int64
@@ -28,8 +28,8 @@ type Operation[I, O any] struct {
 	Begin, End int64
 }
 
-// Outcome reports whether the call ran. A call that has not ended, and one whose error is none
-// of this module's, has an unknown outcome.
+// Outcome reports whether the call ran. A call that has not ended, or with an error from elsewhere,
+// has an unknown outcome.
 func (o Operation[I, O]) Outcome() shard.Outcome {
 	var own *shard.CallError
 	var entity *shard.EntityError

@@ -265,7 +265,7 @@ func TestNestedCallsKeepTheirTime(t *testing.T) {
 }
 
 // TestMethodsSeeTheTimeout: a method sees the timeout of its caller's reference as its deadline, near and
-// far. Without invoker.beginTimed one that runs on its caller's goroutine waits for ever.
+// far. Without invoker.beginTimed one that runs on its caller's goroutine waits forever.
 func TestMethodsSeeTheTimeout(t *testing.T) {
 	const bound = 50 * time.Millisecond
 	probe := &fixture.Probe{}

@@ -24,8 +24,8 @@ type options struct {
 	least, most time.Duration
 }
 
-// Nodes sets the number of nodes that New starts, which are named n1, n2 and so on in the
-// order of their age. Default 3; 0 starts none.
+// Nodes sets the number of nodes started by New. They are named n1, n2 and so on in the order of
+// their age. Default 3; 0 starts none.
 func Nodes(n int) Option { return func(o *options) { o.nodes = n } }
 
 // Host adds a function that is called for each node before it starts, and calls HostX for the
@@ -34,9 +34,9 @@ func Host(host func(*shard.Node) error) Option {
 	return func(o *options) { o.host = append(o.host, host) }
 }
 
-// Config adds a function that changes the config of each node, and of the client, whose name is
-// "client", before it is used. Name, Transport and Store are set already: each process has a client of the
-// cluster's store of its own, the client to follow events.
+// Config adds a function that changes each config before its use: of the nodes, and of the client, named
+// "client". Name, Transport and Store are set already: each process has a client of the cluster's store of
+// its own, the client to follow events.
 func Config(tune func(*shard.Config)) Option {
 	return func(o *options) { o.tune = append(o.tune, tune) }
 }

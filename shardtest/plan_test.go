@@ -1,11 +1,14 @@
 package shardtest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // TestPlan: a seed has one plan, another seed another, and each fault comes up.
@@ -49,4 +52,9 @@ func TestLeaked(t *testing.T) {
 		}
 		close(stop)
 	})
+}
+
+// Turn runs a turn that w watches.
+func Turn(ctx context.Context, w *Witness, call shard.Info, turn func(context.Context) error) error {
+	return w.intercept(ctx, call, turn)
 }

@@ -9,8 +9,7 @@ import (
 // An addressedEmitter prints the addresses of entities that calls carry.
 type addressedEmitter struct{ *emitter }
 
-// addressed emits the function that calls an entity by a message that names the
-// entity it is for.
+// addressed emits the function that calls an entity by a message with its id.
 func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return

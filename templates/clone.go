@@ -102,7 +102,7 @@ func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	})
 }
 
-// skippedZero prints the value that a field that is not sent has on arrival. Where its type cannot be
+// skippedZero prints the value on arrival of a field that is not sent. Where its type cannot be
 // written it is the field of an empty struct.
 func skippedZero(t *model.Type, s model.Skipped) *jen.Statement {
 	if s.Zero == model.ZeroBraces && s.Expr == nil {

@@ -168,8 +168,7 @@ func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Co
 	return name.Call(args...)
 }
 
-// types emits the functions of types that were asked for, and those that they
-// ask for in turn.
+// types emits the requested functions of types, and those that they request in turn.
 func (e codecEmitter) types() {
 	for len(e.wanted) > 0 {
 		f := e.wanted[0]

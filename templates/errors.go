@@ -9,8 +9,7 @@ import (
 // An errorEmitter prints the codecs of declared errors.
 type errorEmitter struct{ *emitter }
 
-// errors emits the errors that callers can tell apart, and the codecs of those that
-// are types.
+// errors emits the declared errors, and the codecs of error types.
 func (e errorEmitter) errors() {
 	path := jen.Lit(e.pkg.Path)
 	entries := []jen.Code{path}

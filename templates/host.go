@@ -13,8 +13,8 @@ import (
 // A hostEmitter prints how a node hosts entities.
 type hostEmitter struct{ *emitter }
 
-// host emits the host function, and where the clients are in another package a check that the entity
-// has their interface.
+// host emits the host function. If the clients are in another package, it also emits a check that
+// the entity has their interface.
 func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
 		e.comment("%s lets n host the cluster's %s. It must be called before n starts. Each activation at n calls factory, which returns an instance without state.", n.Host(), n.Name)

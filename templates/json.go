@@ -11,8 +11,7 @@ import (
 // A jsonEmitter prints the functions that convert arguments and results from and to JSON.
 type jsonEmitter struct{ *emitter }
 
-// json emits the functions that convert messages from and to JSON, and the call of a client
-// that uses it.
+// json emits the functions for converting messages from and to JSON, and a client's call with JSON.
 func (e jsonEmitter) json(n *model.Entity) {
 	if !n.JSON {
 		return

@@ -28,8 +28,7 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep returns the user's own name, or another where there is none or where
-// generated code needs that name for itself.
+// keep returns the user's own name, or another if there is none or generated code needs it.
 func (s *scope) keep(name, otherwise string) string {
 	switch {
 	case name == "" || name == "_":

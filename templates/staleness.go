@@ -11,8 +11,7 @@ import (
 // A stalenessEmitter prints the checks that fail to compile when generated code is out of date.
 type stalenessEmitter struct{ *emitter }
 
-// staleness emits declarations that no longer compile when a struct gets a field that
-// the rest of the generated code does not know.
+// staleness emits declarations that stop compiling when a struct gets another field.
 func (e stalenessEmitter) staleness() {
 	var lines []jen.Code
 	if !e.isClient() {

@@ -43,9 +43,9 @@ type Transport interface {
 type Options struct {
 	Cluster string  // 1 to 64 of [A-Za-z0-9_-]
 	Self    Address // the name obeys the same rule
-	// Client is set for processes that are no members: clients of the cluster, and operators.
-	// The two highest bits of Self's incarnation say which: 0 for members, 1 for clients, 2 for
-	// operators who only read, 3 for operators who command.
+	// Client is set for processes that are no members: clients of the cluster, and operators. The
+	// two highest bits of Self's incarnation give the role: 0 for members, 1 for clients, 2 for
+	// read-only operators, 3 for commanding operators.
 	Client bool
 	Lanes  int // number of lanes, 1 to MaxLanes
 	// OnState is called with each change of a channel's connection, also with the first,

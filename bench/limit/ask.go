@@ -18,15 +18,15 @@ type Requester struct {
 	calls   sync.Pool
 }
 
-// A stripe has a share of the pending calls, so that callers seldom wait for each other.
+// A stripe has a share of the pending calls, so that callers rarely wait for each other.
 type stripe struct {
 	mu    sync.Mutex
 	calls map[uint64]chan []byte
 	_     [48]byte // a cache line each
 }
 
-// NewRequester returns a Requester for the process that answers on subject, which works until
-// stop is called. Errors of received messages go to fail.
+// NewRequester returns a Requester for the process that answers on subject. It works until stop is
+// called. Errors of received messages go to fail.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
 	r = newRequester(func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) })

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TellWindow bounds the envelopes under way, so that the figure counts those that
-// arrived, and the server never meets a slow consumer.
+// TellWindow bounds the envelopes under way, so that the figure counts arrived ones, and the server
+// never meets a slow consumer.
 const TellWindow = 16 << 10
 
 // flushID marks an envelope that is acknowledged at once.
@@ -103,8 +103,8 @@ func (t *Teller) Counts() (sent, arrived uint64) { return t.sent.Load(), t.arriv
 // Flush waits until everything told before has arrived.
 func (t *Teller) Flush() error {
 	t.sent.Add(1)
-	// It does not wait until as many have arrived as t.sent says: another caller may have counted an
-	// envelope that it writes after this one, and no acknowledgement need ever come for that.
+	// It does not wait for t.sent arrivals: another caller may have counted an envelope before
+	// writing it, and its acknowledgement may never come.
 	place, err := t.out.write(flushID, nil)
 	if err != nil {
 		return err

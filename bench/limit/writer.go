@@ -1,8 +1,13 @@
 package limit
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"runtime"
 	"sync"
+
+	"github.com/nats-io/nats.go"
 )
 
 // maxBatch ends a batch, in bytes: past it NATS gains nothing from larger messages.
@@ -93,4 +98,76 @@ func (w *writer) drainLocked() error {
 		}
 	}
 	return nil
+}
+
+// An envelope is an id (8 bytes), a length (4 bytes) and that many bytes.
+const envelopeHeaderBytes = 12
+
+func appendEnvelope(b []byte, id uint64, payload []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, id)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+	return append(b, payload...)
+}
+
+var errEnvelope = errors.New("read batch: cut envelope")
+
+// nextEnvelope splits the first envelope off batch.
+func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
+	if len(batch) < envelopeHeaderBytes {
+		return 0, nil, nil, errEnvelope
+	}
+	id = binary.LittleEndian.Uint64(batch)
+	n := int(binary.LittleEndian.Uint32(batch[8:]))
+	rest = batch[envelopeHeaderBytes:]
+	if n > len(rest) {
+		return 0, nil, nil, errEnvelope
+	}
+	return id, rest[:n], rest[n:], nil
+}
+
+// eachEnvelope calls f for the envelopes of a batch, until one is cut or f fails.
+func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
+	for len(batch) > 0 {
+		id, payload, rest, err := nextEnvelope(batch)
+		if err != nil {
+			return err
+		}
+		if err := f(id, payload); err != nil {
+			return err
+		}
+		batch = rest
+	}
+	return nil
+}
+
+// receive gives handle the messages of subject in order, until stop is called. It returns
+// when the server knows the subscription.
+func receive(conn *nats.Conn, subject string, handle func(*nats.Msg) error, fail func(error)) (stop func(), err error) {
+	messages := make(chan *nats.Msg, 64<<10)
+	sub, err := conn.ChanSubscribe(subject, messages)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	var reader sync.WaitGroup
+	quit := make(chan struct{})
+	reader.Go(func() {
+		for {
+			select {
+			case m := <-messages:
+				if err := handle(m); err != nil {
+					fail(fmt.Errorf("%s: %w", subject, err))
+				}
+			case <-quit:
+				return
+			}
+		}
+	})
+	return func() {
+		_ = sub.Unsubscribe()
+		close(quit)
+		reader.Wait()
+	}, nil
 }

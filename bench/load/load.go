@@ -38,13 +38,13 @@ func Run(callers int, d time.Duration, call func(worker, i int) error) (Measure,
 	return Load{}.Run(callers, d, call)
 }
 
-// Bulk is Run for calls that take no longer than reading the clock, which it does once in many calls.
+// Bulk is Run for calls as short as reading the clock. It reads the clock once in many calls.
 func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Bulk(callers, d, call)
 }
 
-// roomForCalls is how many calls of all callers are noted without that memory must be found for them
-// meanwhile, which would count as the contestant's.
+// roomForCalls is the number of calls recorded without allocating, because an allocation would
+// count as the contestant's.
 const roomForCalls = 1 << 20
 
 // Run is the function Run with this load.
@@ -126,8 +126,7 @@ func (l Load) Bulk(callers int, d time.Duration, call func(worker, i int) error)
 	return m, err
 }
 
-// cpuTime is the processor time that this process has used: on a machine that
-// others use too it tells more than the clock on the wall.
+// cpuTime is the processor time of this process. On a shared machine it is steadier than wall time.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

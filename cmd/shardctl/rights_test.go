@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
@@ -37,7 +36,7 @@ func runProcess(t *testing.T, url string, args ...string) outcome {
 	cmd.Env = append(os.Environ(), commandVar+"=1", "NATS_URL="+url)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	release, err := childproc.Start(cmd, nil)
+	release, err := natsproc.StartChild(cmd, nil)
 	require.NoError(t, err)
 	defer release()
 	_ = cmd.Wait() // the code says it

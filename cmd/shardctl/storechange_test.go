@@ -20,6 +20,7 @@ import (
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/storeops"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
@@ -427,7 +428,7 @@ func hostRemembered(t *testing.T, url string) (node *shard.Node, stop func()) {
 	t.Cleanup(func() { _ = n.Close() })
 	err := fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }, shard.Remember(shard.RememberOptions{}))
 	if err == nil {
-		err = fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }, shard.WithSingletonOptions(shard.SingletonOptions{Lease: true}))
+		err = fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }, shard.Singleton(singleton.Options{Lease: true}))
 	}
 	if err == nil {
 		err = n.Start(t.Context())
@@ -491,7 +492,7 @@ func TestStoreClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	ctl(all, exitFailed, "", "cluster bank has the durable type Vault, whose epochs must stay above all earlier ones")
+	ctl(all, exitFailed, "", "cluster bank has the durable type Vault, and its epochs must stay above all earlier ones")
 	ctl("store clear bank -remembered -leases", exitOK, "1 leases of singletons", "")
 	ctl("store delete Vault -force", exitOK, "", "")
 	ctl(all, exitOK, "the record of its terms is deleted", "")

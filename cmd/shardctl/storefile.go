@@ -109,7 +109,7 @@ func expiresAt(expires int64) time.Time {
 }
 
 // lineOf is an entity's line. JSON has no strings that are not UTF-8.
-func lineOf(kind string, shard int, k durable.Kept) line {
+func lineOf(kind string, shard int, k durable.StoredEntity) line {
 	id, binary := textOf(k.ID)
 	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, Since: k.Since, StateVersion: k.Form, Expires: expiresAt(k.Expires)}
 }

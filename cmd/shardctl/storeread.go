@@ -223,7 +223,7 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 // A sought is the result of looking for an entity.
 type sought struct {
 	shard   store.Shard // without a type if the entity is nowhere
-	kept    durable.Kept
+	kept    durable.StoredEntity
 	problem error // why its record cannot be decoded
 	bytes   []byte
 }

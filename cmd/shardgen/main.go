@@ -13,11 +13,10 @@
 //
 //	shardgen [-check] [-json] [-v] [-watch] [-tags list] [-version] [packages]
 //
-// Packages are patterns as of go list; without any it is the package in the
-// working directory. Beside the code it writes shard.lock, the contract: which
-// numbers stand for which fields on the wire. Commit both. It exits with 1 when
-// the source has mistakes or, with -check, when a file is not up to date; with 2
-// when it was called wrongly.
+// Packages are patterns as of go list; without any it is the package in the working directory.
+// Beside the code it writes shard.lock, the contract: the number of each field on the wire. Commit
+// both. It exits with 1 when the source has mistakes or, with -check, when a file is not up to
+// date; with 2 when it was called wrongly.
 //
 //	shardgen contract mv|rm|retype|reset|mend|proto …
 //	                                              changes the contract, or prints it as .proto

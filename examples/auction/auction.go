@@ -1,5 +1,5 @@
-// Package auction has bids that reserve money at their bidders: durable entities that change
-// each other by tells, which its tests interrupt by faults.
+// Package auction has bids that reserve money at their bidders: durable entities change each other
+// by tells, and tests interrupt them by faults.
 package auction
 
 import (

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// check compares the answers that the callers got, each one's in its own order,
-// with the totals in the end, and returns one line for each counter that is
-// wrong. A total below zero is unknown, and is not compared.
+// check compares the callers' answers, each caller's in order, with the final totals, and returns
+// one line for each wrong counter. A total below zero is unknown, and is not compared.
 //
 // Each call added one. So the answers of a counter, all callers' together, must
 // be 1 to n without a gap (a call lost) and without a repetition (a state lost);

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/freeport"
+	"github.com/shardgen/shardgen/internal/natsproc"
 )
 
 // TestNumbersAgree: what is served for Prometheus is what the client counted.
 func TestNumbersAgree(t *testing.T) {
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/freeport"
+	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
@@ -171,7 +171,7 @@ func await(t *testing.T, what string, done func() bool) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

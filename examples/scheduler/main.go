@@ -1,5 +1,4 @@
-// Command scheduler runs a scheduler, of which a cluster has one, and the workers
-// that it hands jobs to.
+// Command scheduler runs the one scheduler of a cluster, and the workers for its jobs.
 //
 //	scheduler [-jobs N] [-workers N] [-every D]
 //

@@ -1,5 +1,5 @@
-// Package tenants has an entity that tenants share, and interceptors that keep them apart. It is
-// the example of docs/guide/identity.md.
+// Package tenants has an entity shared by tenants, and interceptors to keep the tenants apart. It
+// is the example of docs/guide/identity.md.
 package tenants
 
 import (
@@ -20,7 +20,7 @@ func (id FolderID) Tenant() string {
 	return tenant
 }
 
-// A Folder holds documents. It knows nothing of who may call it: that is Guard's part.
+// A Folder holds documents. It does not check its callers: that is Guard's part.
 //
 //shard:entity json tell=all
 type Folder struct {
@@ -49,7 +49,7 @@ func (f *Folder) CopyTo(ctx context.Context, to FolderID) error {
 	return nil
 }
 
-// Host makes a node host folders, which only those may call whom rights names.
+// Host makes a node host folders. Only the callers named in rights may call them.
 func Host(n *shard.Node, rights Rights) error {
 	folders := NewFolderClient(n).API
 	return HostFolder(n, func() *Folder { return &Folder{Folders: folders} }, shard.Intercept(Guard(rights)))

@@ -46,8 +46,8 @@ func For(tenant string) shard.Interceptor {
 	}
 }
 
-// PassOn is an interceptor of members: a call that an entity makes is for the tenant for which the
-// entity is called. Without it, a nested call has no tenant, and Guard refuses it.
+// PassOn is an interceptor of members: a call made by an entity is for the tenant of the current
+// turn. Without it, a nested call has no tenant, and Guard refuses it.
 func PassOn(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
 	if within, ok := shard.CallInfo(ctx); ok {
 		var err error

@@ -1,8 +1,7 @@
-// Package arch holds the rules of this repository that a compiler does not
-// know, as tests: which folder may import which (floors_test.go), what the pure
-// cores must do without (pure_test.go), how files look (files_test.go), how far
-// the files of a package may depend on each other (structure_test.go), and which
-// words comments and pages avoid (words_test.go, prose_test.go).
+// Package arch holds the rules of this repository as tests: the order of imports between folders
+// (floors_test.go), the purity of the cores (pure_test.go), the form of files (files_test.go), a
+// fuzzer for each decoder (fuzz_test.go), links and snippets of pages (docs_test.go,
+// snippets_test.go), and words to avoid (words_test.go).
 //
 // A pure core may range over a map where nobody can see the order. The line
 // before says why:

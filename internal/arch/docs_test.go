@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // pages are all Markdown files of the repository, from its root. Decisions tell of
@@ -25,7 +26,7 @@ func pages(t *testing.T) []string {
 		if d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
 			return filepath.SkipDir
 		}
-		if strings.HasSuffix(path, ".md") && filepath.Base(filepath.Dir(path)) != "scenario" { // parts of internal/sim/README.md
+		if strings.HasSuffix(path, ".md") {
 			rel, err := filepath.Rel(root, path)
 			if err != nil {
 				return err
@@ -48,7 +49,7 @@ func isDecision(page string) bool {
 var (
 	links    = regexp.MustCompile(`\]\(([^)#\s]+)\)`)
 	names    = regexp.MustCompile(`\bshard\.([A-Z]\w*)`)
-	members  = regexp.MustCompile(`\b([A-Z]\w*)((?:\.[A-Z]\w*)+)`)
+	members  = regexp.MustCompile(`\b((?:singleton\.)?[A-Z]\w*)((?:\.[A-Z]\w*)+)`)
 	called   = regexp.MustCompile("`node\\.([A-Z]\\w*)") // of a variable that is a node
 	commands = regexp.MustCompile("go (?:run|build|test)[^\n`]*? (\\./[^\\s`]+)")
 	inBench  = regexp.MustCompile(`go (?:run|test) -C (bench(?:/peers)?) `)
@@ -57,18 +58,18 @@ var (
 // membersOf are the types of package shard whose fields and methods pages name
 // without the package, as in Config.Membership.Downing or Node.Locate.
 var membersOf = map[string]reflect.Type{
-	"Config":           reflect.TypeFor[shard.Config](),
-	"Membership":       reflect.TypeFor[shard.MembershipOptions](),
-	"RememberOptions":  reflect.TypeFor[shard.RememberOptions](),
-	"SingletonOptions": reflect.TypeFor[shard.SingletonOptions](),
-	"LeastShards":      reflect.TypeFor[shard.LeastShards](),
-	"ShardState":       reflect.TypeFor[shard.ShardState](),
-	"ShardingStats":    reflect.TypeFor[shard.ShardingStats](),
-	"Location":         reflect.TypeFor[shard.Location](),
-	"EntityError":      reflect.TypeFor[shard.EntityError](),
-	"CallError":        reflect.TypeFor[shard.CallError](),
-	"Node":             reflect.TypeFor[*shard.Node](),
-	"Conn":             reflect.TypeFor[*shard.Conn](),
+	"Config":            reflect.TypeFor[shard.Config](),
+	"Membership":        reflect.TypeFor[shard.MembershipOptions](),
+	"RememberOptions":   reflect.TypeFor[shard.RememberOptions](),
+	"singleton.Options": reflect.TypeFor[singleton.Options](),
+	"LeastShards":       reflect.TypeFor[shard.LeastShards](),
+	"ShardState":        reflect.TypeFor[shard.ShardState](),
+	"ShardingStats":     reflect.TypeFor[shard.ShardingStats](),
+	"Location":          reflect.TypeFor[shard.Location](),
+	"EntityError":       reflect.TypeFor[shard.EntityError](),
+	"CallError":         reflect.TypeFor[shard.CallError](),
+	"Node":              reflect.TypeFor[*shard.Node](),
+	"Conn":              reflect.TypeFor[*shard.Conn](),
 }
 
 // missingMember returns the first part of a name like Config.Membership.Downing that

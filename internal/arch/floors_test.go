@@ -44,9 +44,9 @@ internal/region
 internal/storeops
 internal/durablehost
 internal/durable
-internal/coordinator
+runtime/coordinator
 internal/remember
-internal/singleton
+runtime/singleton
 internal/hostmeta
 runtime/membership
 internal/membership/join
@@ -65,7 +65,6 @@ transport/nats/embedded
 transport/nats transport/memory transport/conformance
 store/nats store/memory store/conformance
 internal/natsproc
-internal/childproc internal/freeport
 internal/wire
 transport
 store
@@ -98,8 +97,6 @@ var rules = []rule{
 	{"examples", "./internal", nil, "examples use public packages only"},
 	{"", "./transport/nats/embedded", []string{"examples", "internal/e2e"}, "it links a whole nats-server"},
 	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
-	{"", "./internal/childproc", []string{"internal/natsproc", "internal/e2e"}, "it starts processes, for tests"},
-	{"", "./internal/freeport", []string{"internal/natsproc", "internal/e2e"}, "it is for servers of tests"},
 	{
 		"", "testing",
 		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim", "internal/transcript"},
@@ -116,7 +113,7 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
 	"github.com/cespare/xxhash/v2":      {"internal/control", "runtime", "internal/region", "internal/remember", "internal/durablehost"},
-	"google.golang.org/protobuf":        {"internal/control", "internal/direct", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
+	"google.golang.org/protobuf":        {"internal/control", "internal/direct", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "runtime/coordinator", "runtime/singleton", "internal/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},
@@ -245,7 +242,7 @@ func TestCheckImport(t *testing.T) {
 		{"internal/e2e/cmd/fault", module + "/internal/e2e", ""},
 		{"examples/counter", module + "/transport/nats/embedded", ""},
 		{"internal/region", module + "/runtime", "not below"},
-		{"runtime/membership", module + "/internal/coordinator", "not below"},
+		{"runtime/membership", module + "/runtime/coordinator", "not below"},
 		{"transport/nats", module + "/transport/memory", "not below"},
 		{"transport/nats", module + "/runtime/placement", "knows nothing of entities"},
 		{"store/nats", module + "/runtime", "knows nothing of entities"},

@@ -8,10 +8,6 @@ var mirrors = []mirror{
 		"the loop is a goroutine with a queue there and events here; control.Member decides when it is due",
 	},
 	{
-		"internal/sim/durable.shelf.ask", "internal/durablehost.asker.ask",
-		"both map the requests of durable.Shard to the store one to one; there with contexts and errors of a network",
-	},
-	{
 		"internal/sim/sharding.member.request", "runtime.inquire",
 		"an inquiry waits on a channel there; control.Member has the inquiries",
 	},
@@ -65,7 +61,7 @@ var mirrors = []mirror{
 	},
 }
 
-const maxMirrors = 15
+const maxMirrors = 14
 
 // standIns are the functions of simulators in place of which a driver has other code that calls
 // nothing in common with them, because one of the two keeps by hand what the other has from a

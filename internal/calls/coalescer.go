@@ -5,12 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// A Coalescer counts the calls under way and, among them, those that are answered but whose
-// callers have not run since. Such a caller is likely to call again at once, so a goroutine
-// that has a frame to publish leaves that to the last of these callers, and the calls of all
-// share one frame. It is safe for concurrent use. Without
-// it, the p99 of 256 remote callers is 1.3 times as long (What each trick buys in
-// bench/README.md).
+// A Coalescer counts the calls under way, and the answered calls among them whose callers have not
+// run since. Such a caller is likely to call again at once. A goroutine with a frame to publish
+// therefore leaves that to the last of these callers, so the calls of all share one frame. It is
+// safe for concurrent use. Without it, the p99 of 256 remote callers is 1.3 times as long (What
+// each trick buys in bench/README.md).
 type Coalescer struct {
 	calls atomic.Int64 // under way <<32 | answered, and the caller has not run yet
 
@@ -33,8 +32,8 @@ func (f *Coalescer) UnderWay() int64 { return f.calls.Load() >> 32 }
 // Woken is how many callers have been woken and have not run since.
 func (f *Coalescer) Woken() int32 { return int32(f.calls.Load()) }
 
-// Wake records that n callers are about to be woken. Sessions that were delayed since
-// then publish now, so that an endless stream of answers delays nothing for long.
+// Wake records that n callers are about to be woken. Sessions delayed since then publish now: an
+// endless stream of answers delays nothing for long.
 func (f *Coalescer) Wake(n int) {
 	if f.any.Load() {
 		f.release()

@@ -1,5 +1,5 @@
-// Package calls is the caller's side of calls: which calls of a process wait for their answers, what
-// an answer means, and what becomes of calls whose process or shard is gone.
+// Package calls is the caller's side of calls: the calls of a process that wait for answers, the
+// meaning of an answer, and the fate of calls whose process or shard is gone.
 //
 // A [Table] holds the calls that wait. An answer has the number of its call; the Table finds the
 // call by it, and wakes its caller. Each attempt of a call has a number of its own, so that a late
@@ -8,10 +8,10 @@
 // ended. [NextStep] and [NextLocally] are the decisions of the caller: a call is sent again after a
 // pause, or is withdrawn, or ends with an [Outcome].
 //
-// A [Plane] handles answers, refusals, cancellations, the steps of a move, placements, sessions that
-// are begun again, and processes that have departed. Calls that a shard takes do not pass through
-// it. It decides which calls are sent again, to which route they go, which fail with an unknown
-// outcome, and in which order calls and barriers learn that a process has departed.
+// A [Plane] handles answers, refusals, cancellations, the steps of a move, placements, renewed
+// sessions, and departed processes. Calls that a shard takes do not pass through it. It decides
+// about each lost call: send it again, on which route, or fail it with an unknown outcome. It also
+// orders the news of a departed process for calls and barriers.
 //
 // Only wait.go has channels and reads the clock. Everything else has neither, nor a goroutine nor
 // I/O: a Table gets the time with Sweep and wakes callers through [Caller], and a Plane works on the

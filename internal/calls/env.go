@@ -76,7 +76,7 @@ type Env interface {
 	Shard(kind []byte, shard uint32) (Shard, bool)
 	// EachShard calls f for the shards of a lane, or of all lanes.
 	EachShard(lane int, f func(Shard))
-	// Returned makes a call of an envelope that the process had forwarded on that lane.
+	// Returned makes a call of an envelope forwarded on that lane before.
 	Returned(e *wire.Envelope, lane int) *shardhost.Call
 
 	// Session returns the session with a process. It reports false if the process was removed.
@@ -87,9 +87,8 @@ type Env interface {
 	// says that the process has said goodbye. Close reports false if the process was removed
 	// before.
 	Close(a transport.Address, lane int, bye bool) (left []Left, ok bool)
-	// Renew begins a new session in place of one that the peer has dropped, and closes that
-	// one. next is nil if the peer has departed, and left is nil if the session was replaced
-	// before.
+	// Renew replaces a session that the peer has dropped by a new one, and closes the old one. next
+	// is nil if the peer has departed, and left is nil if the session was replaced before.
 	Renew(s Session) (next Session, left *Left)
 	// Part says goodbye to a process that most likely does not exist any more.
 	Part(a transport.Address)
@@ -109,8 +108,7 @@ type Env interface {
 	// Lost counts a call or a tell that was lost. Its caller, if one waits, is answered by
 	// the Plane.
 	Lost(e *wire.Envelope, how Loss)
-	// TellRefused counts a tell that from did not run, or a refused call for which nobody
-	// waits.
+	// TellRefused counts a tell refused by from, or a refused call without a waiting caller.
 	TellRefused(from Session, e *wire.Envelope)
 	// Renewed logs that a peer had dropped a session. lost is how many calls that were sent
 	// on it have failed with an unknown outcome.

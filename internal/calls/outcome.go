@@ -101,9 +101,9 @@ func Withdrawn(how Withdrawal) Outcome {
 	return NotExecuted
 }
 
-// Final is the outcome of a call whose last attempt has the given one: if an earlier attempt
-// may have run, an attempt that did not run says nothing of the call. settled reports
-// whether the last attempt was refused in a way that proves that none was applied.
+// Final returns the outcome of a call from its last attempt's: if an earlier attempt may have run,
+// a last one not run proves nothing. settled reports whether the refusal of the last attempt proves
+// that no attempt was applied.
 func (c *Command) Final(last Outcome, settled bool) Outcome {
 	if c.Unsure && last == NotExecuted && !settled {
 		return Unknown

@@ -12,19 +12,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ByeGrace is how long a member that left in order may still say goodbye on its lanes before
-// the envelopes that it did not acknowledge count as lost.
+// ByeGrace is how long a member that left in order may still say goodbye on its lanes. Then its
+// unacknowledged envelopes count as lost.
 const ByeGrace = 3 * time.Second
 
-// DismissAfter is how long a process that has left waits for a table that names the homes of
-// the calls that it still holds.
+// DismissAfter is how long a process that has left waits for the homes of the calls it still holds.
 const DismissAfter = time.Second
 
 // dismissEvery is how often such a process looks.
 const dismissEvery = 5 * time.Millisecond
 
-// WhyDropped is the reason for the unknown outcome of calls that were sent on a session that
-// the peer has dropped.
+// WhyDropped explains the unknown outcome of calls on a session dropped by the peer.
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
 // A Plane handles what other processes send and leave behind. See the package.
@@ -103,10 +101,9 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	}
 }
 
-// Refuse counts an ask or a tell that came as an envelope with that sequence number and is
-// not taken. It returns the answer and the session on which it leaves; nil if there is none.
-// The envelope must not be acknowledged before the answer is appended, so that its sender
-// still has it.
+// Refuse counts an ask or a tell that was not taken. seq is the number of its envelope. It returns
+// the answer and the session on which it leaves; nil if there is none. The envelope must not be
+// acknowledged before the answer is appended, so that its sender still has it.
 func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
 	p.env.Refused(r.Code)
 	answer, direct, ok := r.Answer(e, seq)
@@ -140,9 +137,8 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
-// Withdraw takes back a call whose caller has given it up, if that is still possible; on is
-// the session on which it was sent. A turn that may be running is cancelled, also where the call
-// has followed its shard.
+// Withdraw takes back an abandoned call, if that is still possible; on is the session on which it
+// was sent. A turn that may be running is cancelled, also where the call has followed its shard.
 func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
 		return WithdrawnUnsent, nil
@@ -165,8 +161,8 @@ func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (h
 	return WithdrawnDelivered, on
 }
 
-// cancelAtHome brings the cancellation of a call that was sent on a session to where the shard is now. The
-// call may have gone there from the shard's former home, which knows it no more.
+// cancelAtHome sends the cancellation of a call to the current home of the shard. The call may have
+// gone there from the shard's former home, which knows it no more.
 func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelope) {
 	t := r.Target()
 	if t == nil {
@@ -183,9 +179,9 @@ func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelo
 // Follow brings the shards of a type to where a newer table has them. Unchanged entries are
 // skipped, because a table arrives with every move, except for routes that wait for a home.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {
-	was, name, term := old.Kind(kind), []byte(kind), t.Version().Term
+	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
 	sameTerm := old.Version().Term == term
-	for e := range t.Kind(kind).All() {
+	for e := range t.Type(kind).All() {
 		r := p.env.Route(name, e.Shard)
 		if before, ok := was.Lookup(e.Shard); ok && sameTerm && before == e && r.Target() != nil {
 			continue
@@ -197,16 +193,16 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	}
 }
 
-// PeerGone closes all sessions with a process that was removed (AllLanes), or the session on
-// one lane on which it said goodbye. Calls that it certainly did not run are sent to the
-// shards' next homes. Calls that may have run fail with the code Lost.
+// PeerGone closes all sessions with a removed process (AllLanes), or the one session on a lane with
+// a goodbye. Calls that it certainly did not run are sent to the shards' next homes. Calls that may
+// have run fail with the code Lost.
 func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	left, ok := p.env.Close(a, lane, bye)
 	if !ok {
 		return
 	}
 	is := func(o transport.Address) bool { return o == a }
-	// Calls that come back from the peer take another route, ahead of calls that barriers hold.
+	// Calls that come back from the peer take another route, ahead of those held by barriers.
 	p.env.EachShard(lane, func(s Shard) { s.Forget(is) })
 	for i := range left {
 		p.giveBack(&left[i])
@@ -216,17 +212,17 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 		return
 	}
 	p.env.EachRoute(AllLanes, func(r *routing.Route) { r.HomeDeparted(a, nil) })
-	// A peer that said goodbye on a lane had answered or forwarded all calls of that
-	// lane: those without an answer run elsewhere.
+	// A peer closes a lane only after answering or forwarding all its calls: those without an
+	// answer run elsewhere.
 	p.env.Calls().CompleteSent(func(s Carrier) bool {
 		return s.Peer().Address == a && !s.(Session).SaidGoodbye()
 	}, Result{Code: Lost, Lost: a})
 }
 
-// Replace begins a new session with a peer that has dropped its side of s, and returns it;
-// nil if the peer has departed. Calls that may have reached a member over s and were not answered
-// fail with the code Lost; calls that certainly did not reach it go to the shards'
-// homes now. Sessions on other lanes are replaced separately.
+// Replace begins a new session with a peer that has dropped its side of s, and returns it; nil if
+// the peer has departed. Unanswered calls fail with the code Lost if they may have reached a member
+// over s; otherwise they go to the shards' homes now. Sessions on other lanes are replaced
+// separately.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
 	if left == nil {
@@ -260,13 +256,12 @@ func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
 
-// BeginAnew closes the sessions with all processes but members, and forgets the homes of
-// shards, because the process has come to another life of the cluster. Calls that certainly
-// did not run wait for the next home; those that may have run fail with the code Lost.
+// BeginAnew closes the sessions with all processes but members, and forgets the homes of shards,
+// because the process has come to another life of the cluster. Calls that may have run fail with
+// the code Lost; the others wait for the next home.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
-	// Routes come first. A route that waits for word from a home that has departed would
-	// otherwise go to the next home of the former cluster, by a session that outlives this
-	// method.
+	// Routes come first. A route waiting for a departed home would otherwise go to the next home of
+	// the former cluster, on a session that outlives this method.
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 	for _, a := range p.env.Peers() {
 		if !members[a] {
@@ -285,8 +280,8 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
 
-// Homes returns the other processes that routes lead to, each once, but for those that have
-// left or were removed.
+// Homes returns the other processes that routes lead to, each once, except those that have left or
+// were removed.
 func (p *Plane) Homes() (all []transport.Address) {
 	self := p.env.Self().Address
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -311,10 +306,10 @@ func (p *Plane) PeerLeft(a transport.Address) {
 	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
 }
 
-// Depart ends the part of a process that has left and handles no message any more: calls that
-// arrived late are forwarded as soon as a table names a newer home of their shard, or are
-// refused after DismissAfter. Then it calls done, before the goodbyes: a peer that receives
-// one assumes that all received calls have been answered or forwarded.
+// Depart ends the part of a process that has left and handles no more messages: late calls are
+// forwarded as soon as a table has a newer home of their shard, or refused after DismissAfter. Then
+// it calls done, before closing the lanes: a peer then assumes that all received calls have been
+// answered or forwarded.
 func (p *Plane) Depart(done func()) { p.depart(0, done) }
 
 func (p *Plane) depart(waited time.Duration, done func()) {
@@ -326,7 +321,7 @@ func (p *Plane) depart(waited time.Duration, done func()) {
 	done()
 }
 
-// mustWait reports whether a process that has waited for that long still waits for a table.
+// mustWait reports whether the process waits for a table after having waited for that long.
 func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	if waited >= DismissAfter {
 		return false
@@ -335,5 +330,5 @@ func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	return wait
 }
 
-// Dismiss refuses the calls that shards of a process that has left still hold.
+// Dismiss refuses the calls held by shards after the process has left.
 func (p *Plane) Dismiss() { p.env.EachShard(AllLanes, Shard.Dismiss) }

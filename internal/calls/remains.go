@@ -36,9 +36,9 @@ func (r remains) Again(e *wire.Envelope) {
 	r.env.Count(Retried)
 }
 
-// Returned takes back a call that this process had forwarded to a departed peer, after the
-// shard has forgotten that peer. If certain, it was not handled there. Otherwise it may
-// have run, and its sender waits until its deadline.
+// Returned takes back a call forwarded to a departed peer, after the shard has forgotten that peer.
+// If certain, it was not handled there. Otherwise it may have run, and its sender waits until its
+// deadline.
 func (r remains) Returned(e *wire.Envelope, certain bool) {
 	s, ok := r.env.Shard(e.Kind, e.Shard)
 	switch {

@@ -208,8 +208,7 @@ func (t *Table) At(id uint64) *Call {
 	return nil
 }
 
-// Sent records the session by which the call with that number was sent; nil means that
-// it is no longer sent.
+// Sent records the session by which the call with that number was sent; nil means unsent.
 func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c := t.At(id)
 	if c == nil {
@@ -252,9 +251,9 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	return true
 }
 
-// Sweep ends the calls whose time is over at now. It keeps the sessions by which they
-// were sent, so that their callers can take back calls that have not arrived. Only one
-// goroutine at a time may call it.
+// Sweep ends the calls whose time is over at now. It keeps the sessions of these calls, so that
+// their callers can take back calls that have not arrived. Only one goroutine at a time may call
+// it.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -276,8 +275,7 @@ func (t *Table) Sweep(now int64) {
 	}
 }
 
-// CompleteSent answers every call that was last sent on a session that lost reports. lost
-// must not call the table.
+// CompleteSent answers each call whose last session is lost. lost must not call the table.
 func (t *Table) CompleteSent(lost func(Carrier) bool, r Result) (n int) {
 	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)
 }
@@ -333,10 +331,9 @@ func (t *Table) shrink() {
 	}
 }
 
-// letGo takes a free slot beyond the limit out of use, and reports whether it did. When
-// all slots beyond the limit are out of use, they are dropped. Slots that are made
-// later continue their numbers, so that a late answer to a call of a dropped slot
-// matches no call.
+// letGo takes a free slot beyond the limit out of use, and reports whether it did. When all slots
+// beyond the limit are out of use, they are dropped. Later slots continue their numbers, so that a
+// late answer to a call of a dropped slot matches no call.
 func (t *Table) letGo(c *Call) bool {
 	t.grow.Lock()
 	defer t.grow.Unlock()

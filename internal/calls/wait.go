@@ -44,7 +44,7 @@ func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) 
 	return false
 }
 
-// Abandon ends a call that was opened with that hint and never sent.
+// Abandon ends an unsent call opened with that hint.
 func Abandon(t *Table, c *Call, id, hint uint64) {
 	if t.Remove(id) == nil {
 		<-c.Caller.(goroutine)
@@ -55,10 +55,9 @@ func Abandon(t *Table, c *Call, id, hint uint64) {
 	t.Free(c, hint)
 }
 
-// A Deadline is the end of a call: its context's, or the time-out where that has none
-// or a later one. Timeouts are ended by the sweep of the pending calls, which costs a
-// call nothing, not even a reading of the clock, and by a timer where the sweep is too
-// coarse.
+// A Deadline is the end of a call: its context's, or its timeout if that is earlier. Timeouts are
+// ended by the sweep of the pending calls, which costs a call nothing, not even a reading of the
+// clock, and by a timer where the sweep is too coarse.
 type Deadline struct {
 	ctx     context.Context
 	at      time.Time     // zero: timeout after the sweep that first sees the call
@@ -70,8 +69,8 @@ type Deadline struct {
 // SweepInterval is the interval between two sweeps for calls whose time is over.
 const SweepInterval = 50 * time.Millisecond
 
-// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none, and
-// def that of calls that have neither an own one nor a deadline in ctx. sweeping reports
+// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none.
+// def is the timeout of calls with neither an own one nor a deadline in ctx. sweeping reports
 // whether the process sweeps its pending calls.
 func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
 	at, ok := ctx.Deadline()

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// TestRates: rates are those between the answers, also of a member that began to count anew, and
+// TestRates: rates are those between the answers, also of a member that began to count again, and
 // sums over members.
 func TestRates(t *testing.T) {
 	ann := operator.EntityID{Kind: "User", ID: "ann"}

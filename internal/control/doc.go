@@ -16,9 +16,6 @@
 //	tableFollower  the table of homes from the coordinator, and its orders for shards here
 //	reports        reports to the coordinator, sent until the table shows their effect
 //	gateway        processes outside the cluster that this member serves
-//	leaving        giving everything away before this member exits
-//	operators      the commands of operators
-//	inquiries      questions of this process to other members
 //	seeds          the seeds of which none has become a member yet
 //	singletons     the member as the singletons of the user see it
 package control

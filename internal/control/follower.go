@@ -3,7 +3,7 @@ package control
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -30,10 +30,10 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
 	case coordinator.Inspect:
-		m.SendPlacement(from, coordinator.Inspected{ID: msg.ID, Shards: m.env.InspectShards(msg.Kind)})
+		m.SendPlacement(from, coordinator.Inspected{ID: msg.ID, Shards: m.env.InspectShards(msg.Type)})
 		return
 	case coordinator.Inspected:
-		m.inquiries.answered(msg.ID, from.Address, msg)
+		m.answered(msg.ID, from.Address, msg)
 		return
 	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.SetPins, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
 		coordinator.Balance, coordinator.PauseKept, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
@@ -78,7 +78,7 @@ func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bo
 		m.reports.tableChanged(out.Table)
 		m.gateway.tableChanged(out.Table)
 		m.reports.askForRemembered()
-		m.leaving.check()
+		m.checkLeaving()
 	}
 	if out.Register {
 		kinds, held := m.env.Inventory()
@@ -129,14 +129,14 @@ func (f *tableFollower) order(msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
 	case coordinator.NoHome:
-		m.reasons.Note(msg.Kind, msg.Reason, m.env.Now())
+		m.reasons.Note(msg.Type, msg.Reason, m.env.Now())
 		m.gateway.noHome(msg)
 	case coordinator.PinsSet:
-		m.inquiries.answered(msg.ID, m.self.Address, msg)
+		m.answered(msg.ID, m.self.Address, msg)
 	case coordinator.Balanced:
-		m.inquiries.answered(msg.ID, m.self.Address, msg)
+		m.answered(msg.ID, m.self.Address, msg)
 	case coordinator.Explained:
-		m.inquiries.answered(msg.ID, m.self.Address, msg)
+		m.answered(msg.ID, m.self.Address, msg)
 	case coordinator.MoveBegin:
 		f.obey(msg.ShardID, msg)
 	case coordinator.MoveCancel:

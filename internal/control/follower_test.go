@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -79,7 +79,7 @@ func TestShardsAreDescribed(t *testing.T) {
 	for kind, want := range map[string][]coordinator.InspectedShard{"K": {k}, "": {k, l}, "M": nil} {
 		m, env, _ := newTestMember(t)
 		env.hosted = []coordinator.InspectedShard{k, l}
-		m.follower.message(asker, coordinator.Inspect{ID: 19, Kind: kind})
+		m.follower.message(asker, coordinator.Inspect{ID: 19, Type: kind})
 		require.Equal(t, []transport.Peer{asker}, env.sentTo, kind)
 		require.Equal(t, []coordinator.Message{coordinator.Inspected{ID: 19, Shards: want}}, env.placements(t), kind)
 	}

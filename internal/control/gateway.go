@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -35,7 +35,7 @@ type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
 	named   clientsByName        // that were heard of lately
-	asked   map[string]askedKind // kinds that clients wait for
+	asked   map[string]askedType // types that clients wait for
 	last    *placement.Table     // the latest that clients were sent
 	lost    []*wire.GatewayNode  // the latest members that were downed
 	at      time.Time            // of the next status; zero means nobody is served and nothing expires
@@ -54,7 +54,7 @@ type servedClient struct {
 
 func (g *gateway) init(m *Member) {
 	g.m, g.clients = m, map[transport.Address]*servedClient{}
-	g.named, g.asked = clientsByName{}, map[string]askedKind{}
+	g.named, g.asked = clientsByName{}, map[string]askedType{}
 }
 
 // served returns the clients, in order of their addresses.
@@ -122,7 +122,7 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 // that were lost.
 func (g *gateway) welcome(client *servedClient) {
 	m := &wire.GatewayWelcome{
-		Kinds: g.kinds(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,
+		Kinds: g.types(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,
 	}
 	members := g.members()
 	if m.Digest = digestOf(members); m.Digest != client.digest {
@@ -214,8 +214,8 @@ func (g *gateway) mismatch(h *wire.GatewayHello) string {
 	return ""
 }
 
-// kinds are the types hosted in the cluster, by name.
-func (g *gateway) kinds() []*wire.GatewayKind {
+// types are the types hosted in the cluster, by name.
+func (g *gateway) types() []*wire.GatewayKind {
 	var kinds []*wire.GatewayKind
 	seen := map[string]bool{}
 	for _, m := range g.m.View().ByAddress {
@@ -258,7 +258,7 @@ func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 			g.m.SendPlacement(from, part)
 		}
 	case coordinator.Ask:
-		g.ask(from, m.Kind, g.m.env.Now())
+		g.ask(from, m.Type, g.m.env.Now())
 	}
 }
 
@@ -276,10 +276,10 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome sends the clients that have asked for a kind the reason why its calls wait. They ask
+// noHome sends the clients that have asked for a type the reason why its calls wait. They ask
 // again with each hello, so a client costs a message for each of its questions and no more.
 func (g *gateway) noHome(m coordinator.NoHome) {
-	asked := g.asked[m.Kind]
+	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {
 		return
 	}
@@ -287,10 +287,10 @@ func (g *gateway) noHome(m coordinator.NoHome) {
 		g.m.SendPlacement(client, m)
 	}
 	asked.askers = nil
-	g.asked[m.Kind] = asked
+	g.asked[m.Type] = asked
 }
 
-// wants reports whether a client waits for a home of the kind.
+// wants reports whether a client waits for a home of the type.
 func (g *gateway) wants(kind string) bool {
 	asked, ok := g.asked[kind]
 	return ok && g.m.env.Now().Sub(asked.at) < 2*HelloEvery

@@ -105,7 +105,7 @@ func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 }
 
 // An askedKind is a type that clients wait for.
-type askedKind struct {
+type askedType struct {
 	at time.Time
 	by string // the name of the first client that asked
 	// askers are the clients that have asked since the latest reason was sent, each once.

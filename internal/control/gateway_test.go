@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -74,7 +74,7 @@ func named(name string, i int) transport.Peer {
 func TestInventedNamesAreForgotten(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	for i := range 1000 {
-		m.gateway.placement(named(fmt.Sprint("evil-", i), i), coordinator.Ask{Kind: strings.Repeat("k", bounded.Most+1)})
+		m.gateway.placement(named(fmt.Sprint("evil-", i), i), coordinator.Ask{Type: strings.Repeat("k", bounded.Most+1)})
 	}
 	require.Len(t, m.gateway.named, 1000)
 	for range 2 + int(2*gatewayForget/gatewayStatusEvery) {
@@ -138,21 +138,21 @@ func TestReasonGoesToThoseWhoAsk(t *testing.T) {
 	}
 	reasons := func(kind string) int {
 		env.sent = nil
-		m.gateway.noHome(coordinator.NoHome{Kind: kind, Reason: "nobody hosts it"})
+		m.gateway.noHome(coordinator.NoHome{Type: kind, Reason: "nobody hosts it"})
 		return len(env.sent)
 	}
 	require.Zero(t, reasons("K"), "nobody has asked")
 	for range 3 {
 		require.NoError(t, m.gateway.message(client(3), hello(t, "K")))
 	}
-	m.gateway.placement(client(4), coordinator.Ask{Kind: "K"})
+	m.gateway.placement(client(4), coordinator.Ask{Type: "K"})
 	require.Zero(t, reasons("L"), "nobody has asked for this one")
 	require.Equal(t, 2, reasons("K"), "each that asked, once")
 	require.Zero(t, reasons("K"), "they have it")
 	require.NoError(t, m.gateway.message(client(3), hello(t, "K")))
 	require.Equal(t, 1, reasons("K"), "it has asked again")
 	for i := range 2 * maxAskers {
-		m.gateway.placement(client(i), coordinator.Ask{Kind: "K"})
+		m.gateway.placement(client(i), coordinator.Ask{Type: "K"})
 	}
 	require.Equal(t, maxAskers, reasons("K"))
 }
@@ -188,7 +188,7 @@ func TestInventedTypesAreBounded(t *testing.T) {
 	}
 	require.NoError(t, m.gateway.message(client(0), hello(t, names...)))
 	for i := range 5 * maxAsked {
-		m.gateway.placement(client(1), coordinator.Ask{Kind: fmt.Sprint("L", i)})
+		m.gateway.placement(client(1), coordinator.Ask{Type: fmt.Sprint("L", i)})
 	}
 	require.LessOrEqual(t, len(m.gateway.asked), maxAsked)
 	for range 5 {

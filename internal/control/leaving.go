@@ -5,42 +5,34 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// leaving takes this member out of the cluster in order: it exits when it has nothing left
-// to give away.
-type leaving struct {
-	m     *Member
-	on    bool // the cluster knows that this member leaves
-	ready bool // nothing is left to give away
+// Leave begins leaving in order: this member exits when it has nothing left to give away.
+func (m *Member) Leave() {
+	m.members.step(membership.Leave{})
+	m.checkLeaving()
 }
 
-// begin begins leaving.
-func (l *leaving) begin() {
-	l.m.members.step(membership.Leave{})
-	l.check()
-}
-
-// exit gives leaving in order up: shards that are still here stay.
-func (l *leaving) exit() {
-	if !l.ready {
-		l.m.singles.Abandon()
-		l.readyToExit()
+// Exit gives leaving in order up: shards that are still here stay.
+func (m *Member) Exit() {
+	if !m.exitReady {
+		m.singles.Abandon()
+		m.readyToExit()
 	}
 }
 
-// check has the cluster remove this member when it leaves and has nothing left to give.
-func (l *leaving) check() {
-	v, env := l.m.View(), l.m.env
-	if l.ready || v == nil || v.SelfStatus != membership.Leaving {
+// checkLeaving has the cluster remove this member when it leaves and has nothing left to give.
+func (m *Member) checkLeaving() {
+	v, env := m.View(), m.env
+	if m.exitReady || v == nil || v.SelfStatus != membership.Leaving {
 		return
 	}
-	if !l.m.singles.Settled() {
+	if !m.singles.Settled() {
 		return
 	}
-	if !l.otherHosts(v) {
-		l.readyToExit()
+	if !m.otherHosts(v) {
+		m.readyToExit()
 		return
 	}
-	if core := l.m.seat.core; core != nil && !core.HandedDown() || env.HoldsShards() {
+	if core := m.seat.core; core != nil && !core.HandedDown() || env.HoldsShards() {
 		return
 	}
 	env.SetExiting(true)   // nothing comes in from here on
@@ -48,21 +40,21 @@ func (l *leaving) check() {
 		env.SetExiting(false)
 		return
 	}
-	l.readyToExit()
+	m.readyToExit()
 }
 
 // readyToExit lets the cluster remove this member, which takes no shard from now on.
-func (l *leaving) readyToExit() {
-	l.ready = true
-	l.m.env.SetExiting(true)
-	l.m.members.step(membership.ExitReady{})
+func (m *Member) readyToExit() {
+	m.exitReady = true
+	m.env.SetExiting(true)
+	m.members.step(membership.ExitReady{})
 }
 
 // otherHosts reports whether another member could take the shards of this one, now or when it
 // comes Up.
-func (l *leaving) otherHosts(v *membership.View) bool {
-	for _, m := range v.ByAge {
-		if m.Address != l.m.self.Address && comesUp(m.Status) && hostmeta.HostsAny(m.Member) {
+func (m *Member) otherHosts(v *membership.View) bool {
+	for _, o := range v.ByAge {
+		if o.Address != m.self.Address && comesUp(o.Status) && hostmeta.HostsAny(o.Member) {
 			return true
 		}
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -30,7 +30,7 @@ func TestLeavingMemberWaitsForHosts(t *testing.T) {
 		env.holds = true
 		machine.view.SelfStatus = membership.Leaving
 		machine.view.ByAge = []membership.MemberView{host("b", s)}
-		m.leaving.check()
+		m.checkLeaving()
 		require.Equal(t, !waits, env.exiting, "the other is %v", s)
 	}
 }
@@ -53,7 +53,7 @@ func TestOrdersAreHandedDown(t *testing.T) {
 	from(coordinator.Balance{ID: 1, Want: coordinator.WantPause, By: "ann"})
 
 	machine.view.SelfStatus, machine.view.ByAge[0].Status = membership.Leaving, membership.Leaving
-	m.leaving.check()
+	m.checkLeaving()
 	require.False(t, env.exiting, "b does not keep the pause")
 	from(coordinator.PauseKept{Term: term, Seq: core.Pause().Seq})
 	require.True(t, env.exiting)

@@ -3,14 +3,16 @@ package control
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -25,25 +27,27 @@ type Member struct {
 	started bool
 	reasons *Reasons
 
-	members   members
-	seat      seat
-	follower  tableFollower
-	reports   reports
-	inquiries inquiries
-	gateway   gateway
-	leaving   leaving
-	operators operators
-	seeds     seeds
-	singles   *singlehost.Set
+	members  members
+	seat     seat
+	follower tableFollower
+	reports  reports
+	gateway  gateway
+	seeds    seeds
+	singles  *singlehost.Set
+
+	leaving     bool // the cluster knows that this member leaves
+	exitReady   bool // nothing is left to give away
+	lastInquiry uint64
+	inquiries   map[uint64]func(transport.Address, coordinator.Message) // open questions of this process to other members
 }
 
 // New returns a Member that has not begun.
 func New(cfg Config, env Env) *Member {
 	m := &Member{sender: sender{env: env, cluster: cfg.Cluster, self: cfg.Self}, cfg: cfg, reasons: &Reasons{}}
-	m.members.m, m.seat.m, m.follower.m, m.leaving.m, m.operators.m = m, m, m, m, m
+	m.members.m, m.seat.m, m.follower.m = m, m, m
 	m.reports.init(m)
 	m.gateway.init(m)
-	m.inquiries.open = map[uint64]func(transport.Address, coordinator.Message){}
+	m.inquiries = map[uint64]func(transport.Address, coordinator.Message){}
 	return m
 }
 
@@ -57,7 +61,7 @@ func (m *Member) Prepare(s Setup) (err error) {
 		return err
 	}
 	m.follower.core = coordinator.NewFollower(s.Hosts)
-	m.singles, err = s.Singletons(singletons{m})
+	m.singles, err = s.Singletons(singletons{m.env, m})
 	return err
 }
 
@@ -69,7 +73,7 @@ func (m *Member) Begin() {
 	if !m.cfg.JoinByCommand {
 		m.members.start(m.cfg.Seeds)
 	}
-	for _, kind := range m.env.WaitingKinds() { // calls since before Begin
+	for _, kind := range m.env.WaitingTypes() { // calls since before Begin
 		m.Ask(kind)
 	}
 }
@@ -92,7 +96,7 @@ func (m *Member) Tick() {
 	m.reasons.Expire(now)
 	m.reports.resend(now)
 	m.gateway.tick(now)
-	m.leaving.check()
+	m.checkLeaving()
 }
 
 // WakeAt returns when Tick is due.
@@ -169,7 +173,7 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	case wire.ControlTopic_CONTROL_TOPIC_DIRECT:
 		return m.env.Direct(from, body)
 	case wire.ControlTopic_CONTROL_TOPIC_ADMIN:
-		return m.operators.message(of.Kind, from, body)
+		return m.operatorMessage(of.Kind, from, body)
 	default:
 		m.newer(unknownTopic(topic))
 	}
@@ -264,7 +268,7 @@ func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
 		if _, ok := s.Held(); ok {
-			m.leaving.check()
+			m.checkLeaving()
 		}
 	}
 }
@@ -278,29 +282,29 @@ func (m *Member) Bounced(a transport.Address, server string) { m.members.bounced
 // LeaseAnswer takes the answer to Env.TakeLease.
 func (m *Member) LeaseAnswer(a membership.LeaseAnswer) { m.members.step(a) }
 
-// Leave begins leaving in order.
-func (m *Member) Leave() { m.leaving.begin() }
-
-// Exit gives leaving in order up: shards that are still here stay.
-func (m *Member) Exit() { m.leaving.exit() }
-
 // Join begins joining, through the given seeds if there are any. It does nothing once
 // joining has begun.
 func (m *Member) Join(seeds []string) error { return m.members.join(seeds) }
 
-// Down downs a member by the name or the address that an operator gave.
-func (m *Member) Down(member string, force bool) error { return m.operators.down(member, force) }
-
 // Inquire opens an inquiry, whose answers go to got until Conclude. Its number is not 0.
 func (m *Member) Inquire(got func(from transport.Address, msg coordinator.Message)) (id uint64) {
-	return m.inquiries.begin(got)
+	m.lastInquiry++
+	m.inquiries[m.lastInquiry] = got
+	return m.lastInquiry
 }
 
 // Conclude ends an inquiry.
-func (m *Member) Conclude(id uint64) { delete(m.inquiries.open, id) }
+func (m *Member) Conclude(id uint64) { delete(m.inquiries, id) }
 
 // Inquires reports whether an inquiry is open.
-func (m *Member) Inquires(id uint64) bool { return m.inquiries.open[id] != nil }
+func (m *Member) Inquires(id uint64) bool { return m.inquiries[id] != nil }
+
+// answered brings an answer to its inquiry. Late ones are dropped.
+func (m *Member) answered(id uint64, from transport.Address, msg coordinator.Message) {
+	if got := m.inquiries[id]; got != nil {
+		got(from, msg)
+	}
+}
 
 // viewChanged tells the parts that stand on membership.
 func (m *Member) viewChanged() {
@@ -312,7 +316,7 @@ func (m *Member) viewChanged() {
 	m.env.RememberView(v)
 	m.seat.placed(v)
 	m.members.partWithAbsent()
-	m.leaving.check()
+	m.checkLeaving()
 }
 
 // lost notes that a member was downed.
@@ -325,4 +329,48 @@ func (m *Member) lost(a transport.Address) {
 // TurnAway tells a client that this process keeps no session with it.
 func (m *Member) TurnAway(from transport.Peer, why string) {
 	m.gateway.refuse(from, why, m.env.Now())
+}
+
+// accepted are the topics on which each class of process may send to a member. What a client may
+// say on them is narrowed further where they are read: to the hello, the probe and the goodbye
+// of gateway.message, to the search for a singleton, and to the questions of asksTable.
+// Operators' requests are divided in operators.message.
+var accepted = map[identity.Class][]wire.ControlTopic{
+	identity.Member: {
+		wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,
+		wire.ControlTopic_CONTROL_TOPIC_GATEWAY, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, wire.ControlTopic_CONTROL_TOPIC_DIRECT,
+	},
+	identity.Client: {
+		wire.ControlTopic_CONTROL_TOPIC_GATEWAY, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,
+		wire.ControlTopic_CONTROL_TOPIC_DIRECT,
+	},
+	identity.Reader:   {wire.ControlTopic_CONTROL_TOPIC_ADMIN},
+	identity.Operator: {wire.ControlTopic_CONTROL_TOPIC_ADMIN},
+}
+
+// accepts reports whether a process may send on the topic. Topics that only a later release
+// knows are accepted from members, which are trusted, so that they are counted as such.
+func accepts(from transport.Peer, topic wire.ControlTopic) bool {
+	class := identity.Of(from.Incarnation)
+	if _, known := wire.ControlTopic_name[int32(topic)]; !known {
+		return class == identity.Member
+	}
+	return slices.Contains(accepted[class], topic)
+}
+
+// asksTable reports whether a message of the coordinator's protocol is one that a client sends.
+func asksTable(m coordinator.Message) bool {
+	switch m.(type) {
+	case coordinator.TableRequest, coordinator.Ask:
+		return true
+	}
+	return false
+}
+
+// forbid counts a message that its sender's class may not send.
+func (m *Member) forbid(from transport.Peer, what string) {
+	if n, tell := m.env.CountOf(Forbidden, from.Name); tell {
+		m.env.Log(Warn, "message refused: its sender may not send it", "from", from.Address.String(),
+			"class", identity.Of(from.Incarnation).String(), "message", what, "count", n)
+	}
 }

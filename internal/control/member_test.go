@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -90,7 +90,7 @@ func (v *fakeEnv) Post(func())                     {}
 func (v *fakeEnv) RememberView(*membership.View)   {}
 func (v *fakeEnv) After(_ time.Duration, f func()) { f() }
 
-func (v *fakeEnv) Inventory() ([]coordinator.KindInfo, []coordinator.HeldShard) { return nil, nil }
+func (v *fakeEnv) Inventory() ([]coordinator.TypeInfo, []coordinator.HeldShard) { return nil, nil }
 func (v *fakeEnv) SetTable(*placement.Table)                                    {}
 func (v *fakeEnv) Remembered() []string                                         { return nil }
 func (v *fakeEnv) Waiting(string) int                                           { return v.waiting }
@@ -187,7 +187,7 @@ func newTestMember(t *testing.T) (*Member, *fakeEnv, *fakeMachine) {
 func TestLeavingMemberTakesNothing(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.SelfStatus = membership.Leaving
-	m.leaving.check()
+	m.checkLeaving()
 	require.True(t, env.exiting)
 	require.Contains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
@@ -201,9 +201,9 @@ func TestMemberThatHoldsShardsStays(t *testing.T) {
 		Address: transport.Address{Name: "b", Incarnation: 1}, Status: membership.Up,
 		Meta: []membership.KeyValue{{Key: hostmeta.EntityKey("K"), Value: "shards=2 hash=xxh64 package=p"}},
 	}}}
-	require.True(t, m.leaving.otherHosts(&machine.view))
+	require.True(t, m.otherHosts(&machine.view))
 	env.holds = true
-	m.leaving.check()
+	m.checkLeaving()
 	require.False(t, env.exiting)
 	require.NotContains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
@@ -232,7 +232,7 @@ func TestBroadcastCommandIsForOneMember(t *testing.T) {
 		if !c.request.Command.ForOperators() {
 			from = looks
 		}
-		require.NoError(t, m.operators.message(transport.Broadcast, from, body))
+		require.NoError(t, m.operatorMessage(transport.Broadcast, from, body))
 		require.Equal(t, c.answers, len(env.sent) > 0, name)
 		if len(env.sent) > 0 {
 			_, topic, answer, err := wire.OpenControl("c", env.sent[0])
@@ -284,7 +284,7 @@ func TestAcceptance(t *testing.T) {
 		{"a client says that it is a member", transport.Peer{Address: outside.Address}, outside, membershipTopic, heartbeat, Foreign, 0},
 		{"a member's subject, a client's content", outside, member, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, nil, Foreign, 0},
 		{"a client sends a table", outside, outside, coordinating, placing(coordinator.TableStatus{Version: placement.Version{Term: placement.Term{Number: 9}}}), Forbidden, 0},
-		{"a client registers", outside, outside, coordinating, placing(coordinator.SetPins{Kind: "K"}), Forbidden, 0},
+		{"a client registers", outside, outside, coordinating, placing(coordinator.SetPins{Type: "K"}), Forbidden, 0},
 		{"a client inspects", outside, outside, coordinating, placing(coordinator.Inspect{ID: 1}), Forbidden, 0},
 		{"a client answers an inquiry", outside, outside, coordinating, placing(coordinator.Inspected{ID: 1}), Forbidden, 0},
 		{"a client writes remembered ids", outside, outside, remembering, nil, Forbidden, 0},
@@ -312,7 +312,7 @@ func TestAcceptance(t *testing.T) {
 // of the control plane gives.
 func TestSingletonSaysWhyItIsNowhere(t *testing.T) {
 	m, env, _ := newTestMember(t)
-	singletons{m}.SetWhy("K", "no member hosts it")
+	singletons{m.env, m}.SetWhy("K", "no member hosts it")
 	require.Equal(t, "no member hosts it", m.Reasons().Lately("K", env.now))
 }
 
@@ -388,4 +388,11 @@ func TestMemberWakesForTheFirst(t *testing.T) {
 	require.Equal(t, env.now.Add(time.Second), m.WakeAt())
 	m.members.wakeAt, m.seat.managerAt, m.follower.wakeAt = env.now.Add(300), env.now.Add(100), env.now.Add(200)
 	require.Equal(t, env.now.Add(100), m.WakeAt())
+}
+
+// TestLimit: the body of a message leaves room for the envelope in what the broker takes.
+func TestLimit(t *testing.T) {
+	s := &sender{env: &fakeEnv{}}
+	require.Less(t, s.limit(), fakeLink{}.MaxPayload())
+	require.Greater(t, s.limit(), fakeLink{}.MaxPayload()/2)
 }

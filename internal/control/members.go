@@ -2,6 +2,8 @@ package control
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -125,7 +127,7 @@ func (s *members) partWithAbsent() {
 	}
 }
 
-// step gives the machine one input and carries out its effects.
+// step passes one input to the machine and carries out its output.
 func (s *members) step(in membership.Input) {
 	if limit := s.m.limit(); limit != s.limit { // a reconnect or a reload may change it
 		s.limit = limit
@@ -186,7 +188,7 @@ func (s *members) event(e membership.Event) {
 		}
 	case membership.MemberLeaving:
 		if e.Member.Address == self {
-			s.m.leaving.on = true
+			s.m.leaving = true
 			env.Leaving()
 			env.Serve(false, nil)
 		}
@@ -240,7 +242,7 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 // order are no news at the others.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
-	if inOrder && s.m.leaving.on {
+	if inOrder && s.m.leaving {
 		level = Debug
 	}
 	s.m.env.Log(level, "member removed", "member", m.Address.String(), "was", m.Status.String())
@@ -266,4 +268,42 @@ func (s *members) refuseDown(node transport.Address, force bool) error {
 		return fmt.Errorf("%v is %v and reachable: what it runs would be given to others while it still does (let it leave; or force it if its process has certainly stopped)", node, m.Status)
 	}
 	return nil
+}
+
+// seedPatience is how many times Config.SeedTimeout a seed may take to become a member
+// before it is asked whether its name is right.
+const seedPatience = 10
+
+// seeds are the names that this process joins through and that were no members yet.
+type seeds struct {
+	names []string
+	after time.Duration
+	due   time.Time // when those that are left are logged; zero means they were
+}
+
+// begin starts waiting for the names, but for the process's own.
+func (s *seeds) begin(names []string, self string, timeout time.Duration, now time.Time) {
+	s.names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == self })
+	s.after = seedPatience * timeout
+	s.due = now.Add(s.after)
+}
+
+// seen takes a view: the name of a member was spelt right.
+func (s *seeds) seen(v *membership.View) {
+	s.names = slices.DeleteFunc(s.names, func(name string) bool {
+		return slices.ContainsFunc(v.ByAddress, func(m membership.MemberView) bool { return m.Name == name })
+	})
+}
+
+// tick logs, once, the names that no member has had for too long. Nothing else would show a
+// wrong name, because other seeds let the process in as well.
+func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any)) {
+	if !due(s.due, now) {
+		return
+	}
+	s.due = time.Time{}
+	if len(s.names) > 0 {
+		log(Warn, "no member has the name of a seed: is it spelt right, and does it run?",
+			"seeds", strings.Join(s.names, " "), "after", s.after)
+	}
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -59,7 +59,7 @@ func TestViewHasSingletons(t *testing.T) {
 	}}}
 	machine.view.ByAddress = machine.view.ByAge
 	m.setup.Callable = func(string) singlehost.Callable { return nil }
-	rows := m.operators.view().Singletons
+	rows := m.operatorView().Singletons
 	require.Len(t, rows, 1)
 	require.Equal(t, "K", rows[0].Kind)
 	require.Equal(t, []transport.Address{b}, rows[0].Hosts)
@@ -76,21 +76,21 @@ func TestInquiry(t *testing.T) {
 		return id
 	}
 	first, second := begin(), begin()
-	m.inquiries.answered(first, self, nil)
-	m.inquiries.answered(second, self, nil)
+	m.answered(first, self, nil)
+	m.answered(second, self, nil)
 	require.Equal(t, []uint64{first, second}, got)
 	m.Conclude(first)
 	require.False(t, m.Inquires(first))
 	require.True(t, m.Inquires(second))
-	m.inquiries.answered(first, self, nil)
-	m.inquiries.answered(second, self, nil)
+	m.answered(first, self, nil)
+	m.answered(second, self, nil)
 	require.Equal(t, []uint64{first, second, second}, got)
 }
 
 // TestReasonIsSaidForItsLife: a reason counts for reasonLife after it was said last.
 func TestReasonIsSaidForItsLife(t *testing.T) {
 	m, env, _ := newTestMember(t)
-	singletons{m}.SetWhy("K", "no member hosts it")
+	singletons{m.env, m}.SetWhy("K", "no member hosts it")
 	require.NotEmpty(t, m.Reasons().Lately("K", env.now.Add(reasonLife)))
 	require.Empty(t, m.Reasons().Lately("K", env.now.Add(reasonLife+1)))
 }
@@ -142,7 +142,7 @@ func TestLeavesInOrderAreLogged(t *testing.T) {
 		"leaving was all that was seen, alone": {false, membership.Leaving, Info},
 	} {
 		m, env, _ := newTestMember(t)
-		m.leaving.on = c.leaving
+		m.leaving = c.leaving
 		m.members.removed(membership.Member{Address: b, Status: c.was})
 		require.Equal(t, []string{fmt.Sprint(int(c.level), " member removed")}, env.logged, name)
 		require.Equal(t, c.was != membership.Down, len(env.left) == 1, "%s: it may still say goodbye", name)
@@ -222,4 +222,29 @@ func TestReasonHoldsSinceItWasSaidFirst(t *testing.T) {
 	require.Equal(t, "no member hosts it (for 2s)", r.Lately("K", now))
 	r.Note("K", "it moves", now)
 	require.Equal(t, "it moves", r.Lately("K", now))
+}
+
+// TestMisspeltSeedIsLoggedOnce: a seed that was never a member is logged when it has had
+// its time, once, and one that was a member is not.
+func TestMisspeltSeedIsLoggedOnce(t *testing.T) {
+	var logged []string
+	log := func(_ Level, _ string, args ...any) { logged = append(logged, fmt.Sprintln(args...)) }
+	begin := time.Unix(1_000_000, 0)
+	var s seeds
+	s.begin([]string{"a", "b", "bb"}, "a", time.Second, begin)
+	s.seen(&membership.View{ByAddress: []membership.MemberView{
+		{Member: membership.Member{Address: transport.Address{Name: "b", Incarnation: 1}}},
+	}})
+	s.tick(begin, log)
+	s.tick(begin.Add(seedPatience*time.Second-1), log)
+	require.Empty(t, logged, "before its time")
+	s.tick(begin.Add(seedPatience*time.Second), log)
+	require.Equal(t, []string{"seeds bb after 10s\n"}, logged)
+	s.tick(begin.Add(time.Hour), log)
+	require.Len(t, logged, 1, "again")
+
+	logged = nil
+	s.begin([]string{"a"}, "a", time.Second, begin)
+	s.tick(begin.Add(time.Hour), log)
+	require.Empty(t, logged, "of a process that joins through itself")
 }

@@ -163,7 +163,7 @@ func TestBroadcastCommandOfAReader(t *testing.T) {
 		m, env, machine := newTestMember(t)
 		body, err := operator.Encode(7, &operator.Request{Command: operator.Down, Node: node, Force: true}, nil)
 		require.NoError(t, err)
-		require.NoError(t, m.operators.message(transport.Broadcast, looks, body))
+		require.NoError(t, m.operatorMessage(transport.Broadcast, looks, body))
 		require.Len(t, env.sent, answers, node.Name)
 		require.Empty(t, machine.steps)
 	}
@@ -175,9 +175,9 @@ func TestProcessDownsAMember(t *testing.T) {
 	b := transport.Address{Name: "b", Incarnation: 1}
 	machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: b, Status: membership.Up}, Reachable: true}}
 	machine.view.ByAge = machine.view.ByAddress
-	require.Error(t, m.operators.down("b", false))
+	require.Error(t, m.Down("b", false))
 	require.NotContains(t, machine.steps, membership.Input(membership.DownNode{Node: b}))
-	require.NoError(t, m.operators.down("b", true))
+	require.NoError(t, m.Down("b", true))
 	require.Contains(t, machine.steps, membership.Input(membership.DownNode{Node: b}))
 	require.NotEmpty(t, env.lines)
 }

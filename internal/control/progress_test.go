@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -83,7 +83,7 @@ func TestAllReportsAreSentAgain(t *testing.T) {
 	one, two, epoch := placement.ShardID{Kind: "K", Shard: 1}, placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
 	opened := coordinator.MoveDone{Term: term, ShardID: one, Epoch: epoch}
 	aborted := coordinator.MoveAborted{Term: term, ShardID: two, Epoch: epoch, Reason: "a turn"}
-	ask := coordinator.Ask{Kind: "L"}
+	ask := coordinator.Ask{Type: "L"}
 	for _, want := range [][]coordinator.Message{
 		{opened}, {aborted}, {ask}, {opened, aborted}, {opened, ask}, {aborted, ask}, {opened, aborted, ask},
 	} {
@@ -98,7 +98,7 @@ func TestAllReportsAreSentAgain(t *testing.T) {
 			case coordinator.MoveAborted:
 				m.reports.abort(msg.ShardID, msg.Epoch, msg.Reason)
 			case coordinator.Ask:
-				m.reports.ask(msg.Kind)
+				m.reports.ask(msg.Type)
 			}
 		}
 		require.Equal(t, want, env.placements(t))
@@ -117,7 +117,7 @@ func TestHomesAreAskedForUntilNobodyWaits(t *testing.T) {
 	b, term := transport.Address{Name: "b", Incarnation: 1}, placement.Term{Number: 1, Incarnation: 1}
 	machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: b, Status: membership.Up}}}
 	m.follower.core.Step(env.now, b, coordinator.TableStatus{Version: placement.Version{Term: term}})
-	ask := []coordinator.Message{coordinator.Ask{Kind: "K"}}
+	ask := []coordinator.Message{coordinator.Ask{Type: "K"}}
 	env.waiting = 1
 	m.reports.ask("K")
 	require.Equal(t, ask, env.placements(t))

@@ -10,7 +10,7 @@ import (
 // half second, and gives no reason when a home can be given.
 const reasonLife = 3 * time.Second
 
-// Reasons has the reasons why kinds have no home, as others gave them. It is safe for concurrent use.
+// Reasons has the reasons why types have no home, as others gave them. It is safe for concurrent use.
 type Reasons struct {
 	mu   sync.Mutex
 	kind map[string]reasonSaid
@@ -19,7 +19,7 @@ type Reasons struct {
 }
 
 const (
-	// maxReasons bounds the kinds with a reason. Up to keptReasons kinds keep a reason that no longer holds.
+	// maxReasons bounds the types with a reason. Up to keptReasons types keep a reason that no longer holds.
 	maxReasons  = 4096
 	keptReasons = 64
 )
@@ -44,7 +44,7 @@ func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.kind[kind] = said
 }
 
-// Expire forgets the reasons that no longer hold, if there are many: clients may ask for kinds of any name. It is to be
+// Expire forgets the reasons that no longer hold, if there are many: clients may ask for types of any name. It is to be
 // called every few seconds.
 func (r *Reasons) Expire(now time.Time) {
 	r.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReasonsExpire: the reasons of many kinds are kept while they are said, and those of few for good.
+// TestReasonsExpire: the reasons of many types are kept while they are said, and those of few for good.
 func TestReasonsExpire(t *testing.T) {
 	now := time.Now()
 	var r Reasons

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
@@ -20,7 +21,7 @@ type reports struct {
 	m       *Member
 	done    map[placement.ShardID]placement.Epoch
 	aborted aborts
-	stays   stays           // of aborted, for the log
+	log     abortedMoves    // of aborted
 	asks    map[string]bool // types that calls wait for
 	at      time.Time       // of the next resending; zero means nothing to report
 }
@@ -49,13 +50,13 @@ func (r *reports) init(m *Member) {
 	r.m = m
 	r.done = map[placement.ShardID]placement.Epoch{}
 	r.aborted = aborts{}
-	r.stays.log = m.env.Log
+	r.log.log = m.env.Log
 	r.asks = map[string]bool{}
 }
 
 // wakeAt is when resend is due.
 func (r *reports) wakeAt() time.Time {
-	if at := r.stays.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
+	if at := r.log.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
 		return at
 	}
 	return r.at
@@ -71,7 +72,7 @@ func (r *reports) plan() {
 
 // resend sends everything again whose effect does not show.
 func (r *reports) resend(now time.Time) {
-	r.stays.tick(now)
+	r.log.tick(now)
 	if !due(r.at, now) {
 		return
 	}
@@ -109,7 +110,7 @@ func (r *reports) sendAborted(id placement.ShardID) {
 
 func (r *reports) sendAsk(kind string) {
 	r.asks[kind] = true
-	r.m.ToCoordinator(coordinator.Ask{Kind: kind, Have: r.m.follower.core.Table().Version()})
+	r.m.ToCoordinator(coordinator.Ask{Type: kind, Have: r.m.follower.core.Table().Version()})
 }
 
 // ask asks for a home for the type's shards, if that was not just asked.
@@ -124,7 +125,7 @@ func (r *reports) ask(kind string) {
 // shards have no homes: they had none yet, or the last one died with the coordinator that
 // knew of it.
 func (r *reports) missesHomes(kind string) bool {
-	return r.m.follower.table.Kind(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
+	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }
 
 // askForRemembered asks for homes that nobody's call may ever ask for.
@@ -154,7 +155,7 @@ func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason stri
 	if !r.aborted.add(id, abort{epoch, reason}, r.m.follower.core.Table()) {
 		return
 	}
-	r.stays.add(id, epoch, reason, r.m.env.Now())
+	r.log.add(id, epoch, reason, r.m.env.Now())
 	r.sendAborted(id)
 	r.plan()
 }
@@ -173,4 +174,63 @@ func (r *reports) tableChanged(t *placement.Table) {
 		return r.m.env.Waiting(kind) == 0 && !r.missesHomes(kind)
 	})
 	r.plan()
+}
+
+const (
+	// abortedEvery is how long moves that were given up are gathered for one line of
+	// the log.
+	abortedEvery = time.Second
+	// maxAborted bounds the reasons that are gathered.
+	maxAborted = 16
+)
+
+// abortedMoves gathers moves that were given up: when nodes leave together there are many, for one
+// reason.
+type abortedMoves struct {
+	log func(l Level, text string, args ...any)
+	all map[abortCause]*abortedShards
+	at  time.Time // when to log; zero means nothing to log
+}
+
+type abortCause struct{ kind, reason string }
+
+type abortedShards struct {
+	shards int
+	first  placement.ShardID
+	epoch  placement.Epoch
+}
+
+// add takes a move in, to be logged within abortedEvery.
+func (s *abortedMoves) add(id placement.ShardID, epoch placement.Epoch, reason string, now time.Time) {
+	s.log(Debug, "shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", bounded.Text(reason))
+	why := abortCause{id.Kind, bounded.Text(reason)}
+	if s.all[why] == nil && len(s.all) == maxAborted {
+		s.flush()
+	}
+	if len(s.all) == 0 {
+		s.all, s.at = map[abortCause]*abortedShards{}, now.Add(abortedEvery)
+	}
+	if s.all[why] == nil {
+		s.all[why] = &abortedShards{first: id, epoch: epoch}
+	}
+	s.all[why].shards++
+}
+
+// tick logs the moves that have gathered, when it is time.
+func (s *abortedMoves) tick(now time.Time) {
+	if due(s.at, now) {
+		s.flush()
+	}
+}
+
+func (s *abortedMoves) flush() {
+	order := slices.SortedFunc(maps.Keys(s.all), func(a, b abortCause) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.reason, b.reason))
+	})
+	for _, why := range order {
+		one := s.all[why]
+		s.log(Info, "shards stay: their moves were given up", "kind", why.kind, "shards", one.shards,
+			"first", one.first.String(), "epoch", one.epoch.String(), "reason", why.reason)
+	}
+	s.all, s.at = nil, time.Time{}
 }

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -84,7 +83,7 @@ func (s *seat) managed(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
 		view.Members = append(view.Members, singleton.Member{
-			Address: m.Address, Status: singlehost.StatusOf(m.Status), UpNumber: uint64(m.UpNumber), Roles: m.Roles,
+			Address: m.Address, Status: m.Status, UpNumber: m.UpNumber, Roles: m.Roles,
 		})
 	}
 	s.stepManager(view)
@@ -101,9 +100,9 @@ func (s *seat) placed(v *membership.View) {
 func placementView(v *membership.View) coordinator.View {
 	view := coordinator.View{Converged: v.Converged}
 	for _, m := range v.ByAge {
-		status, unreachable := singlehost.StatusOf(m.Status), !m.Reachable
+		status, unreachable := m.Status, !m.Reachable
 		if m.Status == membership.Down && m.MayRun() {
-			status, unreachable = singleton.Up, true // its shards are its own until its lease is over
+			status, unreachable = membership.Up, true // its shards are its own until its lease is over
 		}
 		view.Members = append(view.Members, coordinator.Member{
 			Address: m.Address, Status: status, Unreachable: unreachable, Hosts: hostmeta.HostsAny(m.Member),
@@ -180,7 +179,7 @@ func (s *seat) step(in coordinator.Input) {
 		s.m.SendPlacement(transport.Peer{Address: e.To}, e.Message)
 	}
 	s.lookForOwing()
-	s.m.leaving.check()
+	s.m.checkLeaving()
 }
 
 // lookForOwing quarantines members that owe the coordinator an answer for too long. Only
@@ -196,4 +195,31 @@ func (s *seat) lookForOwing() {
 			"member", node.String(), "after", s.m.cfg.QuarantineAfter)
 		s.m.env.Post(func() { s.m.members.step(membership.Undeliverable{Peer: node}) })
 	}
+}
+
+// A quarantine notices members that answer heartbeats and owe the coordinator an answer for
+// too long, although it is asked for again and again.
+type quarantine struct {
+	since map[transport.Address]time.Time // when it was first seen that a member owes an answer
+}
+
+// look takes the members that owe an answer now, and returns those that have owed one for
+// at least the time after.
+func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
+	owed := make(map[transport.Address]time.Time, len(owing))
+	for _, node := range owing {
+		since, ok := q.since[node]
+		if !ok {
+			since = now
+		}
+		owed[node] = since
+	}
+	q.since = owed
+	for _, node := range owing {
+		if now.Sub(owed[node]) >= after {
+			delete(q.since, node)
+			late = append(late, node)
+		}
+	}
+	return late
 }

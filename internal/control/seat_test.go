@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -25,9 +25,9 @@ func TestDownMemberKeepsItsShards(t *testing.T) {
 	down, left, up := of("a", membership.Down, false), of("b", membership.Down, true), of("c", membership.Up, false)
 	got := placementView(&membership.View{Converged: true, ByAge: []membership.MemberView{down, left, up}})
 	require.Equal(t, coordinator.View{Converged: true, Members: []coordinator.Member{
-		{Address: down.Address, Status: singleton.Up, Unreachable: true},
-		{Address: left.Address, Status: singleton.Down},
-		{Address: up.Address, Status: singleton.Up},
+		{Address: down.Address, Status: membership.Up, Unreachable: true},
+		{Address: left.Address, Status: membership.Down},
+		{Address: up.Address, Status: membership.Up},
 	}}, got)
 }
 
@@ -98,7 +98,7 @@ func TestShardsOfAnotherClusterAreClaimedAgain(t *testing.T) {
 		home := func(epoch placement.Epoch) placement.Epoch {
 			term := placement.Term{Number: m.seat.term, Incarnation: self.Incarnation}
 			m.seat.step(coordinator.Receive{From: self, Message: coordinator.Register{
-				Term: term, Node: self, Seq: 1, Kinds: []coordinator.KindInfo{{Name: "Cart", Shards: 1, Hosts: true}},
+				Term: term, Node: self, Seq: 1, Types: []coordinator.TypeInfo{{Name: "Cart", Shards: 1, Hosts: true}},
 				Shards: []coordinator.HeldShard{{ShardID: id, State: coordinator.Active, Epoch: epoch}},
 			}})
 			m.follower.step(self, coordinator.TableStatus{Version: placement.Version{Term: term}})

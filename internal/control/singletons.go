@@ -1,35 +1,22 @@
 package control
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // singletons is a member as package singlehost uses it.
-type singletons struct{ m *Member }
-
-var _ singlehost.Process = singletons{}
-
-// Now is the time.
-func (s singletons) Now() time.Time { return s.m.env.Now() }
-
-// Log logs a line.
-func (s singletons) Log(l slog.Level, text string, args ...any) { s.m.env.Log(l, text, args...) }
-
-// LogSeldom logs a line, and drops most repetitions of similar lines.
-func (s singletons) LogSeldom(l slog.Level, text, subject string, args ...any) {
-	s.m.env.LogSeldom(l, text, subject, args...)
+type singletons struct {
+	Env
+	m *Member
 }
 
-// Post has f called on the control loop.
-func (s singletons) Post(f func()) { s.m.env.Post(f) }
+var _ singlehost.Process = singletons{}
 
 // View returns the members.
 func (s singletons) View() *membership.View { return s.m.View() }
@@ -55,7 +42,7 @@ func (s singletons) Callable(kind string) singlehost.Callable { return s.m.setup
 func (s singletons) SetWhy(kind, reason string) { s.m.reasons.Note(kind, reason, s.m.env.Now()) }
 
 // GaveAway lets a leaving member exit that has given everything away.
-func (s singletons) GaveAway() { s.m.leaving.check() }
+func (s singletons) GaveAway() { s.m.checkLeaving() }
 
 // Ignored counts a message that nobody here waits for.
 func (s singletons) Ignored() { s.m.env.Count(Ignored) }

@@ -80,8 +80,8 @@ func (c *Conn) Send(frame []byte) error {
 	return err
 }
 
-// A connection that stalls is not ended at once, because a process that was not run for some
-// 100 ms finds all of its connections stalled.
+// A stalled connection is not ended at once, because a process finds all of its connections stalled
+// after it was not scheduled for some 100 ms.
 const (
 	// stallsApart is the time within which a second stall ends the connection.
 	stallsApart = 5 * time.Second
@@ -111,8 +111,8 @@ func (c *Conn) checkStall() {
 	}
 }
 
-// Fail ends the connection for a reason, unless it has ended. It does not wait for the
-// goroutine that receives, whose Receive then returns an error.
+// Fail ends the connection for a reason, unless it has ended. It does not wait for the receiving
+// goroutine. That goroutine's Receive returns an error.
 func (c *Conn) Fail(why agree.Reason) {
 	if c.why.CompareAndSwap(0, uint32(why)+1) {
 		c.ended.Store(true)

@@ -13,7 +13,7 @@ type Dialer interface {
 // dialerKey is the key of a context's Dialer.
 type dialerKey struct{}
 
-// WithDialer returns a context in which a process is started that dials by d and not by the
+// WithDialer returns a context for starting a process. The process dials by d instead of the
 // system's Dialer. It is for programs whose processes are on several hosts, as those of
 // internal/e2e/netns.
 func WithDialer(ctx context.Context, d Dialer) context.Context {

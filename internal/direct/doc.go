@@ -2,15 +2,14 @@
 // broker. Package agree decides which direct lanes there are; Lanes drives it:
 // it listens, dials, and answers for the keys.
 //
-// A Conn is a TLS 1.3 connection whose two ends are pinned: each side knows the hash of the
-// other's key from a message that came through the broker on a subject bound to its sender. The
-// keys are made when a process starts, so there are no certificates to manage.
+// A Conn is a TLS 1.3 connection with two pinned ends: each side knows the hash of the other's key
+// from a message through the broker, on a subject bound to its sender. The keys are made when a
+// process starts, so there are no certificates to manage.
 //
 // # Threads
 //
-// The goroutine that handles a lane's frames also reads them from the socket: a reader with a
-// queue behind it would cost most of the time that a direct lane saves. Sending never blocks,
-// because two such goroutines that send to each other would wait for each other when both
-// sockets are full. A Conn writes as much as the socket takes. A goroutine that runs only
-// then writes the rest, which is bounded.
+// The goroutine that handles a lane's frames also reads them from the socket: a reader with a queue
+// behind it would cost most of the time saved by a direct lane. Sending never blocks, because two
+// such goroutines that send to each other would wait for each other when both sockets are full. A
+// Conn writes as much as the socket takes. A temporary goroutine writes the rest, which is bounded.
 package direct

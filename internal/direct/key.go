@@ -50,11 +50,11 @@ func newKeyPair() (*keyPair, error) {
 // hashOf returns the hash of a certificate's public key.
 func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
-// errWrongKey is the error of a peer that shows another key than the one that was announced.
+// errWrongKey is the error of a peer whose key is not the announced one.
 var errWrongKey = errors.New("the peer shows another key than it announced through the broker")
 
-// config returns the TLS configuration of one side. pinned reports whether the peer may have
-// a key; it decides alone, for the certificates prove nothing else.
+// config returns the TLS configuration of one side. pinned reports whether the peer may have a key.
+// Only pinned decides, because the certificates are self-signed.
 func (k *keyPair) config(pinned func(agree.Key) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -432,7 +432,7 @@ func (l *Lanes) accept() {
 // errCrowd is why a connection is closed at once.
 var errCrowd = fmt.Errorf("%d connections have shown no key yet", maxGreeting)
 
-// stranger closes a connection that showed nothing that was announced.
+// stranger closes a connection that showed nothing announced.
 func (l *Lanes) stranger(c net.Conn, why error) {
 	_ = c.Close()
 	if n, tell := l.env.Count(Stranger); tell && l.ctx.Err() == nil {

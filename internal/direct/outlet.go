@@ -67,8 +67,8 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Cork has Write collect bytes until Uncork. It fails if too many wait already; so these and one
-// frame are the bound.
+// Cork makes Write buffer until Uncork. It fails if more than most bytes wait already, so at most
+// one frame beyond that limit is held.
 func (o *outlet) Cork() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -201,17 +201,17 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost says that the log has lost commits that this home has, or the position behind which it went on.
-// Until lost commits are in the log again, or in records, the log must keep those that they have replaced,
-// and the tail their entities. So the checkpoint under way does not move since.
+// lost means that the log has lost commits of this home, or the position behind which it went on. Until
+// lost commits are in the log again, or in records, the log must keep those that they have replaced, and
+// the tail their entities. So the checkpoint under way does not move since.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true
 	}
 }
 
-// doubted says that the store may have lost records that were written. The checkpoint under way writes them
-// again. If its head is on its way already, another one does, before the home forgets them.
+// doubted means that the store may have lost written records. The checkpoint under way writes them again.
+// If its head is on its way already, another one does, before the home forgets them.
 func (c *checkpoint) doubted() {
 	switch {
 	case !c.active:
@@ -222,7 +222,7 @@ func (c *checkpoint) doubted() {
 	}
 }
 
-// number is that of the head that may be on its way, or 0.
+// number is the number of the head possibly on its way, or 0.
 func (c *checkpoint) number() uint64 {
 	if !c.write.due {
 		return 0
@@ -286,17 +286,16 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 	}
 }
 
-// A sweep reads records of passivated entities, and has the next checkpoint delete those of
-// entities that have expired, or ended, and whose keys are too old. The driver finds the
-// records in a list, which may be stale, and so they are read again under the head.
+// A sweep reads records of passivated entities. The next checkpoint deletes the records of expired
+// or ended entities with keys that are too old. The driver finds the records in a list, which may
+// be stale, and so they are read again under the head.
 type sweep struct {
 	line line
 	ids  []string
 }
 
-// Expired reports whether a record is of an entity of which nothing is left at a time, and of
-// which one. Its driver gives the entity to [Shard.Sweep]. Records that cannot be decoded are
-// not such.
+// Expired reports whether nothing is left of a record's entity at a time, and returns the entity.
+// Its driver gives the entity to [Shard.Sweep]. Records that cannot be decoded are not such.
 func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	id, ok := strings.CutPrefix(r.Key, entityKey(""))
 	if !ok || r.Revision == store.None {
@@ -401,7 +400,7 @@ func (v *verify) done(s *Shard, r Response) {
 	}
 	if v.line.request.Op == OpHead {
 		v.line.close()
-		if s.journal.config.Kept && !s.journal.lost {
+		if s.journal.config.On && !s.journal.lost {
 			v.line.ask(&s.desk, Request{Op: OpGet, IDs: []string{journalKey}, AtLeast: s.head.stored.Revision})
 		}
 		return

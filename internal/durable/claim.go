@@ -217,7 +217,7 @@ func (c *claim) read(s *Shard, r Response) {
 	}
 	c.log = r.Appends
 	ids := tableKeys(s.head.value.GetGeneration(), s.head.value.GetParts())
-	if s.journal.config.Kept {
+	if s.journal.config.On {
 		ids = append(ids, journalKey)
 	}
 	if len(ids) == 0 {
@@ -387,10 +387,10 @@ func (c *claim) finish(s *Shard) {
 	c.own, c.has = nil, nil
 }
 
-// A chain decides which appends of a log count: those that belong to the highest claim
-// before them. Claims are ordered by epoch, and those of one home under one epoch by
-// number. The first append that is read counts, for a log is read from a head's since,
-// where its writer had an append of its own that counted, or from the log's beginning.
+// A chain decides which appends of a log count: those of the highest claim before them. Claims are
+// ordered by epoch, and those of one home under one epoch by number. The first append read counts,
+// because a log is read from its beginning, or from a head's since, where its writer had a counting
+// append of its own.
 type chain struct {
 	known       bool
 	epoch       uint64

@@ -21,9 +21,9 @@ type Source struct {
 	To Target
 }
 
-// silent reports whether a source that was last heard at that time is to be forgotten. A process
-// is to be, if that was before process; so are a tell's turns, if it was before nested. A log is
-// kept, because it tells again after any time.
+// silent reports whether to forget a source last heard at that time. A process is to be, if that
+// was before process; so are a tell's turns, if it was before nested. A log is kept, because it
+// tells again after any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:
@@ -179,8 +179,8 @@ func (s Numbers) Slice() (all []uint64, err error) {
 	return all, nil
 }
 
-// A finished has the numbers of a source for which nobody waits any more: all below a number,
-// but for a few commands that are stuck.
+// A finished has the numbers of a source without waiting callers: all below a number, except a few
+// stuck commands.
 type finished struct {
 	below uint64
 	stuck []uint64 // ascending, all lower than below; not to be changed

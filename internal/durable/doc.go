@@ -1,20 +1,18 @@
-// Package durable is one home's tenure of a shard of durable entities, without
-// I/O: the appends to the shard's log, the answers and tells that may leave an entity
-// and when, the commands that were applied, and the data that recovery needs.
+// Package durable is one home's tenure of a shard of durable entities, without I/O: the appends to
+// the shard's log, when answers and tells may leave an entity, the applied commands, and the data
+// for recovery.
 //
-// A [Shard] lives from the claim under one epoch until it is dropped. A home that
-// gets the shard again, or goes on under another epoch, makes a new one, which
-// claims again. Its driver gives it the store's answers ([Shard.Done]), the
-// time ([Shard.Tick]), calls ([Shard.Admit]) and the ends of turns
-// ([Shard.Commit], [Shard.Observe]), and carries out the effects that [Shard.Take] returns.
+// A [Shard] lives from the claim under one epoch until it is dropped. A home that gets the shard
+// again, or goes on under another epoch, makes a new one, with a new claim. Its driver gives it the
+// store's answers ([Shard.Done]), the time ([Shard.Tick]), calls ([Shard.Admit]) and the ends of
+// turns ([Shard.Commit], [Shard.Observe]), and carries out the effects that [Shard.Take] returns.
 //
 // # The data in the store
 //
-// A head names the shard's home. It changes by compare-and-set, at a claim and at
-// a checkpoint, and every write of a record names the head's revision. The log
-// has a claim for each home, and behind it that home's appends, each at a
-// compare-and-set on the position before it. Records hold passivated entities, and
-// the shard's table: the commands that were applied and the tells that wait.
+// A head names the shard's home. It changes by compare-and-set, at a claim and at a checkpoint, and
+// every write of a record names the head's revision. The log has a claim for each home, and behind
+// it that home's appends, each at a compare-and-set on the position before it. Records hold
+// passivated entities, and the shard's table: the applied commands and the waiting tells.
 //
 //	claim:       head (compare-and-set, since kept) → claim appended, expecting nothing
 //	             → log read from since up to the claim → table read under the head
@@ -27,12 +25,11 @@
 //
 // # Answers and tells that may leave
 //
-// Commits have tickets, in the order of the log. An answer waits for the ticket
-// of its own commit. A nested call, and an answer to a turn that changed nothing,
-// wait for the ticket that [Shard.Seen] or [Shard.Observe] returned. An answer
-// that the driver holds back leaves once [Effects.Durable] has reached its ticket. When the
-// shard is dropped it does not leave: its caller asks the next home, with the same
-// command, and is answered there.
+// Commits have tickets, in the order of the log. An answer waits for the ticket of its own commit.
+// A nested call, and an answer to a turn without changes, wait for the ticket of [Shard.Seen] or
+// [Shard.Observe]. An answer that the driver holds back leaves once [Effects.Durable] has reached
+// its ticket. When the shard is dropped it does not leave: its caller asks the next home, with the
+// same command, and is answered there.
 //
 // # Commands
 //

@@ -38,7 +38,7 @@ func (f filler) fill(m protoreflect.Message) {
 	}
 }
 
-// value returns a value of the field, which is zero seldom. The message in empty is filled.
+// value returns a value of the field, which is zero rarely. The message in empty is filled.
 func (f filler) value(d protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
 	n := f.Uint64() >> f.IntN(64)
 	switch d.Kind() {

@@ -71,9 +71,10 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
-// An entity is one that is active, or whose last commit is not in a record. Its fields are in an order
-// in which a commit reads few lines of memory, because most of its time goes there if the shard has
-// many entities: it has 256 bytes on machines of 64 bits, and a commit begins with the first 64.
+// An entity is an active one, or one whose last commit is not in a record. Its fields are in an
+// order in which a commit reads few lines of memory, because most of its time goes there if the
+// shard has many entities: it has 256 bytes on machines of 64 bits, and a commit begins with the
+// first 64.
 type entity struct {
 	id     string
 	active bool // the driver has it
@@ -88,8 +89,8 @@ type entity struct {
 	saving     uint64  // its version that the checkpoint under way writes; 0 means none
 	last       version // with commits that are not acknowledged yet
 	acked      version // written by a checkpoint
-	// loose are commits that were read from the log without the state or the keys that they
-	// follow, which are in the record.
+	// loose are commits read from the log without the state or the keys before them, which are in
+	// the record.
 	loose []*wire.DurableCommit
 }
 
@@ -194,10 +195,9 @@ func entityKey(id string) string { return "e" + id }
 // EntityKey is the key of an entity's record.
 func EntityKey(id string) string { return entityKey(id) }
 
-// change is the record that a checkpoint writes of it. The oldest keys that would make the
-// record larger than limit are left out. A state that has expired goes, unless a commit is on
-// its way to the log: it may have the events alone of a turn that began before, and then needs
-// the state that they follow.
+// change is the record that a checkpoint writes of it. The oldest keys that would make the record
+// larger than limit are left out. An expired state goes, unless a commit is on its way to the log:
+// it may have only the events of an earlier turn, and then needs the state before them.
 func (e *entity) change(now time.Time, limit int) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())

@@ -11,15 +11,15 @@ import (
 )
 
 // A Place is how far a follower has read a shard's journal. Events are followed by their numbers.
-// The zero value is that of a follower that begins anew: it begins at the oldest event that is kept.
-// Every other place has a chunk, and events that were deleted behind it are missed.
+// The zero value is for a new follower: it begins at the oldest kept event. Every other place has a
+// chunk, and events that were deleted behind it are missed.
 type Place struct {
 	// Chunk has event Number, as far as that is known. It is a hint: an image of the shard may
 	// have events in other chunks.
 	Chunk  uint64
 	Number uint64 // the event that was read last, or that before the first one to be read
 	// Sum is the checksum of event Number; 0: it was not read, or by a program that had none. A
-	// journal that was put back to an older state has another event of that number later.
+	// journal restored to an older state has another event of that number later.
 	Sum uint32 `json:",omitempty"`
 }
 
@@ -49,7 +49,7 @@ func (e *GoneError) Error() string {
 var (
 	// ErrBeyond is a place behind the journal's last event.
 	ErrBeyond = errors.New("the journal ends before it")
-	// ErrOther is a place whose event is not the one that was read.
+	// ErrOther is a place with another event than the one read.
 	ErrOther = errors.New("the journal has another event of this number now")
 )
 
@@ -74,9 +74,9 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // A Getter returns the records under some keys, in their order and as they were at one moment.
 type Getter func(keys ...string) ([]store.Record, error)
 
-// Look returns the events after a place, a few of them at most, and the place behind them. If there are none,
-// that may be another place all the same: one that knows its chunk, or from which event on it
-// follows. Its error may be a *GoneError, a *LostError or get's.
+// Look returns the events after a place, a few of them at most, and the place behind them. Without events it
+// may still be another place: with the chunk, or with the event from which on it follows. Its error may be a
+// *GoneError, a *LostError or get's.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
 	if err == nil {
@@ -107,8 +107,8 @@ func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	return events, after, err
 }
 
-// Fits reports whether the journal has the event that was read last, as far as that can be known: it may be deleted,
-// or the place may have no sum.
+// Fits reports whether the journal has the last event read. It cannot know if the event is deleted, or the place has
+// no sum.
 func (p Place) Fits(get Getter) (bool, error) {
 	if p.Sum == 0 {
 		return true, nil
@@ -256,7 +256,7 @@ func sumOf(e *wire.DurableEvent) uint32 {
 	return max(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, e.GetEvent()), 1)
 }
 
-// search returns the place with the chunk that has its event, which it finds by halves.
+// search returns the place with the chunk of its event, by binary search.
 func (p Place) search(get Getter, index *wire.DurableJournal) (Place, error) {
 	low, high := index.GetFirst(), index.GetLast() // the chunk is one of these, both included
 	for low < high {

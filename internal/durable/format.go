@@ -137,9 +137,9 @@ func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
 
 // This file writes commits field by field, because nearly all entries of logs are commits, and the
 // protobuf library takes five times as long: it goes through a table of the fields twice, first for
-// the sizes. The bytes are those that the library writes with Deterministic, which a test compares:
-// fields in the order of their numbers, without those that are zero. A commit that was decoded may
-// have fields that are unknown here; it must not be encoded by these functions.
+// the sizes. The bytes are the library's with Deterministic, as a test compares: fields in the
+// order of their numbers, without zero ones. A decoded commit may have unknown fields; it must not
+// be encoded by these functions.
 
 // Fields of DurableAppend, DurableEntry and DurableCommand.
 const (
@@ -253,7 +253,7 @@ func appendBytes[T string | []byte](b []byte, field byte, v T) []byte {
 	return append(binary.AppendUvarint(append(b, field<<3|byte(protowire.BytesType)), uint64(len(v))), v...)
 }
 
-// A length is that of a message which is being appended, and stands before it.
+// A length stands before a message being appended.
 type length struct {
 	at   int // its place
 	room int // the bytes that are kept for it

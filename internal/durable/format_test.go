@@ -105,7 +105,7 @@ func sampleNames() (all []string) {
 	return all
 }
 
-// TestFormat1 reads what programs of format 1 have written, for ever.
+// TestFormat1 reads what programs of format 1 have written, forever.
 func TestFormat1(t *testing.T) {
 	for _, n := range sampleNames() {
 		want, path := samples()[n], filepath.Join("testdata", "format1", n+".bin")

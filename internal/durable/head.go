@@ -36,9 +36,9 @@ func (h head) beyond(c Config) bool {
 }
 
 // lacks returns why an append cannot be the first from which the head needs the log, or "". Another is there
-// if the store has lost that one, and claims came to its place, or has lost the head, which was then
-// written anew. A log that is read from Start was never trimmed, and a home appends nothing before its claim,
-// and no claim before its head.
+// if the store has lost that one and got claims in its place, or has lost the head, and it was written again.
+// A log that is read from Start was never trimmed, and a home appends nothing before its claim, and no claim
+// before its head.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -82,8 +82,8 @@ func (w *headWrite) begin(d *desk, want head, over Mark) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done takes an answer. It returns the head once it is certain that it was written, or as other a head
-// that it has read instead, and that the shard refuses: see [Shard.refuses].
+// done takes an answer. It returns the head once it is certainly written, or as other a head read
+// instead that the shard refuses: see [Shard.refuses].
 func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
 	c := s.config
 	switch {

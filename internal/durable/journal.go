@@ -15,7 +15,7 @@ import (
 // deleted when neither Age, Events nor Followers asks for it any more; where none of the
 // three is set, all are kept.
 type Journal struct {
-	Kept bool // the type has a journal
+	On bool // the type has a journal
 	// Every is how many events may follow a state in the log and in a record before the
 	// state is written again. Default 1000.
 	Every     int
@@ -123,7 +123,7 @@ func (j *journal) behind(r store.Record) (bool, error) {
 
 // ack notes that a commit is in the log. One that came there a second time has nothing new.
 func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
-	if !j.config.Kept {
+	if !j.config.On {
 		return
 	}
 	last := j.index.GetNumber()
@@ -167,10 +167,10 @@ func (j *journal) expired(now time.Time) (n uint64) {
 	return n
 }
 
-// passed reports whether all named followers have read events behind that number. The event that one has
-// read last is kept, by which it sees that the journal is still the same. One that has read more
-// than there is belongs to a journal that was put back to an older state, or is ahead of the home's
-// knowledge for a moment: it has passed nothing.
+// passed reports whether all named followers have read events behind that number. The last event read by
+// one is kept: it proves that the journal is still the same. One that has read more than there is
+// belongs to a journal restored to an older state, or is ahead of the home's knowledge for a moment: it
+// has passed nothing.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
 // look reads the oldest chunk if it is not known when that may be deleted.
@@ -196,7 +196,7 @@ func (j *journal) looked(s *Shard, r Response) {
 		return
 	}
 	j.line.close()
-	// One that is not there was deleted by a home that died before it had counted that.
+	// A missing one was deleted by a home that died before counting that.
 	end := chunkEnd{}
 	if r.Records[0].Revision != store.None {
 		chunk := &wire.DurableChunk{}
@@ -211,7 +211,7 @@ func (j *journal) looked(s *Shard, r Response) {
 
 // begin returns the changes of the next Put, with all events that wait.
 func (j *journal) begin(now time.Time) (changes []store.Change) {
-	if !j.config.Kept {
+	if !j.config.On {
 		return nil
 	}
 	j.writing = proto.CloneOf(j.index)
@@ -291,7 +291,7 @@ func (j *journal) check() error {
 		}
 		last++
 	}
-	if j.config.Kept && j.next <= last {
+	if j.config.On && j.next <= last {
 		return fmt.Errorf("invariant 2 of the journal: the next event is %d, and there is %d", j.next, last)
 	}
 	return nil

@@ -92,7 +92,7 @@ func findKey(keys []key, name string, at int64) (key, bool) {
 	return key{}, false
 }
 
-// An oldKey is a command with a key that the table has applied, and whose answer it does not keep any more.
+// An oldKey is a command with a key applied by the table, without its answer.
 type oldKey struct {
 	name  string // "": it was taken out
 	hash  uint64

@@ -15,9 +15,8 @@ type Limits struct {
 	// begins at half of either, or at all of it where commits need the states before them. At four
 	// times as much, calls are refused. Defaults 4 MiB and 4,000.
 	TailBytes, TailCommits int
-	// Commands bounds the ids of commands that are kept, with those that run, and
-	// CommandBytes their answers. Beyond it calls are refused. Defaults 16,384 and
-	// 16 MiB.
+	// Commands bounds the kept ids of commands, with the running ones, and CommandBytes their
+	// answers. Beyond it calls are refused. Defaults 16,384 and 16 MiB.
 	Commands, CommandBytes int
 	// Keys bounds the keys of [Command] that were sent within Silent. All are kept as long, the
 	// oldest without their answers. Beyond it commands with new keys are refused. Default 65,536.

@@ -124,9 +124,9 @@ func (l *loads) check() error {
 	return nil
 }
 
-// absent knows of many entities that they have no record, so that the first call of a new entity
-// reads nothing. It is for a shard that had no head before this home's: nobody else has written
-// records of it. It is a Bloom filter of the entities whose records this home has begun to write.
+// absent has the entities without a record, so that the first call of a new entity reads nothing.
+// It is for a shard that had no head before this home's: nobody else has written records of it. It
+// is a Bloom filter of the entities whose records this home has begun to write.
 type absent struct {
 	fresh bool     // the shard had no head
 	bits  []uint64 // nil: no record was written

@@ -45,8 +45,8 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether a head that was read ends the tenure, or is to be marked first: it is another
-// home's, it says that a later one was lost, or this process has written a later one.
+// refuses reports whether a head read ends the tenure, or must be marked first: it is another
+// home's, or a later one was lost or written by this process.
 func (s *Shard) refuses(h head) bool {
 	switch {
 	case h.beyond(s.config):

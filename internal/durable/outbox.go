@@ -27,12 +27,11 @@ type Tell struct {
 	Target Target
 	Entity string // that is told; its tells are sent one after the other
 	Body   []byte // names the method and its arguments
-	// Number and Floor are those of the command that the receiver is sent, whose Source is the
-	// shard's log.
+	// Number and Floor are those of the receiver's command. Its Source is the shard's log.
 	Number, Floor uint64
 }
 
-// maxFirst bounds the number with which a tenure begins, so that no number is longer than unnumbered says.
+// maxFirst bounds a tenure's first number, so that no number is longer than in unnumbered.
 const maxFirst = 1 << 61
 
 // A waiting is a tell that the log has, or will have.
@@ -164,8 +163,8 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.queue(w.row) // the next one may be due
 }
 
-// first returns the first of the row that has not arrived, and takes out all before it; nil
-// for a row that is empty then.
+// first returns the first unarrived one of the row, and takes out all before it; nil if the row is
+// then empty.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
 		number = r.numbers[0]
@@ -241,7 +240,7 @@ func (p *pair) least() uint64 {
 	return low
 }
 
-// arrive notes that the receiver has committed a tell, or says that it is below its floor.
+// arrive records that the receiver has committed a tell, or has a higher floor.
 func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	p := o.pairs[t]
 	if p == nil {
@@ -267,13 +266,13 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// older reports whether a tell has waited for longer than d: by the clock of the home that has told
-// it, which may be wrong, or since this home had it.
+// older reports whether a tell has waited for longer than d: by the clock of the sending home,
+// which may be wrong, or since it came to this home.
 func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
 
-// dead returns the entry that gives up tells that are older than d; nil if there are none.
+// dead returns the entry for giving up tells older than d; nil if there are none.
 func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.DurableEntry {
 	if !o.hasOlder(now, d) {
 		return nil

@@ -31,8 +31,8 @@ type Config struct {
 	Journal     Journal
 }
 
-// A Shard is one home's tenure of a shard. It is not safe for concurrent use. Each method
-// that is given the time must be given one that does not go back.
+// A Shard is one home's tenure of a shard. It is not safe for concurrent use. The times given to
+// its methods must not go back.
 //
 // Invariants, beside those of its parts:
 //  1. Nothing is appended but claims until the shard is open.
@@ -114,8 +114,8 @@ func (s *Shard) Waiting() bool {
 	return s.state == Open && s.claim.step == stepNone && s.group.line.idle() && len(s.group.pending)+len(s.group.queue) > 0
 }
 
-// Hold is Take that begins no append, for a driver that expects more commits in a moment. It must
-// call Take soon.
+// Hold is Take without beginning an append, for a driver that expects more commits in a moment. It
+// must call Take soon.
 func (s *Shard) Hold() Effects {
 	out := s.out
 	s.out = Effects{}
@@ -273,8 +273,8 @@ func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	return Admission{Verdict: Run}
 }
 
-// overloaded reports whether a command is to be refused. The first that its source has not
-// finished is not, and no stuck one, for the ids that are kept: some go only when it is done.
+// overloaded reports whether a command is to be refused. The first unfinished one of its source is
+// not, and no stuck one, because some kept ids go only when it is done.
 func (s *Shard) overloaded(first bool) bool {
 	l := &s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
@@ -353,8 +353,8 @@ func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	return ticket
 }
 
-// Seen returns the ticket of the entity's last commit, which a call that its next turn makes
-// must wait for.
+// Seen returns the ticket of the entity's last commit. A call made by its next turn must wait for
+// it.
 func (s *Shard) Seen(id string) Ticket {
 	if e := s.tail.entities[id]; e != nil {
 		return e.ticket
@@ -362,14 +362,14 @@ func (s *Shard) Seen(id string) Ticket {
 	return 0
 }
 
-// Arrived says that a tell's receiver has committed it, or that it is below its floor there.
+// Arrived records that a tell's receiver has committed it, or has a higher floor.
 func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 	s.desk.now, s.tell = now, true
 	s.outbox.arrive(t, number, now)
 }
 
-// Followed says which event of the journal is the last that all named followers have read: the
-// lowest [Place.Number] of all. Before it is called, [Journal.Followers] keeps all events.
+// Followed takes the last event of the journal read by all named followers: the lowest
+// [Place.Number] of all. Before it is called, [Journal.Followers] keeps all events.
 func (s *Shard) Followed(number uint64) { s.journal.read = number }
 
 // Checkpoint asks for a checkpoint: entities are passivated, the shard is to move, or the node has too
@@ -517,7 +517,7 @@ func (s *Shard) ours(stored store.Head) bool {
 	return !s.refuses(h) && h.mine(s.config)
 }
 
-// outgrown drops the shard, for another epoch was met.
+// outgrown drops the shard after meeting a higher epoch.
 func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}) }
 
 // broken drops the shard, for it cannot be had.

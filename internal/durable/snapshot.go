@@ -14,16 +14,16 @@ import (
 
 // A Snapshot is a shard as the store has it, read without a claim.
 type Snapshot struct {
-	Epoch    uint64 // of the head; 0 means it has none
-	Node     string // that wrote the head
-	Entities []Kept // by id
+	Epoch    uint64         // of the head; 0 means it has none
+	Node     string         // that wrote the head
+	Entities []StoredEntity // by id
 	// Problems are the head, appends and records that cannot be decoded. An entity with a
 	// problem is missing among Entities, or has an older state there.
 	Problems []Problem
 }
 
-// A Kept is an entity in the store.
-type Kept struct {
+// A StoredEntity is an entity in the store.
+type StoredEntity struct {
 	ID      string
 	Version uint64
 	State   []byte
@@ -66,7 +66,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		s.checkIndex(h.Since, log, records)
 	}
 	tail := s.tail(h.Since, log, numberIn(records))
-	kept := make(map[string]Kept)
+	kept := make(map[string]StoredEntity)
 	for _, r := range records {
 		id, ok := strings.CutPrefix(r.Key, entityKey(""))
 		if !ok {
@@ -86,7 +86,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 			continue
 		}
 		if !v.ended {
-			kept[id] = Kept{id, v.number, v.state, v.since, v.form, v.expires}
+			kept[id] = StoredEntity{id, v.number, v.state, v.since, v.form, v.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(tail)) {
@@ -100,7 +100,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		case e.last.ended && kept[id].Version <= e.last.number:
 			delete(kept, id)
 		case !e.last.ended && kept[id].Version <= e.last.number:
-			kept[id] = Kept{id, e.last.number, e.last.state, e.last.since, e.last.form, e.last.expires}
+			kept[id] = StoredEntity{id, e.last.number, e.last.state, e.last.since, e.last.form, e.last.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(kept)) {
@@ -230,7 +230,7 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 }
 
 // checkIndex notes that the index of chunks is missing. If the log has the first event, the index was not
-// written yet, and the chunks are written anew.
+// written yet, and the chunks are written again.
 func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
 	chunks := false
 	for _, r := range records {
@@ -263,8 +263,8 @@ func isChunk(key string) bool {
 	return err == nil && key == chunkKey(n)
 }
 
-// checkJournal notes at which chunks followers would wait for ever: those that are missing, and those behind
-// events that are missing. Chunks that the index does not count are not read.
+// checkJournal finds the chunks at which followers would wait forever: missing ones, and those behind
+// missing events. Chunks that the index does not count are not read.
 func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*wire.DurableChunk, damaged map[string]bool) {
 	note := func(key, text string, args ...any) {
 		s.Problems = append(s.Problems, Problem{

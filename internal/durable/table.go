@@ -145,8 +145,8 @@ type table struct {
 	decoded stuckNumbers // of the last command
 	count   int
 	bytes   int // of answers and paths
-	// keyed are the sources that stand for keys, in the order in which they came here.
-	// Those that were forgotten may be among them.
+	// keyed are the sources for keys, in the order of their arrival. Those that were forgotten may
+	// be among them.
 	keyed []keyed
 	keys  int     // how many of sources stand for keys
 	old   oldKeys // keys that have left sources to make room
@@ -164,7 +164,7 @@ func (k *known) name(s *Source) {
 	k.encoded = appendSource(nil, sourceField, k.wire)
 }
 
-// describe sets the fields of a commit's command, but for the answer, and returns the encoded field
+// describe sets the fields of a commit's command, except the answer, and returns the encoded field
 // of its source.
 func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	if k.wire == nil {
@@ -467,7 +467,7 @@ type numbered struct {
 // keptWindow is how many commands a window that is empty keeps room for.
 const keptWindow = 256
 
-// commands are those of the window. They may be changed, but for their numbers.
+// commands are those of the window. They may be changed, except their numbers.
 func (w *window) commands() []numbered { return w.all[w.head:] }
 
 // find returns the place of a number, and reports whether it is there. It looks at 1, 2, 4, …

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A tail has the part of the log that records may lack: the entities of its commits, and the
-// home's own appends, which it appends again should a server have lost them.
+// A tail has the part of the log possibly missing in records: the entities of its commits, and the
+// home's own appends, to be repeated if a server has lost them.
 //
 // Invariants:
 //  1. bytes and commits are the sums over the batches.
@@ -148,8 +148,8 @@ func (t *tail) dirty() (all []*entity) {
 // isYoung reports whether the log has the acknowledged commit of an entity behind boundary.
 func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
-// saved drops the part that a checkpoint has made superfluous: the batches before since, and the
-// passivated entities, which are in their records. It returns how many batches went.
+// saved drops the part covered by a checkpoint: the batches before since, and the passivated
+// entities, which are in their records. It returns how many batches went.
 func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes

@@ -127,7 +127,7 @@ func TestUndamagedJournal(t *testing.T) {
 		if got := places(Snap(head, log, rest, nil).Problems); got != "" {
 			t.Errorf("%s: of the rest verify reports %q", tt.name, got)
 		}
-		j := newJournal(Journal{Kept: true}, 0)
+		j := newJournal(Journal{On: true}, 0)
 		if i := slices.IndexFunc(rest, func(r store.Record) bool { return r.Key == journalKey }); i >= 0 {
 			if err := j.recover(rest[i]); err != nil {
 				t.Fatal(err)

@@ -35,7 +35,7 @@ func (m *model) remove(number uint64) {
 	m.window.remove(number)
 }
 
-// raise removes the numbers below another, but for those that are stuck.
+// raise removes the numbers below another, except those that are stuck.
 func (m *model) raise(f finished) {
 	m.below = max(m.below, f.below)
 	gone := map[uint64]uint64{}
@@ -123,7 +123,7 @@ func stuckBelow(number, n uint64) (all []uint64) {
 	return all
 }
 
-// TestWindowMovesOn: commands that come and go for ever take no more memory than those that are
+// TestWindowMovesOn: commands that come and go forever take no more memory than those that are
 // there at once, and none when all are gone.
 func TestWindowMovesOn(t *testing.T) {
 	for _, there := range []uint64{1, 2, 3, 100, 4 << 10} {

@@ -26,7 +26,7 @@ type journaled struct {
 func newJournaled(t *testing.T, j durable.Journal) *journaled {
 	server := memory.New()
 	s := server.Client()
-	j.Kept = true
+	j.On = true
 	sh := New(Config{
 		Shard: account, Store: s.Shards(), Records: s, Node: "n1", Incarnation: 1, Patience: time.Second, Host: newProcess(t), Journal: j,
 	})

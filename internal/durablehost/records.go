@@ -210,7 +210,8 @@ func TypeKey(kind string) string { return "types/" + kind }
 // ErrType is a durable type that the store has in another form; test with errors.Is.
 var ErrType = errors.New("the store has the type in another form")
 
-// CheckType notes the type in the store when it comes there first. Later it must be the same.
+// CheckType records the type in the store at its first use. Later it returns an error if the type
+// differs.
 func CheckType(ctx context.Context, s store.Store, kind string, want Type) error {
 	key := TypeKey(kind)
 	want.Format = typeFormat

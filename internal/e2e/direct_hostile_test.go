@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/fixture"
-	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/internal/rights"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -39,7 +38,7 @@ func directLanes(t *testing.T, users map[string]rights.Rights) *directCluster {
 	t.Cleanup(func() { require.NoError(t, c.server.Kill()) })
 	c.workers = newCluster(t, hostile.URL(c.server, "worker"))
 	config := c.workers.config("a")
-	c.port, err = freeport.Address("127.0.0.1")
+	c.port, err = natsproc.FreeAddress("127.0.0.1")
 	require.NoError(t, err)
 	config.Direct.Listen = c.port
 	c.home = c.workers.host(config)

@@ -5,7 +5,6 @@
 // is the worker process that hosts it, process controls such processes, and cluster runs
 // several of them with a server. load makes calls on them and judges the answers, fault has
 // the faults, and cmd/fault is the command that runs one and prints its row. netns, proxy,
-// cgroup and wallclock break networks, slow processes down and set clocks wrong for it. idle and
-// cmd/idle measure the traffic of nodes without calls. hostile and cmd/hostile attack a cluster
-// with the rights of a client. README.md has the figures.
+// cgroup and wallclock break networks, slow processes down and set clocks wrong for it. hostile and
+// cmd/hostile attack a cluster with the rights of a client. README.md has the figures.
 package e2e

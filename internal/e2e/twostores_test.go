@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/fixture/vault"
-	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
@@ -75,7 +74,7 @@ func TestMembersWithOtherStores(t *testing.T) {
 // A leaf node with a JetStream of its own: its members use that of the hub by its domain, and are
 // refused without.
 func TestStoreOfALeafNode(t *testing.T) {
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/childproc"
-	"github.com/shardgen/shardgen/internal/freeport"
+	"github.com/shardgen/shardgen/internal/natsproc"
 )
 
 // TestSecurityPage runs the commands of docs/security.md as they stand there, but for the port and
@@ -30,7 +29,7 @@ func TestSecurityPage(t *testing.T) {
 	require.NoError(t, err)
 	block := regexp.MustCompile("(?s)```bash\n(.*?)```").FindSubmatch(page)
 	require.NotNil(t, block, "the page has no commands")
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
@@ -45,7 +44,7 @@ func TestSecurityPage(t *testing.T) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join("..", ".."), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	release, err := childproc.Start(cmd, nil)
+	release, err := natsproc.StartChild(cmd, nil)
 	require.NoError(t, err)
 	err = cmd.Wait()
 	release()

@@ -70,9 +70,9 @@ func Mend(dir, released string) ([]string, error) {
 	return notes, writeAtomic(path, contract.Format(c))
 }
 
-// Proto prints the contract of a folder as a .proto file. Pkg is the protobuf package;
-// "" stands for the name of the folder, so that several contracts can be used together,
-// or for "shard" if that is not a valid name.
+// Proto prints the contract of a folder as a .proto file. Pkg is the protobuf package; "" stands
+// for the folder's name, which keeps several contracts apart, or for "shard" if that is not a valid
+// name.
 func Proto(dir, pkg string) (string, error) {
 	c, err := Contract(dir)
 	if err != nil {

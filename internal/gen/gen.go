@@ -27,7 +27,7 @@ type Options struct {
 	// Outcome.Stale.
 	Check bool
 	// Absolute has all paths be absolute. It is for runs by go generate, which begin in the folder of each
-	// package: paths that are relative to it mean nothing in the folder where go generate was called.
+	// package: paths relative to it mean nothing in the folder where go generate was called.
 	Absolute bool
 }
 
@@ -51,9 +51,8 @@ type change struct {
 	content []byte // nil: remove it
 }
 
-// Run generates the code of the packages. An error means that they could not be read or have
-// no entity, or that a file could not be printed or written; mistakes in the source are in
-// the outcome.
+// Run generates the code of the packages. An error means that they could not be read or have no
+// entity, or a file could not be printed or written; mistakes in the source are in the outcome.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if o.Dir == "" {
 		dir, err := os.Getwd()
@@ -96,8 +95,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing reports that no entity was found, and names one that was left out by build
-// constraints, if any.
+// errNothing reports that no entity was found. It names one left out by build constraints, if any.
 func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {

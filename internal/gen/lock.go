@@ -16,10 +16,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// adopt numbers everything that crosses the wire according to the contract file of the
-// package's folder, and returns the new content of that file. Problems go to the
-// outcome's diagnostics, and then nothing may be written. Pkg is nil if the folder has
-// no entity.
+// adopt numbers everything on the wire according to the contract file in the package's folder, and
+// returns the new content of that file. Problems go to the outcome's diagnostics, and then nothing
+// may be written. Pkg is nil if the folder has no entity.
 func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	path := filepath.Join(dir, contract.FileName)
 	content, err := os.ReadFile(path)
@@ -66,8 +65,8 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 // contractCommand is the beginning of the commands in remedies.
 const contractCommand = "run shardgen contract "
 
-// addProblems reports the problems of a contract, with commands that can be typed in
-// the folder in which the run was started, or anywhere in the module if paths are absolute.
+// addProblems reports the problems of a contract, with commands for the folder of the run, or for
+// anywhere in the module if paths are absolute.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	command := "run go tool shardgen contract "
 	if dir := relative(o.dir, filepath.Dir(path)); dir != "." {

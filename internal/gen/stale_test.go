@@ -28,7 +28,7 @@ type Thing struct {
 func (t *Thing) Do(ctx context.Context, line Line) error { return nil }
 `
 
-// TestStaleCodeDoesNotCompile: what is changed without generating anew does not
+// TestStaleCodeDoesNotCompile: what is changed without generating again does not
 // build, where the code would be wrong.
 func TestStaleCodeDoesNotCompile(t *testing.T) {
 	source := strings.ReplaceAll(staled, "%[1]s", "`")

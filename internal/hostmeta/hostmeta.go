@@ -1,5 +1,5 @@
-// Package hostmeta is how members announce the types that they know, in the metadata that
-// membership spreads, and how the announcements of two members are compared.
+// Package hostmeta encodes the types known to a member in the metadata spread by membership, and
+// compares the announcements of two members.
 package hostmeta
 
 import (
@@ -53,7 +53,7 @@ func Kinds(m membership.Member) (kinds []string) {
 	return kinds
 }
 
-// Split returns the hosted type, of entities or a singleton, that a metadata key stands for.
+// Split returns the entity or singleton type of a metadata key. It reports false for other keys.
 func Split(key string) (kind string, ok bool) {
 	if kind, ok = strings.CutPrefix(key, entityPrefix); !ok {
 		kind, ok = strings.CutPrefix(key, singletonPrefix)

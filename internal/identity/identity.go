@@ -1,10 +1,10 @@
-// Package identity divides processes into classes, by which the broker's permissions decide what a
-// process may send to whom.
+// Package identity divides processes into classes. The broker's permissions decide by class what a
+// process may send, and to whom.
 //
 // The class of a process stands in the two highest bits of its incarnation, so that an address
-// names it: processes of different classes never share an address, and what is kept by address
-// is kept by class, name and incarnation. A transport takes the class of a sender from the
-// subject that the broker's permissions guard, and drops messages whose address has another.
+// names it: processes of different classes never share an address, and what is kept by address is
+// kept by class, name and incarnation. A transport takes the class of a sender from the subject,
+// guarded by the broker's permissions. It drops messages whose address has another class.
 package identity
 
 import "math/rand/v2"

@@ -16,6 +16,12 @@ func TestClassOfIncarnation(t *testing.T) {
 			t.Errorf("a new %v is a %v", c, got)
 		}
 	}
+	names := [...]string{"member", "client", "reader", "operator"}
+	for c, want := range names {
+		if got := Class(c).String(); got != want {
+			t.Errorf("class %d is called %q, want %q", c, got, want)
+		}
+	}
 	if a, b := Mark(Client, 7), Mark(Member, 7); a == b {
 		t.Error("two classes share an incarnation")
 	}

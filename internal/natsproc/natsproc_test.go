@@ -1,11 +1,13 @@
 package natsproc_test
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/natsproc"
 )
@@ -117,4 +119,23 @@ func TestCluster(t *testing.T) {
 			t.Fatal("nothing comes through")
 		}
 	}
+}
+
+// A server can listen at the address, and no connection is given its port.
+func TestFreeAddress(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 20 {
+		address, err := natsproc.FreeAddress("127.0.0.1")
+		require.NoError(t, err)
+		resolved, err := net.ResolveTCPAddr("tcp", address)
+		require.NoError(t, err)
+		require.Less(t, resolved.Port, 32768, "a port that the system gives to connections")
+		l, err := net.Listen("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		require.False(t, seen[address])
+		seen[address] = true
+	}
+	_, err := natsproc.FreeAddress("192.0.2.1") // of no host: RFC 5737
+	require.ErrorContains(t, err, "find a free port")
 }

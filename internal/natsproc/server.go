@@ -1,3 +1,7 @@
+// Package natsproc runs a real nats-server as a process of its own, for tests
+// and fault runs: it can be killed, paused and started again on its port. The
+// program is built from the module cache, in the version of go.mod. Other programs
+// start with [StartChild]. On Linux none of them outlives the process that started it.
 package natsproc
 
 import (
@@ -13,9 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/shardgen/shardgen/internal/childproc"
-	"github.com/shardgen/shardgen/internal/freeport"
 )
 
 // readyTimeout bounds the start of a server.
@@ -86,7 +87,7 @@ func addressIn(place Place, port string) (string, error) {
 	if place != nil {
 		return net.JoinHostPort(place.Addr(), port), nil
 	}
-	return freeport.Address("127.0.0.1")
+	return FreeAddress("127.0.0.1")
 }
 
 // Start is Run for a test: it fails t, and kills the server when t ends.
@@ -132,11 +133,7 @@ func (s *Server) Start() error {
 	out := newOutput()
 	cmd := exec.Command(s.bin, slices.Concat([]string{"-a", host, "-p", port}, s.args)...)
 	cmd.Stderr = out
-	var at childproc.Place
-	if s.place != nil {
-		at = s.place
-	}
-	release, err := childproc.Start(cmd, at)
+	release, err := StartChild(cmd, s.place)
 	if err != nil {
 		return fmt.Errorf("start nats-server: %w", err)
 	}

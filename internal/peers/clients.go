@@ -8,8 +8,8 @@ import (
 )
 
 // Clients choose their incarnations freely, and each incarnation costs the sessions of one client.
-// So the clients of one name, which the broker grants, are bounded in number, and a client that has
-// departed without a goodbye is found out.
+// The broker grants the name, so the clients of one name are bounded in number. A client that has
+// departed without a goodbye is detected.
 const (
 	// MaxNamed bounds the clients of one name with which a process has sessions.
 	MaxNamed = 1024

@@ -55,9 +55,9 @@ func (p *Session) Lane() int { return int(p.lane) }
 // does.
 func (p *Session) DirectLane() DirectLane { return p.direct() }
 
-// Use has a direct lane carry the session's frames, if none does yet. Frames that are
-// under way by the broker are sent again on it, because those that follow would overtake
-// them; the peer drops the later ones.
+// Use has a direct lane carry the session's frames, if none does yet. Frames under way by the
+// broker are sent again on it, because later ones would overtake them; the peer drops the
+// repetitions.
 func (p *Session) Use(c DirectLane) {
 	p.Lock()
 	used := p.use(c)
@@ -140,8 +140,8 @@ func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 type By uint8
 
 const (
-	// Together means the appender, or the last of the callers that were just woken and are
-	// about to call again, so that one frame has the calls of all.
+	// Together means the appender, or the last of the callers just woken and about to call again,
+	// so that one frame has the calls of all.
 	Together By = iota
 	// Alone is Together for a single call. On an idle session the caller publishes at
 	// once, so that a lone call never waits. If many calls are under way, it first lets
@@ -190,8 +190,7 @@ func (p *Session) Publish() {
 	}
 }
 
-// NobodyListens handles the broker's report that nobody listened for the frame with
-// that token.
+// NobodyListens handles the broker's report of no listener for the frame with that token.
 func (p *Session) NobodyListens(token uint64) {
 	absent, a := p.Bounced(token), p.Peer().Address
 	if p.Peer().Client && absent > time.Duration(p.set.patient.Load()) {
@@ -396,8 +395,8 @@ func (v *sessionEnv) Ignored(bye bool) {
 // others.
 type Publisher interface{ PublishLater(p *Session) }
 
-// A Batch is a set of sessions to which one goroutine appends many envelopes, and which
-// it publishes when it has appended all. The zero value is empty.
+// A Batch is a set of sessions for one goroutine: it appends many envelopes and then publishes all
+// sessions. The zero value is empty.
 type Batch struct{ sessions []*Session }
 
 // PublishLater adds the session to the batch.
@@ -430,9 +429,8 @@ func (Pumps) PublishLater(p *Session) {
 	p.PublishUnlock(Pumped)
 }
 
-// A pump publishes the sessions of one lane that are given to it, so that senders can
-// continue. Giving it a session never blocks. Without it, remote tells
-// of one sender run at 0.4 of their rate (What each trick buys in
+// A pump publishes sessions of one lane in place of their senders. Giving it a session never
+// blocks. Without it, remote tells of one sender run at 0.4 of their rate (What each trick buys in
 // bench/README.md).
 type pump struct {
 	mu       sync.Mutex

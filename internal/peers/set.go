@@ -108,8 +108,8 @@ func (s *Set) Init(env Env, cfg Config) {
 // SetClientPatience sets how long a client may be absent before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
-// SetSent has f called for each frame with envelopes that is sent, by the broker or on a direct lane; nil
-// means that no function is. f must not keep the frame.
+// SetSent makes f be called for each sent frame with envelopes, by the broker or on a direct lane; nil
+// means no function. f must not keep the frame.
 func (s *Set) SetSent(f func(frame []byte)) {
 	if f == nil {
 		s.sent.Store(nil)
@@ -222,8 +222,8 @@ func (s *Set) All() (all []*Session) {
 	return all
 }
 
-// AwaitsBounce reports whether a bounce that may be under way would show that a peer never
-// received some envelopes.
+// AwaitsBounce reports whether a bounce may be under way and prove that a peer never received some
+// envelopes.
 func (s *Set) AwaitsBounce() bool {
 	return slices.ContainsFunc(s.All(), func(p *Session) bool { return p.AwaitsBounce() })
 }
@@ -238,17 +238,17 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// Left is what remains of a session whose peer has departed, for the Set's user. Calls that the peer
-// certainly did not run are to be sent to the shards' next homes, and calls that it may have run
-// fail with outcome Unknown.
+// Left is what remains of a session whose peer has departed, for the Set's user. Calls certainly
+// not run by the peer must be sent to the shards' next homes. Calls that it may have run fail with
+// outcome Unknown.
 type Left struct {
 	Session        *Session
 	Unacknowledged []stream.Unacknowledged
 	Stopped        []*routing.Route // routes that wait for the peer's acknowledgement
 }
 
-// Remove closes all sessions with a process that was removed, or the one on a lane (0 and
-// up) on which it said goodbye. It reports false if the process had been removed before.
+// Remove closes all sessions with a removed process, or the one session on a lane (0 and up) with a
+// goodbye. It reports false if the process had been removed before.
 func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok bool) {
 	s.mu.Lock()
 	if s.removed.has(a) {
@@ -382,9 +382,8 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 	return removed || p != nil && p.sessions[lane].HasDeparted()
 }
 
-// Departed returns the latest departed peers of the lane. An old home sends them with Open,
-// so that a new home that started after they had left does not wait for their
-// acknowledgements.
+// Departed returns the latest departed peers of the lane. An old home sends them with Open. A new
+// home that started later then does not wait for their acknowledgements.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
 // configLocked returns the configuration of a new session.
@@ -402,8 +401,8 @@ func (s *Set) configLocked(to transport.Peer) stream.Config {
 	return c
 }
 
-// SweepClients ends the sessions of clients that never used them, or acknowledge nothing, and sends
-// a message to clients that were silent for long. It is to be called every few seconds.
+// SweepClients ends the sessions of clients that never used them or acknowledge nothing. It sends a
+// message to clients that were silent for long. It is to be called every few seconds.
 func (s *Set) SweepClients(now time.Time) {
 	for _, p := range s.clients() {
 		switch heard, used := p.lastHeard(); {

@@ -175,7 +175,7 @@ func TestReplaceOnce(t *testing.T) {
 }
 
 // TestGoodbyeOfAClient: a client is forgotten when it has said goodbye on all lanes that
-// it used, and known anew if it comes back.
+// it used, and known again if it comes back.
 func TestGoodbyeOfAClient(t *testing.T) {
 	s, _, _ := newSet()
 	client := member("c")

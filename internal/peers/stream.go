@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ErrGone says that the peer has departed, so that nothing is sent to it any more.
+// ErrGone is the error of sending to a departed peer.
 var ErrGone = errors.New("the peer is gone")
 
 // A StreamEnv is the process that a Stream is in. Unless it says otherwise a method is called
@@ -22,8 +22,8 @@ type StreamEnv interface {
 	Now() time.Time
 	// Send hands a frame to the broker, without the lock. An error says that it did not go.
 	Send(token uint64, frame []byte) error
-	// Repack has frames that the broker refused for their size made anew. It reports false
-	// where that helps nothing.
+	// Repack has frames that the broker refused for their size made anew. It reports false if that
+	// does not help.
 	Repack(token uint64, size int, err error) bool
 	// MayAnswer reports whether answers may leave, and envelopes behind them.
 	MayAnswer() bool
@@ -33,8 +33,8 @@ type StreamEnv interface {
 	WakeAfter(d time.Duration)
 	// Yield lets other goroutines append, without the lock.
 	Yield()
-	// Ignored sees to a frame that is not handled, without the lock; bye: it is the goodbye of
-	// a client whose calls have all been handled.
+	// Ignored is called without the lock for an unhandled frame; bye: it is the last one of a
+	// client without unhandled calls.
 	Ignored(bye bool)
 }
 
@@ -119,7 +119,8 @@ func (s *Stream) HasDeparted() bool {
 // SaidGoodbye reports whether the peer has departed with a goodbye of its own.
 func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 
-// smallEnvelope is a size in bytes that fits any broker, so that the limit is not looked up for smaller ones.
+// smallEnvelope is a size in bytes that fits any broker: the limit is not looked up for smaller
+// envelopes.
 const smallEnvelope = 4 << 10
 
 // AppendLocked adds an envelope, which the next publishing takes along. The error is
@@ -261,7 +262,7 @@ func (s *Stream) Rewind() {
 	s.Flush()
 }
 
-// Bounced notes that nobody listened for the frame with that token. It returns for how long
+// Bounced records that the frame with that token had no subscriber. It returns for how long
 // everything has bounced.
 func (s *Stream) Bounced(token uint64) time.Duration {
 	now := s.env.Now()
@@ -283,8 +284,8 @@ func (s *Stream) Unreached() bool {
 	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
 }
 
-// AwaitsBounce reports whether a bounce that may be under way would show that the peer never
-// received some of the envelopes.
+// AwaitsBounce reports whether a bounce may be under way and prove that the peer never received
+// some envelopes.
 func (s *Stream) AwaitsBounce() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

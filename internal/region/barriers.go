@@ -18,15 +18,15 @@ const (
 	flushedKept = 30 * time.Second
 )
 
-// flushKey names one Flush: its sender, the old home that the sender's older calls pass
-// through, and the placement because of which the sender left that home.
+// flushKey names one Flush: its sender, the old home on the way of the sender's older calls, and
+// the placement that made the sender leave that home.
 type flushKey struct {
 	sender, via transport.Address
 	epoch       placement.Epoch
 }
 
-// A Flush says that no older call of Sender follows through Via, which Sender left when
-// it learnt of Epoch. It takes the route of those calls.
+// A Flush means that no older call of Sender follows through Via. Sender left Via when it learnt of
+// Epoch. It takes the route of those calls.
 type Flush struct {
 	Sender transport.Peer
 	Via    transport.Peer
@@ -42,10 +42,10 @@ type Flush struct {
 	Lost bool
 }
 
-// follows reports whether the Flush takes the departure from self that the calls before it
-// took. If it names a lower epoch, its barrier is here or at the sender's new home. The shard
-// may have left by a table that skipped that home: then the younger calls go from there to
-// where the older ones went, and the Flush has to pass there first.
+// follows reports whether the Flush takes the departure from self that the calls before it took. If
+// it names a lower epoch, its barrier is here or at the sender's new home. The shard may have left
+// by a table without that home: then the younger calls follow the older ones from there, and the
+// Flush has to pass there first.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
@@ -64,13 +64,12 @@ type barrier struct {
 type barriers struct {
 	closed  []*barrier
 	flushed []early // flushes whose barrier has not come, or that wait for the shard to move
-	// direct has the senders whose barrier has opened, with the barrier's epoch. Under
-	// the tenure that holds that epoch, calls of theirs that still arrive through an
-	// old home are out of order.
+	// direct has the senders whose barrier has opened, with the barrier's epoch. Under the tenure
+	// with that epoch, their calls still arriving through an old home are out of order.
 	direct map[transport.Address]placement.Epoch
-	// returned has the senders of calls that were sent here, came back from a home that is
-	// gone, and wait or ran here. That home may have passed on older ones, which are out of order if they arrive
-	// by another home before the sender's next Flush, or before the shard moves on.
+	// returned has the senders of calls sent here that came back from a departed home, and wait or ran here.
+	// That home may have passed on older ones, which are out of order if they arrive by another home before the
+	// sender's next Flush, or before the shard moves on.
 	returned map[transport.Address]bool
 	// refused are the detours whose barriers timed out, here and at former homes. They
 	// move with the shard, because calls that arrive by them are out of order at the next
@@ -114,7 +113,7 @@ func (g *barriers) before(c *Call) *barrier {
 	return nil
 }
 
-// holds reports whether a barrier of a sender is closed that learnt of that epoch.
+// holds reports whether a barrier is closed for a sender that learnt of that epoch.
 func (g *barriers) holds(sender transport.Address, epoch placement.Epoch) bool {
 	return slices.ContainsFunc(g.closed, func(t *barrier) bool { return t.sender == sender && t.epoch == epoch })
 }
@@ -226,9 +225,9 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 }
 
 // takeAlong passes on a Flush that is not behind the older calls of its sender yet. Those calls
-// wait here for a table: either the shard was to come here by that table and went to another
-// node instead, or it went from here to a node that is gone. They go ahead of the Flush, to the
-// sender's new home.
+// wait here for a table: either the shard was to come here by that table and went to another node
+// instead, or it went from here to a departed node. They go ahead of the Flush, to the sender's new
+// home.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {
@@ -248,9 +247,9 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	return fx
 }
 
-// OpenBarriers opens the barriers whose old home is gone, and those that have waited for
-// BarrierTimeout; calls that still arrive through those homes are refused, because they
-// would be out of order. Forget and Return come first.
+// OpenBarriers opens the barriers of departed homes, and those closed for BarrierTimeout. Later
+// calls through those homes are refused, because they would be out of order. Forget and Return come
+// first.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
@@ -269,8 +268,8 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.reopen(open, now, at)
 }
 
-// reopen delivers the calls that barriers held, passes on the flushes behind them, and
-// begins the move that waited for them.
+// reopen delivers the calls held by barriers, passes on the flushes behind them, and begins the
+// waiting move.
 func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++
@@ -314,10 +313,10 @@ func (s *Shard) late(c *Call) bool {
 	return went == left && way == its
 }
 
-// GoDirect notes that a sender that learnt of that epoch needs no barrier, or none
-// any more: all its older calls have come, or its old home is gone. Those of them that wait here
-// for a table which its own home does not have, and may never get, go ahead of its direct
-// calls. While another barrier of the same turn is closed GoDirect changes nothing.
+// GoDirect records that a sender needs no barrier, or none any more, for that epoch: all its older
+// calls have come, or its old home is gone. If some of them wait here for a table that its own home
+// may never get, they go ahead of its direct calls. While another barrier of the same turn is
+// closed GoDirect changes nothing.
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now uint32) (fx Effects) {
 	defer s.check()
 	if s.limits.Handoff.Unordered || s.barriers.holds(sender, epoch) {
@@ -387,9 +386,9 @@ func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }
 
-// RefuseWaiting refuses calls that wait here although a barrier elsewhere timed out,
-// so that younger calls of its sender have run. The detours came with the Open of that move,
-// which is taken next.
+// RefuseWaiting refuses calls waiting here behind a barrier that timed out elsewhere, because
+// younger calls of their sender have run. The detours came with the Open of that move. Take it
+// next.
 func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {

@@ -40,8 +40,8 @@ type Call struct {
 	held bool // Size is reserved
 }
 
-// SentTo reports whether the call's sender sent it to that home, which may have forwarded
-// it since, and got it back.
+// SentTo reports whether the call's sender sent it to that home. The home may have forwarded it
+// since, and got it back.
 func (c *Call) SentTo(home transport.Address) bool {
 	return c.Via.IsZero() || c.Via == home && c.Straight
 }
@@ -127,8 +127,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower gives the calls for which is returns true that epoch, if theirs is higher, and
-// reports whether there are any.
+// lower lowers the epoch of the calls matched by is to that epoch, and reports whether there are
+// any.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Start is a turn that has begun for a call that waited.
+// A Start is a begun turn for a call that waited.
 type Start struct {
 	Entity *Entity
 	Call   *Call
@@ -69,9 +69,9 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	return s.bring(c, now)
 }
 
-// BeginTerm takes the number of the term of the table that shows the shard's placement,
-// after Place. If the shard stayed open here, calls that wait for the table of a higher
-// epoch run: that table was lost with its coordinator.
+// BeginTerm takes the number of the term of the table that shows the shard's placement, after
+// Place. If the shard stayed open here, calls waiting for the table of a higher epoch run: that
+// table was lost with its coordinator.
 func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	defer s.check()
 	s.term = max(s.term, term)
@@ -177,9 +177,9 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 	return s.barriers.find(look), false
 }
 
-// Expire removes and returns the calls that wait for the shard since before t. Calls of a shard that is
-// about to move away wait for the end of that step, whenever they came: their senders' younger calls
-// wait behind them.
+// Expire removes and returns the calls that wait for the shard since before t. All calls of a shard
+// about to move away wait for the end of that step, because their senders' younger calls wait
+// behind them.
 func (s *Shard) Expire(t time.Time) []*Call {
 	if s.leaves() {
 		return nil
@@ -223,10 +223,10 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	return fx
 }
 
-// Return takes back a call that was forwarded to a departed home, which certainly has not
-// handled it, under the epoch that it was forwarded with. died is false if that home left in
-// order. A call that its sender sent to another home is refused if the next one died: the
-// home between may be gone too, and then its sender's younger calls came there directly.
+// Return takes back a call forwarded to a departed home, where it was certainly not handled, under
+// its epoch of then. died is false if that home left in order. A call that its sender sent to
+// another home is refused if the next one died: the home between may be gone too, and then its
+// sender's younger calls came there directly.
 func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at
@@ -245,8 +245,8 @@ func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Dismiss gives up all that waits here, for a node that ends: neither the shard nor
-// word of its home will come any more.
+// Dismiss gives up everything waiting here when the node ends: neither the shard nor the name of
+// its home will come any more.
 func (s *Shard) Dismiss() Effects {
 	defer s.check()
 	for _, t := range s.barriers.closed {

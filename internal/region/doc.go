@@ -1,5 +1,5 @@
-// Package region is one shard at one node, without I/O: it decides which calls run, which
-// wait, and how both are treated while the shard moves.
+// Package region is one shard at one node, without I/O: it decides whether calls run or wait, also
+// while the shard moves.
 //
 // A [Shard] holds its entities. A call that finds its entity idle and the shard
 // open begins a turn at once; otherwise it waits, in the entity's mailbox while
@@ -18,14 +18,13 @@
 //
 // # How a message finds the shard
 //
-// Senders learn of moves late, and a shard may move on, or come back, before its
-// senders' calls have followed it. So a node remembers its departures: the node to which
-// it gave the shard, and the epoch. A call with an epoch from before a departure is
-// forwarded there, behind its sender's older calls; it arrives where no departure is
-// beyond its epoch. A sender's Flush names the epoch of the calls that it follows and is
-// forwarded in the same way, until it comes to the barrier that it is for. Barriers hold
-// in every state: where the shard has left, the calls that a barrier held are forwarded
-// when it opens.
+// Senders learn of moves late, and a shard may move on, or come back, before its senders' calls
+// have followed it. So a node remembers its departures: the node to which it gave the shard, and
+// the epoch. A call with an epoch from before a departure is forwarded there, behind its sender's
+// older calls; it arrives where no departure is beyond its epoch. A sender's Flush names the epoch
+// of the calls before it and is forwarded in the same way, until it comes to its barrier. Barriers
+// hold in every state: where the shard has left, the calls that a barrier held are forwarded when
+// it opens.
 //
 // A call that comes by way of an old home although its sender's barrier is open is
 // refused. That happens only when an old home was lost, or cut off for longer than the
@@ -36,31 +35,28 @@
 // Each of these lost calls, or broke their order, in internal/sim before it was
 // handled:
 //
-//   - A shard that comes back after a loss keeps its departures. A node that gave the
-//     shard away, and gets it back because it was lost elsewhere, may still have calls
-//     under way to the lost home. A flush follows them there, comes back behind them
-//     when the node learns of the loss, and only then opens the barrier. Calls that
-//     came back wait until the table names the home; if the shard comes here by a move
-//     before that, they are refused, because younger calls may have run elsewhere.
+//   - A shard that comes back after a loss keeps its departures. A node that gave the shard away,
+//     and gets it back because it was lost elsewhere, may still have calls under way to the lost
+//     home. A flush follows them there, comes back behind them when the node learns of the loss,
+//     and only then opens the barrier. Returned calls wait until the table names the home. If the
+//     shard comes here by a move before that, they are refused, because younger calls may have run
+//     elsewhere.
 //   - A node may receive calls before the table that names it, and the next coordinator
 //     may give the shard to another node, for nobody has registered it. Those calls wait
 //     in a shard that never opens. A sender that learns of the other node takes its calls
 //     along: they are forwarded there ahead of its Flush.
-//   - A Forwarding shard ignores a table that names its node as the home under an
-//     epoch below that of its departure, also a table of a later term. A new coordinator
-//     may decide by an old registration; opening again would give the shard two homes.
-//   - A shard that is open, and whose move waits for barriers, is registered with a new
-//     coordinator as Draining, with the move's epoch and its other side
-//     ([Shard.Underway]). Otherwise the move would go on while the new coordinator has
-//     another picture of it. Draining means that a move has begun, not that turns have
-//     stopped.
-//   - Open names up to 64 processes of which the old home has received everything, by
-//     their goodbye or their removal, so that the new home does not wait for their
-//     flush until the timeout. In a rolling restart the new home may never have
-//     known them.
-//   - The pairs of sender and old home whose flush did not come within the timeout are
-//     kept with the shard, the latest 64, and also go with Open: calls that still
-//     arrive that way are refused at the next home, too.
+//   - A Forwarding shard ignores a table with its node as the home under an epoch below its
+//     departure's, also a table of a later term. A new coordinator may decide by an old
+//     registration; opening again would give the shard two homes.
+//   - An open shard whose move waits for barriers is registered with a new coordinator as Draining,
+//     with the move's epoch and its other side ([Shard.Underway]). Otherwise the move would go on
+//     while the new coordinator has another picture of it. Draining means a begun move; turns may
+//     still run.
+//   - Open names up to 64 processes with nothing more to come, because they closed their lanes or
+//     were removed, so that the new home does not wait for their flush until the timeout. In a
+//     rolling restart the new home may never have known them.
+//   - The latest 64 pairs of sender and old home without a flush within the timeout are kept with
+//     the shard, and go with Open: calls still arriving that way are refused at the next home, too.
 //   - A node that leaves may receive a call under an old table after its shards have
 //     gone. It gives the table a second to name their homes, passes such calls on, and
 //     refuses the rest with Moved ([Shard.Dismiss]), before it says goodbye.

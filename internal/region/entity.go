@@ -6,10 +6,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An Entity is one entity of a shard: active with a Value, passivated with its encoded
-// State, or both nil when the next call makes it fresh. An active entity's State has the
-// fields of its loaded state that its program does not know: nil, unless a newer program
-// wrote that state.
+// An Entity is one entity of a shard: active with a Value, passivated with its encoded State, or
+// both nil when the next call makes it fresh. An active entity's State has the unknown fields of
+// its loaded state: nil, unless a newer program wrote that state.
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the
 // turn. word is atomic (see Enter), and so is cold; next is guarded by the
@@ -23,12 +22,12 @@ type Entity struct {
 	cold  atomic.Pointer[entityCold] // nil while nothing is in it
 }
 
-// entityCold is the part of an entity that an active one does not need while no call waits for it and no
-// turn runs that began under the lock. state, why and data belong to the goroutine that holds the
-// turn; turn and mailbox are guarded by the shard's lock. The holder of the turn and the holder of the
-// lock may add the part at any time, by a compare-and-swap. Shard.trim takes it away, to use it for
-// another entity. It does so under the lock, and only for the holder of the turn or when no turn can be
-// under way, so that nobody still uses a field of the part then.
+// entityCold is the part of an entity needed only while it is inactive, a call waits for it, or a turn
+// begun under the lock runs. state, why and data belong to the goroutine that holds the turn; turn and
+// mailbox are guarded by the shard's lock. The holder of the turn and the holder of the lock may add the
+// part at any time, by a compare-and-swap. Shard.trim takes it away, to use it for another entity. It
+// does so under the lock, and only for the holder of the turn or when no turn can be under way, so that
+// nobody still uses a field of the part then.
 type entityCold struct {
 	state   []byte
 	why     codegen.Activation
@@ -144,8 +143,8 @@ func (e *Entity) Turn() *Call {
 	return nil
 }
 
-// Mailbox returns the number of calls that wait, including tells that have joined the turn under way
-// and do not run yet.
+// Mailbox returns the number of waiting calls, including tells that joined the turn under way and
+// do not run yet.
 func (e *Entity) Mailbox() int { return e.mailbox().len() + waitingTells(e.word.Load()) }
 
 // OfTells reports whether the turn under way is one of tells, which more may have joined.
@@ -222,13 +221,12 @@ func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 // An Entry is the result of Enter, Join or Unjoin.
 type Entry uint8
 
-// Enter begins a turn of a local caller without the shard's lock, of an entity that
-// is live and idle in a shard that is open, with no barrier closed, and to which calls
-// are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
-// be called at any time, from any goroutine.
+// Enter begins a turn of a local caller without the shard's lock. The entity must be live and idle,
+// the shard open without a closed barrier, and calls to it direct. The entity comes from Look,
+// Begin or Deliver, now or long ago. It may be called at any time, from any goroutine.
 //
-// This, Join, Unjoin and Leave are all that goes round the lock. They change only
-// the entity's word. The code that runs under the lock makes sure that this is enough:
+// This, Join, Unjoin and Leave are all that goes round the lock. They change only the entity's
+// word. The code under the lock makes this sufficient:
 //
 //   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
 //     busy.
@@ -269,14 +267,14 @@ func (e *Entity) entered(w uint64) Entry {
 
 // Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
 // turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
-// tells without the shard's lock. most is the number of tells that may wait for the one that runs; Full
-// means that so many wait. With 0 the tell joins no turn, and begins one that others may join.
+// tells without the shard's lock. most is the number of tells that may wait for the running one;
+// Full means that as many wait. With 0 the tell joins no turn, and begins one that others may join.
 //
 // The driver runs the tells of an entity one after another in the order in which they joined, if one
 // sender's tells and calls are to stay in order. What is said at Enter holds here too:
 //
-//   - A tell joins by a compare-and-swap of a word without wanted. So none joins behind a call that
-//     waits in the mailbox, nor in a shard that closes, whose turns are counted.
+//   - A tell joins by a compare-and-swap of a word without wanted. So none joins behind a call in
+//     the mailbox, nor in a closing shard, which counts its turns.
 //   - It looks at barred after that, as Enter does, and is taken back.
 //   - The turn ends by the compare-and-swap that takes the number of tells from one to none.
 func (e *Entity) Join(most int) Entry {
@@ -365,8 +363,8 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 	}
 }
 
-// listed reports whether the entity is in the list of active entities. Only then next is set; that of
-// the last entity points to itself, so that no field of its own is needed for this.
+// listed reports whether the entity is in the list of active entities. Only then next is set; the
+// last entity's points to itself, which saves a field.
 func (e *Entity) listed() bool { return e.next != nil }
 
 // The results of Enter, Join and Unjoin.

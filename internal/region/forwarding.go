@@ -19,14 +19,13 @@ type departure struct {
 // message that is older than so many of them could take a wrong way.
 const maxForwardings = 8
 
-// departures are a shard's departures from this node, oldest first. Each message
-// names an epoch: that of its sender, or that under which it was forwarded. It
-// takes the first departure beyond its epoch, for that is the way which its
-// older siblings took; where there is none, it has arrived. Epochs grow from hop
-// to hop, so no message goes in circles, although a shard may.
+// departures are a shard's departures from this node, oldest first. Each message names an epoch:
+// its sender's, or the one of its forwarding. It takes the first departure beyond its epoch, as its
+// older siblings did; without one it has arrived. Epochs grow from hop to hop, so no message goes
+// in circles, although a shard may.
 type departures []departure
 
-// beyond returns the departure that calls of that epoch take.
+// beyond returns the departure for calls of that epoch.
 func (t departures) beyond(e placement.Epoch) (d departure, ok bool) {
 	for _, d := range t {
 		if d.epoch > e {
@@ -104,8 +103,8 @@ func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	return s.home, f.Epoch
 }
 
-// onward returns the verdict on a call for a shard that has left. Only calls that go on
-// from a shard that is still away are followed by a Flush that matters to Settle.
+// onward returns the verdict on a call for a shard that has left. Only calls from a shard that is
+// still away are followed by a Flush relevant to Settle.
 func (s *Shard) onward(c *Call) Verdict {
 	if s.limits.Handoff.Refusing {
 		return Moved
@@ -123,7 +122,7 @@ func (s *Shard) owe(c *Call) {
 	s.oweTo(c.Sender.Address, c.at)
 }
 
-// oweTo notes that a sender has yet to flush, whose last word came at that time.
+// oweTo records that a sender, last heard at that time, has yet to flush.
 func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.settled = false
 	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
@@ -135,10 +134,9 @@ func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.owed[sender] = at
 }
 
-// repay notes that a sender's Flush goes from here the way of its calls. If the home that it names
-// is gone, the sender will turn to another, and flush again: its calls may have come back from
-// that home to one that the sender does not know, and the next home learns by way of this one
-// to wait for them.
+// repay notes that a sender's Flush goes from here the way of its calls. If the named home is gone,
+// the sender will turn to another, and flush again: its calls may have come back from that home to
+// one unknown to the sender, and the next home learns by way of this one to wait for them.
 func (s *Shard) repay(f Flush, at time.Time) {
 	switch {
 	case f.Via.Address != s.self:
@@ -149,9 +147,9 @@ func (s *Shard) repay(f Flush, at time.Time) {
 	}
 }
 
-// Owes reports whether the Flush of a sender is to come whose last call was forwarded less
-// than 1 s ago. A node that leaves waits for it: the home to which it forwarded may hold the
-// sender's calls back, and only the Flush tells the sender's next home to wait for them.
+// Owes reports whether the Flush of a sender is to come whose last call was forwarded less than 1 s
+// ago. A leaving node waits for it: the home that it forwarded to may hold the sender's calls back,
+// and only the Flush makes the sender's next home wait for them.
 func (s *Shard) Owes(at time.Time) bool {
 	for _, last := range s.owed { //arch:order-free any of them
 		if at.Sub(last) < leavingFor {

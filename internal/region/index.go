@@ -14,9 +14,9 @@ import (
 // entity's memory and is needed again only when the entity moves in the table, which is rare. One
 // goroutine at a time may change the index; others may call Look meanwhile. The zero value is empty.
 //
-// A Look that runs beside a change may miss an entity, or come upon one that is not in
-// the index any more. Both are harmless: if no entity is found, or it cannot be entered,
-// the shard's lock is taken, and an entity that leaves the index is not live.
+// A Look concurrent with a change may miss an entity, or return one no longer in the index. Both
+// are harmless: if no entity is found, or it cannot be entered, the shard's lock is taken, and an
+// entity that leaves the index is not live.
 type index struct {
 	table   atomic.Pointer[table] // nil means empty
 	n       int
@@ -41,8 +41,8 @@ const (
 	sparse           = 8
 
 	tagsInWord, tagBits = 4, 8
-	// The bits of a hash from tagAt on are its tag, or 1 if they are 0. They are neither those that
-	// choose the shard, which are the highest, nor those that choose the slot.
+	// The bits of a hash from tagAt on are its tag, or 1 if they are 0. They are not the highest,
+	// which choose the shard, and not those for the slot.
 	tagAt = 32
 )
 
@@ -66,8 +66,8 @@ func (t *table) set(i uint64, e *Entity, tag uint8) {
 	}
 }
 
-// Hash returns the hash by which a shard finds the entity with that id. Users cannot replace it,
-// because a hash that spreads badly would make every call slow.
+// Hash returns the hash for finding the entity with that id. Users cannot replace it, because a
+// hash that spreads badly would make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
 // look is [Shard.Look].
@@ -185,11 +185,10 @@ func (x *index) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// actives lists the entities of a shard that are active, so that passivation need not
-// look at those that are not. The list runs through the entities themselves, and begins with
-// those that were looked at longest ago. An entity joins it when a turn ends that
-// leaves it active; one that is not active any more stays until somebody looks at it.
-// It is guarded by the shard's lock. The zero value is empty.
+// actives lists the active entities of a shard, so that passivation need not look at others. The
+// list runs through the entities themselves, and begins with those that were looked at longest ago.
+// An entity joins it at the end of a turn that leaves it active. It stays after its end until
+// somebody looks at it. It is guarded by the shard's lock. The zero value is empty.
 type actives struct {
 	head, tail *Entity
 	n          int

@@ -151,9 +151,9 @@ func (s *Shard) drain() (fx Effects) {
 	return fx
 }
 
-// Stopped reports that the stop hooks ran and the state was encoded into the
-// entities' State, for the move to that epoch. When sent is true the driver sends
-// Init now; else the move is off, or a call came in between.
+// Stopped takes the end of the stop hooks, with the state encoded into the entities' State, for the
+// move to that epoch. When sent is true the driver sends Init now; else the move is off, or a call
+// came in between.
 func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
 	defer s.check()
 	fx.add(s.endStops(now, nil))
@@ -256,7 +256,7 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// endStops ends the turns of the entities that Stop began, but for one.
+// endStops ends the turns of the entities that Stop began, except one.
 func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil
@@ -272,8 +272,8 @@ func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	return fx
 }
 
-// orphan gives up the turns under way, whose entities end with them, and the
-// calls that wait for them.
+// orphan gives up the turns under way, together with their entities, and the calls that wait for
+// them.
 func (s *Shard) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
 		if e.abandon() == busy {

@@ -144,9 +144,9 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	case Preparing, Prepared:
 		since = s.moveE // nobody else ran it meanwhile
 	case Closed, Forwarding:
-		// It was lost. Calls that were sent on to its former home may come back from
-		// there when this node learns that it is gone. So the departures stay, and a
-		// sender's Flush takes the route of its older calls.
+		// It was lost. Calls forwarded to its former home may come back when this node learns of
+		// that home's departure. So the departures stay, and a sender's Flush takes the route of
+		// its older calls.
 	}
 	return s.open(epoch, min(since, epoch), now)
 }
@@ -169,11 +169,11 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	return fx
 }
 
-// strayed removes the calls that waited until it was known where the shard had gone, when
-// it comes back by a move. Others had the shard meanwhile. A call that its sender sent to
-// this node may run, also if it was forwarded and came back: the sender's Flush by way of
-// this node has not passed, so its younger calls wait at a barrier. Calls that came by way
-// of another home are refused, because that home may be gone and younger calls may have run.
+// strayed removes the calls that waited until it was known where the shard had gone, when it comes
+// back by a move. Others had the shard meanwhile. A call that its sender sent to this node may run,
+// also if it was forwarded and came back: the sender's Flush by way of this node has not passed, so
+// its younger calls wait at a barrier. Calls by way of another home are refused, because that home
+// may be gone and younger calls may have run.
 func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.departures) == 0 || !s.departures.last().to.IsZero() {
 		return nil
@@ -200,8 +200,8 @@ func (s *Shard) close() Effects {
 	return fx
 }
 
-// Forget is for nodes that are gone: nothing is forwarded to them any more. Calls that
-// still arrive go on to the home that the table names.
+// Forget is for nodes that are gone: nothing is forwarded to them any more. Late calls go on to the
+// home in the table.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
 	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })

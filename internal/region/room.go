@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A Bound names the bound for which there is no room for a call that would have to wait.
+// A Bound names the bound without room for a waiting call.
 type Bound uint8
 
 // The bounds.
@@ -28,7 +28,7 @@ type Budget struct {
 	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// A payer is a name that the broker grants to processes that are no members.
+// A payer is a name granted by the broker to processes outside the cluster.
 type payer struct {
 	name    string
 	gateway bool // it calls by way of gateways, which are members
@@ -135,13 +135,13 @@ func above(limit, used, size int) bool { return limit > 0 && used+size > limit }
 type Limits struct {
 	Mailbox int // calls that wait for one entity
 	Waiting int // calls that wait for the shard to open, or at one barrier
-	// MailboxBytes and ShardBytes bound the sizes of the calls that wait for one entity,
-	// and of all that wait in the shard; 0 means no bound.
+	// MailboxBytes and ShardBytes bound the sizes of the waiting calls of one entity, and of the
+	// shard; 0 means no bound.
 	MailboxBytes, ShardBytes int
-	// Budget bounds the sizes of all that waits in the shards that share it.
+	// Budget bounds the sizes of all waiting calls in the shards that share it.
 	Budget *Budget
-	// Lead is the entity whose first turn after the shard has opened is the
-	// driver's own, so that it is activated before any call; empty means none.
+	// Lead is the entity to be activated before any call: its first turn in the opened shard is the
+	// driver's own. Empty means none.
 	Lead string
 	// Handoff is how the shard moves.
 	Handoff Handoff

@@ -96,11 +96,11 @@ type Shard struct {
 	peer  transport.Address // the other end of a move
 	moveE placement.Epoch   // the move's epoch
 
-	// Where calls and flushes go for which the shard has left. A shard that has moved away is settled
-	// when no sender is known whose calls still come here. From then on it counts as gone, and late
-	// direct calls are answered with Moved, also while it comes back: an older one, which was refused,
-	// may not have come here again. Its departures stay: late flushes, and calls that older homes
-	// forward, still take the way of the calls before them.
+	// Where calls and flushes go for which the shard has left. A shard that has moved away is
+	// settled when no known sender's calls still come here. From then on it counts as gone, and
+	// late direct calls are answered with Moved, also while it comes back: an older one, which was
+	// refused, may not have come here again. Its departures stay: late flushes, and calls that
+	// older homes forward, still take the way of the calls before them.
 	departures departures
 	shown      placement.Epoch // the highest that a table named
 	settled    bool            // Forwarding: no sender is known whose calls still come here
@@ -140,7 +140,7 @@ func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
 }
 
 // become changes the state, by the table of legal moves. From then on it is recorded
-// anew which senders have yet to flush.
+// again which senders have yet to flush.
 func (s *Shard) become(to State) {
 	if !slices.Contains(legal[s.state], to) {
 		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
@@ -169,8 +169,8 @@ func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 // LastEpoch is the one under which a Forwarding shard had its home here.
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
-// begins returns the epoch from which on the shard has or had its home here, or, while it
-// arrives, from which on it will have its home here.
+// begins returns the epoch from which on the shard's home is or was here, or, while it arrives,
+// will be here.
 func (s *Shard) begins() placement.Epoch {
 	if s.state == Preparing || s.state == Prepared {
 		return s.moveE

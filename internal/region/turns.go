@@ -17,7 +17,7 @@ func (s *Shard) Entities() int { return s.entities.n }
 // Live is the number of entities that had a value when their last turn ended.
 func (s *Shard) Live() int { return s.entities.actives.live }
 
-// entity is the one with that id, which is made if there is none.
+// entity returns the one with that id, and makes it if there is none.
 func (s *Shard) entity(id string) *Entity {
 	e := s.entities.get(id)
 	if e == nil {
@@ -27,8 +27,8 @@ func (s *Shard) entity(id string) *Entity {
 	return e
 }
 
-// Detach notes that the driver goes on with the entity's turn although the call that the turn
-// was for is over: Find does not find that call any more.
+// Detach lets the driver go on with the entity's turn after the end of its call: Find does not find
+// that call any more.
 func (s *Shard) Detach(e *Entity) {
 	if p := e.cold.Load(); p != nil {
 		p.turn = nil
@@ -64,10 +64,10 @@ func (s *Shard) trim(e *Entity) {
 // Listed is how many entities Survey has to look at to have seen every active one.
 func (s *Shard) Listed() int { return s.entities.actives.n }
 
-// Survey looks at n entities of those that may be active, or at all if they are fewer,
-// beginning with those that it has not looked at for longest. It calls f for each that
-// has a value and no turn, with the time of its last use by the driver's coarse clock.
-// To look at few at a time keeps the time short for which the driver has the lock.
+// Survey looks at n possibly active entities, or at all if they are fewer, beginning with those not
+// looked at for longest. It calls f for each that has a value and no turn, with the time of its
+// last use by the driver's coarse clock. To look at few at a time keeps the time short for which
+// the driver has the lock.
 func (s *Shard) Survey(n int, f func(e *Entity, used uint32)) {
 	a := &s.entities.actives
 	for range min(n, a.n) {

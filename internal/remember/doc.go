@@ -4,11 +4,10 @@
 //
 // # In the cluster
 //
-// Each shard's home has the set of its ids. It sends the set, and then every change, to some
-// other members, its replicas. The replicas are chosen by rendezvous hashing
-// (Thaler and Ravishankar, 1998) among the members that host the type, so that
-// few sets travel when a member comes or goes. An id that was added is safe once
-// one replica has it; the driver activates the entity only then.
+// Each shard's home has the set of its ids. It sends the set, and then every change, to some other
+// members, its replicas. The replicas are chosen by rendezvous hashing (Thaler and Ravishankar,
+// 1998) among the type's hosts, so few sets travel when a member comes or goes. An id that was
+// added is safe once one replica has it; the driver activates the entity only then.
 //
 //	home      Keep: reset, ids …, seal     the whole set, in as many parts as it takes
 //	          Keep: changes                from then on
@@ -20,8 +19,8 @@
 // Messages are numbered and sent again until they are answered, so the channel may
 // lose, repeat and reorder.
 //
-// A shard that moves brings its ids along, from the old home to the new one. The
-// new home of a shard whose home was lost asks all members for the ids that they keep:
+// A shard that moves brings its ids along, from the old home to the new one. After the loss of a
+// home the shard's new home asks all members for their ids:
 //
 //	new home  Recall                       to every member that hosts something
 //	member    Recalled                     in parts, which may be empty
@@ -37,9 +36,9 @@
 // # In a store
 //
 // A [StoreMachine] writes a shard's ids into [Buckets] records, each as a whole, by
-// compare-and-set. While one write of a record is under way further changes share
-// the next. An id is safe when the write that has it was answered. The right to write
-// comes from elsewhere: a home changes ids within turns, which need its lease. So a
-// conflict is a late write of a former home, and is overwritten. A home begins by writing
-// the records that it has read once more, so that no late write succeeds.
+// compare-and-set. While one write of a record is under way further changes share the next. An id
+// is safe when the write that has it was answered. The right to write comes from elsewhere: a home
+// changes ids within turns, which need its lease. So a conflict is a late write of a former home,
+// and is overwritten. A home begins by rewriting the records it has read, so that no late write
+// succeeds.
 package remember

@@ -187,7 +187,7 @@ func (m *Machine) settle(h *home) {
 	}
 }
 
-// acknowledged records the changes that a replica has, and answers the calls that waited for them.
+// acknowledged records the changes known to a replica, and answers the calls waiting for them.
 func (m *Machine) acknowledged(from transport.Address, seq uint64) {
 	b := m.outboxes[from]
 	if b == nil || b.flight == nil || seq != b.seq {

@@ -19,7 +19,7 @@ import (
 //  2. A shard that is recalled has no replicas.
 //  3. A shard's ids are at most Kind.Max, unless more came with it or were recalled.
 //  4. A replica has acknowledged at most the changes that the home has.
-//  5. An Add that waits in a shard waits for a change that no replica has.
+//  5. A waiting Add in a shard waits for a change unknown to all replicas.
 type Machine struct {
 	config Config
 	now    time.Time
@@ -99,8 +99,7 @@ func (m *Machine) receive(from transport.Address, msg Message) {
 	}
 }
 
-// view handles a new view. Messages that are under way to members that have departed are
-// dropped.
+// view handles a new view. Messages under way to departed members are dropped.
 func (m *Machine) view(v View) {
 	was := m.members
 	m.members, m.order = map[transport.Address]Member{}, nil

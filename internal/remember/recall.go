@@ -157,7 +157,7 @@ func (s set) newer(o set) bool {
 	return s.epoch > o.epoch || s.epoch == o.epoch && s.seq > o.seq
 }
 
-// kept has the ids that this node keeps for a shard that runs elsewhere.
+// kept has the ids kept by this node for a shard elsewhere.
 type kept struct {
 	set          // the latest that is whole; epoch 0: none yet
 	filling *set // the next one, while it comes
@@ -268,7 +268,7 @@ func (m *Machine) answer(from transport.Address, r Recall) {
 	m.send(from, Recalled{r.Seq, parts})
 }
 
-// KeptFor is the number of ids that are kept for shards that run elsewhere.
+// KeptFor is the number of ids kept for shards elsewhere.
 func (m *Machine) KeptFor() (n int) {
 	for _, k := range m.kept { //arch:order-free counts
 		n += len(k.ids)

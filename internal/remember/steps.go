@@ -10,8 +10,7 @@ import (
 
 // Config are a machine's settings. Zero values mean the defaults.
 type Config struct {
-	// Kinds are the types that it remembers, by name; those that are missing have
-	// the defaults.
+	// Kinds are the remembered types by name; missing ones have the defaults.
 	Kinds map[string]Kind
 	// MaxBatch bounds the bytes of ids in one message, up to one id more. Default
 	// 48 KiB.
@@ -76,8 +75,8 @@ type Member struct {
 	Kinds   []string // that it hosts
 }
 
-// Open says that a shard runs here, under that epoch. With Known its ids came with it,
-// or none were lost; otherwise they are recalled.
+// Open reports a shard running here, under that epoch. With Known its ids came with it, or none
+// were lost; otherwise they are recalled.
 type Open struct {
 	placement.ShardID
 	Epoch placement.Epoch

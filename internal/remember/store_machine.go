@@ -468,8 +468,8 @@ type Stored struct {
 	Value  []byte
 }
 
-// Reshard returns the records of a type in which each id of the given ones is under the shard that
-// locate names, once, in the order of shards and buckets, and the ids that have no shard.
+// Reshard returns the records of a type with each given id once under its shard by locate, in the
+// order of shards and buckets, and the ids without a shard.
 func Reshard(records []Stored, locate func(id string) (shard uint32, err error)) (moved []Stored, ids int, homeless []string, err error) {
 	type place struct {
 		placement.ShardID

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Rights are the subjects to which a user may publish, and those to which it may subscribe.
-// A subscription with a queue group has the form "subject queue".
+// Rights are the subjects that a user may publish and subscribe to. A subscription with a queue
+// group has the form "subject queue".
 type Rights struct{ Publish, Subscribe []string }
 
 // Worker are the rights of a member of the cluster. With store, the name of its store
@@ -66,13 +66,13 @@ func js(verbs ...string) []string {
 	return verbs
 }
 
-// Client are the rights of a process that only calls (shard.Dial), with that Config.Name.
+// Client returns the rights of a client (shard.Dial) with that Config.Name.
 func Client(cluster, name string) Rights {
 	of := names(cluster)
 	return Rights{Publish: of("c." + name + ".>"), Subscribe: of("r.c." + name + ".>")}
 }
 
-// Operator are the rights of an operator who commands, with that name.
+// Operator returns the rights of a commanding operator with that name.
 func Operator(cluster, name string) Rights {
 	of := names(cluster)
 	return Rights{Publish: of("o." + name + ".>"), Subscribe: of("r.o." + name + ".>")}
@@ -84,8 +84,8 @@ func Reader(cluster, name string) Rights {
 	return Rights{Publish: of("o." + name + ".get.>"), Subscribe: of("r.o." + name + ".>")}
 }
 
-// Doctor adds to the rights of an operator, of a reader or of one who commands, with that name, those to
-// ask JetStream for the limits of the account and for the state of its streams. It reads no messages.
+// Doctor adds to the rights of an operator or reader with that name the rights to ask JetStream for the
+// limits of the account and the state of its streams. It reads no messages.
 func Doctor(r Rights, name string) Rights {
 	r.Publish = append(r.Publish, js("INFO", "STREAM.LIST")...)
 	r.Subscribe = append(r.Subscribe, "_INBOX."+name+".>")

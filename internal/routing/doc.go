@@ -1,11 +1,10 @@
-// Package routing drives a sender's routes: where the calls for each shard go, when they
-// wait, and which messages go to the old and the new home when the home changes. Package
-// stream decides that; a Route does it, on the sessions with the homes and at shards of
-// this process.
+// Package routing drives a sender's routes: the way of the calls for each shard, their waiting, and
+// the messages to the old and the new home on a change. Package stream decides that; a Route does
+// it, on the sessions with the homes and at shards of this process.
 //
-// A Route has locks and nothing else of the outside world: no goroutine, no clock and no
-// I/O. Those belong to its Env, which is package shard in a real process and the sharding
-// simulation in a test, so that both run the same code.
+// A Route has locks and nothing else of the outside world: no goroutine, no clock and no I/O. Those
+// belong to its Env: package shard in a real process, and the sharding simulation in a test. So
+// both run the same code.
 //
 // # Locks
 //

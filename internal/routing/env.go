@@ -82,22 +82,22 @@ type Env interface {
 	Waits(id uint64) bool
 	// Sent notes where an ask went; nil means to this process, or nowhere yet.
 	Sent(id uint64, to Session, seq uint64)
-	// Admit makes room for an ask or a tell, of that size in bytes, that is to be held. The
-	// error says that there is none: ErrCalls, ErrBytes or ErrUnbuffered.
+	// Admit makes room for a call of size bytes to be held. The error says that there is none:
+	// ErrCalls, ErrBytes or ErrUnbuffered.
 	Admit(size int, tell bool) error
-	// Held notes, without Mu, that the route was given one more call to hold, and asks for a
-	// home. shed are the calls that it gave up for want of room, and that are not sent: the
-	// oldest or, where it may hold none, the new one.
+	// Held notes, without Mu, that the route was given one more call to hold, and asks for a home.
+	// shed are the unsent calls given up for lack of room: the oldest or, where it may hold none,
+	// the new one.
 	Held(shed []stream.Outgoing)
 	// Retry delays a Send, without Mu, after its n-th try: the route changed meanwhile, or the
 	// shard is not where the route still says. The error ends the Send.
 	Retry(n int) error
-	// Expired counts a call that nobody waits for any more and that is not sent.
+	// Expired counts a call that is not sent because nobody waits for it any more.
 	Expired()
 	// Unsent ends a call that could not be appended, and certainly did not run.
 	Unsent(e *wire.Envelope, err error)
-	// Taken counts calls that the route holds from now on, and Released those that it does
-	// not hold any more.
+	// Taken counts calls that the route holds from now on. Released counts calls that it no longer
+	// holds.
 	Taken([]stream.Outgoing)
 	Released([]stream.Outgoing)
 }

@@ -136,7 +136,7 @@ func keep(e *wire.Envelope) wire.Envelope {
 	return c
 }
 
-// Withdraw takes back a call that is held. It reports whether the call still was.
+// Withdraw removes a held call. It reports false if the call has already left.
 func (r *Route) Withdraw(id uint64) bool {
 	return r.Drop(func(o stream.Outgoing) bool { return o.Envelope.ID == id }) > 0
 }
@@ -279,8 +279,8 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends the Flush that a step asks for to another than the home that the
-// route leaves: the shard is here, or the home between has departed or was never reached.
+// flushElsewhere sends the Flush of a step to another process than the home that the route leaves:
+// the shard is here, or the home between has departed or was never reached.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {

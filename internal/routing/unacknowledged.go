@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Sender is a process that sorts envelopes that a peer never acknowledged.
+// A Sender sorts the envelopes that a peer never acknowledged.
 type Sender interface {
 	// RouteOf is the route of an envelope's shard; nil if this process knows no such shard.
 	RouteOf(e *wire.Envelope) *Route

@@ -13,8 +13,8 @@ const (
 	// firstChunk is the size that a buffer's first chunk grows to, from leastChunk. The
 	// buffer keeps it: most batches need no other.
 	firstChunk, leastChunk = 8 << 10, 512
-	// chunkBytes is the size of later chunks, which come from a pool that all buffers share.
-	// Larger arguments have a chunk of their own size.
+	// chunkBytes is the size of later chunks, from a pool shared by all buffers. Larger arguments
+	// have a chunk of their own size.
 	chunkBytes = 64 << 10
 	// keptChunks is the largest capacity, in chunks, of an emptied buffer that is used again.
 	keptChunks = 64

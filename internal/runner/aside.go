@@ -8,19 +8,19 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 )
 
-// asides are the tells that were put aside, because the turn that they have joined goes on without
-// the run token: an earlier tell takes long, or the entity restarts or is passivated. The goroutine
-// that ends that tell has the next one run, so that the tells of an entity stay in order. The zero
-// value is empty. It is safe for concurrent use.
+// asides are the tells put aside because their turn goes on without the run token: an earlier tell
+// takes long, or the entity restarts or is passivated. The goroutine of that tell runs the next
+// one, so that the tells of an entity stay in order. The zero value is empty. It is safe for
+// concurrent use.
 type asides struct {
 	n     atomic.Int32 // entities; written under mu
 	bytes atomic.Int64 // of the tells, as a batch counts them
 
 	mu    sync.Mutex
 	tells map[*region.Entity][]Aside
-	// early is the entity whose tell has lost the run token and reported that before the goroutine
-	// that goes on with the series has begun; nil means there is none. That goroutine knows it too,
-	// and must not put the entity aside again: its turn may be over.
+	// early is the entity whose tell reported the loss of the run token before the series' next
+	// goroutine began; nil means there is none. That goroutine knows it too, and must not put the
+	// entity aside again: its turn may be over.
 	early *region.Entity
 }
 

@@ -1,6 +1,6 @@
-// Package runner runs turns that have begun on few goroutines, which live only as long as there
-// is something to run: turns of calls that had to wait, and of tells of this process. The
-// arguments of tells are copied behind each other into buffers that are used again.
+// Package runner runs begun turns on few goroutines: turns of calls that had to wait, and of tells
+// of this process. The goroutines live only while there are such turns. The arguments of tells are
+// copied behind each other into buffers that are used again.
 package runner
 
 import (
@@ -14,8 +14,8 @@ import (
 
 // An Env is the process that a Runner is in.
 type Env interface {
-	// Run runs a turn on the goroutine that has the run token, and reports whether that goroutine
-	// still has it. args are valid until Run returns.
+	// Run runs a turn on the goroutine with the run token, and reports whether that goroutine still
+	// has it. args are valid until Run returns.
 	Run(t *Turn, args []byte) (kept bool)
 	// Emptied is called by the holder of the run token when a batch of turns has run. idle
 	// is true if no other turn waits. Emptied must not block, or add turns.
@@ -67,9 +67,8 @@ type batch struct {
 	bytes int // of the tells among them
 }
 
-// A Turn has begun and waits to be run: for Call, or if that is nil, for a tell of this
-// process, which has joined a turn of tells. It is kept small, because it goes from processor to
-// processor.
+// A Turn has begun and waits to be run: for Call, or if that is nil, for a tell of this process in
+// a turn of tells. It is kept small, because it goes from processor to processor.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call
@@ -133,7 +132,7 @@ func (r *Runner) run() {
 	}
 }
 
-// resume is run for a goroutine that goes on behind a turn that takes long.
+// resume continues on a new goroutine behind a long turn.
 func (r *Runner) resume() {
 	r.lent = true
 	if lost := &r.batch.turns[r.at-1]; lost.Call == nil {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A clock is the lease's clock, a millisecond old, for calls that are too short
-// to read the real one: that takes as long as half of all else they do. The watchdog
-// sets it every millisecond as long as somebody reads it. No call writes anything
-// that others read, but for one a tick. It is safe for concurrent use. Without it, local
-// one-way calls run at 0.4 of their rate (What each trick buys in bench/README.md).
+// A clock is the lease's clock, up to a millisecond old, for short calls: reading the real one
+// takes half as long as the rest of the call. The watchdog sets it every millisecond as long as
+// somebody reads it. No call writes anything that others read, except one a tick. It is safe for
+// concurrent use. Without it, local one-way calls run at 0.4 of their rate (What each trick buys in
+// bench/README.md).
 type clock struct {
 	at   atomic.Int64 // nanoseconds after the lease's base; 0 means it stands still
 	read atomic.Bool  // since the last tick

@@ -41,7 +41,7 @@ func (d *SlowTurnDetector) Ran(began int64) {
 	}
 }
 
-// Rest notes that the lane waits for something to come, which is no time of a turn.
+// Rest records that the lane waits for input, which is not time of a turn.
 func (d *SlowTurnDetector) Rest() { d.last = 0 }
 
 // SlowDown is for turns that take long: the average says so, or the run token was

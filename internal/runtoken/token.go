@@ -1,9 +1,8 @@
-// Package runtoken keeps one slow turn from holding up the turns behind it. Turns of a series
-// run one after another on the goroutine that has the series's Token. A Watchdog takes the
-// Token from a turn that runs for long and gives it to another goroutine, and a
-// SlowTurnDetector finds the series whose turns are better run on goroutines of their own.
-// The Watchdog also has a clock that is cheap to read, for turns that are too short to read
-// the real one.
+// Package runtoken keeps one slow turn from holding up the turns behind it. Turns of a series run
+// one after another on the goroutine that has the series's Token. A Watchdog takes the Token from a
+// long turn and gives it to another goroutine, and a SlowTurnDetector finds series with turns that
+// should run on goroutines of their own. The Watchdog also has a clock for short turns, cheaper
+// than the real one.
 package runtoken
 
 import (
@@ -21,9 +20,8 @@ import (
 // of its own, hands it over: another goroutine goes on with the rest, and the
 // first one only ends its turn.
 //
-// word arbitrates: it is odd while a turn runs, and the goroutine that raises it by one
-// then has the run token: the one that ran the turn when it ends, or the one that takes the
-// token away.
+// word arbitrates: it is odd while a turn runs, and the goroutine that then raises it by one has
+// the run token: the turn's goroutine at its end, or one taking the token away.
 type Token struct {
 	word  atomic.Uint64
 	group *tasks.Group
@@ -43,9 +41,9 @@ type Hold struct {
 // called once, before anything else.
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
-// Enter marks that a turn begins on the goroutine that has the run token. Without a Token, the turn has
-// no hold. It wakes the watchdog after it has changed word: a watchdog that is about to sleep looks at
-// word after it has said so, and thus sees the turn or is woken.
+// Enter marks the beginning of a turn on the goroutine with the run token. Without a Token, the
+// turn has no hold. It wakes the watchdog after it has changed word: a watchdog that is about to
+// sleep looks at word after it has said so, and thus sees the turn or is woken.
 func (t *Token) Enter() Hold {
 	if t == nil {
 		return Hold{}
@@ -71,10 +69,9 @@ func (h Hold) HandOver() {
 	}
 }
 
-// A Watchdog takes the run token from turns that run for long, and sets the coarse clock
-// while somebody reads it. It sleeps while there is nothing to do, and seldom looks
-// while turns are so quick that none is under way when it does: each look of a
-// process that is nearly idle costs as much as some calls.
+// A Watchdog takes the run token from turns that run for long, and sets the coarse clock while
+// somebody reads it. It sleeps while there is nothing to do, and checks rarely while turns are too
+// short to be seen: each check of a nearly idle process costs as much as some calls.
 type Watchdog struct {
 	mu     sync.Mutex               // serializes changes of tokens
 	tokens atomic.Pointer[[]*Token] // copied on write
@@ -119,7 +116,7 @@ func (w *Watchdog) Unmind(t *Token) {
 	w.tokens.Store(&fewer)
 }
 
-// Awake tells the watchdog that a turn has begun, or that the clock is read.
+// Awake wakes the watchdog for a begun turn or a reading of the clock.
 func (w *Watchdog) Awake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}

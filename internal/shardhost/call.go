@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Call is a call at the process that hosts its entity: from another process, from this
-// one through its queues, or a local caller that waits for its turn. Its host embeds it,
-// and puts itself into region.Call.Driver.
+// A Call is a call at its entity's host: from another process, from this one through its queues, or
+// of a local caller waiting for its turn. Its host embeds it, and puts itself into
+// region.Call.Driver.
 type Call struct {
 	region.Call
 	ID       uint64 // the caller's number; 0 for a tell
@@ -57,8 +57,8 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 // smallFrame is the size in bytes up to which a frame is kept in any case.
 const smallFrame = 512
 
-// Detach gives a call that will wait memory of its own if the frame that it came in is
-// much larger, because the call would keep all of the frame. Nobody else has the call yet.
+// Detach gives a waiting call memory of its own if its frame is much larger, because the call would
+// keep all of the frame. Nobody else has the call yet.
 func (c *Call) Detach() {
 	if int(c.Frame) < 2*c.Size+smallFrame {
 		return
@@ -99,8 +99,8 @@ func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	return e
 }
 
-// A Chain is the encoded turns that wait for a call. It is parsed when a call meets a
-// busy entity or a shard that is not open, which is rare.
+// A Chain is the encoded turns that wait for a call. It is parsed only when a call meets a busy
+// entity or a shard that is not open.
 type Chain []byte
 
 // HoldsShard reports whether a turn in that shard waits for the call.
@@ -144,9 +144,9 @@ type Refusal struct {
 	Text  string
 }
 
-// Answer is the answer to the call that came as an envelope with that sequence number.
-// Its sender still has it, unless it was forwarded: then direct is false, and the answer
-// goes to e.Node. ok is false for a forwarded tell, which is lost.
+// Answer is the answer to the call with that sequence number. Its sender still has it, unless it
+// was forwarded: then direct is false, and the answer goes to e.Node. ok is false for a forwarded
+// tell, which is lost.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

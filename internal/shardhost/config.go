@@ -37,7 +37,7 @@ type Watch interface {
 	// MoveEnded: the move has ended, by the new home's word that it has the shard, or because it
 	// was given up. Pause is how long the shard began no turns of new calls here.
 	MoveEnded(moved bool, pause time.Duration)
-	// Refused: a call that had been accepted was answered with that code, and did not run.
+	// Refused: an accepted call did not run, and was answered with that code.
 	Refused(wire.Code)
 }
 

@@ -23,7 +23,7 @@ type Session interface {
 	Flush()
 }
 
-// A Host is the process that a Shard is in, as that shard needs it.
+// A Host is the process of a Shard, as the shard needs it.
 type Host interface {
 	Clock
 	Sessions
@@ -57,7 +57,7 @@ type Sessions interface {
 
 // Turns run the entities. Unless a method says otherwise, it is called without a lock.
 type Turns interface {
-	// Run runs a turn that has already begun for an encoded call, which the host answers.
+	// Run runs an already begun turn for an encoded call. The host answers the call.
 	Run(e *region.Entity, c *Call)
 	// Grant ends the wait of a local caller: with its turn, which has begun, or with nil to
 	// have it look for the shard's home anew. Mu may be held.
@@ -87,9 +87,9 @@ type Turns interface {
 	// is called with Mu held, because the call may be reused once its turn has ended. The
 	// function is called without Mu.
 	Canceler(c *Call) func()
-	// InDoubt returns the function that answers a call of another process whose turn is under
-	// way: nobody will know how it ends. It is called with Mu held, and the function without Mu,
-	// for the same reason as with Canceler.
+	// InDoubt returns the function for answering another process's call during its turn: nobody
+	// will know how the turn ends. It is called with Mu held, and the function without Mu, for the
+	// same reason as with Canceler.
 	InDoubt(c *Call) func()
 	// Why explains the verdict on a call to its caller.
 	Why(c *Call, v region.Verdict) string
@@ -106,8 +106,8 @@ type Control interface {
 	MoveAborted(e placement.Epoch, reason string)
 	// Progress: others may wait for a change in the shard.
 	Progress()
-	// Remembered are the remembered ids that leave with the shard, and Arrived takes those
-	// that come with it.
+	// Remembered returns the remembered ids leaving with the shard, and Arrived takes the ids
+	// coming with it.
 	Remembered() RememberedIDs
 	Arrived(RememberedIDs)
 	// BarrierTimedOut: calls waited for a Flush that did not come, and will run now.

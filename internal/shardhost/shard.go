@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -126,8 +126,8 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32
 	}
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		known := s.Core.Epoch()
-		// A shard that opened here by a move has its home here, although the first table of a
-		// new coordinator may still show the old home: MoveDone tells that coordinator.
+		// A shard opened here by a move has its home here, although the first table of a new
+		// coordinator may still show the old home: MoveDone informs that coordinator.
 		force := epoch < known && known.Term() < term && s.Core.Home() != s.cfg.Self
 		return s.Core.Place(home, epoch, force, now, at).With(s.Core.BeginTerm(term, now))
 	})
@@ -145,7 +145,7 @@ func (s *Shard) watchDrain(epoch placement.Epoch) {
 	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
 }
 
-// watch gives a move up that is still in that state of the shard after HandoffTimeout.
+// watch gives a move up if the shard is still in that state after HandoffTimeout.
 func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	stays := func() bool {
 		s.Mu.Lock()
@@ -277,7 +277,7 @@ func (s *Shard) ready(from transport.Address, epoch placement.Epoch) {
 	s.watchDrain(epoch) // only a shard that served on drains now
 }
 
-// OpenAt takes the old home's word, or the word that it has departed, that the shard may run.
+// OpenAt lets the shard run, by the old home's Open or after its departure.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		fx := s.Core.OpenAt(from, epoch, now, at)

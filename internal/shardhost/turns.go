@@ -301,7 +301,7 @@ func (s *Shard) sweepSoonLocked() {
 	}
 }
 
-// sweep opens barriers whose time is over and refuses calls that have waited too long.
+// sweep opens barriers after their timeout and refuses calls after theirs.
 func (s *Shard) sweep() {
 	s.Mu.Lock()
 	s.sweeping = false
@@ -324,8 +324,7 @@ func (s *Shard) sweep() {
 	s.Mu.Unlock()
 }
 
-// OpenBarriers opens those that wait for processes that have departed, and those whose time is
-// over.
+// OpenBarriers opens barriers for departed processes, and barriers after their timeout.
 func (s *Shard) OpenBarriers(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(departed, now, at) })
 }
@@ -356,16 +355,15 @@ func (s *Shard) Forget(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(departed, now) })
 }
 
-// Return takes back a call that this process had forwarded to one that has departed, and that
-// certainly did not run there. died is false if that process left in order. Forget comes
-// first.
+// Return takes back a call forwarded to a departed process, where it certainly did not run. died is
+// false if that process left in order. Forget comes first.
 func (s *Shard) Return(c *Call, died bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
 
-// Dismiss sends on or refuses all that waits, for the process ends. Calls of other processes whose
-// turns are under way are answered as in doubt, because a process that says goodbye leaves no call
-// without an answer.
+// Dismiss sends on or refuses all that waits, for the process ends. Calls of other processes with
+// turns under way are answered as in doubt, because a process closes its lanes only with all calls
+// answered.
 func (s *Shard) Dismiss() {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
 	var after later
@@ -426,7 +424,7 @@ func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) 
 	}
 }
 
-// start runs a turn that has begun for a call that waited.
+// start runs a begun turn for a call that waited.
 func (s *Shard) start(st region.Start) {
 	if c := of(st.Call); c.Local {
 		s.host.Grant(c, st.Entity)

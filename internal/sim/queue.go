@@ -26,7 +26,6 @@ type event struct {
 	// sender and receiver are the numbers of the connections over which it goes.
 	sender, receiver uint32
 	size             int32         // of the payload, in bytes
-	subject          int32         // of subject and reply subject, in bytes
 	hub              time.Duration // when it is at the sender's server
 	server, target   *Server       // of the sender; to which it goes
 	msg              membership.Message

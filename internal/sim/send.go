@@ -51,10 +51,10 @@ func (w network) send(n *Node, e *membership.Envelope) {
 	if w.config.Recode {
 		msg = w.recode(msg)
 	}
-	size, subject := int32(0), int32(0)
+	size := int32(0)
 	if w.config.Account {
-		size, subject = w.sizes.of(n, e)
-		n.traffic.count(msg, size, subject, true)
+		size = w.sizes.of(n, e.Message)
+		n.traffic.count(msg, size, true)
 	}
 	if n.lossOut > 0 && w.random.Float64() < n.lossOut {
 		return
@@ -65,7 +65,7 @@ func (w network) send(n *Node, e *membership.Envelope) {
 	hub := w.up(n)
 	post := func(at time.Duration, kind eventKind) *event {
 		d := w.queue.put(at, kind)
-		d.from, d.sender, d.msg, d.hub, d.size, d.subject, d.server = n, n.conn, msg, hub, size, subject, n.server
+		d.from, d.sender, d.msg, d.hub, d.size, d.server = n, n.conn, msg, hub, size, n.server
 		return d
 	}
 	if e.Broadcast {
@@ -140,7 +140,7 @@ func (w network) deliver(e *event, n *Node) {
 		return
 	}
 	if w.config.Account {
-		n.traffic.count(e.msg, e.size, e.subject, false)
+		n.traffic.count(e.msg, e.size, false)
 	}
 	n.step(w.World, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
 }

@@ -2,20 +2,19 @@ package sim
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // Traffic counts the messages that a node has sent and received. Bytes are those of payloads: a message
-// with all that the driver puts around it. Subjects are counted
-// apart, for the broker's protocol carries them beside the payload.
+// with all that the driver puts around it, without the subjects of the broker's protocol.
 type Traffic struct {
 	Sent, Received Flow
 	Echo           Flow // own echoes, there and back; they are in none of the others
-	Subjects       uint64
 	// Kinds splits Sent and Received by the kind of message.
 	Kinds map[string]Flow
 }
@@ -28,8 +27,7 @@ func (f *Flow) add(size int32) {
 	f.Bytes += uint64(size)
 }
 
-func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
-	t.Subjects += uint64(subject)
+func (t *Traffic) count(m membership.Message, size int32, sent bool) {
 	switch _, echo := m.(message.Echo); {
 	case echo:
 		t.Echo.add(size)
@@ -52,4 +50,84 @@ func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
 func kindOf(v any) string {
 	name := fmt.Sprintf("%T", v)
 	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// sizes measures messages. It encodes them, which for states is dear: those of
+// many members are measured once for each version and approximate number of members that have
+// seen it, which changes the size by less than a hundredth.
+type sizes struct {
+	cluster string
+	states  map[stateKey]int32
+	last    *gossip.State
+	lastIs  int32
+}
+
+type stateKey struct {
+	version      uint64
+	members      int
+	seen, extras int
+}
+
+// exactStates is the number of members up to which every state is measured.
+const exactStates = 100
+
+// maxStates bounds the remembered sizes.
+const maxStates = 1 << 16
+
+func newSizes(cluster string) sizes {
+	return sizes{cluster: cluster, states: make(map[stateKey]int32)}
+}
+
+// of returns the bytes of the payload of a message from n.
+func (s *sizes) of(n *Node, m membership.Message) int32 {
+	body := s.body(m)
+	// wire.Control: format, cluster, from, incarnation, topic, body.
+	return 2 + 2 + int32(len(s.cluster)) + 2 + int32(len(n.Address.Name)) + 9 + 2 + 1 + varint(body) + body
+}
+
+func varint(n int32) int32 { return int32(bits.Len32(uint32(n)|1)+6) / 7 }
+
+// body is the length of the encoded message.
+func (s *sizes) body(m membership.Message) int32 {
+	switch m := m.(type) {
+	case message.Gossip:
+		return s.state(m.State, m)
+	case message.Welcome:
+		return s.state(m.State, m)
+	}
+	return encoded(m)
+}
+
+func encoded(m membership.Message) int32 {
+	b, err := membership.Encode(m)
+	if err != nil {
+		return 0 // the driver sends nothing either
+	}
+	return int32(len(b))
+}
+
+// state measures a message that holds a state.
+func (s *sizes) state(g *gossip.State, m membership.Message) int32 {
+	if g == s.last {
+		return s.lastIs
+	}
+	s.last = g
+	if len(g.Members) <= exactStates {
+		s.lastIs = encoded(m)
+		return s.lastIs
+	}
+	key := stateKey{members: len(g.Members), seen: 32 * g.Seen.Count() / len(g.Members), extras: len(g.Rows) + len(g.Tombstones)<<16}
+	for _, c := range g.Version {
+		key.version = key.version*0x9e3779b97f4a7c15 + c.Count ^ c.Node.Incarnation
+	}
+	size, ok := s.states[key]
+	if !ok {
+		if len(s.states) >= maxStates {
+			clear(s.states)
+		}
+		size = encoded(m)
+		s.states[key] = size
+	}
+	s.lastIs = size
+	return size
 }

@@ -4,9 +4,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -35,7 +35,7 @@ type Finder interface {
 	Now() time.Time
 	Log(l slog.Level, text string, args ...any)
 	Send(to transport.Peer, m singleton.Message)
-	// Callable returns the singleton of that kind as this process calls it; nil if it cannot
+	// Callable returns the singleton of that type as this process calls it; nil if it cannot
 	// call one.
 	Callable(kind string) Callable
 	// SetWhy notes the reason why no instance of the singleton is known; "" for none.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -22,17 +22,14 @@ const namePrefix = "type/"
 
 // handoffAt is the status at which users' singletons are given away: before a member may
 // exit, like its shards.
-const handoffAt = singleton.Leaving
+const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
 type Hosting struct {
-	Kind     string
+	Type     string
 	Instance *Instance
-	// Manager's Name, Self, HandoffAt and Lease are set by Host.
-	Manager singleton.Config
-	// Lease guards the instance; nil for none. LeaseTTL is how long it lasts.
-	Lease    Leases
-	LeaseTTL time.Duration
+	Options  singleton.Options
+	Leases   Leases // for Options.Lease
 }
 
 // A Set is all singletons that a member hosts or calls.
@@ -51,22 +48,21 @@ func NewSet(p Process, cluster string, self transport.Peer) *Set {
 
 // Host adds a singleton that this member hosts, before the first view.
 func (g *Set) Host(h Hosting) error {
-	s, err := g.add(h.Kind, g.process.Callable(h.Kind))
+	s, err := g.add(h.Type, g.process.Callable(h.Type))
 	if err != nil {
 		return err
 	}
-	cfg := h.Manager
-	cfg.Name, cfg.Self, cfg.HandoffAt, cfg.Lease = namePrefix+h.Kind, g.self.Address, handoffAt, h.Lease != nil
-	if s.manager, err = singleton.New(cfg); err != nil {
-		return fmt.Errorf("host %s: %w", h.Kind, err)
+	s.manager, err = singleton.New(singleton.Config{Name: namePrefix + h.Type, Self: g.self.Address, HandoffAt: handoffAt, Options: h.Options})
+	if err != nil {
+		return fmt.Errorf("host %s: %w", h.Type, err)
 	}
 	s.instance = h.Instance
 	s.instance.post = func(in singleton.Input) { g.process.Post(func() { s.step(in) }) }
 	s.instance.opened = func(from transport.Address, epoch placement.Epoch) {
 		g.process.Post(func() { s.predecessorOpened(from, epoch) })
 	}
-	if h.Lease != nil {
-		s.holder = newLeaseHolder(s, h.Lease, h.LeaseTTL)
+	if h.Options.Lease {
+		s.holder = newLeaseHolder(s, h.Leases, h.Options.WithDefaults().LeaseTTL)
 	}
 	s.search(singleton.Want{}) // its shard here has to know where it went
 	return nil

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -128,18 +128,18 @@ func TestLeaseThatIsNotReleased(t *testing.T) {
 		g := NewSet(c, "c", transport.Peer{Address: self})
 		s, l := g.get("Leader"), &leases{}
 		var err error
-		s.manager, err = singleton.New(singleton.Config{Name: namePrefix + "Leader", Self: self, HandoffAt: handoffAt, Lease: true})
+		s.manager, err = singleton.New(singleton.Config{Name: namePrefix + "Leader", Self: self, HandoffAt: handoffAt, Options: singleton.Options{Lease: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.holder = newLeaseHolder(s, l, time.Second)
 		s.holder.held.Token = 7
-		view := func(status singleton.Status) singleton.View {
+		view := func(status membership.Status) singleton.View {
 			return singleton.View{Members: []singleton.Member{{Address: self, Status: status, UpNumber: 1}}}
 		}
 		// The instance has run, and stops for good.
 		for _, in := range []singleton.Input{
-			view(singleton.Up), singleton.LeaseAcquired{}, singleton.InstanceStarted{}, view(singleton.Leaving), singleton.Quit{},
+			view(membership.Up), singleton.LeaseAcquired{}, singleton.InstanceStarted{}, view(membership.Leaving), singleton.Quit{},
 		} {
 			s.manager.Step(c.Now(), in)
 		}

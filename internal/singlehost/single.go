@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -53,7 +53,7 @@ func (s *single) view(v *membership.View) {
 	for _, m := range v.ByAge {
 		if hostmeta.HostsSingleton(m.Member, s.kind) {
 			view.Members = append(view.Members, singleton.Member{
-				Address: m.Address, Status: StatusOf(m.Status), UpNumber: uint64(m.UpNumber),
+				Address: m.Address, Status: m.Status, UpNumber: m.UpNumber,
 			})
 		}
 	}
@@ -64,23 +64,6 @@ func (s *single) view(v *membership.View) {
 		s.step(view)
 	}
 	s.search(view)
-}
-
-// StatusOf returns a member's status as package singleton names it.
-func StatusOf(s membership.Status) singleton.Status {
-	switch s {
-	case membership.Joining:
-		return singleton.Joining
-	case membership.WeaklyUp:
-		return singleton.WeaklyUp
-	case membership.Up:
-		return singleton.Up
-	case membership.Leaving:
-		return singleton.Leaving
-	case membership.Exiting:
-		return singleton.Exiting
-	}
-	return singleton.Down
 }
 
 // step gives the manager one input and carries out its effects.

@@ -98,7 +98,7 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 		GivenUp: func(store.Shard, durable.Tell) {},
 	}
 	sh := durablehost.New(durablehost.Config{
-		Shard: shard, Store: s.Shards(), Node: writerName, Incarnation: rand.Uint64(), Host: host, Journal: durable.Journal{Kept: true},
+		Shard: shard, Store: s.Shards(), Node: writerName, Incarnation: rand.Uint64(), Host: host, Journal: durable.Journal{On: true},
 	})
 	defer sh.Close()
 	sh.Open(placed)

@@ -71,7 +71,7 @@ func (c *contents) decode() durable.Snapshot {
 func (c *contents) snap() durable.Snapshot {
 	snap := c.decode()
 	now := time.Now().UnixMilli()
-	snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.Kept) bool { return k.Expires != 0 && k.Expires <= now })
+	snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.StoredEntity) bool { return k.Expires != 0 && k.Expires <= now })
 	return snap
 }
 

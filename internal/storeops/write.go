@@ -123,7 +123,7 @@ func (w *Writer) shard(number int) *durablehost.Shard {
 	host := &durablehost.Process{Cluster: w.cluster, Store: w.store, Ctx: w.ctx, Spawn: w.spawn, Log: slog.New(slog.DiscardHandler)}
 	s := durablehost.New(durablehost.Config{
 		Shard: store.Shard{Type: w.kind, Number: number}, Store: w.store.Shards(),
-		Node: writerName, Incarnation: w.incarnation, Host: host, Journal: durable.Journal{Kept: true},
+		Node: writerName, Incarnation: w.incarnation, Host: host, Journal: durable.Journal{On: true},
 	})
 	s.Open(w.placed())
 	w.shards[number] = s

@@ -15,17 +15,16 @@
 // A [Route] is one shard as one sender sees it: known, or stopped while its home changes. It
 // keeps the order per (sender, entity) over a change of home. Two cases are easily missed:
 //
-//   - The new home has departed before anything was sent to it, but calls had gone to the
-//     home before it and may have been forwarded. The route remembers that home and
-//     its epoch. With the next one it flushes by way of that home; if that has
-//     departed too, the barrier alone is sent, which opens where that is known.
-//   - A node follows the table before it is a member, so its routes may lead to a home
-//     that was removed before the node joined, and whose removal it never hears of.
-//     Such a route would wait for an acknowledgement without end. A member that is Up
-//     therefore treats every home that its view does not have like one that has left:
-//     at each change of the view, and when a frame to such a process bounces. That is
-//     safe because only Up members have shards, and nobody becomes Up before all Up
-//     members have seen it.
+//   - The new home has departed before anything was sent to it, but calls had gone to the home
+//     before it and may have been forwarded. The route remembers that home and its epoch. With the
+//     next one it flushes by way of that home. If that home has departed too, it sends the barrier
+//     alone, which opens where the departure is known.
+//   - A node follows the table before it is a member, so its routes may lead to a home removed
+//     before the node joined. It never hears of that removal. Such a route would wait for an
+//     acknowledgement without end. An Up member therefore treats every home missing in its view as
+//     departed: at each change of the view, and when a frame to such a process bounces. That is
+//     safe because only Up members have shards, and nobody becomes Up before all Up members have
+//     seen it.
 //
 // Nothing here locks, reads a clock or starts a goroutine. Package peers drives a Session, and
 // package routing a Route.

@@ -33,8 +33,8 @@ func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 // neverArrived reports whether each sending of the frame bounced, if there was any.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
-// awaitsBounce reports whether each sending of the frame but the latest has bounced, so that
-// the frame never arrived if that one bounces too.
+// awaitsBounce reports whether each sending of the frame except the latest has bounced. If that one
+// bounces too, the frame never arrived.
 func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
 
 // sendBits is the number of bits of a token that count the sendings of one frame. The
@@ -130,8 +130,8 @@ func (q *frames) Full() bool { return len(q.list)-q.sendAt > 1 }
 // Unpublished reports whether appended envelopes have not been handed out.
 func (q *frames) Unpublished() bool { return q.sendAt < len(q.list) }
 
-// empty returns a frame without envelopes. Its sequence is that of the next frame to be
-// handed out, so that the peer misses nothing.
+// empty returns a frame without envelopes. It has the sequence of the next new frame, so the peer
+// misses nothing.
 func (q *frames) empty() *frame {
 	f := &frame{first: q.next, buf: make([]byte, wire.MaxFrameHeader)}
 	if q.sendAt < len(q.list) {
@@ -161,8 +161,8 @@ func (q *frames) rewindTo(i int) {
 	q.sendAt = min(q.sendAt, i)
 }
 
-// release skips the frames that the peer has handled and drops those that it has
-// acknowledged, even if they were about to be sent again.
+// release skips handled frames and drops acknowledged ones, even if they were about to be sent
+// again.
 func (q *frames) release() {
 	for q.handled < len(q.list) && q.list[q.handled].last() <= q.handledTo {
 		if f := &q.list[q.handled]; q.handled < q.sendAt {
@@ -222,8 +222,8 @@ func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	return out
 }
 
-// AwaitsBounce reports whether a bounce that may be under way would show that the peer never
-// received some of the envelopes.
+// AwaitsBounce reports whether a bounce may be under way and prove that the peer never received
+// some envelopes.
 func (q *frames) AwaitsBounce() bool {
 	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
 }
@@ -337,16 +337,15 @@ func (q *frames) broken() error {
 	return nil
 }
 
-// bufferSizes are the sizes of the buffers into which frames are encoded, and which all
-// sessions share. Each is a few times the one before, so that a frame takes little more
-// memory than it has bytes. A larger frame, of one envelope, has a buffer of its own.
+// bufferSizes are the sizes of the buffers for encoded frames. All sessions share the buffers. Each
+// is a few times the one before, so that a frame takes little more memory than it has bytes. A
+// larger frame, of one envelope, has a buffer of its own.
 var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
 
 // buffers has the unused buffers, by size; each is stored as a pointer to its first byte.
 var buffers [len(bufferSizes)]sync.Pool
 
-// newBuffer returns a buffer with room for a header, which is likely to hold that many
-// bytes without being copied to a larger one.
+// newBuffer returns a buffer with room for a header and likely for that many bytes.
 func newBuffer(likely int) []byte {
 	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
 }
@@ -389,8 +388,7 @@ func recycle(b []byte) {
 // acknowledge would otherwise make this process keep as many answers as it likes to ask for. Nil
 // is no bound. It is safe for concurrent use.
 //
-// The handling beyond the bound is decided in three steps, so that a client that is merely slow
-// hears of it:
+// The handling beyond the bound has three steps, to notify a client that is merely slow:
 //   - Full: its calls are refused before their turns.
 //   - Crowded: the results of turns under way are dropped, and frames with new envelopes are not
 //     handled, as if they were lost, except for their acknowledgements.
@@ -401,7 +399,7 @@ type Account struct {
 	held  atomic.Int64
 }
 
-// NewAccount returns an account of that many bytes, all of which also count in up; nil means in no other.
+// NewAccount returns an account of that many bytes. They also count in up; nil means in no other.
 func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
 
 // An Excess is how far an account is above its bound.
@@ -442,9 +440,9 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is how much a session must hold before its frames are not handled because its account or
-// one above it is crowded. So other processes of the same name, which acknowledge, still hear that
-// their calls are refused.
+// fairBytes is how much a session must hold before its frames are not handled because its account
+// or one above it is crowded. So other processes of the same name that acknowledge still get their
+// refusals.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope that is kept in a crowded account instead of e; nil means none.

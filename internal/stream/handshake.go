@@ -7,19 +7,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A client may be away for so long that a member drops its session with the client and
-// all sequences with it. When the client comes back, envelopes that it sends again must
-// not be taken for new ones. So each side numbers its sessions with the other, and a
-// session belongs to one pair of numbers. The client asks for the member's number with an
-// empty frame that has its own (Hello), adopts only the answer to that question, and
-// sends nothing else before. A member handles only frames that have its number (Session),
-// so it needs no record of dropped sessions.
+// A client may be away for so long that a member drops its session with the client and all
+// sequences with it. When the client comes back, envelopes that it sends again must not be taken
+// for new ones. So each side numbers its sessions with the other, and a session belongs to one pair
+// of numbers. The client asks for the member's number with an empty frame with its own (Hello),
+// adopts only the answer to that question, and sends nothing else before. A member handles only
+// frames that have its number (Session), so it needs no record of dropped sessions.
 //
-// A client that receives a greater Session knows that the member has dropped the session,
-// and that its calls may have run. A member that receives a greater Hello knows that the
-// client has dropped it. Either then begins a new session. Smaller numbers belong to
-// dropped sessions and are ignored. Members do not drop each other while they are
-// members, and have no numbers.
+// To a client a greater Session means that the member has dropped the session, and its calls may
+// have run. To a member a greater Hello means that the client has dropped it. Either then begins a
+// new session. Smaller numbers belong to dropped sessions and are ignored. Members do not drop each
+// other while they are members, and have no numbers.
 
 // handshake has the numbers of a session between a member and a client.
 type handshake struct {
@@ -55,8 +53,8 @@ func (s *handshake) question(hello uint64) bool {
 	return false
 }
 
-// answer takes a member's frame whose number is not, or not yet, known as that of this client's
-// session. It reports whether the frame belongs to the session, and whether the client must ask for the number.
+// answer handles a member's frame with another number than this client's session, which may be unknown yet. It
+// reports whether the frame belongs to the session, and whether the client must ask for the number.
 func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {
 	switch {
 	case h.Session == 0: // foreign

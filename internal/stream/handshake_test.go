@@ -10,7 +10,7 @@ import (
 )
 
 // A visit is a client's dealings with a member over a network that loses, delays and
-// repeats frames, while the member, and seldom the client, drops its side of the session
+// repeats frames, while the member, and rarely the client, drops its side of the session
 // again and again. Each tell has a number, and is sent on the next session if it certainly
 // did not reach the member on the one before.
 type visit struct {

@@ -18,9 +18,8 @@ const (
 	Unknown RouteState = iota
 	// Known: calls go to Home under Epoch.
 	Known
-	// Stopped: the home changed while envelopes to the old one were not acknowledged.
-	// Calls are held until they are, so that envelopes that the old home refused are sent
-	// first.
+	// Stopped: the home changed while envelopes to the old one were not acknowledged. Calls are
+	// held until then, so that the envelopes refused by the old home are sent first.
 	Stopped
 )
 
@@ -46,11 +45,10 @@ type Outgoing struct {
 
 // A Route is one shard as one sender sees it. It is not safe for concurrent use.
 //
-// Order per (sender, entity) rests on three rules: a route leaves its home only with a
-// Flush behind the last envelope sent there; it is Stopped while an envelope sent there
-// is not acknowledged; and when it leaves Stopped it sends a Barrier, which makes the new
-// home wait for the Flush, then the refused envelopes in the order in which they were
-// sent, then the held ones in the order in which they were made.
+// Order per (sender, entity) rests on three rules. A route leaves its home only with a Flush behind
+// the last envelope sent there. It is Stopped while an envelope sent there is not acknowledged.
+// When it leaves Stopped it sends a Barrier, to make the new home wait for the Flush, then the
+// refused envelopes in the order of sending, then the held ones in the order of making.
 type Route struct {
 	State RouteState
 	Home  transport.Address // of Known; the old one of Stopped
@@ -146,9 +144,9 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	return out
 }
 
-// Learn takes a newer placement, from the table or from a Moved. acked is the highest
-// sequence that the old home has acknowledged on the shard's lane. local says that the
-// old home is this process, whose own queue keeps the order.
+// Learn takes a newer placement, from the table or from a Moved. acked is the highest sequence that
+// the old home has acknowledged on the shard's lane. local means that the old home is this process:
+// its own queue keeps the order.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	known := r.Epoch // in Unknown, its home refused, or has departed
 	if r.State == Stopped {
@@ -160,9 +158,8 @@ func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint6
 	return r.Supersede(home, epoch, acked, local)
 }
 
-// Supersede is Learn for a placement that counts although its epoch is not above the known
-// one: the known one is of a term that is over, and the table of a later term does not show
-// it.
+// Supersede is Learn for a placement that counts although its epoch is not above the known one: the
+// known one is of an ended term, and missing in a later term's table.
 func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:
@@ -194,8 +191,8 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 	}
 }
 
-// Refused takes back an envelope that its receiver did not execute, with the placement
-// that the receiver named (zero if it knows none).
+// Refused takes back an envelope that its receiver did not execute. home and epoch are
+// what the receiver named; zero if it knows none.
 func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
 	if r.State == Known && r.Home == from {
 		r.State = Stopped
@@ -219,9 +216,9 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // as in Learn
 }
 
-// leave returns the Flush behind the envelopes sent to the home, or none while no new
-// home is known. It is also sent to a home that has lost the shard and got it back,
-// because envelopes that it forwarded meanwhile may still be under way.
+// leave returns the Flush behind the envelopes sent to the home, or none while no new home is
+// known. It is also sent to a home that lost the shard and got it back, because envelopes forwarded
+// meanwhile may still be under way.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
 		s.FlushTo, s.Home, s.Epoch, s.Left = r.Home, r.next, r.nextAt, r.Epoch
@@ -265,9 +262,9 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come when the home has departed.
-// Calls that the home had not handled come back to the home that forwarded them, and go
-// on from there. Calls that the home itself forwarded may not have arrived.
+// before returns the homes from which older calls may still come when the home has departed. Calls
+// that the home had not handled return to the forwarding home and continue from there. Calls that
+// the home itself forwarded may not have arrived.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were
@@ -278,9 +275,8 @@ func (r *Route) before(departed transport.Address) (via transport.Address, left 
 	return departed, 0, transport.Address{}
 }
 
-// resolve leaves the old home. Envelopes that were sent to via under the epoch left may
-// still be on their way from there; a zero via means that there are none. lost is a home
-// after via, which has departed.
+// resolve leaves the old home. Envelopes sent to via under the epoch left may still be on their way
+// from there; a zero via means none. lost is a home after via, which has departed.
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
 	if r.next.IsZero() {

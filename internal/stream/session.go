@@ -16,7 +16,7 @@ import (
 var (
 	// ErrTooLarge means that one envelope exceeds the broker's payload limit.
 	ErrTooLarge = errors.New("exceeds the broker's payload limit")
-	// ErrFull means that the session holds more than MaxBuffered bytes that the peer has not acknowledged.
+	// ErrFull means that the session holds more than MaxBuffered unacknowledged bytes.
 	ErrFull = errors.New("too much unacknowledged")
 )
 
@@ -219,9 +219,9 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 	}
 }
 
-// Bounced notes that nobody listened when the frame was published, and waits before the
-// next try. Envelopes of a frame that bounced every time were certainly not executed. A
-// repeated bounce, or one that is older than that of a later sending, changes nothing.
+// Bounced notes that nobody listened when the frame was published, and waits before the next try.
+// Envelopes of a frame that bounced every time were certainly not executed. A repeated bounce, or
+// one older than a later sending's, changes nothing.
 func (p *Session) Bounced(token uint64, now time.Time) {
 	defer p.check()
 	first, sending := sendingOf(token)
@@ -237,24 +237,23 @@ func (p *Session) Bounced(token uint64, now time.Time) {
 	}
 }
 
-// Rewind makes Take hand out all unhandled frames again at once, because a lost connection is
-// back.
+// Rewind makes Take return all unhandled frames again at once, after a lost connection is back.
 func (p *Session) Rewind() {
 	defer p.check()
 	p.owedAt = time.Time{}
 	p.again()
 }
 
-// again makes Take hand out all unhandled frames again at once, for Rewind or because the peer asks.
+// again makes Take return all unhandled frames again at once.
 func (p *Session) again() {
 	p.rewindTo(p.handled)
 	p.probing = false
 	p.retryAt, p.handshake.helloAt = time.Time{}, time.Time{}
 }
 
-// Ack takes the acknowledgement and the window of a frame that Receive accepted, after
-// its envelopes were handled. It reports whether more may be sent than before, because
-// the peer has handled more or has sent the session's number.
+// Ack takes the acknowledgement and the window of a frame that Receive accepted, after its
+// envelopes were handled. It reports whether more may be sent than before: the peer has handled
+// more, or has sent the session's number.
 func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 	defer p.check()
 	if h.Window > 0 {
@@ -437,13 +436,12 @@ func (p *Session) Goodbye(h *wire.FrameHeader) bool {
 	return p.peer.Client && h.Session == 0 && h.Flags&wire.FlagBye != 0 && h.Hello >= p.handshake.hello && p.received == 0
 }
 
-// Shrink takes back a Take whose frame is larger than limit, the broker's present bound
-// in bytes. Frames that are not sent yet, or are to be sent again, are divided so that
-// they fit. Sequences stay the same, so that a peer that has received some of them skips
-// those. Envelopes that do not fit alone are removed and returned: results are replaced
-// by the answer that they are too large, and others by nothing. With a part of a shard's
-// state all other waiting parts are removed, including the last, because the new home
-// must not take an incomplete state for the whole.
+// Shrink takes back a Take whose frame is larger than limit, the broker's present bound in bytes.
+// Frames still to be sent, or to be sent again, are divided to fit. Sequences stay the same, so a
+// peer skips those that it has received. Envelopes that do not fit alone are removed and returned:
+// results are replaced by the answer "too large", and others by nothing. With a part of a shard's
+// state all other waiting parts are removed, including the last, because the new home must not take
+// an incomplete state for the whole.
 func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	defer p.check()
 	p.lent = 0
@@ -474,7 +472,7 @@ func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	return out
 }
 
-// acks are the acknowledgements that a session owes its peer for the frames that it received.
+// acks are the acknowledgements that a session owes for received frames.
 type acks struct {
 	granted  int    // bytes granted to the peer
 	received uint64 // the highest sequence received without a gap

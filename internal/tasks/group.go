@@ -1,5 +1,5 @@
-// Package tasks has goroutines with an owner: a [Group], whose end can be waited for, and a [Loop],
-// which runs posted functions one after another.
+// Package tasks has goroutines with an owner: a [Group] to wait for, and a [Loop] that runs posted
+// functions one after another.
 package tasks
 
 import (

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// A Lease says until when a node may run turns and answer: it hears itself through the
-// broker, and a majority of the members. It is read at each turn by the monotonic clock,
-// so that a process that was stopped and goes on finds it over. It is safe for concurrent
-// use, but for Init.
+// A Lease says until when a node may run turns and answer: it hears itself through the broker, and
+// a majority of the members. It is read at each turn by the monotonic clock, so that a process
+// finds it expired after standing still. It is safe for concurrent use, but for Init.
 type Lease struct {
 	base  time.Time
 	until atomic.Int64 // nanoseconds after base; forever: no bound

@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Vouched reports whether the broker's permissions stand behind the sender that the content of a
-// message names: a client or an operator is the one that the subject names, and a member is some
-// member. All else is a forgery.
+// Vouched reports whether the broker's permissions confirm the sender named in a message: a client
+// or an operator is the one in the subject, and a member is some member. All else is a forgery.
 func Vouched(m transport.Message, sender transport.Peer) bool {
 	if sender.Client != (identity.Of(sender.Incarnation) != identity.Member) {
 		return false

@@ -1,6 +1,6 @@
-// Package wire holds the formats that travel between processes: the control plane's
-// protobuf messages, generated from the .proto files beside it, and the data plane's
-// frames, whose hand-written codec is tested against framepb/frame.proto.
+// Package wire holds the formats between processes: the control plane's protobuf messages,
+// generated from the .proto files beside it, and the data plane's frames, with a hand-written codec
+// tested against framepb/frame.proto.
 //
 // The .proto files are compiled by a Go program in gen, with protocompile and
 // protobuf's own Go generator as libraries, so that go generate works in a fresh

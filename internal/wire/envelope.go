@@ -132,9 +132,9 @@ func (e *Envelope) KeptSize() int {
 // sender then, and the zero Peer otherwise.
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
 
-// MayComeFrom reports whether a process of a class other than members may send the envelope: it may send
-// calls and tells of its own, which no member has forwarded and no turn has made, and the steps that belong
-// to them. Answers, and the steps of a shard's move, are for members.
+// MayComeFrom reports whether a process of a class other than members may send the envelope: its own calls
+// and tells, neither forwarded by a member nor made by a turn, and the steps that belong to them. Answers,
+// and the steps of a shard's move, are for members.
 func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	if class != identity.Client {
 		return false // operators have no part in the data plane
@@ -145,7 +145,7 @@ func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	case TypeCall, TypeTell:
 		return !e.Relayed() && len(e.Chain) == 0 && (len(e.Info) == 0 || mayClientSay(e.Info))
 	case TypeFlush:
-		// It is passed on to the member that it names, with which its receiver may begin a session. The
+		// It is passed on to the named member, with which its receiver may begin a session. The
 		// member may have been removed while the Flush was on its way.
 		return e.Node.IsZero() || isMember(e.Node) && of.Knows(e.Node.Address)
 	case TypeBarrier:
@@ -154,8 +154,8 @@ func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	return false
 }
 
-// Deadline returns the deadline of a call whose envelope came at that time. Both are in nanoseconds
-// after the process's base. 0 means none.
+// Deadline returns the deadline of a call that arrived at that time. Both are in nanoseconds after
+// the process's base. 0 means none.
 func (e *Envelope) Deadline(at int64) int64 {
 	if e.Timeout == 0 {
 		return 0
@@ -163,9 +163,8 @@ func (e *Envelope) Deadline(at int64) int64 {
 	return at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
 }
 
-// AppendEnvelope appends the envelope as the next one of a frame. Its length is
-// written with a fixed three bytes, or five above 2 MiB, so that it can be
-// filled in afterwards; protobuf readers accept that form.
+// AppendEnvelope appends the envelope as the next one of a frame. Its length is written in a fixed
+// three bytes, or five above 2 MiB, to be filled in afterwards; protobuf readers accept that form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
 	size := e.SizeBound()
 	width := 3
@@ -183,8 +182,8 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 	return b
 }
 
-// VoidEnvelope overwrites the type of the encoded envelope that b holds, so that
-// its reader passes over it. It reports whether it could.
+// VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips it. It
+// reports whether it could.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {

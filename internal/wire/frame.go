@@ -36,17 +36,17 @@ type FrameHeader struct {
 	// Ack: every envelope of the other direction up to this one was handled, and the
 	// refusals of those refused are in this frame or in an earlier one.
 	Ack uint64
-	// Handled is Ack without the part about refusals, which may still be on their
-	// way: it moves the window, so that two peers that refuse each other's calls
-	// do not wait for each other. It is at least Ack.
+	// Handled is Ack without the part about refusals, which may still be on their way: it moves the
+	// window. Otherwise two peers that refuse each other's calls would wait for each other. It is
+	// at least Ack.
 	Handled uint64
 	Window  uint64
 	Flags   uint32
-	// Session is the number that a member gave its path to a client; 0 from a client that
-	// does not know it yet, and between members.
+	// Session is the number a member gave its path to a client; 0 from a client without it, and
+	// between members.
 	Session uint64
-	// Hello is the number that a client gave its path to a member: it comes with the frames
-	// that ask for the session, and with the member's answer to them; else 0.
+	// Hello is the number a client gave its path to a member. It is set in requests for the session
+	// and in the member's answer; otherwise 0.
 	Hello uint64
 }
 

@@ -2,8 +2,8 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Record is one entity's encoded state. One without an entity says that all
-// entities that are remembered are among the records.
+// A Record is one entity's encoded state. One without an entity says that the records have all
+// remembered entities.
 type Record struct {
 	Entity     string
 	State      []byte

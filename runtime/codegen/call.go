@@ -29,13 +29,13 @@ type Invoker interface {
 	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
 	// Send is Do for a call without an answer. It returns why the call cannot be sent.
 	Send(ctx context.Context, r *Ref, method string, args []byte) error
-	// Failed returns the caller's error of a call whose arguments do not encode or, if
-	// it ran, whose results do not decode.
+	// Failed returns the caller's error for a call with arguments that do not encode or, after it
+	// ran, with results that do not decode.
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Hash returns the hash of an id, by which its shard is found, or why the id is bad.
 	Hash(id string) (hash uint64, err error)
-	// Kept returns references that may be given out again; nil for none.
-	Kept() *KeptRefs
+	// Refs returns the references that may be given out again; nil for none.
+	Refs() *RefCache
 }
 
 // A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
@@ -65,8 +65,8 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 		hash, err = by.Hash(id)
 	}
 	if err == nil && len(opts) == 0 {
-		if kept := by.Kept(); kept != nil {
-			return kept.get(by, id, hash)
+		if refs := by.Refs(); refs != nil {
+			return refs.get(by, id, hash)
 		}
 	}
 	if err != nil || len(opts) > 0 {

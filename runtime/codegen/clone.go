@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The Clone functions copy values that a local call must not share, and give them the
-// form in which they would have come off the wire.
+// The Clone functions copy values that a local call must not share. The copies are as they would
+// have arrived from the wire.
 
 // CloneSlice copies a slice whose elements share nothing; an empty one is nil.
 func CloneSlice[S ~[]T, T any](s S) S {
@@ -34,7 +34,7 @@ func InitMap[M ~map[K]V, K comparable, V any](m *M) {
 	}
 }
 
-// ClonePointer copies the value that p points to, which shares nothing.
+// ClonePointer copies the value of p, which must share nothing.
 func ClonePointer[P ~*T, T any](p P) P {
 	if p == nil {
 		return nil
@@ -46,8 +46,7 @@ func ClonePointer[P ~*T, T any](p P) P {
 // CloneTime returns t in UTC without its monotonic reading.
 func CloneTime(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// CloneText copies v by way of its text, so that a local call sees what a remote one
-// would, and fails where that would.
+// CloneText copies v by its text form, so a local call sees and fails on what a remote one would.
 func CloneText[T any, P textPointer[T]](v T) (T, error) {
 	return cloneOwn(&v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }

@@ -139,8 +139,8 @@ func PutBytes[T ~[]byte](b []byte, num int, v T) []byte {
 	return protowire.AppendBytes(tag(b, num, protowire.BytesType), v)
 }
 
-// Open begins a message as field num. All that is appended until [Close], which takes the
-// returned position, is its content.
+// Open begins a message as field num. Its content is everything appended until [Close] with the
+// returned position.
 func Open(b []byte, num int) ([]byte, int) {
 	b = append(tag(b, num, protowire.BytesType), 0)
 	return b, len(b)
@@ -206,9 +206,8 @@ func NewDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b)} }
 // [NewDecoder] refuses.
 func NewStateDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), keeps: true} }
 
-// NewEventDecoder returns a decoder of an event that is to be applied. It refuses fields that nobody
-// reads: applying the rest would make a state that the event does not give, and a later commit would
-// store it.
+// NewEventDecoder returns a decoder of an event that is to be applied. It refuses unknown fields:
+// without them the event would give another state, and a later commit would store that state.
 func NewEventDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), strict: true} }
 
 // Next goes to the next field of the message and reports whether there is one.
@@ -278,8 +277,8 @@ func (d *Decoder) Arguments() error {
 	return &ArgumentsError{Err: d.Err("arguments")}
 }
 
-// Results returns nil, or the error of the call whose results these are: its own, or one
-// about results that cannot be decoded.
+// Results returns nil, or the error of the call: its own, or one about results that cannot be
+// decoded.
 func (d *Decoder) Results() error {
 	switch {
 	case d.err == nil:
@@ -290,13 +289,13 @@ func (d *Decoder) Results() error {
 	return d.ref.Invoker.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
-// ReadBack returns nil, or an [*EncodeError] about a value that this program has just
-// written and cannot read: a type's own form may write values that it does not read.
+// ReadBack returns nil, or an [*EncodeError] about a value just written that this program cannot
+// read: a type's own encoding may write values its decoding refuses.
 func (d *Decoder) ReadBack(what string) error {
 	if d.err == nil {
 		return nil
 	}
-	return &EncodeError{What: what, Err: fmt.Errorf("what was written cannot be read: %w", d.err)}
+	return &EncodeError{What: what, Err: fmt.Errorf("the encoded value cannot be decoded: %w", d.err)}
 }
 
 // fail keeps the first error, with the field in which it arose.
@@ -310,8 +309,8 @@ func (d *Decoder) fail(err error) {
 	d.err = err
 }
 
-// want reports whether the field is of that wire type, and fails if not: a
-// field that changed its type is a broken contract.
+// want reports whether the field is of that wire type, and fails if not: a changed type breaks the
+// contract.
 func (d *Decoder) want(typ protowire.Type) bool {
 	if d.err != nil {
 		return false

@@ -98,8 +98,7 @@ func ReadBinary[T any, P binaryPointer[T]](d *Decoder, v *T) {
 	readOwn(d, v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
-// A gobPointer is a pointer to a T that turns into bytes and back by the methods that
-// package encoding/gob looks for.
+// A gobPointer is a pointer to a T with the methods of package encoding/gob.
 type gobPointer[T any] interface {
 	*T
 	GobEncode() ([]byte, error)

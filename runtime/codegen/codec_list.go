@@ -273,5 +273,5 @@ func CheckKeys(distinct, keys int) error {
 	if distinct == keys {
 		return nil
 	}
-	return fmt.Errorf("a map of %d keys has %d distinct ones when they are encoded (let different keys have different texts or bytes, times of one time zone, and no field that is not sent)", keys, distinct)
+	return fmt.Errorf("a map of %d keys has only %d distinct encoded keys (use keys with different texts or bytes, times of one time zone, and no unsent fields)", keys, distinct)
 }

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// The zero value of a type with a form of its own, a text or bytes, may have none that it
-// reads: the text of a date is 0000-00-00, which is no date. And values that are not zero
-// may have an empty form, as the regular expression "" has. So:
+// A type with its own encoding to text or bytes may fail to decode its own zero value: a date's
+// would be 0000-00-00, which is no date. And values that are not zero may have an empty form, as
+// the regular expression "" has. So:
 //
 //   - A zero value is written as nothing if its own form is not read as the zero value.
 //   - Nothing is read by the type's own method if that accepts it and the zero value is
@@ -91,7 +91,7 @@ func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 		case z.empty:
 			return nil, true, nil
 		}
-		return nil, false, fmt.Errorf("the %s of this %T is empty, as if it were the zero value", m.form, *v)
+		return nil, false, fmt.Errorf("the %s of this %T is empty, like the zero value's", m.form, *v)
 	}
 	if z := m.zero(); !z.written || z.empty {
 		return nil, true, nil

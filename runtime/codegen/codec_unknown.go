@@ -2,14 +2,14 @@ package codegen
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Fields reports which fields of a message this program knows. Inside is that of the
-// message in field num, if that holds a single one (a struct, or a pointer to one), whose
-// unknown fields are kept too. It is nil for every other field.
+// Fields reports which fields of a message this program knows. Inside is the tree of the message in
+// field num, if the field holds a single one (a struct, or a pointer to one): its unknown fields
+// are kept too. It is nil for every other field.
 type Fields func(num int) (known bool, inside Fields)
 
-// UnknownFields returns the fields of the message b that f does not know, and those
-// of the messages in it, each within the fields that lead to it. It returns nil if
-// there are none, and never shares memory with b.
+// UnknownFields returns the fields of the message b unknown to f, and those of the messages in it,
+// each within the fields that lead to it. It returns nil if there are none, and never shares memory
+// with b.
 //
 // A state that a newer program wrote has such fields. The program that reads it keeps
 // them beside the entity and writes them back with [AppendUnknown]. Unknown fields of
@@ -33,10 +33,10 @@ func appendUnknown(out, b []byte, f Fields) []byte {
 	return out
 }
 
-// AppendUnknown appends to the encoded message b the fields that [UnknownFields] kept of
-// an earlier one. Kept fields of a message that b no longer has, because a pointer became
-// nil, are left out. A field that occurs twice then is one message in two parts, which
-// every reader of protobuf merges.
+// AppendUnknown appends to the encoded message b the fields that [UnknownFields] kept of an earlier
+// one. Kept fields of a message that b no longer has, because a pointer became nil, are left out.
+// If a field then occurs twice, it is one message in two parts, and every reader of protobuf merges
+// them.
 func AppendUnknown(b, kept []byte, f Fields) []byte {
 	if len(kept) == 0 {
 		return b
@@ -68,9 +68,8 @@ func mergeUnknown(out, now, kept []byte, f Fields) []byte {
 	return out
 }
 
-// eachField calls yield for each field of the message b: with all of it, and with its
-// content if that may be a message, which is not nil then. It stops at bytes that
-// are no field.
+// eachField calls yield for each field of the message b: with the whole field, and with its content
+// if that may be a message. The content is not nil then. It stops at bytes that are no field.
 func eachField(b []byte, yield func(num int, raw, content []byte)) {
 	for len(b) > 0 {
 		num, typ, tag := protowire.ConsumeTag(b)

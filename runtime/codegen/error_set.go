@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// An ErrorSet collects the errors that callers of one package's entities can tell
-// apart: those that the package declares, and those of the packages whose clients it
-// uses, because its entities' methods may return the errors of nested calls.
+// An ErrorSet collects the errors that callers of one package's entities can tell apart: its own,
+// and those of the packages whose clients it uses, because its entities may return the errors of
+// nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages
@@ -23,10 +23,10 @@ func Errors(add func(*ErrorSet)) []Error {
 	return s.list
 }
 
-// Declare adds the errors of a package. It reports false, and adds none, if the
-// package was there: packages may be imported on many ways. The first is the
-// entities' own, whose errors have short names on the wire, so that a package may
-// be moved; those of others have their package's path before them.
+// Declare adds the errors of a package. It reports false, and adds none, if the package was there:
+// packages may be imported on many ways. The first is the entities' own package. Its errors have
+// short names on the wire, so that it may be moved; other names are prefixed with their package's
+// path.
 func (s *ErrorSet) Declare(path string, errors ...Error) bool {
 	if slices.Contains(s.seen, path) {
 		return false

@@ -31,8 +31,8 @@ func SentinelError(name string, sentinel error) Error {
 	}
 }
 
-// ValueError is a type whose values are errors, and whose values cross the wire.
-// One that does not encode crosses as text alone.
+// ValueError is an error type that crosses the wire by value. One that does not encode crosses as
+// text alone.
 func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error), decode func(b []byte) (T, error)) Error {
 	return Error{
 		Name: name,
@@ -94,8 +94,8 @@ func nodes(err error, yield func(error)) {
 	}
 }
 
-// PointerError is a type to which pointers are errors, and whose values cross
-// the wire. One that does not encode crosses as text alone.
+// PointerError is a type whose pointers are errors. Its values cross the wire. One that does not
+// encode crosses as text alone.
 func PointerError[T any, P interface {
 	*T
 	error
@@ -130,10 +130,9 @@ const (
 	causePointer = 3
 )
 
-// DescribeError returns the form on the wire of an error that a method returned: its
-// text, and the errors of the table that are in its tree, each value once and in the order in which
-// errors.Is looks at them. More than 64 KiB of the latter are left out. A user's methods that
-// panic here are named in the text.
+// DescribeError returns the form on the wire of a method's error: its text, and the errors of the
+// table in its tree, each value once and in the order of errors.Is. More than 64 KiB of the latter
+// are left out. A user's methods that panic here are named in the text.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -7,7 +7,7 @@ import "fmt"
 const MaxDepth = 1000
 
 // ErrDepth is the cause when a value of a recursive type is nested too deep.
-var ErrDepth = fmt.Errorf("nested deeper than %d (a circle of pointers? a long list is better a slice)", MaxDepth)
+var ErrDepth = fmt.Errorf("nested deeper than %d (a cycle of pointers? use a slice for a long list)", MaxDepth)
 
 // An EncodeError says that a value cannot be put on the wire: one of its own
 // Marshal methods refused, or it is nested too deep.

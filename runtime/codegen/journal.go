@@ -47,8 +47,7 @@ func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
 	j.recorded = append(j.recorded, r)
 }
 
-// Recorded returns the events that are not committed yet, in order; in an entity that was
-// made by hand, all of them.
+// Recorded returns the events not yet committed, in order; in an entity made by hand, all of them.
 func (j *Journal[E]) Recorded() []E {
 	all := make([]E, 0, len(j.recorded))
 	for _, r := range j.recorded {
@@ -61,8 +60,8 @@ func (j *Journal[E]) Recorded() []E {
 type Events struct {
 	// Every is how many events may follow a state before it is written again; 0 means 1000.
 	Every int
-	// Age, Count and Followers say which events are kept: younger ones, the last Count of
-	// the type, and those that a named follower has not read. Where none is set, all are.
+	// Age, Count and Followers select the events to keep: those younger than Age, the last Count of
+	// the type, and those not yet read by a named follower. Where none is set, all are.
 	Age       time.Duration
 	Count     uint64
 	Followers bool

@@ -74,8 +74,8 @@ func readJSON(text []byte, fields []JSONField) error {
 	return fmt.Errorf("unknown name %q (there are: %s)", bounded.Text(slices.Min(unknown)), strings.Join(known, ", "))
 }
 
-// checkNames refuses valid JSON in which an object has a name twice: which value counts would
-// depend on who reads it.
+// checkNames refuses valid JSON with a name twice in one object: readers would not agree on the
+// value.
 func checkNames(text []byte) error {
 	type level struct {
 		names map[string]bool // nil: of an array
@@ -115,8 +115,8 @@ func checkNames(text []byte) error {
 	}
 }
 
-// strictJSON is json.Unmarshal that refuses names that the type does not have. Types that read
-// JSON by themselves decide that themselves.
+// strictJSON is json.Unmarshal that refuses unknown names. A type with its own UnmarshalJSON
+// decides for itself.
 func strictJSON(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -171,8 +171,8 @@ type member struct {
 	omit  bool // where it is empty
 }
 
-// members returns the members of a struct that may hold one of the interfaces, and a struct of
-// the other fields, with the same tags and with the index at which each of them is in t.
+// members returns the members of a struct that may hold one of the interfaces. rest is a struct of
+// the other fields with the same tags, and at has their indices in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs that are members themselves

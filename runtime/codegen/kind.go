@@ -34,8 +34,8 @@ type Kind struct {
 	// StateVersion is that of the state of a durable kind: 0 is 1. Entities of a later one
 	// have a method MigrateState(from int) error.
 	StateVersion int
-	// Contract is a hash of the whole contract of the kind as shard.lock has it, by which operators
-	// learn that two programs differ; "" means its code is of an older generator.
+	// Contract is a hash of the type's contract in shard.lock. It shows operators that two programs
+	// differ; "" means its code is of an older generator.
 	Contract string
 	// TTL is after how long without a commit an entity of a durable kind expires; 0 means never.
 	TTL time.Duration
@@ -54,12 +54,12 @@ type Host struct {
 	Dispatch map[string]Method
 	// Reads names the methods that change no state; nil for none.
 	Reads map[string]bool
-	// NoContext names the methods whose context parameter has no name, so that they cannot use it;
-	// nil for none. Callers of the kind need not know them.
+	// NoContext names the methods with an unnamed context parameter, which they cannot use; nil for
+	// none. Callers of the kind need not know them.
 	NoContext map[string]bool
-	// AppendState and DecodeState move the fields tagged state; nil without any.
-	// DecodeState reports whether it skipped fields: those that StateFields, the
-	// fields that this program knows, does not know are kept beside the entity.
+	// AppendState and DecodeState move the fields tagged state; nil without any. DecodeState
+	// reports whether it skipped fields. Fields missing in StateFields, the fields known to this
+	// program, are kept beside the entity.
 	AppendState func(b []byte, entity any) ([]byte, error)
 	DecodeState func(entity any, b []byte) (skipped bool, err error)
 	StateFields Fields
@@ -94,10 +94,10 @@ func (h *Host) CheckMethods() error {
 	return nil
 }
 
-// A Method decodes the arguments of one call, runs it on the entity and appends
-// the encoded results to out, unless that is nil: nobody wants them. Arguments that do
-// not decode give an [*ArgumentsError], results that do not encode a [*ResultsError], and
-// any other error is the method's own. It keeps neither args nor out.
+// A Method decodes the arguments of one call, runs it on the entity and appends the encoded results
+// to out, unless that is nil: nobody wants them. Undecodable arguments give an [*ArgumentsError],
+// results that do not encode a [*ResultsError]; any other error is the method's own. It keeps
+// neither args nor out.
 type Method func(ctx context.Context, entity any, args, out []byte) ([]byte, error)
 
 // Run makes a [Method] of a method without arguments and results. E is the type that

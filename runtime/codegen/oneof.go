@@ -12,10 +12,9 @@ import (
 // interface is the empty protobuf message. Nil pointers are refused, for they could
 // not be told from pointers to zero values.
 //
-// A case that the reader does not know was added by a newer program. Arguments,
-// results and errors with such a case are refused. A state keeps it: the entity
-// holds a value of a generated type that stands for it, is none of the cases and
-// whose methods panic, and writes it back as it came.
+// A case that the reader does not know was added by a newer program. Arguments, results and errors
+// with such a case are refused. A state keeps it: the entity holds a value of a generated type in
+// its place, whose methods panic, and writes the case back as it came.
 
 // An UnknownCase is a case that this program does not know.
 type UnknownCase struct {
@@ -27,8 +26,8 @@ type UnknownCase struct {
 // unknownCase stands for one in an interface.
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
-// UnknownCase reads the field that the decoder is at, which is none of the known
-// cases of the interface oneof. In a state it is kept; elsewhere it is refused.
+// UnknownCase reads the decoder's current field, which is none of the known cases of the interface
+// oneof. In a state it is kept; elsewhere it is refused.
 func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 	if d.err != nil {
 		return c, false

@@ -5,6 +5,6 @@
 //	go health.Notify(context.Background(), node.Health)
 //	err := node.Run(ctx) // until SIGTERM ends ctx
 //
-// An orchestrator restarts a process that is not live, sends work only to one that is
-// ready, and stops the next node of a rolling restart when the last one is ready again.
+// An orchestrator restarts a process unless it is live, sends work only to ready ones, and in a
+// rolling restart stops the next node once the last one is ready again.
 package health

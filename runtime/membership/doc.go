@@ -44,13 +44,12 @@
 //
 // # The path of a downing decision
 //
-// Package downing records since when the member is unreachable. When the time of the
-// strategy is over, it asks package splitbrain which side goes on; under DowningBroker
-// a member that is gone is downed at once. The side that loses stops. On the side that
-// wins, one member moves the victims to Down in the gossiped state, and spread brings that
-// to all. Members that know it no longer vouch for the victims. When so many know it that
-// the victims can have no quorum, and their leases have ended, the leader marks them
-// Fenced: only then are their shards given to others. At the next convergence the leader
+// Package downing records since when the member is unreachable. After the strategy's time it asks
+// package splitbrain which side goes on. Under DowningBroker a gone member is downed at once. The
+// side that loses stops. On the winning side, one member moves the victims to Down in the gossiped
+// state, and spread brings that to all. Members that know it no longer vouch for the victims. When
+// so many know it that the victims can have no quorum, and their leases have ended, the leader
+// marks them Fenced: only then are their shards given to others. At the next convergence the leader
 // removes them.
 //
 // # Leases and fences
@@ -62,11 +61,11 @@
 // outages, unless an operator downs a member that is alive on the other side of a partition,
 // because an operator's statement is not checked. It does not hold under DowningAuto.
 //
-// The sets of voters that are enough for a lease depend on the strategy ([Downing]): more
-// than half, a fixed number, or more than half with the oldest. Any two such sets share a
-// voter, and the side that goes on after a split has a voter in each, so that a fence
-// always comes. Only the smaller side that goes on under a lease has to wait for time
-// alone. docs/adr has the reasoning, and the tests of package splitbrain try all splits.
+// The sets of voters that are enough for a lease depend on the strategy ([Downing]): more than
+// half, a fixed number, or more than half with the oldest. Any two such sets share a voter, and the
+// surviving side of a split has a voter in each, so a fence always comes. Only the smaller side
+// that goes on under a lease has to wait for time alone. docs/adr has the reasoning, and the tests
+// of package splitbrain try all splits.
 //
 // # Testing
 //

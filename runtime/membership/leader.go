@@ -118,8 +118,8 @@ func (l *Leader) apply(moved, removed []gossip.Member) {
 	}
 }
 
-// doubled reports whether a member that is not up yet has the name of another member
-// that precedes it, because two members admitted the two at the same time.
+// doubled reports whether a member not up yet has the name of a preceding one, because two members
+// admitted the two at the same time.
 func (l *Leader) doubled(r gossip.Member) bool {
 	return slices.ContainsFunc(l.Gossip.Named(r.Name), func(o gossip.Member) bool {
 		if o.Address == r.Address || o.Status == gossip.Down {
@@ -129,10 +129,9 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// differing returns the members that are not up yet and differ from one that precedes them in what
-// must be equal (Config.Differ): the members that admitted the two did not know of each other's
-// joiner. Members that were up come first, then this node, then those that serve already, then the
-// others by incarnation.
+// differing returns the members not up yet that differ from a preceding one in settings that must
+// be equal (Config.Differ): their admitting members did not know of each other's joiner. Members
+// that were up come first, then this node, then serving members, then the others by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil

@@ -139,8 +139,8 @@ func (m *Machine) View() *core.View { return m.node.Shown }
 // other member. A node that is not a member, or no longer one, gets a time in the past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
-// advance advances the clock. A step that comes long after the requested time proves
-// that this process stood still.
+// advance advances the clock. A step long after the requested time proves that this process stood
+// still.
 func (m *Machine) advance(now time.Time) {
 	if m.node.Now.IsZero() || now.After(m.node.Now) {
 		m.node.Now = now
@@ -214,8 +214,8 @@ func (m *Machine) run() {
 	m.votes.RunVotes()
 }
 
-// onReceive dispatches messages. It answers messages from a node that is Down or
-// removed with Removal, so that the node stops.
+// onReceive dispatches messages. It answers messages from a Down or removed node with Removal, so
+// that the node stops.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.node.Phase == core.Idle || in.Message == nil {
 		return
@@ -362,8 +362,7 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval handles the message that others have removed this incarnation, which cannot
-// come back.
+// onRemoval handles the removal of this incarnation by others. It cannot come back.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
 		m.node.Refuse(core.RefusedTarget)
@@ -385,13 +384,13 @@ func (m *Machine) State() *gossip.State {
 	return m.node.Gossip
 }
 
-// Check returns an error that names the invariant that does not hold:
+// Check returns an error naming the violated invariant:
 //  1. The gossiped state is well formed (see gossip.State.CheckUnder); nobody but a
 //     Down member is fenced.
 //  2. A member is in its own gossiped state, not Down, and has seen it.
 //  3. The view shows the gossiped state.
-//  4. A lease without end is that of a member beside which no other is Up, unless that
-//     is gone; any other lease ends within LeaseEcho.
+//  4. A lease is without end if no other member is Up, except gone ones; any other lease ends
+//     within LeaseEcho.
 func (m *Machine) Check() error {
 	if m.node.Phase != core.Joined {
 		return nil

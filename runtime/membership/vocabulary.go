@@ -95,8 +95,8 @@ const (
 	DowningKeepOldest = splitbrain.DowningKeepOldest
 	// DowningAll makes all members stop when any is unreachable.
 	DowningAll = splitbrain.DowningAll
-	// DowningLeaseMajority lets the side go on that takes a lease in a store that all can
-	// reach. The driver must carry out [Output.TakeLease].
+	// DowningLeaseMajority keeps the side that takes a lease in a common store. The driver must
+	// carry out [Output.TakeLease].
 	DowningLeaseMajority = splitbrain.DowningLeaseMajority
 )
 

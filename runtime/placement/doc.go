@@ -1,7 +1,7 @@
-// Package placement describes where shards live: shard numbers, epochs, coordinator terms,
-// the table that every process of a cluster holds, and the strategies that choose homes. It
-// is pure: no goroutine, no clock, no I/O. The coordinator writes the table, regions and
-// clients read it, and differences travel between them as [Diff].
+// Package placement describes where shards live: shard numbers, epochs, coordinator terms, the
+// table held by every process of a cluster, and the strategies for choosing homes. It is pure: no
+// goroutine, no clock, no I/O. The coordinator writes the table, regions and clients read it, and
+// differences travel between them as [Diff].
 //
 // Three orders decide which of two messages is right when one is late:
 //

@@ -19,8 +19,8 @@ func (e Epoch) Term() uint32 { return uint32(e >> 32) }
 // Counter counts the decisions about the shard within the term, from 1.
 func (e Epoch) Counter() uint32 { return uint32(e) }
 
-// Next is the lowest epoch above e that a coordinator of that term may give out.
-// It is 0 when there is none: the term is older than e, or its counter is used up.
+// Next returns the lowest epoch above e that a coordinator of term may assign. It is 0 when there
+// is none: the term is older than e, or its counter is used up.
 func (e Epoch) Next(term uint32) Epoch {
 	next := max(e+1, MakeEpoch(term, 1))
 	if next.Term() != term {

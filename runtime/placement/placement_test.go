@@ -98,8 +98,8 @@ func TestApplyAndDiff(t *testing.T) {
 			t.Errorf("Lookup(%v) = %v, want none", s, got)
 		}
 	}
-	if one.Kind("Stock") != two.Kind("Stock") {
-		t.Error("a kind without a change was copied")
+	if one.Type("Stock") != two.Type("Stock") {
+		t.Error("a type without a change was copied")
 	}
 	d := one.Diff(two)
 	if got := apply(t, one, d).Full(); !equal(got, two.Full()) {
@@ -134,7 +134,7 @@ func TestApplyRefuses(t *testing.T) {
 		"same full":        {Full: true, To: version(1, 5)},
 		"backward":         {From: version(1, 5), To: version(1, 5)},
 		"other count":      {From: version(1, 5), To: version(1, 6), Entries: []Entry{entry("Cart", 8, a, e)}},
-		"no kind":          {From: version(1, 5), To: version(1, 6), Entries: []Entry{entry("", 4, a, e)}},
+		"no type":          {From: version(1, 5), To: version(1, 6), Entries: []Entry{entry("", 4, a, e)}},
 		"no number":        {From: version(1, 5), To: version(1, 6), Entries: []Entry{entry("Cart", 0, a, e)}},
 		"no epoch":         {From: version(1, 5), To: version(1, 6), Entries: []Entry{entry("Cart", 5, a, 0)}},
 		"lower epoch":      {From: version(1, 5), To: version(1, 6), Entries: []Entry{entry("Cart", 4, a, e-1)}},

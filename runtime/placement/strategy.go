@@ -10,16 +10,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Strategy decides where shards of a kind go. It must be a pure function of
-// its arguments. Homes are the members that may be given shards of the kind: Up,
+// A Strategy decides where shards of a type go. It must be a pure function of
+// its arguments. Homes are the members that may be given shards of the type: Up,
 // reachable and hosting it, in order of address, never empty.
 type Strategy interface {
-	// Allocate names the home of a shard that has none or whose home leaves. A
-	// zero address leaves the shard where it is, or without a home until something
-	// changes.
+	// Allocate returns the home for a shard without one, or with a leaving one. A zero address
+	// leaves the shard where it is, or without a home until something changes.
 	Allocate(s ShardID, homes []Load) transport.Address
-	// Rebalance names shards of the kind that should be elsewhere, at most limit,
-	// out of those that are Movable.
+	// Rebalance returns at most limit Movable shards of the type to move elsewhere.
 	Rebalance(kind string, homes []Load, limit int) []Transfer
 	// String names the strategy with its settings, as "least-shards(1)". Members announce
 	// their strategy to the coordinator by this name.
@@ -29,9 +27,9 @@ type Strategy interface {
 // Load is the number of shards of one member, as it will be when all moves under way have ended.
 type Load struct {
 	Node    transport.Address
-	Shards  int      // of the kind
-	Total   int      // of all kinds
-	Movable []uint32 // shards of the kind that are here, do not move and may, in order
+	Shards  int      // of the type
+	Total   int      // of all types
+	Movable []uint32 // shards of the type that are here, do not move and may, in order
 }
 
 // A Transfer proposes to move one shard.
@@ -40,8 +38,8 @@ type Transfer struct {
 	To    transport.Address
 }
 
-// ParseStrategy returns the strategy of this package that has that name; "" is
-// LeastShards{}. ok is false for others.
+// ParseStrategy returns the strategy of this package with that name; "" is LeastShards{}. ok is
+// false for others.
 func ParseStrategy(name string) (s Strategy, ok bool) {
 	if name == "" {
 		return LeastShards{}, true
@@ -56,11 +54,11 @@ func ParseStrategy(name string) (s Strategy, ok bool) {
 	return nil, false
 }
 
-// LeastShards gives each shard to the member with the fewest of its kind; the
-// fewest of all kinds, then the address, decide between equals.
+// LeastShards gives each shard to the member with the fewest of its type; the
+// fewest of all types, then the address, decide between equals.
 type LeastShards struct {
 	// Threshold is the difference between the members with the most and the fewest
-	// shards of a kind from which on, if it is greater, shards move. Default 1,
+	// shards of a type from which on, if it is greater, shards move. Default 1,
 	// which is the most even; minimum 1.
 	Threshold int
 }
@@ -108,12 +106,11 @@ func transfer(homes []Load, from, to Load) {
 	}
 }
 
-// ConsistentHash gives each shard to the member that the shard's number and the
-// member's name choose, so that shards of equal number of all kinds live
-// together, a member that comes back under its name gets the same shards, and
-// one that comes or goes moves only its own share, 1/n of all. It is less even
-// than LeastShards: with 256 shards on 3 members some have a fifth more than
-// others. The choice is rendezvous hashing (Thaler and Ravishankar, 1998).
+// ConsistentHash chooses each shard's member by a hash of the shard's number and the member's name.
+// So shards with equal numbers live together, of all types; a member returning under its name gets
+// the same shards; and a joining or leaving member moves only its own share, 1/n of all. It is less
+// even than LeastShards: with 256 shards on 3 members some have a fifth more than others. The
+// choice is rendezvous hashing (Thaler and Ravishankar, 1998).
 type ConsistentHash struct{}
 
 // String implements [Strategy].

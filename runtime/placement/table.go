@@ -19,12 +19,12 @@ const maxGone = 64
 // shares its unchanged parts. nil is the empty table.
 type Table struct {
 	version Version
-	kinds   map[string]*Kind
+	kinds   map[string]*TypeTable
 	gone    []transport.Address // latest last
 }
 
-// A Kind is the part of a table that belongs to one entity type. nil has no entries.
-type Kind struct {
+// A TypeTable is the part of a table that belongs to one entity type. nil has no entries.
+type TypeTable struct {
 	name   string
 	shards uint32
 	slots  []slot // slots[i] belongs to shard shards+i
@@ -44,8 +44,8 @@ func (t *Table) Version() Version {
 	return t.version
 }
 
-// Kind is the part of one entity type; nil when the table knows nothing of it.
-func (t *Table) Kind(name string) *Kind {
+// Type is the part of one entity type; nil when the table knows nothing of it.
+func (t *Table) Type(name string) *TypeTable {
 	if t == nil {
 		return nil
 	}
@@ -53,21 +53,21 @@ func (t *Table) Kind(name string) *Kind {
 }
 
 // Lookup is the entry of one shard. ok is false when the table has none.
-func (t *Table) Lookup(s ShardID) (e Entry, ok bool) { return t.Kind(s.Kind).Lookup(s.Shard) }
+func (t *Table) Lookup(s ShardID) (e Entry, ok bool) { return t.Type(s.Kind).Lookup(s.Shard) }
 
-// Kinds are the names of the kinds in the table, sorted.
-func (t *Table) Kinds() []string {
+// Types are the names of the types in the table, sorted.
+func (t *Table) Types() []string {
 	if t == nil {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(t.kinds))
 }
 
-// All are the entries in order of kind and number.
+// All are the entries in order of type and number.
 func (t *Table) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for _, name := range t.Kinds() {
-			for e := range t.Kind(name).All() {
+		for _, name := range t.Types() {
+			for e := range t.Type(name).All() {
 				if !yield(e) {
 					return
 				}
@@ -95,11 +95,11 @@ func (t *Table) Gone() []transport.Address {
 	return t.gone
 }
 
-// Name is the kind's name.
-func (k *Kind) Name() string { return k.name }
+// Name is the type's name.
+func (k *TypeTable) Name() string { return k.name }
 
-// Shards is how many shards the kind has; 0 for nil.
-func (k *Kind) Shards() uint32 {
+// Shards is how many shards the type has; 0 for nil.
+func (k *TypeTable) Shards() uint32 {
 	if k == nil {
 		return 0
 	}
@@ -107,7 +107,7 @@ func (k *Kind) Shards() uint32 {
 }
 
 // Lookup is the entry of the shard with that number. It costs one index.
-func (k *Kind) Lookup(shard uint32) (e Entry, ok bool) {
+func (k *TypeTable) Lookup(shard uint32) (e Entry, ok bool) {
 	if k == nil || shard < k.shards || shard-k.shards >= uint32(len(k.slots)) {
 		return Entry{}, false
 	}
@@ -118,8 +118,8 @@ func (k *Kind) Lookup(shard uint32) (e Entry, ok bool) {
 	return Entry{ShardID{k.name, shard}, s.home, s.epoch}, true
 }
 
-// All are the kind's entries in order of number.
-func (k *Kind) All() iter.Seq[Entry] {
+// All are the type's entries in order of number.
+func (k *TypeTable) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if k == nil {
 			return
@@ -137,7 +137,7 @@ func (k *Kind) All() iter.Seq[Entry] {
 type Diff struct {
 	From, To Version
 	Full     bool
-	Entries  []Entry             // new and changed entries, in order of kind and number
+	Entries  []Entry             // new and changed entries, in order of type and number
 	Gone     []transport.Address // in addition to those of From
 }
 
@@ -157,13 +157,13 @@ func (t *Table) Diff(to *Table) Diff {
 		return to.Full()
 	}
 	d := Diff{From: t.Version(), To: to.Version()}
-	for _, name := range t.Kinds() {
-		if !t.Kind(name).within(to.Kind(name)) {
+	for _, name := range t.Types() {
+		if !t.Type(name).within(to.Type(name)) {
 			return to.Full()
 		}
 	}
-	for _, name := range to.Kinds() {
-		was, is := t.Kind(name), to.Kind(name)
+	for _, name := range to.Types() {
+		was, is := t.Type(name), to.Type(name)
 		if was == is {
 			continue
 		}
@@ -182,7 +182,7 @@ func (t *Table) Diff(to *Table) Diff {
 }
 
 // within reports whether every entry of k has one in other.
-func (k *Kind) within(other *Kind) bool {
+func (k *TypeTable) within(other *TypeTable) bool {
 	if k == other {
 		return true
 	}
@@ -209,12 +209,12 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 	if d.To.Compare(t.Version()) <= 0 {
 		return nil, fmt.Errorf("apply table %v: not later than %v", d.To, t.Version())
 	}
-	next := &Table{version: d.To, kinds: map[string]*Kind{}}
+	next := &Table{version: d.To, kinds: map[string]*TypeTable{}}
 	if !d.Full && t != nil {
 		maps.Copy(next.kinds, t.kinds)
 		next.gone = t.gone
 	}
-	fresh := map[string]bool{} // kinds whose slots are next's own already
+	fresh := map[string]bool{} // types whose slots are next's own already
 	for _, e := range d.Entries {
 		if err := next.put(e, fresh); err != nil {
 			return nil, fmt.Errorf("apply table %v: %w", d.To, err)
@@ -227,7 +227,7 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 	return next, nil
 }
 
-// put sets one entry, copying the kind's slots before the first change.
+// put sets one entry, copying the type's slots before the first change.
 func (t *Table) put(e Entry, fresh map[string]bool) error {
 	if err := e.check(); err != nil {
 		return err
@@ -238,11 +238,11 @@ func (t *Table) put(e Entry, fresh map[string]bool) error {
 	k, n := t.kinds[e.Kind], shardsOf(e.Shard)
 	switch {
 	case k == nil:
-		k = &Kind{name: e.Kind, shards: n, slots: make([]slot, n)}
+		k = &TypeTable{name: e.Kind, shards: n, slots: make([]slot, n)}
 	case k.shards != n:
-		return fmt.Errorf("check entry %v: the kind has %d shards, not %d", e, k.shards, n)
+		return fmt.Errorf("check entry %v: the type has %d shards, not %d", e, k.shards, n)
 	case !fresh[e.Kind]:
-		k = &Kind{name: k.name, shards: k.shards, slots: slices.Clone(k.slots)}
+		k = &TypeTable{name: k.name, shards: k.shards, slots: slices.Clone(k.slots)}
 	}
 	fresh[e.Kind], t.kinds[e.Kind] = true, k
 	s := &k.slots[e.Shard-n]

@@ -19,7 +19,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/shardgen/shardgen/examples/auction"
-	"github.com/shardgen/shardgen/internal/freeport"
+	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	"github.com/shardgen/shardgen/shardtest"
@@ -29,7 +29,7 @@ import (
 // receives.
 func receive(t *testing.T) (address string, sink *consumertest.TracesSink) {
 	t.Helper()
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	require.NoError(t, err)
 	sink = new(consumertest.TracesSink)
 	factory := otlpreceiver.NewFactory()

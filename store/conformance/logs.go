@@ -177,8 +177,7 @@ func testLogTrimmed(t *testing.T, h Harness) {
 
 func testLogsOfOthersTrimmed(t *testing.T, h Harness) {
 	a, b := h.Client(t), h.Client(t)
-	// Shards that may share a stream: some without a head, some whose head
-	// needs all.
+	// Shards of possibly one stream: some without a head, some with a head that needs all.
 	var others []store.Shard
 	var kept [][]store.Position
 	for i := range 8 {

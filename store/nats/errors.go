@@ -46,7 +46,7 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
 }
 
-// mended wraps cause and adds the remedy.
+// mended returns an error wrapping cause and e, with the remedy.
 func mended(cause error, e *apiError, mend string) error {
 	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
 }
@@ -95,7 +95,7 @@ func (e *apiError) unapplied(stream string) error {
 
 // missing is the error of a stream that is not there and is not created.
 func missing(stream string) error {
-	return fmt.Errorf("stream %s is not there: it was deleted, or never created (restore it from a backup; to begin anew without its data, delete all streams of the type)", stream)
+	return fmt.Errorf("stream %s is not there: it was deleted, or never created (restore it from a backup; to begin again without its data, delete all streams of the type)", stream)
 }
 
 // fail makes the typed error; nil stays nil.

@@ -26,7 +26,7 @@ func (e *denial) Error() string {
 	return fmt.Sprintf("denied by the broker: %v (grant it: shardctl permissions %s prints the rights that this process needs)", e.cause, e.role)
 }
 
-// Unwrap returns the server's words.
+// Unwrap returns the server's error.
 func (e *denial) Unwrap() error { return e.cause }
 
 // isDenial reports whether an error names the right that is missing.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/transport"
@@ -51,7 +50,7 @@ func wantOpenError(t *testing.T, tr *natstransport.Transport, want ...string) {
 // freeAddress is one where nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func listens(t *testing.T, from transport.Link, to transport.Address) bool {
 }
 
 // A connection that stands still is given up, but while its process lives and
-// connects anew, the broker tells nobody that it is gone. When it has ended, the
+// connects again, the broker tells nobody that it is gone. When it has ended, the
 // broker tells so at once.
 func TestStalledNodeIsNotGone(t *testing.T) {
 	for _, secure := range []bool{false, true} {

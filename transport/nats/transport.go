@@ -164,7 +164,7 @@ func (t *Transport) natsOptions() (nats.Options, error) {
 }
 
 // ServeRequests takes requests on a connection of its own, so that foreign load
-// delays no call between members. The connection is made anew when it breaks.
+// delays no call between members. The connection is made again when it breaks.
 func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOptions) (stop func(), err error) {
 	options, err := t.natsOptions()
 	if err != nil {

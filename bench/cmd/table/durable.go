@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,12 +10,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/shardgen/shardgen/bench/limit"
 	"github.com/shardgen/shardgen/bench/load"
+	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
 	measures "github.com/shardgen/shardgen/runtime/measure"
+	"github.com/shardgen/shardgen/runtime/placement"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // manyCallers is the number of callers in the group with many callers.
@@ -24,8 +30,7 @@ const manyCallers = 4096
 const warmCalls = 3
 
 // durable compares calls to durable entities with publishes by hand and with appends to bare
-// logs, on one server and on three. The p50 of a lone call is less that of a volatile call. On one
-// server, reads are compared with volatile calls.
+// logs, on one server and on three. The p50 of a lone call is less that of a volatile call.
 func durable(ctx context.Context, s settings, _ string) error {
 	for _, replicas := range []int{1, 3} {
 		// -match may name one number of replicas.
@@ -95,9 +100,6 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 		{[]contestant{appended(node, adders(ctx, refs, callers)), manyPublishes(raw, callers), bare.appenders(callers)}, append(withCPU(row{title: "calls to durable entities, 256 callers" + on, unit: "/s", figure: perSecond, target: "≥ 2×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 2}, perAppend)},
 		{[]contestant{appended(node, adders(ctx, refs, manyCallers)), manyPublishes(raw, manyCallers), bare.appenders(manyCallers)}, append(withCPU(row{title: "calls to durable entities, 4,096 callers" + on, unit: "/s", figure: perSecond, target: "≥ 4×"}, row{title: "its p99", unit: "µs", figure: p99, less: true}), row{room: 4}, perAppend)},
 	}
-	if replicas == 1 {
-		groups = append(groups, reads(ctx, refs[0], volatile))
-	}
 	for _, g := range groups {
 		if !strings.Contains(g.rows[0].title, s.match) {
 			continue
@@ -123,27 +125,6 @@ func withCPU(rows ...row) []row {
 	return append(rows,
 		row{title: "its processor time, in the process", unit: "ns", figure: cpu, less: true},
 		row{title: "its processor time, in the servers", unit: "ns", figure: servers, less: true})
-}
-
-// reads compares a read of a durable entity with a call to a volatile one.
-func reads(ctx context.Context, durable vault.VaultRef, volatile fixture.AccountRef) group {
-	return group{[]contestant{
-		{"//shard:read", func(d time.Duration) (measure, error) {
-			return load.Bulk(1, d, func(int, int) error {
-				_, err := durable.Get(ctx)
-				return err
-			})
-		}},
-		{"volatile call", func(d time.Duration) (measure, error) {
-			return load.Bulk(1, d, func(int, int) error {
-				_, err := volatile.Get(ctx)
-				return err
-			})
-		}},
-	}, []row{
-		{title: "`//shard:read` of a durable entity, in one process", unit: "ns", figure: nanos, less: true, target: "≥ 0.9×"},
-		{title: "its processor time", unit: "ns", figure: cpu, less: true},
-	}}
 }
 
 // durableHomes measures calls after two more processes have taken their share of the shards.
@@ -188,4 +169,79 @@ func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 			return err
 		})
 	}}
+}
+
+// vaultNode starts a node that hosts vaults and accounts.
+func vaultNode(ctx context.Context, url, cluster, name string, replicas int, options ...shard.HostOption) (node *shard.Node, stop func(), err error) {
+	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: cluster, Replicas: replicas})
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := process.Config(url, cluster, name)
+	cfg.Store = backend
+	node = shard.New(cfg)
+	err = errors.Join(
+		vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, append([]shard.HostOption{shard.IdleAfter(0)}, options...)...),
+		fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(0)),
+	)
+	if err == nil {
+		err = node.Start(ctx)
+	}
+	if err != nil {
+		backend.Close()
+		return nil, nil, err
+	}
+	return node, func() {
+		leave, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = node.Shutdown(leave)
+		backend.Close()
+	}, nil
+}
+
+// vaults returns references to durable entities, all called once.
+func vaults(ctx context.Context, c shard.Caller) ([]vault.VaultRef, error) {
+	refs := vaultRefs(c, entities)
+	return refs, addToAll(ctx, refs)
+}
+
+// addToAll calls each entity once, from many goroutines.
+func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
+	errs := make(chan error, callers)
+	for w := range callers {
+		go func() {
+			var err error
+			for i := w; i < len(refs) && err == nil; i += callers {
+				_, err = refs[i].Add(ctx, 1)
+			}
+			errs <- err
+		}()
+	}
+	for range callers {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+func vaultRefs(c shard.Caller, n int) []vault.VaultRef {
+	client := vault.NewVaultClient(c)
+	refs := make([]vault.VaultRef, n)
+	for i := range refs {
+		refs[i] = client.Ref(id(i))
+	}
+	return refs
+}
+
+// vaultShards is the number of shards of type Vault.
+const vaultShards = 64
+
+// inShard returns n ids of entities of one shard.
+func inShard(number uint32, n int) (ids []string) {
+	for i := 0; len(ids) < n; i++ {
+		id := "in-" + strconv.Itoa(i)
+		if placement.ShardOf(xxhash.Sum64String(id), vaultShards) == vaultShards+number {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

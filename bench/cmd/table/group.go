@@ -18,8 +18,8 @@ import (
 // measure is the result of one run of a contestant.
 type measure = load.Measure
 
-// A group is contestants that run in turn, so that each round's figures are of
-// the same moment. The first one is this project's.
+// A group is a set of contestants run in turn, so that each round's figures are of the same moment.
+// The first one is this project's.
 type group struct {
 	contestants []contestant
 	rows        []row
@@ -97,10 +97,9 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	return nil
 }
 
-// room is a row that has the processor time which a call of the first contestant may use in the
-// process so that there are so many for one of the second. Where the processors have no idle
-// time, throughput is one over the processor time of a call in the process and in the servers
-// together.
+// room is a row with the processor time available to a call of the first contestant at that many
+// calls for one of the second. Where the processors have no idle time, throughput is one over the
+// processor time of a call in the process and in the servers together.
 func (g group) room(samples [][]measure, wanted float64) string {
 	time := func(i int, f func(measure) float64) float64 { return median(figures(samples[i], f)) }
 	both := func(i int) float64 { return time(i, cpu) + time(i, servers) }

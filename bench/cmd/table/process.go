@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,22 +24,6 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 	case "host":
 		node, err := process.Member(ctx, process.Config(url, cluster, name))
 		if err != nil {
-			return err
-		}
-		defer func() { _ = node.Close() }()
-	case "host-direct":
-		node, err := process.Member(ctx, process.Direct(url, cluster, name))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = node.Close() }()
-	case "shards":
-		node := shard.New(process.Config(url, cluster, name))
-		if err := errors.Join(
-			fixture.HostCoarse(node, func() *fixture.Coarse { return &fixture.Coarse{} }),
-			fixture.HostFine(node, func() *fixture.Fine { return &fixture.Fine{} }),
-			node.Start(ctx),
-		); err != nil {
 			return err
 		}
 		defer func() { _ = node.Close() }()
@@ -83,7 +66,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, host-direct, shards, vaults-r1, vaults-r3, vaults-resting, answer, page or first", role)
+		return fmt.Errorf("role %q: want host, vaults-r1, vaults-r3, vaults-resting, answer, page or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -56,38 +55,7 @@ func remote(ctx context.Context, s settings, url string) error {
 	if err := heartbeats(ctx, s, url, refs); err != nil {
 		return err
 	}
-	if err := shardRow(ctx, s, url); err != nil {
-		return err
-	}
 	return entityRows(ctx, s, conn, refs)
-}
-
-// shardRow shows how throughput changes with the number of shards.
-func shardRow(ctx context.Context, s settings, url string) error {
-	c, _, err := spawn(url, "shards", "shards", "host")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.End() }()
-	conn, err := shard.Dial(ctx, process.Config(url, "shards", "caller"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	few, many := make([]fixture.CoarseRef, entities), make([]fixture.FineRef, entities)
-	coarse, fine := fixture.NewCoarseClient(conn), fixture.NewFineClient(conn)
-	for i := range entities {
-		few[i], many[i] = coarse.Ref(id(i)), fine.Ref(id(i))
-	}
-	payload := make([]byte, 64)
-	if err := errors.Join(callEach(few, payload), callEach(many, payload)); err != nil {
-		return err
-	}
-	g := group{
-		[]contestant{{"shardgen", echo(many, callers, payload)}, {"128 shards", echo(few, callers, payload)}},
-		[]row{{title: "remote calls to entities of 16,384 shards", unit: "/s", figure: perSecond, target: "≥ 0.9×"}},
-	}
-	return g.print(os.Stdout, s.rounds, s.time)
 }
 
 func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *limit.Hand, size int) error {

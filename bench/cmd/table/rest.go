@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -110,4 +112,92 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 		}
 	}
 	return nil
+}
+
+// memory measures the memory of idle entities beside their struct and id.
+func memory(ctx context.Context, s settings, url string) error {
+	run := func(time.Duration) (measure, error) {
+		node, err := process.Member(ctx, process.Config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))
+		if err != nil {
+			return measure{}, err
+		}
+		defer func() { _ = node.Close() }()
+		client := fixture.NewAccountClient(node)
+		before, routines := inUse(), runtime.NumGoroutine()
+		for i := range s.entities {
+			if _, err := client.Ref(id(i)).Add(ctx, 1); err != nil {
+				return measure{}, err
+			}
+		}
+		if now := runtime.NumGoroutine(); now > routines+16 {
+			return measure{}, errors.New("idle entities have goroutines")
+		}
+		const own = 80 + 16 // the fixture's struct in its size class, and its id's bytes
+		return measure{Value: float64(inUse()-before)/float64(s.entities) - own}, nil
+	}
+	g := group{[]contestant{{"shardgen", run}}, []row{{
+		title: "idle entity, of " + strconv.Itoa(s.entities) + ", beside its struct and id", unit: "B", figure: value, target: "≤ 256 B",
+	}}}
+	return g.print(os.Stdout, 1, 0)
+}
+
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// paced makes calls at a fixed rate, whether earlier ones have been answered or not.
+type paced struct {
+	mu   sync.Mutex
+	took []sample
+	err  error
+}
+
+// sample is one call: when it was due, and how long after that it was answered.
+type sample struct {
+	due  time.Time
+	took time.Duration
+}
+
+func newPaced() *paced { return &paced{} }
+
+// run makes 1,000 calls a second to entities that are never idle for long.
+func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
+	const hot = 1000
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	begin := time.Now()
+	for i := 0; ctx.Err() == nil; i++ {
+		due := begin.Add(time.Duration(i) * time.Millisecond)
+		time.Sleep(time.Until(due))
+		calls.Go(func() {
+			_, err := accounts.Ref("hot-"+strconv.Itoa(i%hot)).Add(context.WithoutCancel(ctx), 1)
+			took := time.Since(due)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.took = append(p.took, sample{due, took})
+			if p.err == nil {
+				p.err = err
+			}
+		})
+	}
+}
+
+// between returns the measure of the calls that were due in a span of time.
+func (p *paced) between(from, to time.Time) (m measure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var took []time.Duration
+	for _, s := range p.took {
+		if s.due.After(from) && s.due.Before(to) {
+			took = append(took, s.took)
+		}
+	}
+	slices.Sort(took)
+	if n := len(took); n > 0 {
+		m.P50, m.P99 = took[n/2], took[n*99/100]
+	}
+	return m
 }

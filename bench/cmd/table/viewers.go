@@ -107,8 +107,8 @@ func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	return all, nil
 }
 
-// viewRound has so many viewers look at the page for a round. In the measure, CPU is the processor time
-// that a member uses in a second, and Servers that of the page's server.
+// viewRound has so many viewers look at the page for a round. In the measure, CPU is a member's
+// processor time in a second, and Servers the page's server's.
 func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()

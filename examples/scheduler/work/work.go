@@ -1,5 +1,4 @@
-// Package work has the two sides of the example: a scheduler, of which there is
-// one in the cluster, and workers, of which there are many.
+// Package work has the two sides of the example: one scheduler in the cluster, and many workers.
 package work
 
 import (

@@ -10,16 +10,14 @@
 //	P → I  Refusal  lane, nonce, reason
 //	both   Renewal  every RenewEvery while a connection is open
 //
-// The process that dials shows its key and then the nonce, which is good once and until
-// ExpectFor after the Offer. A process that does not listen answers an Offer with an Offer of
-// its own. If two processes that both listen offer each other the same lane at once, the Offer
-// of the lower address counts. So there is at most one connection for a pair of processes and
-// a lane.
+// The dialing process shows its key and then the nonce, valid once and until ExpectFor after the
+// Offer. A process that does not listen answers an Offer with an Offer of its own. If two processes
+// that both listen offer each other the same lane at once, the Offer of the lower address counts.
+// So there is at most one connection for a pair of processes and a lane.
 //
 // Members do not offer anything to clients, for clients begin every exchange and never listen. A
-// client's address is ignored, so that no client can have a member dial an address that it
-// chooses.
+// client's address is ignored, so that no client can have a member dial an address of its choice.
 //
-// A connection is closed when its peer's Renewals have not come for HeardFor, so that a process
-// whose access to the broker was revoked loses its direct lanes too.
+// A connection is closed after HeardFor without its peer's Renewals, so that a process without
+// access to the broker loses its direct lanes too.
 package agree

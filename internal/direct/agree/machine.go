@@ -49,8 +49,8 @@ type Config struct {
 //
 // Invariants:
 //  1. There is at most one pair for each peer and lane, and it has at most one connection.
-//  2. expected has the nonces of exactly the pairs that are expecting, and open the
-//     connections of exactly those that are connected.
+//  2. expected has exactly the nonces of the expecting pairs, and open exactly the connections of
+//     the connected ones.
 //  3. named counts the pairs of clients by name, and a name without pairs is not in it.
 //  4. keys counts the expecting pairs by key.
 //  5. A peer's open is the number of its connections.
@@ -99,7 +99,7 @@ type pair struct {
 	used   time.Time // when it last carried a frame
 }
 
-// A peer is a process with pairs, or with failures that are not forgotten.
+// A peer is a process with pairs, or with remembered failures.
 type peer struct {
 	transport.Peer
 	open     int       // connections
@@ -245,9 +245,8 @@ func (m *Machine) refusal(from transport.Peer, o Offer, old *pair) string {
 	return ""
 }
 
-// Arrived takes a process that has dialed, shown a key and then a nonce. id names its
-// connection. It reports which process that is, and on which lane; ok is false if nobody is
-// expected with them.
+// Arrived takes a process that has dialed, shown a key and then a nonce. id names its connection.
+// It returns the process and the lane; ok is false if nobody is expected with them.
 func (m *Machine) Arrived(now time.Time, key Key, nonce Nonce, id uint64) (from transport.Peer, lane int, ok bool, out Output) {
 	at, known := m.expected[nonce]
 	if !known {
@@ -277,7 +276,8 @@ func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output)
 	return true, out
 }
 
-// connect opens the connection of a pair.
+// connect records the open connection of a pair, and sends the first Renewal to a newly connected
+// peer.
 func (m *Machine) connect(now time.Time, p *pair, id uint64, out *Output) {
 	m.unexpect(p)
 	p.status, p.id, p.opened, p.used = connected, id, now, now
@@ -352,9 +352,9 @@ func (m *Machine) Gone(a transport.Address) (out Output) {
 	return out
 }
 
-// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that
-// are not used, or whose peer is not heard any more. It is to be called at least twice a second
-// unless the Machine is Idle.
+// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that are
+// unused or have a silent peer. It is to be called at least twice a second unless the Machine is
+// Idle.
 func (m *Machine) Tick(now time.Time) (out Output) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
 		switch p := m.pairs[at]; {

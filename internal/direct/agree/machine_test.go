@@ -301,7 +301,7 @@ func TestLanesAreApart(t *testing.T) {
 	w.requireOpen(2, a, b)
 }
 
-// TestOfferTwice: a process that lost its connection offers anew, and the old one is closed.
+// TestOfferTwice: a process that lost its connection offers again, and the old one is closed.
 func TestOfferTwice(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.add(member("a", 1), true), w.add(member("b", 2), true)
@@ -399,7 +399,7 @@ func TestAcceptOfAnotherOffer(t *testing.T) {
 }
 
 // TestBackOff: each failure doubles the time to the next offer, up to a minute; a connection
-// that stood for long begins anew.
+// that stood for long begins again.
 func TestBackOff(t *testing.T) {
 	a, b := member("a", 1), member("b", 2)
 	m, now := machine(a, false), time.Unix(1000, 0)

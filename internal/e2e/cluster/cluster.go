@@ -19,14 +19,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/direct"
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
-	"github.com/shardgen/shardgen/internal/freeport"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -256,7 +254,7 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	var place childproc.Place
+	var place natsproc.Place
 	if host != nil {
 		place = host
 	}
@@ -287,7 +285,7 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 		o.Listen = "127.0.0.1:0"
 		return nil
 	}
-	address, err := freeport.Address("127.0.0.1")
+	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -435,3 +433,92 @@ func (c *Cluster) Close() error {
 	c.nodes, c.logs, c.stores, c.servers, c.proxies = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
+
+// A Node is one process of the cluster.
+type Node struct {
+	*process.Process
+	witness string
+	trace   string // "" without a singleton
+	log     string
+}
+
+// Log is the file that the node logs to.
+func (n *Node) Log() string { return n.log }
+
+// frames asks the node for the data frames that it has sent. No two questions have one number.
+func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
+	if _, err := io.WriteString(n, node.CountFrames(question)); err != nil {
+		return Frames{}, fmt.Errorf("count the frames of %s: %w", n.Name(), err)
+	}
+	e, err := n.AwaitThat(ctx, "to count its frames", func(e process.Event) bool {
+		return e.Event == node.Counted && e.Question == question
+	})
+	return Frames{e.Frames, e.Direct}, err
+}
+
+// Witnessed is every call that ran at the node so far.
+func (n *Node) Witnessed() ([]witness.Record, error) { return witness.Read(n.witness) }
+
+// Lived returns from when to when a singleton lived at the node; the zero times if
+// it never did.
+func (n *Node) Lived() (from, to time.Time, err error) {
+	b, err := os.ReadFile(n.trace)
+	if err != nil {
+		return from, to, err
+	}
+	for line := range strings.Lines(string(b)) {
+		ns, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		if err != nil {
+			continue // killed while it wrote
+		}
+		to = time.Unix(0, ns)
+		if from.IsZero() {
+			from = to
+		}
+	}
+	return from, to, nil
+}
+
+// Frames are the data frames that processes have sent, and those of them that took direct lanes.
+type Frames struct{ All, Direct uint64 }
+
+// A Count has the frames of each process of a cluster.
+type Count struct {
+	nodes   map[*Node]Frames
+	callers []Frames // of Dial, in order
+}
+
+// Nodes are the frames of all nodes together.
+func (c Count) Nodes() (sum Frames) {
+	for _, f := range c.nodes {
+		sum.add(f)
+	}
+	return sum
+}
+
+// Callers are the frames of all callers together.
+func (c Count) Callers() (sum Frames) {
+	for _, f := range c.callers {
+		sum.add(f)
+	}
+	return sum
+}
+
+// Since are the frames that were sent after an earlier count. Those of processes that have ended
+// meanwhile are left out.
+func (c Count) Since(earlier Count) Count {
+	since := Count{nodes: make(map[*Node]Frames)}
+	for n, f := range c.nodes {
+		before := earlier.nodes[n] // none if it was started later
+		since.nodes[n] = Frames{f.All - before.All, f.Direct - before.Direct}
+	}
+	for i, f := range c.callers {
+		if i < len(earlier.callers) {
+			f = Frames{f.All - earlier.callers[i].All, f.Direct - earlier.callers[i].Direct}
+		}
+		since.callers = append(since.callers, f)
+	}
+	return since
+}
+
+func (f *Frames) add(o Frames) { f.All, f.Direct = f.All+o.All, f.Direct+o.Direct }

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -80,31 +79,16 @@ func (s Survival) Print(w io.Writer) error {
 		fmt.Fprintln(w, e)
 	}
 	s.Lanes.print(w)
-	for _, m := range s.Missed() {
-		fmt.Fprintln(w, "miss:", m)
-	}
 	return err
 }
 
-// Durable makes the fault happen again and again to a cluster with durable entities that
-// are called all the time. Nodes that end are replaced before the next time. ctx bounds the
-// run.
-func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
-	o = o.withDefaults(f)
-	o.Cluster.Durable = true
-	if err := o.Validate(f); err != nil {
+// survived makes the fault happen again and again to a cluster with durable entities that
+// are called all the time. Nodes that end are replaced before the next time.
+func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	s := Survival{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limits: f.Limits}
+	d := &DurableRun{crew: crew{Cluster: c}, Length: o.Length}
+	if err := d.grow(ctx, o.Nodes); err != nil {
 		return s, err
-	}
-	c, err := cluster.New(o.Cluster)
-	if err != nil {
-		return s, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	d := &DurableRun{Cluster: c, Length: o.Length}
-	for range o.Nodes {
-		if err := d.start(ctx); err != nil {
-			return s, err
-		}
 	}
 	conn, err := c.Dial(ctx, "client")
 	if err != nil {
@@ -137,7 +121,44 @@ func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 	if s.Lanes, err = countLanes(ctx, c, o); err != nil {
 		return s, err
 	}
-	s.Fault, s.Nodes, s.Entities, s.Limits = f.Name, o.Nodes, o.Load.Entities, f.Limits
 	s.Calls, s.Failed, s.Lost, s.Doubled, s.Closed, s.Errors = l.calls, l.failed, l.lost, l.doubled, l.closed, l.errors
 	return s, nil
+}
+
+// A DurableRun is a cluster with durable entities that are called all the time.
+type DurableRun struct {
+	crew                 // all that are members
+	Before int           // the number of strikes before this one
+	Length time.Duration // of one strike
+}
+
+// replace starts a node in the place of each that has ended.
+func (d *DurableRun) replace(ctx context.Context) error {
+	for i, n := range d.Nodes {
+		if !n.Ended() {
+			continue
+		}
+		if err := d.grow(ctx, 1); err != nil {
+			return err
+		}
+		last := len(d.Nodes) - 1
+		d.Nodes[i], d.Nodes = d.Nodes[last], d.Nodes[:last]
+	}
+	return nil
+}
+
+// A Strike is one occurrence of a fault, under way.
+type Strike struct {
+	Victim string    // the node, nodes or server that were hit
+	At     time.Time // answers again are measured from here
+	// Nodes are those whose entities are concerned; nil means all entities.
+	Nodes []*cluster.Node
+	// End ends the strike, Length after At. Nil means that it has ended.
+	Length time.Duration
+	End    func(ctx context.Context) error
+	// Stays says that the nodes stay, or may stay, and that their own answers count after the end.
+	Stays bool
+	// Slowest has an entity's slowest call judged, up to the first that was made after the
+	// end, and not the time of its next answer.
+	Slowest bool
 }

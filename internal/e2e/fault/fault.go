@@ -5,9 +5,14 @@ package fault
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
 // A Fault is something that happens to a cluster.
@@ -71,4 +76,148 @@ type Fault struct {
 	Lengths int
 	// Within bounds Inject, besides Lengths times Length. Default 30s.
 	Within time.Duration
+}
+
+// faults are all that can be run, in the order they are listed.
+var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap}
+
+// All returns all faults.
+func All() []Fault { return append([]Fault(nil), faults...) }
+
+// ByName finds a fault.
+func ByName(name string) (Fault, error) {
+	for _, f := range faults {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return Fault{}, fmt.Errorf("no fault is called %q (-list names them)", name)
+}
+
+// A Subject is the kind of entities that a fault is about, which decides how it is run and judged.
+type Subject int
+
+// The subjects of faults.
+const (
+	// UnderLoad: a cluster whose entities are called all the time. If Times is set, nodes that
+	// nobody calls are struck besides.
+	UnderLoad Subject = iota
+	// OnSingleton: the node of a singleton that is called all the time, Times times.
+	// It is judged by Limits.Failed, Limits.Lost (callers that were forgotten) and Limits.Pause.
+	OnSingleton
+	// OnRemembered: a node with remembered entities that nobody calls, Times times.
+	// It is judged by Limits.Recovery.
+	OnRemembered
+	// OnEveryNode: all nodes together, Times times, while a client from outside stays.
+	// It is judged by Limits.Recovery.
+	OnEveryNode
+	// OnDurable: nodes or servers of durable entities that are called all the time, Times
+	// times, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
+	OnDurable
+)
+
+// String names the subject.
+func (s Subject) String() string {
+	switch s {
+	case UnderLoad:
+		return "a cluster under load"
+	case OnSingleton:
+		return "a singleton's node"
+	case OnRemembered:
+		return "a node with remembered entities"
+	case OnEveryNode:
+		return "all nodes together"
+	case OnDurable:
+		return "a cluster with durable entities"
+	}
+	return fmt.Sprintf("Subject(%d)", int(s))
+}
+
+// A report has the notes and misses of a run, beside its figures.
+type report struct {
+	notes  []string
+	misses []string
+}
+
+// Note adds a line below the row.
+func (r *report) Note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// Miss adds a figure that is not as it should be.
+func (r *report) Miss(format string, args ...any) {
+	r.misses = append(r.misses, fmt.Sprintf(format, args...))
+}
+
+// A Row has the figures of one run of a fault.
+type Row struct {
+	Fault string
+	load.Verdict
+	load.Timing
+	Notes  []string // further figures, in words
+	Errors []string // the first that callers got
+	Misses []string // figures over their limits; none when the run passed
+}
+
+// Missed names the figures over their limits.
+func (r Row) Missed() []string { return r.Misses }
+
+// Print writes the row below its header, and its notes.
+func (r Row) Print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "fault\tcalls\tfailed\tunknown\tlost\tdoubled\tout of order\tmisstated\tlongest pause\tall succeed after")
+	fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\n", r.Fault, r.Calls, r.Failed, r.Unknown, r.Lost,
+		r.Doubled, r.Disorder, r.Misstated, round(r.Longest), round(r.Recovery))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, line := range slices.Concat(r.Notes, r.Errors, r.Examples) {
+		fmt.Fprintln(w, line)
+	}
+	return nil
+}
+
+func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+
+// unjudged is the limit of a figure that is printed only.
+const unjudged = -1
+
+// Limits are the most that a fault may cost; unjudged where there is no limit.
+type Limits struct {
+	Failed, Unknown, Lost, Doubled, Disorder, Misstated int
+	Closed                                              int // entities whose shard says that the store has lost acknowledged changes
+
+	Pause    time.Duration // of any entity
+	Recovery time.Duration // until all calls go well again
+	Refusal  time.Duration // of calls that are too many, p99
+
+	// Neighbours bounds the p99 of calls beside poisoned entities, as a multiple of the p99
+	// before. Where the machine has too few processors, the p99 beside a foreign process that
+	// loops takes the place of the latter. 0: not limited.
+	Neighbours float64
+}
+
+// misses names the figures of the row that are over their limits. Refusal and Neighbours are judged
+// by the faults that have them.
+func (l Limits) misses(r Row) (misses []string) {
+	count := func(what string, got, most int) {
+		if most != unjudged && got > most {
+			misses = append(misses, fmt.Sprintf("%s: %d, want at most %d", what, got, most))
+		}
+	}
+	took := func(what string, got, most time.Duration) {
+		if most != unjudged && got > most {
+			misses = append(misses, fmt.Sprintf("%s: %v, want at most %v", what, round(got), most))
+		}
+	}
+	count("failed", r.Failed, l.Failed)
+	count("unknown", r.Unknown, l.Unknown)
+	count("lost", r.Lost, l.Lost)
+	count("doubled", r.Doubled, l.Doubled)
+	count("out of order", r.Disorder, l.Disorder)
+	count("misstated", r.Misstated, l.Misstated)
+	count("entities that do not answer", r.Silent, 0)
+	took("longest pause", r.Longest, l.Pause)
+	took("recovery", r.Recovery, l.Recovery)
+	return misses
 }

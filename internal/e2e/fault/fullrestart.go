@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // fullRestart is the fault in which all nodes end together and are started again, and a client
@@ -75,25 +78,12 @@ func (r Restarts) Print(w io.Writer) error {
 		fmt.Fprintln(w, line)
 	}
 	r.Lanes.print(w)
-	for _, m := range r.Missed() {
-		fmt.Fprintln(w, "miss:", m)
-	}
 	return err
 }
 
-// RestartAll ends all nodes and starts them again, Times times, while a client
-// stays. ctx bounds the run.
-func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error) {
-	o = o.withDefaults(f)
-	o.Cluster.Pulses, o.Cluster.Singleton = true, true
-	if err := o.Validate(f); err != nil {
-		return r, err
-	}
-	c, err := cluster.New(o.Cluster)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+// restarted ends all nodes and starts them again, Times times, while a client stays.
+func restarted(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	r := Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
 	var names []string
 	for i := range o.Nodes {
 		names = append(names, fmt.Sprint("n", i+1))
@@ -112,7 +102,6 @@ func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error)
 		return r, err
 	}
 	o.Say("%d nodes at %s; %d times: %s", o.Nodes, c.URL(), o.Times, f.About)
-	r = Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
 	for i := range o.Times {
 		var restart Restart
 		if restart, nodes, err = restartAll(ctx, c, s, nodes, i); err != nil {
@@ -267,4 +256,94 @@ var durableRestart = Fault{
 		d.Nodes = started
 		return b, nil
 	},
+}
+
+// staying is how many entities the client that stays calls, besides a singleton.
+const staying = 16
+
+// A stayer calls entities and a singleton by references that it keeps.
+type stayer struct {
+	calls           []func(context.Context) error
+	failed, unknown atomic.Int64
+
+	mu    sync.Mutex
+	texts []string
+}
+
+func newStayer(c shard.Caller) *stayer {
+	s := &stayer{}
+	pulses := workload.NewPulseClient(c)
+	for i := range staying {
+		ref := pulses.Ref(fmt.Sprint(pulseID, i))
+		s.calls = append(s.calls, func(ctx context.Context) error {
+			_, err := ref.Beat(ctx)
+			return err
+		})
+	}
+	leader := workload.NewLeaderClient(c).Ref()
+	var senders atomic.Int64
+	s.calls = append(s.calls, func(ctx context.Context) error {
+		_, _, err := leader.Beat(ctx, fmt.Sprint("stayer-", senders.Add(1)), 1)
+		return err
+	})
+	return s
+}
+
+// call makes a call and counts how it ended.
+func (s *stayer) call(ctx context.Context, call func(context.Context) error) error {
+	err := call(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.failed.Add(1)
+		if shard.OutcomeOf(err) == shard.Unknown {
+			s.unknown.Add(1)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if text := strings.SplitN(err.Error(), ": ", 2)[1]; len(s.texts) < 10 && !slices.Contains(s.texts, text) {
+			s.texts = append(s.texts, text)
+		}
+	}
+	return err
+}
+
+// load calls all the time until it is stopped.
+func (s *stayer) load(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var callers sync.WaitGroup
+	for _, call := range s.calls {
+		callers.Go(func() {
+			pace := time.NewTicker(10 * time.Millisecond)
+			defer pace.Stop()
+			for ctx.Err() == nil {
+				_ = s.call(ctx, call) // counted
+				select {
+				case <-pace.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		callers.Wait()
+	}
+}
+
+// answers calls each until it answers, and returns when they did, the first first.
+func (s *stayer) answers(ctx context.Context) ([]time.Time, error) {
+	at, errs := make([]time.Time, len(s.calls)), make([]error, len(s.calls))
+	var callers sync.WaitGroup
+	for i, call := range s.calls {
+		callers.Go(func() {
+			pace := time.NewTicker(time.Millisecond)
+			defer pace.Stop()
+			for errs[i] = s.call(ctx, call); errs[i] != nil && ctx.Err() == nil; errs[i] = s.call(ctx, call) {
+				<-pace.C
+			}
+			at[i] = time.Now()
+		})
+	}
+	callers.Wait()
+	slices.SortFunc(at, time.Time.Compare)
+	return at, errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -114,4 +115,132 @@ func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 		r.Miss("%s ran %d calls after the SIGCONT", r.Victim.Name(), late)
 	}
 	return awaitMoved(ctx, r)
+}
+
+// pause is the fault in which a process stands still for a moment, as a virtual machine that is
+// moved. Calls to it wait, and nobody gives it up.
+var pause = Fault{
+	Name:   "pause",
+	About:  "the process of a node stands still for 2s, by SIGSTOP, and goes on",
+	Victim: -1,
+	Nodes:  5,
+	Length: 2 * time.Second,
+	Spares: true,
+	Limits: Limits{Pause: 4 * time.Second, Recovery: 5 * time.Second},
+	Inject: func(ctx context.Context, r *Run) error {
+		if err := r.Victim.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		err := r.Sleep(ctx, r.Length)
+		if cont := r.Victim.Signal(syscall.SIGCONT); err == nil {
+			err = cont
+		}
+		return err
+	},
+}
+
+// durablePause is the fault in which a process with durable entities stands still so long that
+// others take its shards over. Its late writes are refused.
+var durablePause = Fault{
+	Name:    "durable-pause",
+	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",
+	Subject: OnDurable,
+	Nodes:   5,
+	Times:   5,
+	Rate:    1000,
+	Length:  30 * time.Second,
+	// 5 s of silence until more than half agree, and a lease that is over by then.
+	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 10 * time.Second},
+	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
+		victim := d.Nodes[d.Before%len(d.Nodes)]
+		b := Strike{
+			Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}, Length: d.Length, Stays: true,
+			End: func(context.Context) error { return victim.Signal(syscall.SIGCONT) },
+		}
+		return b, victim.Signal(syscall.SIGSTOP)
+	},
+}
+
+// longPause is the fault in which a process stands still for so long that it is removed, as a
+// virtual machine that is suspended, and then goes on as if nothing had been. Others have its
+// entities: it must not run one more turn, and must end.
+var longPause = Fault{
+	Name:         "long-pause",
+	About:        "the process of a node stands still for 60s, by SIGSTOP, and goes on when it was removed",
+	Victim:       -1,
+	Nodes:        5,
+	Length:       time.Minute,
+	SparesOthers: true,
+	Within:       90 * time.Second,
+	Limits:       cutLimits,
+	Inject: func(ctx context.Context, r *Run) error {
+		if err := r.spread(ctx); err != nil {
+			return err
+		}
+		r.Begin()
+		v := r.Strike(r.Victim)[0]
+		if err := r.Victim.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		err := r.Sleep(ctx, r.Length)
+		woken := time.Now()
+		if cont := r.Victim.Signal(syscall.SIGCONT); err == nil {
+			err = cont
+		}
+		if err != nil {
+			return err
+		}
+		r.noteRemoval("", v, r.Length)
+		if r.Length < certainlyRemoved {
+			return nil // it may go on
+		}
+		return sleeper{r, v, woken}.judge(ctx)
+	},
+}
+
+// exitLimit is how soon a process that was removed ends when it goes on.
+const exitLimit = time.Second
+
+// A sleeper is a process that went on after it had stood still for long.
+type sleeper struct {
+	*Run
+	victim
+	woken time.Time
+}
+
+// judge waits until the process, which was removed, has ended, and starts it again.
+func (s sleeper) judge(ctx context.Context) error {
+	if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {
+		return err
+	}
+	took := time.Since(s.woken)
+	s.Note("it ended %v after it went on", round(took))
+	if took > exitLimit {
+		s.Miss("it ended %v after it went on, want at most %v", round(took), exitLimit)
+	}
+	ran, err := s.node.Witnessed()
+	if err != nil {
+		return err
+	}
+	turns := 0
+	for _, call := range ran {
+		if call.At >= s.woken.UnixNano() {
+			turns++
+		}
+	}
+	if s.Note("it ran %d turns after it went on", turns); turns > 0 {
+		s.Miss("%d turns after it went on, want none", turns)
+	}
+	if err := s.judgeHomes(s.victim); err != nil {
+		return err
+	}
+	started, err := s.Cluster.Start(ctx, s.node.Name())
+	if err != nil {
+		return err
+	}
+	s.Note("%s is up again", started[0].Name())
+	if err := s.oneView(ctx, s.woken, viewLimit); err != nil {
+		return err
+	}
+	return s.spread(ctx)
 }

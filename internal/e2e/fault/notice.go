@@ -2,11 +2,8 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -69,58 +66,32 @@ func (n Noticing) Print(w io.Writer) error {
 	slices.Sort(all)
 	_, err := fmt.Fprintf(w, "%s of one of %d nodes: downed on all others after p50 %v, max %v; within %v: %d of %d\n",
 		n.Fault, n.Nodes, all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), n.Limit, within, len(all))
-	for _, m := range n.Missed() {
-		fmt.Fprintln(w, "miss:", m)
-	}
 	return err
 }
 
-// Notice strikes nodes that nobody calls, one after the other and each replaced
-// before the next, and measures when all others have noticed. ctx bounds the run.
-func Notice(ctx context.Context, f Fault, o Options) (result Noticing, err error) {
-	o = o.withDefaults(f)
-	if err := o.Validate(f); err != nil {
-		return Noticing{}, err
-	}
-	o.Cluster.Dir = filepath.Join(o.Cluster.Dir, "quiet") // beside the files of Do
-	if err := os.Mkdir(o.Cluster.Dir, 0o755); err != nil {
-		return Noticing{}, err
-	}
-	c, err := cluster.New(o.Cluster)
-	if err != nil {
-		return Noticing{}, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	var nodes []*cluster.Node
-	started := 0
-	grow := func() error {
-		started++
-		n, err := c.Start(ctx, fmt.Sprint("n", started))
-		nodes = append(nodes, n...)
-		return err
-	}
+// noticed strikes nodes that nobody calls, one after the other and each replaced
+// before the next, and measures when all others have noticed.
+func noticed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	result, all := Noticing{Fault: f.Name, Nodes: o.Nodes, Limit: f.Notice}, &crew{Cluster: c}
 	o.Say("%d nodes that nobody calls, %d times", o.Nodes, o.Times)
-	for range o.Nodes {
-		if err := grow(); err != nil {
-			return Noticing{}, err
-		}
+	if err := all.grow(ctx, o.Nodes); err != nil {
+		return result, err
 	}
-	result = Noticing{Fault: f.Name, Nodes: o.Nodes, Limit: f.Notice}
 	for i := range o.Times {
-		if err := agree(ctx, nodes); err != nil {
-			return Noticing{}, err
+		if err := agree(ctx, all.Nodes); err != nil {
+			return result, err
 		}
 		// Old and young ones take turns: the oldest leads and coordinates.
-		at := i % len(nodes)
-		victim := nodes[at]
-		nodes = slices.Delete(nodes, at, at+1)
-		s, err := strike(ctx, f, victim, nodes)
+		at := i % o.Nodes
+		victim := all.Nodes[at]
+		all.Nodes = slices.Delete(all.Nodes, at, at+1)
+		s, err := strike(ctx, f, victim, all.Nodes)
 		if err != nil {
-			return Noticing{}, fmt.Errorf("%s %s: %w", f.Name, victim.Name(), err)
+			return result, fmt.Errorf("%s %s: %w", f.Name, victim.Name(), err)
 		}
 		result.Strikes = append(result.Strikes, s)
-		if err := grow(); err != nil {
-			return Noticing{}, err
+		if err := all.grow(ctx, 1); err != nil {
+			return result, err
 		}
 	}
 	return result, nil

@@ -38,7 +38,9 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Times, f.Times)
 	set(&o.Cluster.Servers, f.Servers)
 	set(&o.Cluster.Replicas, f.Replicas)
-	o.Cluster.Singleton = o.Cluster.Singleton || f.Singleton
+	o.Cluster.Singleton = o.Cluster.Singleton || f.Singleton || f.Subject == OnSingleton || f.Subject == OnEveryNode
+	o.Cluster.Pulses = f.Subject == OnRemembered || f.Subject == OnEveryNode
+	o.Cluster.Durable = f.Subject == OnDurable || f.Durable
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
 	o.Cluster.Direct, o.Cluster.Proxied = o.Cluster.Direct || f.Direct, f.Direct
 	if f.MinMembers {
@@ -66,7 +68,7 @@ func set[T comparable](v *T, def T) {
 }
 
 // Validate returns the reason why o cannot run a fault, also what would do nothing for
-// it; Do, Notice and Handed call it first.
+// it. Do calls it first.
 func (o Options) Validate(f Fault) error {
 	o = o.withDefaults(f)
 	switch {

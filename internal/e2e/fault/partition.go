@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -143,4 +144,287 @@ func (p *split) judgeNoSecondCluster() error {
 		}
 	}
 	return nil
+}
+
+// cuts makes the network of a run drop packets between its hosts.
+type cuts struct {
+	*report
+	cluster *cluster.Cluster
+}
+
+// hosts are where these servers, nodes and callers run.
+func (c *cuts) hosts(names ...string) (hosts []*netns.Host, err error) {
+	for _, name := range names {
+		h, err := c.cluster.Host(name)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts, nil
+}
+
+// everywhere is all hosts of the run but these.
+func (c *cuts) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
+	for _, h := range c.cluster.Network().Hosts() {
+		if !slices.Contains(except, h) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// heal ends all cuts and notes how many packets they dropped.
+func (c *cuts) heal() error {
+	network := c.cluster.Network()
+	dropped, err := network.Dropped()
+	if err != nil {
+		return err
+	}
+	c.Note("%d packets were dropped", dropped)
+	return network.Drop()
+}
+
+// oneWay is the fault in which of one node's packets those of one direction vanish, as with a
+// broken cable or a firewall. Its messages arrive and it hears nothing, or the other way round.
+// It is removed, and nobody that it accuses is.
+var oneWay = Fault{
+	Name:         "one-way",
+	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",
+	Victim:       -1,
+	Nodes:        5,
+	Servers:      3,
+	Length:       time.Minute,
+	Needs:        netns.Supported,
+	Separate:     true,
+	SparesOthers: true,
+	Lengths:      2,
+	Within:       2 * time.Minute,
+	Limits:       cutLimits,
+	Inject: func(ctx context.Context, r *Run) error {
+		k := keepUp(r.Cluster, r.Victim)
+		defer func() { _ = k.end() }()
+		for _, way := range []direction{arriving, leaving} {
+			if err := r.spread(ctx); err != nil {
+				return err
+			}
+			v, err := way.cut(r, k.node(r.Victim.Name()))
+			if err != nil {
+				return err
+			}
+			if err := r.Sleep(ctx, r.Length); err != nil {
+				return err
+			}
+			r.noteRemoval(fmt.Sprintf("nothing %v: ", way), v, r.Length)
+			if err := r.judgeHomes(v); err != nil {
+				return err
+			}
+			if err := r.judgeStopped([]victim{v}, r.Length); err != nil {
+				return err
+			}
+			if err := r.heal(); err != nil {
+				return err
+			}
+			r.Begin() // figures count from the last heal
+			if err := r.oneView(ctx, r.began, viewLimit); err != nil {
+				return err
+			}
+		}
+		r.Note("%d processes ended and were started again", k.total())
+		return r.spread(ctx)
+	},
+}
+
+// flipFlop is the fault in which nothing arrives at one node for a while, then everything, and
+// so on. Whenever it was removed its process is started again. The others go on as if nothing
+// were.
+var flipFlop = Fault{
+	Name:         "flip-flop",
+	About:        "for 20s nothing arrives at one node, for 20s everything does, and so on, ten times over",
+	Victim:       -1,
+	Nodes:        5,
+	Servers:      3,
+	Length:       20 * time.Second,
+	Rounds:       10,
+	Needs:        netns.Supported,
+	Separate:     true,
+	SparesOthers: true,
+	Lengths:      2,
+	Within:       5 * time.Minute,
+	Limits:       cutLimits,
+	Inject: func(ctx context.Context, r *Run) error {
+		k := keepUp(r.Cluster, r.Victim)
+		defer func() { _ = k.end() }()
+		for range r.options.Rounds {
+			if err := r.spread(ctx); err != nil {
+				return err
+			}
+			if _, err := arriving.cut(r, k.node(r.Victim.Name())); err != nil {
+				return err
+			}
+			if err := r.Sleep(ctx, r.Length); err != nil {
+				return err
+			}
+			if err := r.heal(); err != nil {
+				return err
+			}
+			r.Begin() // figures count from the last heal
+			if err := r.Sleep(ctx, r.Length); err != nil {
+				return err
+			}
+		}
+		if err := r.oneView(ctx, r.began, max(r.Length, viewLimit)); err != nil {
+			return err
+		}
+		if err := r.spread(ctx); err != nil {
+			return err
+		}
+		return r.judgeStrikes(k)
+	},
+}
+
+// cutLimits are those of a node that is cut off and comes back: nothing that was
+// acknowledged elsewhere is lost, and soon after the heal all is well again.
+var cutLimits = Limits{
+	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+	Pause: unjudged, Recovery: 30 * time.Second,
+}
+
+// A direction is the way of the packets of a victim that are dropped.
+type direction bool
+
+const (
+	arriving direction = false
+	leaving  direction = true
+)
+
+func (d direction) String() string {
+	if d == leaving {
+		return "leaves"
+	}
+	return "arrives"
+}
+
+// cut drops the packets of a node in this direction.
+func (d direction) cut(r *Run, n *cluster.Node) (victim, error) {
+	own, err := r.hosts(n.Name())
+	if err != nil {
+		return victim{}, err
+	}
+	rule := netns.Rule{From: r.everywhere(own...), To: own}
+	if d == leaving {
+		rule.From, rule.To = rule.To, rule.From
+	}
+	r.Begin()
+	struck := r.Strike(n)
+	return struck[0], r.Cluster.Network().Drop(rule)
+}
+
+// loss is the fault in which packets are lost by chance, as with a bad cable or a full switch.
+// TCP sends them again, so that messages are not lost but late, and ever later: at 80% of the
+// packets of both directions a connection carries next to nothing. That node may be removed,
+// once; with 30% between all hosts nobody may be.
+var loss = Fault{
+	Name:         "loss",
+	About:        "for 2m a node loses 80% of its packets, both ways; then, for 2m, every host loses 30% (the paper's time is -length 10m)",
+	Victim:       -1,
+	Nodes:        5,
+	Servers:      3,
+	Length:       2 * time.Minute,
+	Rate:         200, // more does not fit through
+	Needs:        netns.Supported,
+	Separate:     true,
+	SparesOthers: true,
+	Lengths:      2,
+	Within:       2 * time.Minute,
+	Limits:       cutLimits,
+	Inject: func(ctx context.Context, r *Run) error {
+		if err := r.lossAtOne(ctx); err != nil {
+			return err
+		}
+		return r.lossEverywhere(ctx)
+	},
+}
+
+const (
+	lossAtVictim   = 80 // percent
+	lossAtAll      = 30
+	changesAtLoss  = 1 // of the view, at most
+	lossViewWithin = 30 * time.Second
+)
+
+func (r *Run) lossAtOne(ctx context.Context) error {
+	k := keepUp(r.Cluster, r.Victim)
+	defer func() { _ = k.end() }()
+	if err := r.spread(ctx); err != nil {
+		return err
+	}
+	own, err := r.hosts(r.Victim.Name())
+	if err != nil {
+		return err
+	}
+	others := r.everywhere(own...)
+	r.Begin()
+	v := r.Strike(r.Victim)[0]
+	err = r.Cluster.Network().Drop(
+		netns.Rule{From: own, To: others, Percent: lossAtVictim}, netns.Rule{From: others, To: own, Percent: lossAtVictim})
+	if err != nil {
+		return err
+	}
+	if err := r.Sleep(ctx, r.Length); err != nil {
+		return err
+	}
+	changes := r.changes(v.since)
+	r.Note("%d%% at %s: %d changes of the view", lossAtVictim, v.node.Name(), changes)
+	if changes > changesAtLoss {
+		r.Miss("%d changes of the view, want at most %d", changes, changesAtLoss)
+	}
+	if at := r.removal(v.node.Name(), v.since); !at.IsZero() {
+		r.Note("%s was given up %v after the fault", v.node.Name(), round(at.Sub(v.since)))
+		if err := r.judgeHomes(v); err != nil {
+			return err
+		}
+	}
+	if err := r.heal(); err != nil {
+		return err
+	}
+	r.Begin()
+	if err := r.oneView(ctx, r.began, lossViewWithin); err != nil {
+		return err
+	}
+	r.Note("%d processes ended and were started again", k.total())
+	return r.spread(ctx)
+}
+
+func (r *Run) lossEverywhere(ctx context.Context) error {
+	all := r.everywhere()
+	begin, ended := time.Now(), r.ended()
+	if err := r.Cluster.Network().Drop(netns.Rule{From: all, To: all, Percent: lossAtAll}); err != nil {
+		return err
+	}
+	made, failed := r.Load.Made(), r.Load.Failed()
+	if err := r.Sleep(ctx, r.Length); err != nil {
+		return err
+	}
+	changes := r.changes(begin)
+	r.Note("%d%% everywhere: %d changes of the view, %d processes ended; %d calls, %d of them failed",
+		lossAtAll, changes, r.ended()-ended, r.Load.Made()-made, r.Load.Failed()-failed)
+	if changes > 0 || r.ended() > ended {
+		r.Miss("%d changes of the view and %d processes ended for %d%% everywhere, want none", changes, r.ended()-ended, lossAtAll)
+	}
+	if err := r.heal(); err != nil {
+		return err
+	}
+	r.Begin()
+	return r.oneView(ctx, r.began, lossViewWithin)
+}
+
+// ended counts the nodes that have ended.
+func (r *Run) ended() (n int) {
+	for _, node := range r.Cluster.Nodes() {
+		if node.Ended() {
+			n++
+		}
+	}
+	return n
 }

@@ -82,57 +82,39 @@ func (a Again) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: all are activated again after p50 %v, max %v\n", a.Fault, a.Nodes, a.Entities, len(a.Strikes),
 		longest[len(longest)/2].Round(time.Millisecond), longest[len(longest)-1].Round(time.Millisecond))
 	a.Lanes.print(w)
-	for _, m := range a.Missed() {
-		fmt.Fprintln(w, "miss:", m)
-	}
 	return err
 }
 
 // pulseID begins the ids of the entities.
 const pulseID = "pulse-"
 
-// Activate strikes nodes whose entities nobody calls, one after the other and each
-// replaced before the next. ctx bounds the run.
-func Activate(ctx context.Context, f Fault, o Options) (a Again, err error) {
-	o = o.withDefaults(f)
-	o.Cluster.Pulses = true
-	if err := o.Validate(f); err != nil {
+// activated strikes nodes whose entities nobody calls, one after the other and each
+// replaced before the next.
+func activated(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	a, all := Again{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limit: f.Limits.Recovery}, &crew{Cluster: c}
+	if err := all.grow(ctx, o.Nodes); err != nil {
 		return a, err
-	}
-	c, err := cluster.New(o.Cluster)
-	if err != nil {
-		return a, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	var nodes []*cluster.Node
-	for i := range o.Nodes {
-		started, err := c.Start(ctx, fmt.Sprint("n", i+1))
-		if err != nil {
-			return a, err
-		}
-		nodes = append(nodes, started...)
 	}
 	if err := enliven(ctx, c, o.Load.Entities); err != nil {
 		return a, err
 	}
-	a = Again{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limit: f.Limits.Recovery}
 	o.Say("%d nodes at %s, %d entities; %d times: %s", o.Nodes, c.URL(), o.Load.Entities, o.Times, f.About)
 	for i := range o.Times {
-		at := i % len(nodes) // the oldest, too, which coordinates
+		at := i % o.Nodes // the oldest, too, which coordinates
 		if err := quiet(ctx, c); err != nil {
 			return a, err
 		}
-		r, err := strikeRemembered(ctx, f, c, nodes[at])
+		r, err := strikeRemembered(ctx, f, c, all.Nodes[at])
 		if err != nil {
-			return a, fmt.Errorf("%s %s: %w", f.Name, nodes[at].Name(), err)
+			return a, fmt.Errorf("%s %s: %w", f.Name, all.Nodes[at].Name(), err)
 		}
 		a.Strikes = append(a.Strikes, r)
-		started, err := c.Start(ctx, fmt.Sprint("n", o.Nodes+i+1))
-		if err != nil {
+		if err := all.grow(ctx, 1); err != nil {
 			return a, err
 		}
-		nodes[at] = started[0]
+		all.Nodes[at], all.Nodes = all.Nodes[o.Nodes], all.Nodes[:o.Nodes]
 	}
+	var err error
 	a.Lanes, err = countLanes(ctx, c, o)
 	return a, err
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
@@ -45,40 +48,106 @@ func newRun(c *cluster.Cluster, f Fault, o Options) *Run {
 	}
 }
 
-// Do runs a fault. ctx bounds the run; an error is not a miss: the run could not
+// An Outcome has the figures of one part of a run.
+type Outcome interface {
+	// Missed names the figures over the fault's limits; none when the run passed.
+	Missed() []string
+	// Print writes the figures. Function Print adds what is missed.
+	Print(w io.Writer) error
+}
+
+// Print writes an outcome.
+func Print(w io.Writer, o Outcome) error {
+	if err := o.Print(w); err != nil {
+		return err
+	}
+	for _, m := range o.Missed() {
+		fmt.Fprintln(w, "miss:", m)
+	}
+	return nil
+}
+
+// Do runs a fault as its subject says. ctx bounds the run; an error is not a miss: the run could not
 // be done or was cut short.
-func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
+func Do(ctx context.Context, f Fault, o Options) (all []Outcome, err error) {
 	o = o.withDefaults(f)
 	if err := o.Validate(f); err != nil {
-		return Row{}, err
+		return nil, err
 	}
 	if f.Needs != nil {
 		if err := f.Needs(); err != nil {
-			return Row{}, fmt.Errorf("%s: %w", f.Name, err)
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
 	if f.Program != nil {
 		o.Say("building the program of the nodes")
 		path, err := f.Program(ctx, o.Cluster.Dir)
 		if err != nil {
-			return Row{}, fmt.Errorf("%s: %w", f.Name, err)
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		o.Cluster.Program = path
 	}
+	parts := map[Subject]part{UnderLoad: underLoad, OnSingleton: handed, OnRemembered: activated, OnEveryNode: restarted, OnDurable: survived}
+	first, err := onCluster(ctx, f, o, parts[f.Subject])
+	if err != nil {
+		return nil, err
+	}
+	if f.Subject != UnderLoad || f.Times == 0 {
+		return []Outcome{first}, nil
+	}
+	o.Cluster.Dir = filepath.Join(o.Cluster.Dir, "quiet") // beside the files of the first
+	if err := os.Mkdir(o.Cluster.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	second, err := onCluster(ctx, f, o, noticed)
+	return []Outcome{first, second}, err
+}
+
+// A part has a fault happen to a cluster, whose nodes it starts. The options are valid and have their
+// defaults.
+type part func(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error)
+
+// onCluster runs a part on a cluster of its own.
+func onCluster(ctx context.Context, f Fault, o Options, do part) (out Outcome, err error) {
 	c, err := cluster.New(o.Cluster)
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	return do(ctx, c, f, o)
+}
+
+// A crew has the nodes of a run, which are named n1, n2 and so on.
+type crew struct {
+	Cluster *cluster.Cluster
+	Nodes   []*cluster.Node
+	started int
+}
+
+// grow starts so many nodes, one after another, and waits until they are up.
+func (c *crew) grow(ctx context.Context, n int) error {
+	for range n {
+		c.started++
+		started, err := c.Cluster.Start(ctx, fmt.Sprint("n", c.started))
+		if err != nil {
+			return err
+		}
+		c.Nodes = append(c.Nodes, started...)
+	}
+	return nil
+}
+
+// underLoad has the fault happen while all entities are called.
+func underLoad(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	r := newRun(c, f, o)
 	if err := r.start(ctx, f); err != nil {
-		return Row{}, err
+		return nil, err
 	}
 	var callers []shard.Caller
 	for i := range connections {
 		conn, err := c.Dial(ctx, callerName(i))
 		if err != nil {
-			return Row{}, err
+			return nil, err
 		}
 		defer func() { _ = conn.Close() }() // processes of this run: nothing depends on it
 		callers = append(callers, conn)
@@ -86,10 +155,10 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 	r.Load = load.Start(o.Load, callers...)
 	r.strikes.load = r.Load
 	r.clusterView = clusterView{report: r.report, cluster: c, load: r.Load, nodes: r.Nodes, entities: o.Load.Entities}
-	err = r.underLoad(ctx, f)
+	err := r.underLoad(ctx, f)
 	r.Load.Stop()
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
 	return r.judge(ctx, f, callers[0])
 }
@@ -191,11 +260,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
+func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Outcome, error) {
 	r.mourn()
 	ran, err := r.Cluster.Witnessed()
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
 	row := Row{Fault: f.Name, Timing: r.Load.Timing(r.began, load.Everyone), Notes: r.notes}
 	row.Verdict = r.Load.Judge(ctx, c, ran, r.died)
@@ -206,7 +275,7 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
 	if r.options.Cluster.Direct {
 		count, err := r.Cluster.Frames(ctx)
 		if err != nil {
-			return Row{}, err
+			return nil, err
 		}
 		all, after := Lanes{count.Nodes(), count.Callers()}, count.Since(r.frames)
 		row.Notes = append(row.Notes, all.String(), "after the fault, "+(&Lanes{after.Nodes(), after.Callers()}).String())
@@ -231,3 +300,49 @@ func (r *Run) noteDead(row *Row) {
 }
 
 func callerName(i int) string { return fmt.Sprintf("client-%d", i) }
+
+// Lanes has the frames that took direct lanes in a run. Nil is a run without direct lanes, and all
+// methods may be called on it.
+type Lanes struct {
+	Nodes, Callers cluster.Frames
+}
+
+// countLanes counts the frames of a run until now. Those of nodes that have ended are left out.
+func countLanes(ctx context.Context, c *cluster.Cluster, o Options) (*Lanes, error) {
+	if !o.Cluster.Direct {
+		return nil, nil
+	}
+	count, err := c.Frames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Lanes{count.Nodes(), count.Callers()}, nil
+}
+
+// String says how many frames took direct lanes.
+func (l *Lanes) String() string {
+	if l == nil {
+		return "no direct lanes"
+	}
+	return fmt.Sprintf("data frames on direct lanes: %s of nodes, %s of callers", ofAll(l.Nodes), ofAll(l.Callers))
+}
+
+func ofAll(f cluster.Frames) string {
+	return fmt.Sprintf("%d of %d (%d%%)", f.Direct, f.All, f.Direct*100/max(f.All, 1))
+}
+
+// print writes a line about the frames.
+func (l *Lanes) print(w io.Writer) {
+	if l != nil {
+		fmt.Fprintln(w, l)
+	}
+}
+
+// missed is a sentence if a run that was to have direct lanes had none, and so shows nothing of
+// them.
+func (l *Lanes) missed() (misses []string) {
+	if l != nil && (l.Nodes.Direct == 0 || l.Callers.Direct == 0) {
+		misses = append(misses, fmt.Sprintf("%v, want some of both", l))
+	}
+	return misses
+}

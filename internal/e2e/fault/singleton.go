@@ -2,14 +2,17 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // singletonLeave is the fault in which the oldest node leaves in order and hands the singleton
@@ -90,6 +93,9 @@ func (h Handing) Missed() (misses []string) {
 			misses = append(misses, fmt.Sprintf("strike %d: no answer for %v, want at most %v", i+1, round(r.Pause), h.Limits.Pause))
 		}
 	}
+	if len(h.Lives) < len(h.Strikes) {
+		misses = append(misses, fmt.Sprintf("%d instances left a trace, want at least %d", len(h.Lives), len(h.Strikes)))
+	}
 	return append(append(misses, h.Lanes.missed()...), h.twoAtOnce()...)
 }
 
@@ -122,34 +128,16 @@ func (h Handing) Print(w io.Writer) error {
 		h.Fault, h.Nodes, len(h.Strikes), h.Calls, failed, pauses[len(pauses)/2].Round(time.Millisecond),
 		pauses[len(pauses)-1].Round(time.Millisecond), len(h.Lives), len(h.twoAtOnce()) == 0)
 	h.Lanes.print(w)
-	for _, m := range h.Missed() {
-		fmt.Fprintln(w, "miss:", m)
-	}
 	return err
 }
 
-// Handed strikes the node of a singleton that callers outside the cluster call all
-// the time, each time with a new node in reserve. ctx bounds the run.
-func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
-	o = o.withDefaults(f)
-	o.Cluster.Singleton, o.Cluster.Durable = true, f.Durable
-	if err := o.Validate(f); err != nil {
+// handed strikes the node of a singleton that callers outside the cluster call all
+// the time, each time with a new node in reserve.
+func handed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	h, all := Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}, &crew{Cluster: c} // oldest first
+	if err := all.grow(ctx, o.Nodes); err != nil {
 		return h, err
 	}
-	c, err := cluster.New(o.Cluster)
-	if err != nil {
-		return h, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	var all []*cluster.Node // oldest first
-	for i := range o.Nodes {
-		started, err := c.Start(ctx, fmt.Sprint("n", i+1))
-		if err != nil {
-			return h, err
-		}
-		all = append(all, started...)
-	}
-	h = Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}
 	callers, stop, err := startBeats(ctx, c, f.Durable)
 	if err != nil {
 		return h, err
@@ -157,16 +145,14 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 	defer stop()
 	o.Say("%d nodes at %s; %d times: %s", o.Nodes, c.URL(), o.Times, f.About)
 	for i := range o.Times {
-		r, err := strikeSingleton(ctx, f, all[i], all[i+1], callers)
+		r, err := strikeSingleton(ctx, f, all.Nodes[i], all.Nodes[i+1], callers)
 		if err != nil {
-			return h, fmt.Errorf("%s %s: %w", f.Name, all[i].Name(), err)
+			return h, fmt.Errorf("%s %s: %w", f.Name, all.Nodes[i].Name(), err)
 		}
 		h.Strikes = append(h.Strikes, r)
-		started, err := c.Start(ctx, fmt.Sprint("n", len(all)+1))
-		if err != nil {
+		if err := all.grow(ctx, 1); err != nil {
 			return h, err
 		}
-		all = append(all, started...)
 	}
 	stop()
 	if h.Lanes, err = countLanes(ctx, c, o); err != nil {
@@ -175,7 +161,7 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 	for _, b := range callers {
 		h.Calls += b.well
 	}
-	for _, n := range all {
+	for _, n := range all.Nodes {
 		from, to, err := n.Lived()
 		if err != nil {
 			return h, err
@@ -219,4 +205,133 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 	}
 	r.Errors = r.Errors[:min(len(r.Errors), 2)]
 	return r, nil
+}
+
+// beats are one caller's calls to the singleton, one after the other.
+type beats struct {
+	sender string
+	call   func(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error)
+
+	mu     sync.Mutex
+	node   string // that answered last
+	well   int
+	since  time.Time // the last answer, or the beginning of the strike
+	pause  time.Duration
+	failed int
+	forgot int
+	errs   []string
+}
+
+// beatEvery spaces the calls of one caller.
+const beatEvery = time.Millisecond
+
+// callersOfSingleton is the number of callers of the singleton.
+const callersOfSingleton = 4
+
+// startBeats begins to call, over two connections from outside. stop waits for
+// all callers and may be called twice.
+func startBeats(ctx context.Context, c *cluster.Cluster, durable bool) (all []*beats, stop func(), err error) {
+	run, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var conns []*shard.Conn
+	stop = sync.OnceFunc(func() {
+		end()
+		wg.Wait()
+		for _, conn := range conns {
+			_ = conn.Close() // processes of this run: nothing depends on it
+		}
+	})
+	for i := range connections {
+		conn, err := c.Dial(ctx, fmt.Sprint("beats-", i))
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		conns = append(conns, conn)
+	}
+	for i := range callersOfSingleton {
+		b := &beats{
+			sender: fmt.Sprint("caller-", i), since: time.Now(),
+			call: workload.NewLeaderClient(conns[i%connections]).Ref().Beat,
+		}
+		if durable {
+			b.call = workload.NewTreasurerClient(conns[i%connections]).Ref().Beat
+		}
+		all = append(all, b)
+		wg.Go(func() { b.run(run) })
+	}
+	return all, stop, nil
+}
+
+func (b *beats) run(ctx context.Context) {
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for seq := uint64(1); ctx.Err() == nil; seq++ {
+		node, fresh, err := b.call(context.WithoutCancel(ctx), b.sender, seq)
+		b.took(node, fresh, err)
+		if shard.OutcomeOf(err) == shard.NotExecuted {
+			seq-- // it is made again, and the singleton sees no gap
+		}
+		<-ticker.C
+	}
+}
+
+func (b *beats) took(node string, fresh bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.failed++
+		if len(b.errs) < 2 {
+			b.errs = append(b.errs, b.sender+": "+err.Error())
+		}
+		return
+	}
+	if fresh {
+		b.forgot++
+	}
+	now := time.Now()
+	b.pause = max(b.pause, now.Sub(b.since))
+	b.well, b.node, b.since = b.well+1, node, now
+}
+
+func (b *beats) home() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.node
+}
+
+// answeredBy returns a function that reports whether all callers had their last answers from some of
+// the nodes.
+func answeredBy(callers []*beats, nodes ...*cluster.Node) func() bool {
+	return func() bool {
+		return !slices.ContainsFunc(callers, func(b *beats) bool {
+			home := b.home()
+			return !slices.ContainsFunc(nodes, func(n *cluster.Node) bool { return n.Name() == home })
+		})
+	}
+}
+
+// String describes the caller's latest answer and first errors.
+func (b *beats) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return fmt.Sprintf("%s: answered by %s %v ago, %d calls failed: %s",
+		b.sender, b.node, time.Since(b.since).Round(time.Millisecond), b.failed, strings.Join(b.errs, "; "))
+}
+
+// begin begins the figures of a strike.
+func (b *beats) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
+}
+
+// add adds the figures of the strike.
+func (b *beats) add(r *HandedStrike) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.Pause = max(r.Pause, b.pause)
+	r.Failed += b.failed
+	r.Forgot += b.forgot
+	r.Errors = append(r.Errors, b.errs...)
 }

@@ -3,15 +3,16 @@ package hostile
 import (
 	"bytes"
 	"compress/flate"
+	"context"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -59,7 +60,7 @@ func (a liar) all() []lie {
 		control(asMember, commands, func(i uint64) []byte { return a.down(i) }),
 		control(asSelf, orders, a.move), control(asMember, orders, a.move),
 		control(asSelf, orders, func(i uint64) []byte {
-			return must(coordinator.Encode(coordinator.Ask{Kind: fmt.Sprint("K", i)}))
+			return must(coordinator.Encode(coordinator.Ask{Type: fmt.Sprint("K", i)}))
 		}),
 		control(asSelf, hellos, func(i uint64) []byte { return hello(fmt.Sprint("L", i)) }),
 		control(asSelf, singleton, func(uint64) []byte { return a.junk(200) }),
@@ -213,4 +214,35 @@ func (a liar) bomb() []byte {
 		Format: 1, Target: uint32(a.members[0].Incarnation),
 		Body: &wire.MembershipMessage_Gossip{Gossip: &wire.MembershipState{Gossip: packed.Bytes(), Compression: wire.MembershipState_DEFLATE}},
 	}))
+}
+
+// Unacknowledging is a transport of clients that acknowledge none of the frames that members send to them,
+// and are ordinary clients otherwise.
+func Unacknowledging(t transport.Transport) transport.Transport { return unacknowledging{t} }
+
+type unacknowledging struct{ transport.Transport }
+
+// Open opens the link.
+func (u unacknowledging) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
+	l, err := u.Transport.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return unacknowledgingLink{l}, nil
+}
+
+type unacknowledgingLink struct{ transport.Link }
+
+// Send sends a frame without its acknowledgement.
+func (l unacknowledgingLink) Send(ch transport.Channel, to transport.Peer, token uint64, payload []byte) error {
+	if ch == transport.Control {
+		return l.Link.Send(ch, to, token, payload)
+	}
+	var r wire.FrameReader
+	h, rest, err := r.Header(payload)
+	if err != nil {
+		return err
+	}
+	h.Ack, h.Handled = 0, 0
+	return l.Link.Send(ch, to, token, append(wire.AppendFrameHeader(nil, &h), rest...))
 }

@@ -7,16 +7,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/childproc"
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/rights"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -107,7 +111,7 @@ func startProcess(url, name string, log io.Writer) (*process, error) {
 		return nil, err
 	}
 	p.reports = json.NewDecoder(stdout)
-	if p.release, err = childproc.Start(p.cmd, nil); err != nil {
+	if p.release, err = natsproc.StartChild(p.cmd, nil); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -149,4 +153,35 @@ func (p *process) end() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Wait()
 	p.release()
+}
+
+// Password is that of each user of a server of Guard.
+const Password = "secret"
+
+// Guard starts a NATS server with JetStream on which each user has the given rights and no
+// others. It keeps its files in dir.
+func Guard(dir string, users map[string]rights.Rights) (*natsproc.Server, error) {
+	if err := Configure(dir, users); err != nil {
+		return nil, err
+	}
+	return natsproc.Run("-c", configIn(dir))
+}
+
+// Configure writes the configuration of a server of Guard, which reads it when it starts and by
+// [natsproc.Server.Reload].
+func Configure(dir string, users map[string]rights.Rights) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\nauthorization { users: [\n", filepath.Join(dir, "jetstream"))
+	for _, user := range slices.Sorted(maps.Keys(users)) {
+		fmt.Fprintf(&b, "{ user: %s, password: %s, %s }\n", user, Password, users[user].Server())
+	}
+	b.WriteString("] }\n")
+	return os.WriteFile(configIn(dir), []byte(b.String()), 0o600)
+}
+
+func configIn(dir string) string { return filepath.Join(dir, "nats.conf") }
+
+// URL is the URL of a user of the server.
+func URL(s *natsproc.Server, user string) string {
+	return "nats://" + user + ":" + Password + "@" + strings.TrimPrefix(s.URL(), "nats://")
 }

@@ -1,10 +1,16 @@
 package load
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/witness"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // A Fate is the outcome of a call, as its caller knows it.
@@ -121,5 +127,66 @@ func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 		default:
 			v.note(&v.Lost, "lost: call %d of %s to %s ran and is not remembered", seq, key.sender, key.entity)
 		}
+	}
+}
+
+// Slow is how long an entity may pause before it counts as disturbed.
+const Slow = 250 * time.Millisecond
+
+// Timing is how entities answered from some time on.
+type Timing struct {
+	Longest time.Duration // the longest pause of an entity
+	// Recovery is the time until all calls went well again: none failed or took
+	// longer than Slow from then on. 0 if all went well.
+	Recovery  time.Duration
+	Disturbed int // entities of which a call failed or took longer than Slow
+	Silent    int // entities that do not answer yet
+	P50, P99  time.Duration
+}
+
+// Everyone selects all entities.
+func Everyone(string) bool { return true }
+
+// askers is how many goroutines collect the entities' reports.
+const askers = 16
+
+// remembered collects the records of all entities; errors are added to failed.
+func remembered(ctx context.Context, c shard.Caller, entities int, failed *errorSample) map[pairKey][]uint64 {
+	client := workload.NewTallyClient(c)
+	all := make(map[pairKey][]uint64)
+	var mu sync.Mutex
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range askers {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < entities; i = int(next.Add(1)) - 1 {
+				seen, err := client.Ref(EntityID(i)).Report(ctx)
+				if err != nil {
+					failed.add(fmt.Errorf("report: %w", err))
+					continue
+				}
+				mu.Lock()
+				for sender, seqs := range seen {
+					all[pairKey{EntityID(i), sender}] = seqs
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// An errorSample keeps the first errors of a run, for messages.
+type errorSample struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (s *errorSample) add(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.texts) < maxExamples {
+		s.texts = append(s.texts, fmt.Sprintf("%s failed: %v", time.Now().Format("15:04:05.000"), err))
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -90,14 +91,14 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 		os.Exit(1)
 	}()
 	if *spin {
-		v.say(Event{Event: Spinning})
+		v.say(process.Event{Event: Spinning})
 		workload.Spin()
 	}
 	if err := run(ctx, o, &v); err != nil {
-		v.say(Event{Event: Ended, Error: err.Error()})
+		v.say(process.Event{Event: Ended, Error: err.Error()})
 		return 1
 	}
-	v.say(Event{Event: Left})
+	v.say(process.Event{Event: Left})
 	return 0
 }
 
@@ -156,7 +157,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	if err := n.Start(ctx); err != nil {
 		return err
 	}
-	v.say(Event{Event: Up})
+	v.say(process.Event{Event: Up})
 	select {
 	case <-ctx.Done():
 	case <-n.Done():
@@ -165,4 +166,79 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return n.Shutdown(leave)
+}
+
+// hostLeader makes n host the volatile singleton, or the durable one. Its trace goes to a new file:
+// each line has the nanoseconds of the wall clock at a moment at which it lived. Written lines survive
+// SIGKILL.
+func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	trace := func(at time.Time) error {
+		_, err := fmt.Fprintln(f, at.UnixNano())
+		return err
+	}
+	if durable {
+		err = workload.HostTreasurer(n, func() *workload.Treasurer { return &workload.Treasurer{Node: n.Name(), Trace: trace} })
+		return f.Close, err
+	}
+	err = workload.HostLeader(n, func() *workload.Leader { return &workload.Leader{Node: n.Name(), Trace: trace} })
+	return f.Close, err
+}
+
+// The kinds of events that a node reports about itself.
+const (
+	Up    = "up"    // it has joined
+	Left  = "left"  // it has left in order
+	Ended = "ended" // it ended otherwise
+	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
+	// Agreed means that it saw that all members agree on View from then on, or that they do
+	// not agree any more.
+	Agreed = "agreed"
+	// Shifted means that its clock was changed by ShiftClock.
+	Shifted = "shifted"
+	// Counted is the answer to CountFrames.
+	Counted = "counted"
+	// Refused means that it was given a line that is no command.
+	Refused = "refused"
+	// Spinning means that it is no node, and begins to compute now.
+	Spinning = "spinning"
+)
+
+// Host makes n host the workload, with w as the witness of its calls.
+func Host(n *shard.Node, w *witness.Writer) error {
+	see := testify(w)
+	tallies := workload.NewTallyClient(n)
+	target := func(id string) workload.RelayTargets {
+		return workload.RelayTargets{Ask: tallies.API(id), Tell: tallies.Tell(id)}
+	}
+	return errors.Join(
+		workload.HostClerk(n, func() *workload.Clerk { return &workload.Clerk{} }, shard.MaxMailboxCalls(100)),
+		workload.HostPoison(n, func() *workload.Poison { return &workload.Poison{Node: n.Name()} },
+			shard.MaxMailboxCalls(10), shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart })),
+		workload.HostTally(n, func() *workload.Tally { return &workload.Tally{Node: n.Name(), Witness: see} }),
+		workload.HostRelay(n, func() *workload.Relay { return &workload.Relay{Node: n.Name(), Tallies: target} }),
+	)
+}
+
+// hostDurable makes n host the durable types.
+func hostDurable(n *shard.Node) error {
+	stocks := workload.NewStockClient(n)
+	stock := func(id string) workload.StockTell { return stocks.Tell(id) }
+	return errors.Join(
+		workload.HostLedger(n, func() *workload.Ledger { return &workload.Ledger{Node: n.Name()} }),
+		workload.HostTill(n, func() *workload.Till { return &workload.Till{Node: n.Name(), Stocks: stock} }),
+		workload.HostStock(n, func() *workload.Stock { return &workload.Stock{} }),
+	)
+}
+
+// testify records each run that it is given.
+func testify(w *witness.Writer) func(entity, sender string, seq uint64) {
+	return func(entity, sender string, seq uint64) {
+		if err := w.Write(entity, sender, seq); err != nil {
+			panic(err) // without a witness the run proves nothing
+		}
+	}
 }

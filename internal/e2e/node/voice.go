@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -26,7 +27,7 @@ type voice struct {
 	to    *json.Encoder
 }
 
-func (v *voice) say(e Event) {
+func (v *voice) say(e process.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e.Node, e.Pid = v.node, os.Getpid()
@@ -38,9 +39,9 @@ func (v *voice) watch(n *shard.Node) {
 	for e := range n.Events(context.Background()) {
 		switch {
 		case e.Kind == shard.EventConverged || e.Kind == shard.EventDiverged:
-			v.say(Event{Event: Agreed, Time: e.Time, View: agreed(n.Cluster())})
+			v.say(process.Event{Event: Agreed, Time: e.Time, View: agreed(n.Cluster())})
 		case e.Member.Name != "":
-			v.say(Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
+			v.say(process.Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
 		}
 	}
 }
@@ -78,7 +79,7 @@ func (v *voice) obey(stdin io.Reader) {
 }
 
 // answer carries out a command.
-func (v *voice) answer(command string) (e Event, err error) {
+func (v *voice) answer(command string) (e process.Event, err error) {
 	verb, arg, _ := strings.Cut(command, " ")
 	switch verb {
 	case "clock":
@@ -86,7 +87,7 @@ func (v *voice) answer(command string) (e Event, err error) {
 		if err == nil {
 			err = wallclock.Shift(d)
 		}
-		return Event{Event: Shifted, Time: time.Now()}, err
+		return process.Event{Event: Shifted, Time: time.Now()}, err
 	case "frames":
 		e.Event = Counted
 		if e.Question, err = strconv.Atoi(arg); err != nil {
@@ -98,5 +99,5 @@ func (v *voice) answer(command string) (e Event, err error) {
 		}
 		return e, nil
 	}
-	return Event{Event: Refused}, fmt.Errorf("not a command: %q", command)
+	return process.Event{Event: Refused}, fmt.Errorf("not a command: %q", command)
 }

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/natsproc"
 )
 
 // A Process is one child process. When this process ends, however that happens, the child gets
@@ -39,17 +39,20 @@ type Process struct {
 // An Event is one line that a process said.
 type Event struct {
 	Event string `json:"event"`
-	Error string `json:"error"`
-	// Further output of some processes: an observation, its subject, its time, and the view
-	// that all members agree on.
-	Kind   string    `json:"kind"`
-	Member string    `json:"member"`
-	Time   time.Time `json:"time"`
-	View   string    `json:"view"`
-	// The number of a question that the process was asked, and its answer.
-	Question int    `json:"question"`
-	Frames   uint64 `json:"frames"`
-	Direct   uint64 `json:"direct"`
+	Node  string `json:"node"`
+	Pid   int    `json:"pid"`
+	Error string `json:"error,omitempty"`
+	// Further output of some processes: an observation and its subject, and when it was made.
+	Kind   string    `json:"kind,omitempty"`
+	Member string    `json:"member,omitempty"`
+	Time   time.Time `json:"time,omitzero"`
+	// View is the cluster as the node saw it then, if all agreed: its founder and its
+	// members. "" if they did not.
+	View string `json:"view,omitempty"`
+	// Question is the number of a question, and Frames and Direct its answer.
+	Question int    `json:"question,omitempty"`
+	Frames   uint64 `json:"frames,omitempty"` // data frames that the node has sent
+	Direct   uint64 `json:"direct,omitempty"` // those of them that took direct lanes
 }
 
 // Start runs a program. name is for messages; logs gets its standard error.
@@ -58,7 +61,7 @@ func Start(name string, logs io.Writer, program string, args ...string) (*Proces
 }
 
 // StartAt is Start on a host of another network; a nil place means this one.
-func StartAt(place childproc.Place, name string, logs io.Writer, program string, args ...string) (*Process, error) {
+func StartAt(place natsproc.Place, name string, logs io.Writer, program string, args ...string) (*Process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = logs
 	stdin, err := cmd.StdinPipe()
@@ -69,7 +72,7 @@ func StartAt(place childproc.Place, name string, logs io.Writer, program string,
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	release, err := childproc.Start(cmd, place)
+	release, err := natsproc.StartChild(cmd, place)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

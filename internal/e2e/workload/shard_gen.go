@@ -16,6 +16,237 @@ import (
 // run go generate.
 const _ = codegen.ABI6
 
+// TallyAPI has the methods of a [Tally]. The entity and its references
+// implement it.
+type TallyAPI interface {
+	// Apply records one call. Each sender numbers its calls to an entity from 1.
+	Apply(_ context.Context, sender string, seq uint64) (Receipt, error)
+
+	// Report returns the entity's record.
+	Report(context.Context) (seen map[string][]uint64, err error)
+}
+
+var (
+	_ TallyAPI = (*Tally)(nil)
+	_ TallyAPI = TallyRef{}
+)
+
+// TallyClient makes references to Tally entities. It is safe for concurrent
+// use.
+type TallyClient struct {
+	invoker codegen.Invoker
+}
+
+// NewTallyClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
+func NewTallyClient(c shard.Caller) *TallyClient {
+	return &TallyClient{invoker: c.ShardInvoker(tallyKind())}
+}
+
+// Ref returns a reference to the Tally with that id. It makes no call; if the
+// id is invalid, each call fails.
+func (c *TallyClient) Ref(id string, opts ...shard.CallOption) TallyRef {
+	return TallyRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is like Ref, for calls without an answer.
+func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
+	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct in its place.
+func (c *TallyClient) API(id string) TallyAPI {
+	return c.Ref(id)
+}
+
+// TallyRef is a reference to one Tally at any node. It is made by
+// [TallyClient.Ref] and safe for concurrent use.
+type TallyRef struct {
+	ref *codegen.Ref
+}
+
+// Apply records one call. Each sender numbers its calls to an entity from 1.
+func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result Receipt, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Apply")
+	if e, ok := turn.Entity.(*Tally); ok {
+		defer turn.End("Apply", &err)
+		return codegen.Result(e.Apply(turn.Context, sender, seq))
+	}
+	return decodeTallyApplyReply(r.ref.Ask(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq), err))
+}
+
+// Report returns the entity's record.
+func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Report")
+	if e, ok := turn.Entity.(*Tally); ok {
+		defer turn.End("Report", &err)
+		if seen, err = e.Report(turn.Context); err != nil {
+			return nil, err
+		}
+		return cloneStringUint64SliceMap(seen), nil
+	}
+	return decodeTallyReportReply(r.ref.Ask(ctx, "Report", nil, err))
+}
+
+// TallyTell is a reference to one Tally for calls without an answer. It is made
+// by [TallyClient.Tell] and safe for concurrent use. Its methods return an
+// error only if the call was not sent.
+type TallyTell struct {
+	ref *codegen.Ref
+}
+
+// Apply calls [TallyAPI.Apply] without an answer.
+func (t TallyTell) Apply(ctx context.Context, sender string, seq uint64) error {
+	return t.ref.Tell(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq))
+}
+
+// Report calls [TallyAPI.Report] without an answer.
+func (t TallyTell) Report(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Report", nil)
+}
+
+// TallyExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
+type TallyExtractor struct{}
+
+// EntityID returns the wire form of the id.
+func (TallyExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the entity's shard.
+func (TallyExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(tallyKind(), id)
+}
+
+// HostTally lets n host Tally entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
+func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: tallyKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Apply":  dispatchTallyApply,
+			"Report": dispatchTallyReport,
+		},
+		NoContext:   map[string]bool{"Apply": true, "Report": true},
+		Struct:      (*Tally)(nil),
+		Exported:    2,
+		SetID:       setTallyID,
+		AppendState: appendTallyState,
+		DecodeState: decodeTallyState,
+		StateFields: knownTallyState,
+	}, opts...)
+}
+
+// tallyKind describes Tally. It must be the same at all members of a cluster.
+func tallyKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Tally",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   1024,
+		HashName: "xxh64",
+		Methods:  []string{"Apply", "Report"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Contract: "b4feb0b3ec426d4d",
+	}
+}
+
+// setTallyID sets the id field of a Tally.
+func setTallyID(entity any, id string) error {
+	entity.(*Tally).ID = id
+	return nil
+}
+
+// The functions dispatchTally… run methods of Tally on encoded arguments.
+
+func dispatchTallyApply(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var sender string
+	var seq uint64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &sender)
+		case 2:
+			codegen.ReadUint(&d, &seq)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	result, err := entity.(*Tally).Apply(ctx, sender, seq)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendReceipt(out, 1, result), nil
+}
+
+func dispatchTallyReport(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	seen, err := entity.(*Tally).Report(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendStringUint64SliceMap(out, 1, seen), nil
+}
+
+func appendTallyApplyArgs(b []byte, sender string, seq uint64) []byte {
+	b = codegen.AppendString(b, 1, sender)
+	return codegen.AppendUint(b, 2, seq)
+}
+
+func decodeTallyApplyReply(d codegen.Decoder) (result Receipt, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			readReceipt(&d, &result)
+		}
+	}
+	return result, d.Results()
+}
+
+func decodeTallyReportReply(d codegen.Decoder) (seen map[string][]uint64, err error) {
+	if err = d.Results(); err != nil {
+		return seen, err
+	}
+	codegen.InitMap(&seen)
+	for d.Next() {
+		if d.Field() == 1 {
+			readStringUint64SliceMap(&d, &seen)
+		}
+	}
+	return seen, d.Results()
+}
+
+// appendTallyState encodes the fields tagged state.
+func appendTallyState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Tally)
+	return appendStringUint64SliceMap(b, 1, e.Seen), nil
+}
+
+// decodeTallyState decodes the output of appendTallyState, and reports whether
+// it skipped fields. It sets an absent field to zero, even if the factory set
+// it.
+func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Tally)
+	e.Seen = nil
+	codegen.InitMap(&e.Seen)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readStringUint64SliceMap(&d, &e.Seen)
+		}
+	}
+	return d.Skipped(), d.Err("state of Tally")
+}
+
+// knownTallyState reports which fields of the state are known. The others are
+// kept.
+func knownTallyState(num int) (bool, codegen.Fields) {
+	return num == 1, nil
+}
+
 // ClerkAPI has the methods of a [Clerk]. The entity and its references
 // implement it.
 type ClerkAPI interface {
@@ -1146,237 +1377,6 @@ func knownStockState(num int) (bool, codegen.Fields) {
 	return 1 <= num && num <= 3, nil
 }
 
-// TallyAPI has the methods of a [Tally]. The entity and its references
-// implement it.
-type TallyAPI interface {
-	// Apply records one call. Each sender numbers its calls to an entity from 1.
-	Apply(_ context.Context, sender string, seq uint64) (Receipt, error)
-
-	// Report returns the entity's record.
-	Report(context.Context) (seen map[string][]uint64, err error)
-}
-
-var (
-	_ TallyAPI = (*Tally)(nil)
-	_ TallyAPI = TallyRef{}
-)
-
-// TallyClient makes references to Tally entities. It is safe for concurrent
-// use.
-type TallyClient struct {
-	invoker codegen.Invoker
-}
-
-// NewTallyClient returns a client that calls through c, a [shard.Node] or a
-// [shard.Conn].
-func NewTallyClient(c shard.Caller) *TallyClient {
-	return &TallyClient{invoker: c.ShardInvoker(tallyKind())}
-}
-
-// Ref returns a reference to the Tally with that id. It makes no call; if the
-// id is invalid, each call fails.
-func (c *TallyClient) Ref(id string, opts ...shard.CallOption) TallyRef {
-	return TallyRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// Tell is like Ref, for calls without an answer.
-func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
-	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
-}
-
-// API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
-func (c *TallyClient) API(id string) TallyAPI {
-	return c.Ref(id)
-}
-
-// TallyRef is a reference to one Tally at any node. It is made by
-// [TallyClient.Ref] and safe for concurrent use.
-type TallyRef struct {
-	ref *codegen.Ref
-}
-
-// Apply records one call. Each sender numbers its calls to an entity from 1.
-func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result Receipt, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Apply")
-	if e, ok := turn.Entity.(*Tally); ok {
-		defer turn.End("Apply", &err)
-		return codegen.Result(e.Apply(turn.Context, sender, seq))
-	}
-	return decodeTallyApplyReply(r.ref.Ask(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq), err))
-}
-
-// Report returns the entity's record.
-func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err error) {
-	turn, err := r.ref.BeginNoContext(ctx, "Report")
-	if e, ok := turn.Entity.(*Tally); ok {
-		defer turn.End("Report", &err)
-		if seen, err = e.Report(turn.Context); err != nil {
-			return nil, err
-		}
-		return cloneStringUint64SliceMap(seen), nil
-	}
-	return decodeTallyReportReply(r.ref.Ask(ctx, "Report", nil, err))
-}
-
-// TallyTell is a reference to one Tally for calls without an answer. It is made
-// by [TallyClient.Tell] and safe for concurrent use. Its methods return an
-// error only if the call was not sent.
-type TallyTell struct {
-	ref *codegen.Ref
-}
-
-// Apply calls [TallyAPI.Apply] without an answer.
-func (t TallyTell) Apply(ctx context.Context, sender string, seq uint64) error {
-	return t.ref.Tell(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq))
-}
-
-// Report calls [TallyAPI.Report] without an answer.
-func (t TallyTell) Report(ctx context.Context) error {
-	return t.ref.Tell(ctx, "Report", nil)
-}
-
-// TallyExtractor finds the entity and the shard of an id without a cluster. Its
-// zero value works.
-type TallyExtractor struct{}
-
-// EntityID returns the wire form of the id.
-func (TallyExtractor) EntityID(id string) (string, error) {
-	return id, codegen.CheckID(id)
-}
-
-// Shard returns the number of the entity's shard.
-func (TallyExtractor) Shard(id string) (uint32, error) {
-	return codegen.EntityShard(tallyKind(), id)
-}
-
-// HostTally lets n host Tally entities. It must be called before n starts. Each
-// activation calls factory, which returns an entity without state.
-func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) error {
-	return n.Host(codegen.Host{
-		Kind: tallyKind(),
-		New:  codegen.Factory(factory),
-		Dispatch: map[string]codegen.Method{
-			"Apply":  dispatchTallyApply,
-			"Report": dispatchTallyReport,
-		},
-		NoContext:   map[string]bool{"Apply": true, "Report": true},
-		Struct:      (*Tally)(nil),
-		Exported:    2,
-		SetID:       setTallyID,
-		AppendState: appendTallyState,
-		DecodeState: decodeTallyState,
-		StateFields: knownTallyState,
-	}, opts...)
-}
-
-// tallyKind describes Tally. It must be the same at all members of a cluster.
-func tallyKind() codegen.Kind {
-	return codegen.Kind{
-		Name:     "Tally",
-		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   1024,
-		HashName: "xxh64",
-		Methods:  []string{"Apply", "Report"},
-		Errors:   ShardErrors,
-		Stateful: true,
-		Contract: "b4feb0b3ec426d4d",
-	}
-}
-
-// setTallyID sets the id field of a Tally.
-func setTallyID(entity any, id string) error {
-	entity.(*Tally).ID = id
-	return nil
-}
-
-// The functions dispatchTally… run methods of Tally on encoded arguments.
-
-func dispatchTallyApply(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	var sender string
-	var seq uint64
-	d := codegen.NewDecoder(args)
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(&d, &sender)
-		case 2:
-			codegen.ReadUint(&d, &seq)
-		}
-	}
-	if err := d.Arguments(); err != nil {
-		return out, err
-	}
-	result, err := entity.(*Tally).Apply(ctx, sender, seq)
-	if err != nil || out == nil {
-		return out, err
-	}
-	return appendReceipt(out, 1, result), nil
-}
-
-func dispatchTallyReport(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
-	seen, err := entity.(*Tally).Report(ctx)
-	if err != nil || out == nil {
-		return out, err
-	}
-	return appendStringUint64SliceMap(out, 1, seen), nil
-}
-
-func appendTallyApplyArgs(b []byte, sender string, seq uint64) []byte {
-	b = codegen.AppendString(b, 1, sender)
-	return codegen.AppendUint(b, 2, seq)
-}
-
-func decodeTallyApplyReply(d codegen.Decoder) (result Receipt, err error) {
-	for d.Next() {
-		if d.Field() == 1 {
-			readReceipt(&d, &result)
-		}
-	}
-	return result, d.Results()
-}
-
-func decodeTallyReportReply(d codegen.Decoder) (seen map[string][]uint64, err error) {
-	if err = d.Results(); err != nil {
-		return seen, err
-	}
-	codegen.InitMap(&seen)
-	for d.Next() {
-		if d.Field() == 1 {
-			readStringUint64SliceMap(&d, &seen)
-		}
-	}
-	return seen, d.Results()
-}
-
-// appendTallyState encodes the fields tagged state.
-func appendTallyState(b []byte, entity any) ([]byte, error) {
-	e := entity.(*Tally)
-	return appendStringUint64SliceMap(b, 1, e.Seen), nil
-}
-
-// decodeTallyState decodes the output of appendTallyState, and reports whether
-// it skipped fields. It sets an absent field to zero, even if the factory set
-// it.
-func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
-	e := entity.(*Tally)
-	e.Seen = nil
-	codegen.InitMap(&e.Seen)
-	d := codegen.NewDecoder(b)
-	for d.Next() {
-		if d.Field() == 1 {
-			readStringUint64SliceMap(&d, &e.Seen)
-		}
-	}
-	return d.Skipped(), d.Err("state of Tally")
-}
-
-// knownTallyState reports which fields of the state are known. The others are
-// kept.
-func knownTallyState(num int) (bool, codegen.Fields) {
-	return num == 1, nil
-}
-
 // TillAPI has the methods of a [Till]. The entity and its references implement
 // it.
 type TillAPI interface {
@@ -1762,54 +1762,6 @@ func ShardErrors(s *codegen.ErrorSet) {
 // …Element does so for elements of lists and maps: messages with the value in
 // field 1.
 
-func appendStringUint64Map(b []byte, num int, v map[string]uint64) []byte {
-	for _, key := range codegen.SortedKeys(v) {
-		var at int
-		b, at = codegen.Open(b, num)
-		b = codegen.PutString(b, 1, key)
-		b = codegen.PutUint(b, 2, v[key])
-		b = codegen.Close(b, at)
-	}
-	return b
-}
-
-func readStringUint64Map(d *codegen.Decoder, v *map[string]uint64) {
-	var key string
-	var e uint64
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(d, &key)
-		case 2:
-			codegen.ReadUint(d, &e)
-		}
-	}
-	d.Leave(outer)
-	codegen.InitMap(v)
-	(*v)[key] = e
-}
-
-func appendReceipt(b []byte, num int, v Receipt) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendUint(b, 1, v.Count)
-	b = codegen.AppendString(b, 2, v.Node)
-	return codegen.Close(b, at)
-}
-
-func readReceipt(d *codegen.Decoder, v *Receipt) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadUint(d, &v.Count)
-		case 2:
-			codegen.ReadString(d, &v.Node)
-		}
-	}
-	d.Leave(outer)
-}
-
 func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -1862,6 +1814,54 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	d.Leave(outer)
 }
 
+func appendReceipt(b []byte, num int, v Receipt) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendUint(b, 1, v.Count)
+	b = codegen.AppendString(b, 2, v.Node)
+	return codegen.Close(b, at)
+}
+
+func readReceipt(d *codegen.Decoder, v *Receipt) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadUint(d, &v.Count)
+		case 2:
+			codegen.ReadString(d, &v.Node)
+		}
+	}
+	d.Leave(outer)
+}
+
+func appendStringUint64Map(b []byte, num int, v map[string]uint64) []byte {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		b = codegen.PutUint(b, 2, v[key])
+		b = codegen.Close(b, at)
+	}
+	return b
+}
+
+func readStringUint64Map(d *codegen.Decoder, v *map[string]uint64) {
+	var key string
+	var e uint64
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			codegen.ReadUint(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
 func appendSale(b []byte, num int, v Sale) []byte {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendInt(b, 1, v.Total)
@@ -1880,6 +1880,7 @@ func readSale(d *codegen.Decoder, v *Sale) {
 
 // Fails to compile if a struct has got another field: run go generate.
 var (
+	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
 	_ = func(e *Clerk) *Clerk { return &Clerk{e.ID} }
 	_ = func(e *Leader) *Leader { return &Leader{e.Last, e.Node, e.Trace} }
 	_ = func(e *Ledger) *Ledger { return &Ledger{e.ID, e.Total, e.Node} }
@@ -1887,7 +1888,6 @@ var (
 	_ = func(e *Pulse) *Pulse { return &Pulse{e.ID, e.Node, e.Witness} }
 	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Last, e.Again, e.Missed} }
-	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
 	_ = func(e *Till) *Till { return &Till{e.ID, e.Total, e.Journal, e.Node, e.Stocks} }
 	_ = func(e *Treasurer) *Treasurer { return &Treasurer{e.Last, e.Node, e.Trace} }
 	_ = func(v Receipt) Receipt { return Receipt{v.Count, v.Node} }

@@ -1,7 +1,14 @@
 // Package workload has the entities that faults are measured with.
 package workload
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
 
 //go:generate go tool shardgen
 
@@ -38,3 +45,261 @@ func (t *Tally) Apply(_ context.Context, sender string, seq uint64) (Receipt, er
 
 // Report returns the entity's record.
 func (t *Tally) Report(context.Context) (seen map[string][]uint64, err error) { return t.Seen, nil }
+
+// A Clerk serves one call after another, each for a while: how many it can serve
+// in a second is known, and so is what is too much.
+//
+//shard:entity shards=16
+type Clerk struct {
+	ID string `shard:"id"`
+}
+
+// Serve takes that long.
+func (c *Clerk) Serve(ctx context.Context, long time.Duration) error {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A Leader is a singleton that counts, and that leaves a trace of when it lived.
+//
+//shard:singleton
+type Leader struct {
+	// Last is the latest sequence number of each sender.
+	Last map[string]uint64 `shard:"state"`
+
+	Node  string                `shard:"-"` // where it lives
+	Trace func(time.Time) error `shard:"-"` // that it lives at that moment
+}
+
+// traceEvery is how often a leader says that it lives.
+const traceEvery = 2 * time.Millisecond
+
+// OnActivate begins the trace.
+func (l *Leader) OnActivate(ctx context.Context, _ shard.Activation) error {
+	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, l.Trace) })
+}
+
+// live leaves the trace.
+func live(ctx context.Context, trace func(time.Time) error) error {
+	ticker := time.NewTicker(traceEvery)
+	defer ticker.Stop()
+	for {
+		if err := trace(time.Now()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return trace(time.Now())
+		case <-ticker.C:
+		}
+	}
+}
+
+// Beat records one call. Each sender numbers its calls from 1. Fresh means that
+// this leader knew nothing of the sender; else a number that is not the next one
+// is an error.
+func (l *Leader) Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
+	fresh, err = note(&l.Last, sender, seq)
+	return l.Node, fresh, err
+}
+
+// note records a call of a sender.
+func note(all *map[string]uint64, sender string, seq uint64) (fresh bool, err error) {
+	if *all == nil {
+		*all = make(map[string]uint64)
+	}
+	last, known := (*all)[sender]
+	if known && seq != last+1 {
+		return false, fmt.Errorf("%s: call %d after %d", sender, seq, last)
+	}
+	(*all)[sender] = seq
+	return !known, nil
+}
+
+// A Ledger is durable: changes that it has answered survive its process.
+//
+//shard:entity durable
+type Ledger struct {
+	ID    string `shard:"id"`
+	Total int64  `shard:"state"` // of all added amounts
+
+	Node string `shard:"-"` // where it lives
+}
+
+// Add adds n. It returns the sum, and the node where it lives.
+func (l *Ledger) Add(_ context.Context, n int64) (total int64, node string, err error) {
+	l.Total += n
+	return l.Total, l.Node, nil
+}
+
+// A Poison has methods that do harm: one panics, and one never returns.
+//
+//shard:entity shards=16
+type Poison struct {
+	ID   string `shard:"id"`
+	Node string `shard:"-"` // where it lives
+}
+
+// Where returns where it lives.
+func (p *Poison) Where(context.Context) (node string, err error) { return p.Node, nil }
+
+// Panic panics.
+func (p *Poison) Panic(context.Context) error { panic("poisoned") }
+
+// Loop never returns, not at the end of its context either.
+func (p *Poison) Loop(context.Context) error {
+	Spin()
+	return nil
+}
+
+// Spin never returns and never rests: it takes a whole core from its process.
+func Spin() {
+	var rounds atomic.Uint64 // else there would be nothing to do
+	for {
+		rounds.Add(1)
+	}
+}
+
+// A Pulse is remembered: it is activated again without a call, and records each activation.
+//
+//shard:entity
+type Pulse struct {
+	ID      string                                  `shard:"id"`
+	Node    string                                  `shard:"-"` // where it lives
+	Witness func(entity, sender string, seq uint64) // of its activations
+}
+
+// PulseBegan is the number with which a Pulse records that it is [shard.Fresh]: it did not come
+// along with its shard.
+const PulseBegan = 1 + uint64(shard.Fresh)
+
+// OnActivate records the activation, with a number that stands for its reason.
+func (p *Pulse) OnActivate(_ context.Context, why shard.Activation) error {
+	p.Witness(p.ID, p.Node, 1+uint64(why))
+	return nil
+}
+
+// Beat returns where it lives.
+func (p *Pulse) Beat(context.Context) (node string, err error) { return p.Node, nil }
+
+// A Relay makes calls from inside of the cluster: one entity calls another,
+// wherever both live.
+//
+//shard:entity
+type Relay struct {
+	ID      string                    `shard:"id"`
+	Node    string                    `shard:"-"` // where it lives
+	Tallies func(string) RelayTargets // cannot cross the wire
+}
+
+// RelayTargets are the two ways to a Tally.
+type RelayTargets struct {
+	Ask  TallyAPI
+	Tell TallyTell
+}
+
+// Burst makes calls with the sequence numbers from first to last, all but the
+// last one without waiting for an answer. Node of the receipt is the relay's.
+func (r *Relay) Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error) {
+	target := r.Tallies(entity)
+	for seq := first; seq < last; seq++ {
+		if err := target.Tell.Apply(ctx, sender, seq); err != nil {
+			return Receipt{}, err
+		}
+	}
+	receipt, err := target.Ask.Apply(ctx, sender, last)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{Count: receipt.Count, Node: r.Node}, nil
+}
+
+// A Stock hears of each sale of its till, by a tell.
+//
+//shard:entity durable shards=16 tell=all
+type Stock struct {
+	ID     string `shard:"id"`
+	Last   int64  `shard:"state"` // the sale that it heard of last
+	Again  int64  `shard:"state"` // the number of sales that it had heard of before
+	Missed int64  `shard:"state"` // the number of sales that it had not heard of when it heard of a later one
+}
+
+// Sold notes a sale.
+func (s *Stock) Sold(_ context.Context, total int64) error {
+	if total <= s.Last {
+		s.Again++
+		return nil
+	}
+	s.Missed += total - s.Last - 1
+	s.Last = total
+	return nil
+}
+
+// Report returns the stock's state.
+//
+//shard:read
+func (s *Stock) Report(context.Context) (last, again, missed int64, err error) {
+	return s.Last, s.Again, s.Missed, nil
+}
+
+// A Till is durable as a [Ledger] is, and all that it does has an effect elsewhere: each sale is
+// an event for followers, and is told to a [Stock] of the same id.
+//
+//shard:entity durable
+type Till struct {
+	ID      string `shard:"id"`
+	Total   int64  `shard:"state"` // of all sales
+	Journal shard.Journal[Sale]
+
+	Node   string                 `shard:"-"` // where it lives
+	Stocks func(string) StockTell `shard:"-"`
+}
+
+// A Sale is an event of a till.
+type Sale struct {
+	Total int64 // of the till, this sale included: sales of one are numbered so
+}
+
+// Apply makes the total that of the sale.
+func (t *Till) Apply(s Sale) { t.Total = s.Total }
+
+// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+func (t *Till) Add(ctx context.Context, n int64) (total int64, node string, err error) {
+	stock := t.Stocks(t.ID)
+	for range n {
+		t.Journal.Record(t, Sale{Total: t.Total + 1})
+		if err := stock.Sold(ctx, t.Total); err != nil {
+			return t.Total, t.Node, err
+		}
+	}
+	return t.Total, t.Node, nil
+}
+
+// A Treasurer is a [Leader] that is durable: calls that it has answered survive its process.
+//
+//shard:singleton durable
+type Treasurer struct {
+	// Last is the latest sequence number of each sender.
+	Last map[string]uint64 `shard:"state"`
+
+	Node  string                `shard:"-"` // where it lives
+	Trace func(time.Time) error `shard:"-"` // that it lives at that moment
+}
+
+// OnActivate begins the trace.
+func (t *Treasurer) OnActivate(ctx context.Context, _ shard.Activation) error {
+	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, t.Trace) })
+}
+
+// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
+// twice.
+func (t *Treasurer) Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
+	fresh, err = note(&t.Last, sender, seq)
+	return t.Node, fresh, err
+}

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Adopt makes now, the contract of the source, the successor of old, which may be nil.
-// It returns the contract to be written, which still has the retired entries, and
-// assigns the numbers to the model from which now was made. A change that would break a
-// running program is a problem; the result must not be used then.
+// Adopt makes now, the contract of the source, the successor of old, which may be nil. It returns
+// the contract to be written, with the retired entries, and assigns the numbers to the model of
+// now. A change that would break a running program is a problem; the result must not be used then.
 func Adopt(old, now *Contract) (*Contract, []Problem) {
 	if old == nil {
 		old = &Contract{}
@@ -349,9 +348,8 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	}
 }
 
-// enums compares the names and numbers of constants. A name whose number changed would
-// change the meaning of numbers in messages and in kept state; so would a number that
-// belonged to another name that is gone.
+// enums compares the names and numbers of constants. A name with another number would change the
+// meaning of numbers in messages and in kept state; so would the number of another, deleted name.
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)

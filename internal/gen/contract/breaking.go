@@ -10,8 +10,8 @@ type Break struct {
 	Subject string // "Stock.Reserve"
 	What    string // the change
 	Who     string // the running programs that notice, and the effect on them
-	// Compatible reports that nothing that works now stops working: the Break only
-	// says from when on a new thing can be used.
+	// Compatible reports that nothing stops working: the Break only says when something new can be
+	// used.
 	Compatible bool
 }
 

@@ -57,9 +57,9 @@ type Field struct {
 	line    int
 }
 
-// A Message is a struct, as protobuf's messages are; the messages of a kind are its
-// Methods. With Oneof it is an interface, whose fields are its cases; with Is it is
-// another type that contains itself.
+// A Message is a struct, as protobuf's messages are; the messages of a kind are its Methods. With
+// Oneof it is an interface with its cases as fields; with Is it is another type that contains
+// itself.
 type Message struct {
 	Name   string
 	Oneof  bool

@@ -12,9 +12,9 @@ import (
 // nobody gains by a collision.
 const digestLen = 8
 
-// Digest is a hash of all that callers and hosts of an entity type must agree on, in hexadecimal: its
-// lines of [Format] without retired ones, those of the structs that it reaches, and the errors and
-// enums of its package. It is "" for a type that the contract does not have.
+// Digest returns a hash of the agreement between callers and hosts of an entity type, in
+// hexadecimal: its lines of [Format] without retired ones, those of the reachable structs, and the
+// errors and enums of its package. It is "" for a type that the contract does not have.
 func Digest(c *Contract, kind string) string {
 	k := c.kind(kind)
 	if k == nil {

@@ -103,8 +103,8 @@ func Retire(c *Contract, path string) error {
 }
 
 // Retype records that the field at path of a contract has another type, or the constant another value, in the
-// notation of the contract. It does not check that programs of both versions understand each other; it
-// is for types whose encoded values both read alike.
+// notation of the contract. It does not check the compatibility of both versions; it is for types whose
+// encoded values both read alike.
 func Retype(c *Contract, path, to string) error {
 	if v, _ := c.value(path); v != nil {
 		if !isValue(to) {
@@ -124,8 +124,8 @@ func Retype(c *Contract, path, to string) error {
 	return nil
 }
 
-// Reset removes the entry at path of a contract, with all its numbers, as if it had never existed. It
-// is for entries that no running program knows. Entries that records of durable types have are refused
+// Reset removes the entry at path of a contract, with all its numbers, as if it had never existed.
+// It is for entries that no running program knows. Entries in records of durable types are refused
 // unless unstored says that no store has such a record.
 func Reset(c *Contract, path string, unstored bool) error {
 	if kind := storedBy(c, path); kind != "" && !unstored {
@@ -154,7 +154,7 @@ func Reset(c *Contract, path string, unstored bool) error {
 	return fmt.Errorf("reset %s: not in the contract", path)
 }
 
-// renameType renames a struct where it is declared and where it is used.
+// renameType renames a struct at its declaration and uses.
 func renameType(c *Contract, name, to string) {
 	for _, m := range c.Messages {
 		if m.Name == name {

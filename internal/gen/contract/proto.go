@@ -12,10 +12,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Descriptor returns a contract as a protobuf file: the arguments and the results of
-// each message of a kind, the state, the events and a service for each kind, the value of
-// each declared error that is a type, and all messages that these use. Pkg is the protobuf
-// package.
+// Descriptor returns a contract as a protobuf file: the arguments and the results of each message
+// of a kind, the state, the events and a service for each kind, the value of each declared error
+// type, and all messages used by these. Pkg is the protobuf package.
 func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, error) {
 	d := &describing{
 		file:  &descriptorpb.FileDescriptorProto{Name: proto.String(pkg + ".proto"), Package: proto.String(pkg), Syntax: proto.String("proto3")},
@@ -236,7 +235,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// parse is parseType, which it also does for the names of types that contain themselves.
+// parse is parseType, and also parses the names of types that contain themselves.
 func (d *describing) parse(t string) node {
 	if is, ok := d.circles[t]; ok {
 		t = is

@@ -44,8 +44,8 @@ func isStored(k *Kind, path string) bool {
 	return false
 }
 
-// holds reports whether fields are of types among which is the one at path, or the one whose field or
-// constant is at path.
+// holds reports whether the types of fields include the one at path, or the owner of the field or
+// constant at path.
 func holds(c *Contract, fields []*Field, path string) bool {
 	seen := make(map[string]bool)
 	var visit func(fields []*Field) bool

@@ -158,8 +158,7 @@ func Parse(content []byte) (*Contract, []Problem) {
 	return c, nil
 }
 
-// UnixLines converts the line ends of Windows, which a check-out may have made, to
-// those that this tool writes.
+// UnixLines converts line ends of Windows, made by a check-out, to Unix ones.
 func UnixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 const mend = "restore it from version control, or run shardgen contract mend, which keeps the lines that it can read"

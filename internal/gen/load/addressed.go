@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A message struct names the entity that a call is for: it is a struct of the client's
-// package that has a field tagged id and is the only parameter of a method. Generated
-// code declares methods on it, so that passing another type does not compile.
+// A message struct names the entity of a call: it is a struct of the client's package with a field
+// tagged id, and the only parameter of a method. Generated code declares methods on it, so that
+// passing another type does not compile.
 
 // An address is the field tagged id of a struct that is the only parameter of some
 // methods.

@@ -40,8 +40,8 @@ type clientUnits struct {
 	units   map[string]*unit  // by path
 }
 
-// unit returns the unit that an entity's client is printed into: that of the entity's
-// own package, unless its directive names another.
+// unit returns the unit for an entity's client: the entity's own package, unless its directive
+// names another.
 func (s *clientUnits) unit(n *model.Entity, m *marked) *unit {
 	path := clientOf(m.directive)
 	if path == "" {

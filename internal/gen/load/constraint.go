@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The systems and architectures that the end of a file's name may select: those of go help
-// buildconstraint, and others that the go command reserves.
+// The systems and architectures selected by the end of a file's name: those of go help
+// buildconstraint, and others reserved by the go command.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",

@@ -15,9 +15,9 @@ import (
 type crossing struct {
 	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
-	// added are the types that were added since the outermost call began. They are
-	// removed if that call refuses its type, because they may have been accepted on
-	// the assumption that the refused type would be.
+	// added are the types that were added since the outermost call began. They are removed if that
+	// call refuses its type: they may have been accepted only because the refused type was assumed
+	// to be.
 	added []types.Type
 	list  []*model.Type
 	depth int
@@ -151,8 +151,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	return refuseType(c.source, t)
 }
 
-// fillKnown fills in the types with a form that is not that of their parts, such as
-// times.
+// fillKnown fills in the types with a form of their own, such as times.
 func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		if isMessage(p) {

@@ -253,8 +253,7 @@ func (s *directives) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
 	}
 }
 
-// errorsAlone reports errors that are declared in a package that has neither entities
-// nor clients of any.
+// errorsAlone reports errors declared in a package with neither entities nor clients.
 func (s *directives) errorsAlone() {
 	if len(s.errors) > 0 && s.model.Owner == "" {
 		s.add(s.errors[0].directive.Slash, CodeMisplaced, "declare it in the entity's package: var _ = thispackage.ErrName with the directive above it",
@@ -272,4 +271,18 @@ func firstLine(text string) string {
 func declaresForeign(m markedError) bool {
 	v, ok := m.spec.(*ast.ValueSpec)
 	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
+}
+
+// The directives that exist.
+var (
+	entityDirectives = []string{"entity", "singleton"}
+	methodDirectives = []string{"ignore", "read", "tell"}
+	allDirectives    = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
+)
+
+func suggestion(name string) string {
+	if meant := nearest(strings.ToLower(name), allDirectives); meant != "" {
+		return "write //shard:" + meant
+	}
+	return "there are //shard:" + strings.Join(allDirectives, ", //shard:")
 }

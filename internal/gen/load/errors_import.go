@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// A method may return the error of a call that it made. Its caller gets the declared
-// errors of that other entity's package only if the client's package knows them: it
-// imports the packages of the clients that the methods use.
+// A method may return the error of a call that it made. Its caller gets the declared errors of that
+// other entity's package only if the client's package imports the packages of the clients used by
+// the methods.
 
 // importsOfErrors records the packages with clients that the package's own files
 // import.
@@ -49,9 +49,8 @@ func importName(importer *types.Package, path string) string {
 	return packageName(path)
 }
 
-// passedOn reports imports whose errors the entities' methods may return but that the
-// client's package h does not import. Its callers would get only the text of these
-// errors.
+// passedOn reports imports with errors that the entities' methods may return, if the client's
+// package h does not import them. Its callers would get only the text of these errors.
 func passedOn(s, h *source) {
 	there := clientImports(h)
 	for path, pos := range clientImports(s) {

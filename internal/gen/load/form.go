@@ -21,9 +21,9 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns the method of that name which the type of t, a pointer, itself
-// declares, on the value or on the pointer. A method that is promoted from an embedded
-// field does not count, because it covers only that field.
+// declared returns the method of that name declared by the type of t, a pointer, on the value or on
+// the pointer. A promoted method of an embedded field does not count, because it covers only that
+// field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -56,7 +56,7 @@ func hasReverse(t types.Type, marshal, unmarshal string) bool {
 	return marshals(declared(t, marshal)) && unmarshals(declared(t, unmarshal))
 }
 
-// half returns the method that t declares of a pair, and the one that is missing.
+// half returns the declared and the missing method of a pair, if t declares only one.
 func half(t types.Type) (has, lacks string, ok bool) {
 	p := types.NewPointer(t)
 	for _, f := range forms {

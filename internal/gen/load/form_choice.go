@@ -46,10 +46,9 @@ func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	return true
 }
 
-// isOpen reports whether t is a struct of another module that has a text and no bytes of its own, and
-// whose fields generated code can read and write: a text may lose what the fields have, as that of
-// null.String loses whether an empty one is valid. In the user's own module the text is the form that the
-// user wants.
+// isOpen reports whether t is a struct of another module with a text and no bytes of its own, and with
+// fields accessible to generated code. Its text may lose what the fields have: null.String's does not
+// distinguish an empty valid string. In the user's own module the text is the form that the user wants.
 func (c *crossing) isOpen(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
@@ -89,7 +88,7 @@ func (c *crossing) opens(t types.Type, seen map[types.Type]bool) bool {
 }
 
 // inForm is [crossing.of] for a field whose tag chooses a form. The choice applies to the field's
-// type, or to the elements and keys of that type and the values that it points to.
+// type, or to its elements, keys and the value behind a pointer.
 func (c *formChoice) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
 	m, r := c.of(t)
 	if r != nil || chosen == "" {

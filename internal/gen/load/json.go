@@ -7,9 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// checkJSON reports a struct whose JSON would differ from its form on the wire: one
-// that embeds a type with a JSON or text form of its own takes that form, without its
-// other fields.
+// checkJSON reports a struct whose JSON would differ from its form on the wire: embedding a type
+// with its own JSON or text form gives the struct that form, without the other fields.
 func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 	if !n.JSON {
 		return
@@ -22,8 +21,7 @@ func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 		"%s: the JSON of %s is that of an embedded field, without the others", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
 }
 
-// hiddenByJSON returns a struct in t whose JSON is that of one of its embedded fields,
-// or nil.
+// hiddenByJSON returns a struct in t with the JSON of one of its embedded fields, or nil.
 func hiddenByJSON(t types.Type, seen map[types.Type]bool) types.Type {
 	if seen[t] {
 		return nil

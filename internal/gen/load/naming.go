@@ -37,8 +37,8 @@ func sortedImports(used map[string]string) []string {
 	return append(first, rest...)
 }
 
-// nameAll gives types and imports names that are unique in the package, and reports
-// names of declarations that are taken and cannot be changed.
+// nameAll gives types and imports unique names in the package, and reports declarations with taken
+// names that cannot be changed.
 func (s *namer) nameAll() {
 	taken := s.taken
 	for _, name := range s.pkg.Types.Scope().Names() {

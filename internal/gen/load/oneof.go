@@ -11,10 +11,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// oneofDirective marks an interface whose implementations are a closed set, so that it
-// can cross the wire. The set is the types that the directive lists or, if an
-// unexported method keeps other packages from implementing the interface, all
-// implementations in its package.
+// oneofDirective marks an interface with a closed set of implementations, which can cross the wire.
+// The set is the types that the directive lists or, if an unexported method keeps other packages
+// from implementing the interface, all implementations in its package.
 const oneofDirective = "oneof"
 
 // A oneof is an interface with that directive.
@@ -148,8 +147,7 @@ func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 	return list
 }
 
-// standsForUnknown reports whether a type is the generated one that holds cases that
-// the program does not know.
+// standsForUnknown reports whether a type is the generated one for cases unknown to the program.
 func standsForUnknown(t types.Type) bool {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, "ShardUnknownCase")
 	return o != nil

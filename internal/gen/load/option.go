@@ -114,7 +114,7 @@ func optionRemedy(m *marked, key string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// shardsRemedy is the remedy for a number of shards that is no power of two, of which a type has at most that many.
+// shardsRemedy is the remedy for a number of shards above most or not a power of two.
 func shardsRemedy(shards, most int, err error) string {
 	if err != nil || shards < 1 || shards > maxShards {
 		return "leave it out for the default"
@@ -232,8 +232,8 @@ func (s *optionReader) readName(a ast.DirectiveArg, value string) {
 	s.n.Kind = value
 }
 
-// readShards reads the number of shards, of which the type has at most that many. checkDurable reports a power
-// of two that is too large for a durable type.
+// readShards reads the number of shards, at most most. checkDurable reports a power of two that is too large
+// for a durable type.
 func (s *optionReader) readShards(a ast.DirectiveArg, value string, most int) {
 	shards, err := strconv.Atoi(value)
 	if err != nil || shards < 1 || shards > maxShards || shards&(shards-1) != 0 {

@@ -91,8 +91,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the packages of clients that directives name and that were not
-// requested. For one that does not exist yet it makes a package with only a path.
+// findClients loads the unrequested client packages named by directives. For one that does not
+// exist yet it makes a package with only a path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {
@@ -238,8 +238,8 @@ func (l *loader) imports(list []*packages.Package) []string {
 	return slices.Compact(wanted)
 }
 
-// check determines the types of a package whose files are parsed. It keeps type errors,
-// which matter only in declarations from which the model is made.
+// check determines the types of a package whose files are parsed. It keeps type errors, which
+// matter only in declarations used for the model.
 func (l *loader) check(p *packages.Package) {
 	if l.checked[p] {
 		return

@@ -47,8 +47,8 @@ func protoFile(from *packages.Package, path string) string {
 	return filepath.ToSlash(short)
 }
 
-// notGenerated returns the remedy for a type that is unknown because protobuf's code is still to be
-// generated; "" if that is not known to be the reason.
+// notGenerated returns the remedy for a type unknown because protobuf's code is not generated yet;
+// "" if that is not certainly the reason.
 func (s *source) notGenerated(why string) string {
 	name, ok := strings.CutPrefix(why, "undefined: ")
 	if !ok {

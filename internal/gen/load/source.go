@@ -64,8 +64,7 @@ func (s *source) syntaxErrors() bool {
 	return found
 }
 
-// severalPackages reports files whose package clause differs from that of the first
-// file.
+// severalPackages reports files with another package clause than the first file.
 func (s *source) severalPackages() bool {
 	found := false
 	for _, file := range s.pkg.Syntax {
@@ -98,8 +97,8 @@ func parsePosition(pos string) token.Position {
 // because it reported the cause elsewhere.
 const unknownType = "unknown type"
 
-// missingImports reports imports that cannot be read, instead of each type that is
-// unknown because of them: they are one mistake.
+// missingImports reports unreadable imports, instead of each type unknown because of them: they are
+// one mistake.
 func (s *source) missingImports() {
 	before := len(s.list)
 	s.list = slices.DeleteFunc(s.list, func(d Diagnostic) bool {
@@ -139,8 +138,8 @@ func missingImport(message string) (path string, ok bool) {
 	return path, ok
 }
 
-// refuse reports a type that cannot cross the wire: once, at the field of the refused
-// type or, if that is elsewhere, at the parameter or field that uses it.
+// refuse reports a type that cannot cross the wire: once, at the field of the refused type or, if
+// that is elsewhere, at the parameter or field using it.
 func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	for _, r := range r.all() {
 		s.refuseOne(at, subject, r)

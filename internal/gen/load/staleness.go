@@ -6,9 +6,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Generated code names all fields of the structs that it knows, so that it does not
-// compile after a field was added without generating. It also counts an entity's
-// methods, so that Host notices a method that was added.
+// Generated code names all fields of known structs, so that it does not compile after a field was
+// added without generating. It also counts an entity's methods, so that Host notices an added
+// method.
 
 // ownFields are the names of a struct's fields, or nil when a field has no name.
 func ownFields(u *types.Struct) []string {

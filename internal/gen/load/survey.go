@@ -22,8 +22,7 @@ type survey struct {
 	errors bool // declared errors
 }
 
-// surveyOf returns the survey of a package: one that is imported, or one that is being
-// generated.
+// surveyOf returns the survey of a package, imported or being generated.
 func surveyOf(l *loader, path string) survey {
 	if known, ok := l.surveys[path]; ok {
 		return known

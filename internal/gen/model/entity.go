@@ -42,8 +42,8 @@ type OwnField struct {
 	Lock *Expr // the type of a lock, which must not be copied; otherwise nil
 }
 
-// An Addressed is a message struct, which names the entity that a call is for: a struct of
-// the client's package that is the only argument of a method and has a field tagged id.
+// An Addressed is a message struct, which names the entity of a call: a struct of the client's
+// package with a field tagged id, and the only argument of a method.
 type Addressed struct {
 	Method  *Method
 	Struct  *Expr
@@ -307,3 +307,15 @@ func (e *Entity) declaredByHost() []string {
 	}
 	return names
 }
+
+// An Error has a shard:error directive.
+type Error struct {
+	Name    string // in Go, unique in its package
+	Wire    string // on the wire
+	Var     *Expr  // a sentinel; else nil
+	Type    *Type  // a type that is an error; else nil
+	Pointer bool   // pointers to Type are errors, values of it are not
+}
+
+// Foreign reports whether an error is a variable of another package.
+func (e *Error) Foreign() bool { return e.Var != nil && e.Name != e.Var.Name }

@@ -2,8 +2,8 @@ package model
 
 // An Expr is a type as Go code writes it.
 type Expr struct {
-	// Alias is the name that generated code uses for a named type whose own name is
-	// that of a local variable there; otherwise "".
+	// Alias is the name in generated code for a type with the name of a local variable there;
+	// otherwise "".
 	Alias string
 	Op    Op
 	Path  string  // Named: import path, "" for predeclared types

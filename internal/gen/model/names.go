@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,7 +14,7 @@ const ErrorsFunc = "ShardErrors"
 // OneofsFunc returns the interfaces of the package that have cases, for JSON.
 const OneofsFunc = "shardOneofs"
 
-// TypeFuncs returns the names that a type of that name may declare.
+// TypeFuncs returns the names of the possible functions of a type with that name.
 func TypeFuncs(name string) []string {
 	return []string{
 		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
@@ -47,3 +48,23 @@ func Upper(name string) string {
 	r, n := utf8.DecodeRuneInString(name)
 	return string(unicode.ToUpper(r)) + name[n:]
 }
+
+// locals are the names of variables in generated functions that do not depend on
+// the user's names.
+var locals = []string{
+	"a", "again", "at", "b", "c", "d", "e", "ctx", "depth", "entity", "err", "factory", "host", "i", "id", "k", "kept", "key", "m", "method",
+	"n", "num", "opts", "outer", "p", "r", "raw", "s", "seen", "skipped", "v", "x",
+}
+
+// IsLocal reports whether generated functions have a variable of that name, hiding a type of the
+// user's.
+func IsLocal(name string) bool { return slices.Contains(locals, name) }
+
+// predeclared are Go's own names that generated code uses.
+var predeclared = []string{
+	"any", "append", "bool", "byte", "error", "false", "float32", "float64", "int", "int8", "int16", "int32", "int64", "len",
+	"make", "new", "nil", "rune", "string", "true", "uint", "uint8", "uint16", "uint32", "uint64",
+}
+
+// IsPredeclared reports whether generated code uses that name as Go declares it.
+func IsPredeclared(name string) bool { return slices.Contains(predeclared, name) }

@@ -63,13 +63,13 @@ type Type struct {
 	Recursive bool
 	// Fallible means that encoding may refuse a value.
 	Fallible bool
-	// Plain means that a copy by assignment shares no data with the original and equals
-	// the value that would arrive.
+	// Plain means that a copy by assignment shares no data with the original and equals the decoded
+	// value.
 	Plain bool
 	// CloneFallible means that copying may refuse a value.
 	CloneFallible bool
-	// NeedsInit means that a value that is absent on the wire contains a map, which
-	// must be made because it is never nil.
+	// NeedsInit means that a value absent on the wire contains a map, which must be made because it
+	// is never nil.
 	NeedsInit bool
 }
 
@@ -149,9 +149,8 @@ func (t *Type) OneField() bool {
 	}
 }
 
-// Message returns the struct, or the interface with cases, of which a field of type t
-// holds at most one: t itself, or the type that t points to. It returns nil for every
-// other type.
+// Message returns the struct, or the interface with cases, if a field of type t holds at most one
+// of it: t itself, or the target of the pointer t. It returns nil for every other type.
 func (t *Type) Message() *Type {
 	switch {
 	case t.Shape == Struct || t.Shape == Oneof:

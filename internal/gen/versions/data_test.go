@@ -73,7 +73,7 @@ func (*wire) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return 
 
 func (w *wire) Hash(string) (uint64, error) { return 0, nil }
 
-func (*wire) Kept() *codegen.KeptRefs         { return nil }
+func (*wire) Refs() *codegen.RefCache         { return nil }
 func (w *wire) yesterday() yesterday.StockRef { return yesterday.NewStockClient(w).Ref("x") }
 
 func (w *wire) today() today.StockRef { return today.NewStockClient(w).Ref("x") }

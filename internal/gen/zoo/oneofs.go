@@ -1,6 +1,7 @@
 package zoo
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"time"
@@ -104,3 +105,11 @@ var (
 	_ Any = netip.Addr{}
 	_ Any = (*wrapperspb.StringValue)(nil)
 )
+
+// Cage returns values of types with a JSON form of their own.
+//
+//shard:entity json
+type Cage struct{}
+
+// EchoOneofs returns its arguments.
+func (c *Cage) EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error) { return v, nil }

@@ -67,7 +67,7 @@ func (*local) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return
 
 func (p *local) Hash(id string) (uint64, error) { return 0, codegen.CheckID(id) }
 
-func (*local) Kept() *codegen.KeptRefs { return nil }
+func (*local) Refs() *codegen.RefCache { return nil }
 
 type turn struct{ context.Context }
 
@@ -109,7 +109,7 @@ func (*remote) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { retur
 
 func (p *remote) Hash(id string) (uint64, error) { return 0, codegen.CheckID(id) }
 
-func (*remote) Kept() *codegen.KeptRefs { return nil }
+func (*remote) Refs() *codegen.RefCache { return nil }
 
 // A capture keeps the arguments of the last call, which has no results.
 type capture struct {

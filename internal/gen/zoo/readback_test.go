@@ -19,7 +19,7 @@ func TestStateIsReadWhereItIsWritten(t *testing.T) {
 	} {
 		_, err := appendZooState(nil, z)
 		var refused *codegen.EncodeError
-		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "what was written cannot be read") || !strings.Contains(err.Error(), "unreadable code") {
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "the encoded value cannot be decoded") || !strings.Contains(err.Error(), "unreadable code") {
 			t.Errorf("%s: got %v, want an EncodeError that says that the code cannot be read", name, err)
 		}
 	}

@@ -28,16 +28,16 @@ type Config struct {
 	Seeds []string
 	// Meta is sent to all members with the record of this one. New sorts it.
 	Meta []gossip.KeyValue
-	// Compat holds settings of the cluster, which must be equal at all members that know
-	// the key: the member through which a node joins compares them with its own, and
-	// refuses a node that differs with both values. All members have the same keys, unless
-	// they are of different releases, so it does not matter which of them compares.
+	// Compat holds settings of the cluster. They must be equal at all members that know the key:
+	// the admitting member compares them with its own, and refuses a different node with both
+	// values. All members have the same keys, unless they are of different releases, so it does not
+	// matter which of them compares.
 	Compat []gossip.KeyValue
 	// Differ compares what two members say of themselves in Meta, and describes the first
-	// difference that must not be, or returns "". It is a pure function, and finds a
-	// difference between a and b where it finds one between b and a. A node that differs from
-	// any member is refused, and one that was admitted by a member that did not know the
-	// other yet is downed before it becomes Up. Default nil: any members fit.
+	// difference that must not be, or returns "". It is a pure function, and finds a difference
+	// between a and b where it finds one between b and a. A node that differs from any member is
+	// refused. If its admitting member did not know the other yet, the node is downed before it
+	// becomes Up. Default nil: any members fit.
 	Differ func(a, b gossip.Member) string
 	// MinMembers is the number of members that must have joined before the leader
 	// makes the first one Up. Default 1.
@@ -47,18 +47,16 @@ type Config struct {
 	// Seed starts the machine's own deterministic random numbers.
 	Seed uint64
 
-	// JoinTimeout is the time after which a node that could not join gives up.
-	// Default 30s.
+	// JoinTimeout is the time after which an unadmitted node gives up. Default 30s.
 	JoinTimeout time.Duration
 	// FormWindow is how long a joiner without seeds listens for others before it
 	// may form a cluster, from the return of its own first hello. Default 200ms.
 	FormWindow time.Duration
-	// ProbeVacancy makes a joiner form a cluster after FormWindow or SeedTimeout only
-	// if the broker has reported in this round that no Up member listens, and otherwise
-	// 6s later; and of several joiners that would form one at the same time only one
-	// does. Members and joiners that answer late, because they have little processor
-	// time, then do not cause a second cluster. The driver must carry out Output.Probe,
-	// Output.Claim and Output.Unclaim. Default false.
+	// ProbeVacancy makes a joiner form a cluster after FormWindow or SeedTimeout only if the broker
+	// has reported no subscribed Up member in this round, and otherwise 6s later. Of several
+	// joiners at the same time only one forms a cluster. Members and joiners that answer late,
+	// because they have little processor time, then do not cause a second cluster. The driver must
+	// carry out Output.Probe, Output.Claim and Output.Unclaim. Default false.
 	ProbeVacancy bool
 	// Founding makes a joiner form a cluster only when it has written itself into the
 	// store's record of the founding. The driver must carry out Output.Founding. It needs
@@ -79,8 +77,8 @@ type Config struct {
 	// GossipMaxWait is how long received gossip may have waited in the driver's
 	// queue before it is dropped unread. Default 2s.
 	GossipMaxWait time.Duration
-	// GossipToUnseen is the share of rounds that go to a member that has not seen
-	// the version, from 0 to 1. Default 0.8.
+	// GossipToUnseen is the share of rounds sent to a member that has not seen the version, from 0
+	// to 1. Default 0.8.
 	GossipToUnseen float64
 	// GossipManyMembers is the number of members up to which GossipToUnseen holds;
 	// with more it falls, to a quarter at four times as many. Default 400.
@@ -96,11 +94,10 @@ type Config struct {
 	// Detection is the number of observers that make a member unreachable. It
 	// should be the same at all members. Default DetectionManyEdges.
 	Detection gossip.Detection
-	// SmallCluster is the number of members up to which each member sends its changes
-	// to all others at once, and leases follow from broadcasts that all receive. In
-	// larger clusters the leader spreads changes, a few members collect votes for
-	// leases, and only the leader downs members, in batches. Default 50; it should be
-	// the same at all members.
+	// SmallCluster is the number of members up to which each member sends its changes to all others
+	// at once, and leases follow from broadcasts to all. In larger clusters the leader spreads
+	// changes, a few members collect votes for leases, and only the leader downs members, in
+	// batches. Default 50; it should be the same at all members.
 	SmallCluster int
 	// PhiThreshold is the suspicion at which a silent member is unreachable.
 	// Default 8; 12 suits virtual machines that are migrated or overcommitted.
@@ -113,8 +110,8 @@ type Config struct {
 	// ProbeInterval is the time between two probes of a suspected member. Default
 	// 200ms.
 	ProbeInterval time.Duration
-	// PauseThreshold is the delay of a Tick from which the machine assumes that its
-	// process was stopped. Default 1s.
+	// PauseThreshold is the delay of a Tick above which the machine assumes a stopped process.
+	// Default 1s.
 	PauseThreshold time.Duration
 
 	// LeaseEcho is how long turns may start after the sending of the last echo that
@@ -130,11 +127,10 @@ type Config struct {
 	// DowningKeepOldest and DowningLeaseMajority to the members with this role;
 	// without one of them up nothing runs. Default: all members.
 	DowningRole string
-	// StableAfter is how long the set of unreachable members must have stayed the
-	// same before it is judged; a set that goes on changing is judged after twice
-	// that time and at most 5s. DowningBroker and DowningByHand do not use it. Default 20s;
-	// LeaseMajority must not be higher. Akka's default up to some hundred members
-	// is the same.
+	// StableAfter is how long the set of unreachable members must be stable before the strategy
+	// decides. A set that keeps changing is decided after twice that time and at most 5s.
+	// DowningBroker and DowningByHand do not use it. Default 20s; LeaseMajority must not be higher.
+	// Akka's default up to some hundred members is the same.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member must be unreachable before DowningAuto
 	// downs it. No default.
@@ -149,9 +145,8 @@ type Config struct {
 	// MinorityDelay is how much later than the larger side the smaller one tries
 	// to take the lease of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
-	// GoneAfter is how long the broker must report that nobody listens for a
-	// member, through the server that both use, before the member counts as gone.
-	// Default 1s.
+	// GoneAfter is how long the broker must report no subscriber for a member, through the server
+	// of both, before the member counts as gone. Default 1s.
 	GoneAfter time.Duration
 	// CutAfter is how long a member must have no listener through another server
 	// before it is downed by majority. Default 6s. A node whose own echoes stayed

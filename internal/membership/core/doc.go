@@ -6,6 +6,6 @@
 // and join) embeds the node, changes the state by [Node.Change] alone, and holds
 // references to the parts below it. Nothing here knows those parts.
 //
-// The package also defines the machine's surface, which runtime/membership names anew:
+// The package also defines the machine's surface, which runtime/membership names again:
 // [Config], the inputs, [Output], the events and [View].
 package core

@@ -43,10 +43,10 @@ type (
 		Member   gossip.Member   // the member
 		Evidence gossip.Evidence // the strongest of all observers
 	}
-	// ReachableMember means that all observers that missed a member hear it again.
+	// ReachableMember means that all observers of a missed member hear it again.
 	ReachableMember struct{ Member gossip.Member }
-	// MemberQuarantined means that messages that had to arrive could not be
-	// delivered to a member; it stays unreachable until it is Down or removed.
+	// MemberQuarantined means that required messages could not be delivered to a member. It stays
+	// unreachable until it is Down or removed.
 	MemberQuarantined struct{ Member gossip.Member }
 )
 
@@ -62,9 +62,8 @@ type (
 	}
 	// Formed means that this node has formed the cluster.
 	Formed struct{ Founder transport.Address }
-	// FoundedElsewhere means that the store's record of the founding is that of another
-	// cluster: to a joiner, that it may not form one yet; to a leader, that two clusters
-	// use one store.
+	// FoundedElsewhere means that the store's record of the founding is of another cluster: a
+	// joiner may not form one yet, and to a leader it shows two clusters with one store.
 	FoundedElsewhere struct {
 		Other  Founding
 		Server string // the broker instance behind this node's connection

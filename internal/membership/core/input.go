@@ -13,7 +13,7 @@ type Input interface{ input() }
 // Start begins joining. It occurs once, after the first ConnState.
 type Start struct{}
 
-// Tick means that WakeAt has been reached, or merely that time has passed.
+// Tick means that WakeAt has been reached, or some time has passed.
 type Tick struct{}
 
 // Receive is a message that arrived for this node, including its own echoes and
@@ -21,8 +21,8 @@ type Tick struct{}
 type Receive struct {
 	From    transport.Address // the sender, this node itself included
 	Message message.Message   // the message
-	// Server is the broker instance through which it came; "" stands for the one
-	// that the last ConnState named.
+	// Server is the broker instance through which it came; "" stands for the one in the last
+	// ConnState.
 	Server string
 	// Waited is how long the message stood in the driver's queue.
 	Waited time.Duration
@@ -53,7 +53,7 @@ type Founding struct {
 type FoundingAnswer struct {
 	Number   uint64   // of the request
 	Founding Founding // the record that was read
-	// Revision is that of the record that was read or written; 0 means there is none.
+	// Revision is the revision of the record read or written; 0 means there is none.
 	Revision uint64
 	Conflict bool   // the record was not written, because it had another revision
 	Reason   string // why the outcome is not known; empty if it is
@@ -78,13 +78,12 @@ type Leave struct{}
 // ExitReady means that this node has nothing left to hand off.
 type ExitReady struct{}
 
-// DownNode is an operator's statement that a member is down: the given incarnation or,
-// with incarnation 0, all incarnations of that name.
+// DownNode is an operator's command to down a member: the given incarnation or, with incarnation 0,
+// all incarnations of the name.
 type DownNode struct{ Node transport.Address }
 
-// Undeliverable means that a message which had to arrive could not be delivered to a
-// member: the driver has repeated it up to its limit without an answer. The member is
-// quarantined: see Member.Quarantined.
+// Undeliverable means that a required message could not be delivered to a member: the driver has
+// repeated it up to its limit without an answer. The member is quarantined: see Member.Quarantined.
 type Undeliverable struct{ Peer transport.Address }
 
 // Shutdown abandons the cluster. The machine sends nothing from then on.

@@ -342,8 +342,7 @@ func (n *Node) Status(target uint32) message.Status {
 	return s
 }
 
-// Audience returns the other nodes that this node can reach, including those that were
-// just downed, which should learn of it.
+// Audience returns the other reachable nodes, including just downed ones, which should learn of it.
 func (n *Node) Audience() []transport.Address {
 	nodes := make([]transport.Address, 0, len(n.Gossip.Members))
 	held := n.Gossip.Records(n.Config.Self)

@@ -17,11 +17,11 @@ const (
 	RefusedOutcast
 	// RefusedUnreachable means that its sender is unreachable for this node.
 	RefusedUnreachable
-	// RefusedStranger means that its sender is not in the state that it sent, or is not known
-	// here and may have been removed.
+	// RefusedStranger means that the sender is not in its own state, or is unknown here and may
+	// have been removed.
 	RefusedStranger
-	// RefusedStale means that it was sent before this node was admitted, or that its state is
-	// too old to be merged.
+	// RefusedStale means that it was sent before this node was admitted, or its state is too old to
+	// be merged.
 	RefusedStale
 	// RefusedLate means that it waited too long in the driver's queue.
 	RefusedLate

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/membership/message"
 )
 
-// An Echo sends messages of a node to itself through the broker. Only a node whose own
-// messages return may conclude from the silence of others that they have failed.
+// An Echo sends messages of a node to itself through the broker. Only a node whose own messages
+// return may conclude failures of others from their silence.
 type Echo struct {
 	*core.Node
 	At      time.Time // when the next echo is due

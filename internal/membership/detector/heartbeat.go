@@ -102,10 +102,9 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround makes the lists of the members that this node watches and of those to
-// which it may have to send: its neighbours on the ring; members that any observer
-// misses, because members on the right server can confirm or refute that; suspected
-// members; and Down members, so that they learn of it.
+// lookAround lists the members to watch and the possible receivers of heartbeats: neighbours on the
+// ring; members missed by any observer, because members on the right server can confirm or refute
+// that; suspected members; and Down members, to inform them.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -156,8 +155,7 @@ func placesOf(n int) []int {
 	return places
 }
 
-// runBeats sends the heartbeats that are due, more often to members that this node
-// suspects.
+// runBeats sends due heartbeats, more often to suspected members.
 func (h *Heartbeats) runBeats() {
 	h.lookAround()
 	own := h.Gossip.Records(h.Config.Self)
@@ -189,10 +187,10 @@ func (h *Heartbeats) runBeats() {
 	}
 }
 
-// beats reports whether an unsuspected member is sent heartbeats: a neighbour, a member
-// that is asked because a lease ran out, or a member that others miss. In a large cluster
-// the last are watched only by members that can find them gone and by those that hold
-// evidence against them, which only they can withdraw.
+// beats reports whether an unsuspected member is sent heartbeats: a neighbour, a member asked
+// because a lease ran out, or a member missed by others. In a large cluster missed members are
+// watched only by members that can find them gone and by those with evidence against them, which
+// nobody else can withdraw.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -207,8 +205,8 @@ func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status)
 	return p.accused && h.Local().Evidence[p.place] != gossip.EvidenceGone && h.Peers.SameServer(p.Peer)
 }
 
-// tellsDown reports whether this node has to inform a member that it is Down. In a
-// large cluster that is the leader, and the members that missed it.
+// tellsDown reports whether this node has to inform a member that it is Down. In a large cluster
+// only the leader and the members that missed it do so.
 func (h *Heartbeats) tellsDown(own []gossip.Record, node transport.Address) bool {
 	return h.Small() || h.Leads() || gossip.HasRecord(own, node)
 }

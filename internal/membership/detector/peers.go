@@ -55,8 +55,8 @@ func (ps *Peers) Heard(node transport.Address) {
 	}
 }
 
-// NamedServer records the broker instance to which a member is connected, and the
-// instance of this node through which its message came; "" stands for the present one.
+// NamedServer records the broker instance of a member, and this node's instance through which the
+// message came; "" stands for the present one.
 func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
 	if _, ok := ps.Gossip.Index(from); !ok {
 		return
@@ -87,7 +87,7 @@ func (ps *Peers) vouchedSince(then time.Time) bool {
 	return false
 }
 
-// answeredBeat handles a message that is bound to this node's heartbeat of that number.
+// answeredBeat handles a message bound to this node's heartbeat of that number.
 func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(from); !ok {
 		return
@@ -112,9 +112,8 @@ func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 // Vouched handles a loose message, which the member would not have sent to a Down or
 // removed node.
 //
-// The message may have waited long for a paused process. All that is known is that it
-// left the broker after the last returned echo arrived there: they share one connection
-// and its order.
+// The message may have waited long for a paused process. It certainly left the broker after the
+// last returned echo arrived there: they share one connection and its order.
 func (ps *Peers) Vouched(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -122,8 +121,8 @@ func (ps *Peers) Vouched(node transport.Address) {
 	}
 }
 
-// KeptCompany records that a member counts on this node, whether or not that prolongs
-// the lease. The time is that from which a loose message would count.
+// KeptCompany records a member that counts on this node, whether or not that prolongs the lease.
+// The time is the one from which a loose message would count.
 func (ps *Peers) KeptCompany(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -142,13 +141,12 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 	return time.Time{}
 }
 
-// ReturnGrace is how long members may need to come back to a broker that was restarted, before
-// one that nobody has heard there counts as gone.
+// ReturnGrace is how long members may need to come back to a restarted broker, before an unheard
+// one counts as gone.
 const ReturnGrace = 4 * time.Second
 
-// DropEvidence forgets the evidence that this node's connection has given about others, and
-// the servers to which they are connected: they may have moved while this node heard nothing.
-// Opened says that the connection is a new one.
+// DropEvidence forgets the evidence from this node's connection about others, and their servers:
+// they may have moved while this node heard nothing. Opened says that the connection is a new one.
 //
 // Where there is no other server they cannot have moved. Otherwise a member that was killed
 // while the only server stood still, or was restarted with it, could not be found gone: it
@@ -189,8 +187,8 @@ type Peer struct {
 	beaten bool
 	phi    phiDetector
 	Beat   time.Time // when the next heartbeat is due
-	// server is the broker instance that its last heartbeat or answer named, and
-	// via the own one through which that came.
+	// server is the broker instance named in its last heartbeat or answer, and via the own one
+	// through which that came.
 	server, via message.ServerMark
 	carried     time.Time // since when these are known from before the connection; zero means they are not
 	returns     time.Time // from when its absence from a restarted server counts

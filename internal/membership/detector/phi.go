@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// A phiDetector estimates from the arrival of heartbeats how unlikely it is that
-// the next one is still on its way: the phi-accrual failure detector of
-// Hayashibara and others, with the logistic approximation of the normal
-// distribution that Akka uses:
+// A phiDetector estimates from the arrival of heartbeats how unlikely it is that the next one is
+// still on its way: the phi-accrual failure detector of Hayashibara and others, with Akka's
+// logistic approximation of the normal distribution:
 //
 //	y = (t − mean − pause) / σ;  e = exp(−y·(1.5976 + 0.070566·y²))
 //	φ = −log10(e / (1 + e))

@@ -94,10 +94,9 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 		}
 	}
 	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.LeaseMajority) {
-		// The fault is more likely here. Package downing (Company) judges whether this
-		// node is alone; a member that is still silent then gets a record, so that a half
-		// that goes on can. A node that hears from half of all through a collector is not
-		// alone.
+		// The fault is more likely here. Package downing (Company) decides whether this node is
+		// alone. A member still silent then gets a record, so that the surviving half can go on. A
+		// node that hears from half of all through a collector is not alone.
 		at = core.Later(at, p.phi.last.Add(s.Config.SilentAfter))
 	}
 	if s.Now.Before(at) {

@@ -23,9 +23,8 @@ type Company struct {
 	at        time.Time // when to look again
 }
 
-// runCompany stops a node that hears only a minority although its own echoes return. It
-// is for nodes whose neighbours all fell silent at once: they attribute that to
-// themselves and record no evidence.
+// runCompany stops a node that hears only a minority although its own echoes return. It is for
+// nodes whose neighbours all fell silent at once: they suspect themselves and record no evidence.
 func (c *Company) runCompany() {
 	if !c.Due(&c.at, companyInterval) {
 		return

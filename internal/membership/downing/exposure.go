@@ -11,20 +11,18 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member that is gone is downed by any member that holds this evidence, also by the
-// smaller half of the cluster. When the server gave up a process that only stood still,
-// the process comes back over a new connection, and learns from the members that downed
-// it that it is Down. If they cannot be reached any more, it cannot know: of two members,
-// each would then go on alone, the younger because it has found the older gone, the
-// older because it wins a tie. So a node that may have been found gone wins no tie until
-// another voter counts on it again.
+// A gone member is downed by any member with this evidence, also by the smaller half of the
+// cluster. A process that only stood still comes back over a new connection, and the members that
+// downed it answer with Removal. If they cannot be reached any more, it cannot know: of two
+// members, each would then go on alone, the younger because it has found the older gone, the older
+// because it wins a tie. So a node that may have been found gone wins no tie until another voter
+// counts on it again.
 
 // exposure is a node's knowledge of members that may have found it gone.
 type exposure struct {
 	server string    // to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it
-	// to are the members that were at that server, and were not heard over the
-	// connection that ended.
+	// to are the members at that server not heard over the ended connection.
 	to []transport.Address
 }
 

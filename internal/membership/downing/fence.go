@@ -18,9 +18,8 @@ type Fence struct {
 	Echo   *detector.Echo
 	Voters *lease.Voters
 	Lease  *lease.Lease
-	// known is when this node as the leader first found that enough voters know a
-	// member to be Down, judged when it first found that a member was downed under the
-	// lease.
+	// known is when this node as the leader first found enough voters that know a member to be
+	// Down; judged when it first found a member downed under the lease.
 	known, judged map[transport.Address]time.Time
 	// vouches has the latest time at which each observer may have vouched for a Down
 	// member, by member and by observer.
@@ -30,16 +29,14 @@ type Fence struct {
 	looked *gossip.Summary
 }
 
-// Fence marks the Down members that certainly run no turns any more. A lease needs
-// messages from a quorum, and a member that knows another to be Down does not vouch for
-// it. So the lease of a Down member ends for good LeaseMajority after so many know of the
-// judgement that the others, together with the Down member, are no quorum, and no side that
-// would win a split. It has ended
-// already if the member is gone, and an observer that holds this against it still did so
-// when it learned that the member is Down. Where all others have reported when they last
-// vouched for the member, it ends LeaseMajority after the latest of these times: see
-// vouchesOver. Where a side took the lease that decides splits, it may be small and
-// never know so many: then the time since the judgement alone ends the lease.
+// Fence marks the Down members that certainly run no turns any more. A lease needs messages from a
+// quorum, and a member that knows another to be Down does not vouch for it. So the lease of a Down
+// member ends for good LeaseMajority after enough members know of the decision: the others,
+// together with the Down member, must be no quorum and no winning side of a split. It has already
+// ended if the member is gone by the evidence of an observer that knows the member to be Down.
+// Where all others have reported when they last vouched for the member, it ends LeaseMajority after
+// the latest of these times: see vouchesOver. Where a side took the lease that decides splits, it
+// may be small and never know so many: then the time since the judgement alone ends the lease.
 //
 // The lease may go on even if no member of this side has heard the Down member for longer: a
 // partition may have healed a moment ago, and members that do not know of the judgement yet
@@ -114,11 +111,11 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	return at, known
 }
 
-// surelyGone reports whether an observer that holds Gone against a member knows that it is
-// Down. The evidence alone may be old: the member may have come back since, and found a
-// lease. But for that it needs the votes of all that it can reach, including that
-// observer. The observer withdraws the evidence with the first message from the member,
-// and never votes for it once it knows it Down.
+// surelyGone reports whether an observer with the evidence Gone against a member knows it to be
+// Down. The evidence alone may be old: the member may have come back since, and found a lease. But
+// for that it needs the votes of all reachable members, including that observer. The observer
+// withdraws the evidence with the first message from the member, and never votes for it once it
+// knows it Down.
 func (f *Fence) surelyGone(node transport.Address) bool {
 	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
 		return false
@@ -141,8 +138,7 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 	return true
 }
 
-// broken reports whether so many voters know that the member is Down that the others
-// are not a quorum for it.
+// broken reports whether enough voters know the member to be Down: the others are no quorum for it.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
 // quorumBroken reports whether the voters without those for which lost is true are not

@@ -25,13 +25,12 @@ type Indirect struct {
 	changed, picks time.Time
 }
 
-// survivors returns this node's side, by address. After a clean partition these are the
-// reachable members. But when ways between some members are broken, and others reach both
-// ends, each end would down the other, and both decisions would be carried out. That shows in an
-// unreachable member that is still heard, that accuses in turn, or that not all its
-// observers accuse; then all that see the same accusations pick the same side: again and
-// again the member with the most broken ways goes, of equal ones the youngest, until
-// nobody is unreachable any more.
+// survivors returns this node's side, by address. After a clean partition these are the reachable
+// members. But when ways between some members are broken, and others reach both ends, each end
+// would down the other, and both decisions would be carried out. It shows in an unreachable member
+// that is still heard, accuses in turn, or is not accused by all its observers. Then all members
+// with the same accusations pick the same side: repeatedly the member with the most broken paths
+// goes, of equal ones the youngest, until nobody is unreachable.
 //
 // In a large cluster only the leader downs, so nobody else has to pick.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
@@ -202,10 +201,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless leaves out members that nobody can be shown to hear: those that accuse them
-// are reachable, and no observer that this node hears can hear them. After a partition of a
-// large cluster these are all members of the other side, hundreds, and members of this side
-// report more broken ways than those of the other side can.
+// dropHopeless leaves out members not shown to be heard by anybody: their accusers are reachable,
+// and no observer heard by this node hears them. After a partition of a large cluster these are all
+// members of the other side, hundreds, and members of this side report more broken ways than those
+// of the other side can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

@@ -173,9 +173,8 @@ func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	}), Sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(s.unreachable), reason)})
 }
 
-// OnLeaseAnswer handles the answer to a claim. A lease that is no longer needed is
-// published to all members as well, so that the next claim of this cluster can take it
-// over.
+// OnLeaseAnswer handles the answer to a claim. A lease no longer needed is published to all members
+// as well, so that the next claim of this cluster can take it over.
 func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	if s.Phase != core.Joined {
 		return

@@ -2,8 +2,8 @@ package gossip
 
 import "slices"
 
-// A Detection is the number of observers that make a silent or cut member unreachable.
-// For a member that is gone one suffices, because that is proof.
+// A Detection is the number of observers that make a silent or cut member unreachable. One suffices
+// for a gone member, because that is proof.
 type Detection uint8
 
 // The kinds of detection.
@@ -44,8 +44,8 @@ type Accusation struct {
 	Evidence          Evidence
 }
 
-// Accusations are the records of a state that count, and the rule that weighs them.
-// The records of Down observers do not count: a member that was downed judges nobody.
+// Accusations are the relevant records of a state, and the rule for weighing them. The records of
+// Down observers do not count: a member that was downed judges nobody.
 type Accusations struct {
 	state *State
 	rule  Rule
@@ -144,11 +144,11 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 	return evidence
 }
 
-// UnheardBy adds to the evidence the conclusions of one member alone: a member that
-// others hold reachable counts as such only if this member hears those others, directly
-// or through members that it hears. So both sides of a partition find out, also a small
-// one, most of whose members are watched from the other side; and a member that hears nobody
-// but is heard by all harms only itself. It returns nil if there is nothing to add.
+// UnheardBy adds to the evidence the conclusions of one member alone: a member reachable for others
+// counts as such only if this member hears those others, directly or through heard members. So both
+// sides of a partition detect it, also a small one with observers mostly on the other side; and a
+// member that hears nobody but is heard by all harms only itself. It returns nil if there is
+// nothing to add.
 func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evidence {
 	if a.rule.Detection != DetectionManyEdges || len(a.list) == 0 || self < 0 {
 		return nil
@@ -173,10 +173,9 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 	return added
 }
 
-// HeardBy returns the members that a member hears, directly or through members that it
-// hears: they watch the heard one and hold nothing against it. Late reports whether the
-// observers of a member count that watch it only because others before them are
-// unreachable.
+// HeardBy returns the members heard by a member, directly or through heard members: they watch the
+// heard one and hold nothing against it. Late reports whether the observers of a member count that
+// watch it only because others before them are unreachable.
 func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
 	g := a.state
 	against := make(map[int][]Accusation)

@@ -147,9 +147,8 @@ func (v VectorClock) String() string {
 // A Digest is a fingerprint of a version: 16 bytes that stand for a clock.
 type Digest [2]uint64
 
-// digest returns a fingerprint of the clock and of the cluster that it belongs to, and
-// the sum of its counts: of two versions that differ, the one with the lower sum does
-// not cover the other.
+// digest returns a fingerprint of the clock and its cluster, and the sum of its counts: of two
+// different versions the one with the lower sum does not cover the other.
 func (v VectorClock) digest(founder uint64) (d Digest, changes uint64) {
 	d[0], d[1] = founder, mix(founder)
 	for _, e := range v {

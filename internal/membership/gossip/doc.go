@@ -1,11 +1,9 @@
-// Package gossip is the state that the members of a cluster spread among each other,
-// and the conclusions that follow from it.
+// Package gossip is the state spread among the members of a cluster, and the conclusions from it.
 //
-// A [State] holds the members, the reachability records, and the nodes that were removed
-// lately. It is an immutable value with a version; two states of one cluster are joined
-// by [State.Merge], in any order of arrival. Everything that follows from a state is
-// computed once for each version: a [Summary] holds the conclusions that are the same at
-// all nodes, and a [Local] those of one node.
+// A [State] holds the members, the reachability records, and the nodes that were removed lately. It
+// is an immutable value with a version; two states of one cluster are joined by [State.Merge], in
+// any order of arrival. All conclusions are computed once for each version: a [Summary] holds those
+// common to all nodes, and a [Local] those of one node.
 //
 // The package has no clock, no I/O and no settings of its own. It knows nothing of
 // messages, detectors or downing, which are built on it.

@@ -15,8 +15,7 @@ const (
 	// the member was last connected to another server than the observer: the route
 	// between the servers may be broken, and the member alive.
 	EvidenceCut
-	// EvidenceGone means that the server to which both were connected has lost the
-	// member's connection.
+	// EvidenceGone means that the server of both has lost the member's connection.
 	EvidenceGone
 )
 

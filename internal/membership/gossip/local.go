@@ -14,8 +14,8 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal makes the conclusions of a node. It takes over the part of the
-// conclusions that the node made before and that still holds.
+// NewLocal makes the conclusions of a node. It keeps those of the node's former conclusions that
+// still hold.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {
@@ -47,11 +47,10 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 	return l.Evidence[i]
 }
 
-// Speaker returns the member that tells all of a version merged of concurrent ones: the
-// leader, if no member holds this node unreachable. A node that is held unreachable may
-// lead in its own view, and after a split of the cluster all are; so it leaves that to the
-// leader in the view of the others or, if that has none, to the first member by the order
-// of leaders.
+// Speaker returns the member that tells all of a version merged of concurrent ones: the leader, if
+// no member holds this node unreachable. An unreachable node may lead in its own view, and after a
+// split all nodes are unreachable. So it leaves that to the leader in the view of the others or,
+// without one, to the first member by the order of leaders.
 func (l *Local) Speaker() transport.Address {
 	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
 		return l.Leader

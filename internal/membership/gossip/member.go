@@ -85,8 +85,8 @@ type Member struct {
 	// Forced is set at a Down member that an operator downed. The operator vouches
 	// for its death.
 	Forced bool
-	// Judged is set at a Down member that was downed by a side that has taken the
-	// lease for it. See the downing strategy "lease majority".
+	// Judged is set at a member downed by a side with the lease. See the downing strategy "lease
+	// majority".
 	Judged bool
 	// Fenced is set at a Down member that certainly runs no turns any more, because
 	// its lease has ended: its shards may be given to others. It is removed only
@@ -105,9 +105,8 @@ func (m Member) HasRole(role string) bool {
 	return role == "" || slices.Contains(m.Roles, role)
 }
 
-// MayRun reports whether the member may still run turns. The shards and singletons that it
-// hosts may be given to others only after that has ended, or after the member has been
-// removed.
+// MayRun reports whether the member may still run turns. Its shards and singletons may be given to
+// others only after the lease has ended, or the member has been removed.
 func (m Member) MayRun() bool { return m.Status != Down || !m.Fenced }
 
 // MetaValue returns the value of a key of Meta, or "".

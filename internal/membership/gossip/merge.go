@@ -2,8 +2,8 @@ package gossip
 
 import "slices"
 
-// JoinInFull is State.Join without its shortcuts for states that are not concurrent,
-// which must give the same result.
+// JoinInFull is State.Join without the shortcuts for states that are not concurrent. Both must give
+// the same result.
 func JoinInFull(g, o *State) (*State, Ordering) {
 	m := &State{
 		Founder:        g.Founder,

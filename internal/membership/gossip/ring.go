@@ -6,10 +6,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RingPlace returns a node's place on the ring on which neighbours watch each other.
-// It is the same at all nodes and independent of the order of names, so that machines
-// of one rack, which are named in a row, do not all watch each other. It is FNV-1a
-// over the address as text, written out because it is called often.
+// RingPlace returns a node's place on the ring on which neighbours watch each other. It is the same
+// at all nodes and independent of the order of names, so that machines of one rack, named in a row,
+// do not all watch each other. It is FNV-1a over the address as text, written out because it is
+// called often.
 func RingPlace(a transport.Address) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -106,9 +106,8 @@ func (r Ring) Successors(node transport.Address, members []Member, n int) []tran
 	return nodes
 }
 
-// Neighbours returns the members that self watches: the next n on the ring that are
-// reachable, and the unreachable ones on the way to them, which are watched for
-// their return.
+// Neighbours returns the members watched by self: the next n reachable ones on the ring, and the
+// unreachable ones before them, watched for their return.
 func (r Ring) Neighbours(members []Member, self transport.Address, n int, evidence []Evidence) []transport.Address {
 	var nodes []transport.Address
 	counted := 0

@@ -173,15 +173,15 @@ func (g *State) OldestOf(nodes []transport.Address) transport.Address {
 	return oldest.Address
 }
 
-// Clone returns a copy that keeps no conclusions, so that its fields may be set.
+// Clone returns a copy without conclusions, so that its fields may be set.
 func (g *State) Clone() *State {
 	next := *g
 	next.summary = nil
 	return &next
 }
 
-// ChangedBy returns a copy that change has worked on, as a new version that only
-// self has seen. Change may replace the slices, never write to their shared elements.
+// ChangedBy returns a copy modified by change, as a new version seen by self alone. Change may
+// replace the slices, never write to their shared elements.
 func (g *State) ChangedBy(self transport.Address, change func(*State)) *State {
 	next := *g
 	next.summary = &summaryOnce{}
@@ -260,7 +260,7 @@ func (g *State) WithAllSeen(s SeenSet) *State {
 // Merge joins two states of one cluster. Of a member in both the higher status
 // stands; a member in one only is kept unless the other has its tombstone. Clocks
 // lose forgotten nodes before they are compared: otherwise the count of one makes
-// versions differ for ever. Seen survives only where the versions allow it: it
+// versions differ forever. Seen survives only where the versions allow it: it
 // belongs to one version.
 func (g *State) Merge(o *State) *State {
 	m, _ := g.Join(o)

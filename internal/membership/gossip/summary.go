@@ -12,9 +12,9 @@ import (
 type Summary struct {
 	Ring     Ring
 	Evidence []Evidence // against the members, in their order
-	// Accused are the members against which any member that is not Down holds anything,
-	// Unreachable those with evidence against them, Down the Down ones, fenced or not;
-	// in order, as indexes of Members.
+	// Accused are the members with any record against them by a member not Down, Unreachable those
+	// with evidence against them, Down the Down ones, fenced or not; in order, as indexes of
+	// Members.
 	Accused, Unreachable, Down []int
 	// Quiet is for how long each member, in their order, had not answered when the
 	// record against it was made; the longest time of all observers. Absent is for how
@@ -145,11 +145,10 @@ func (s *Summary) convergence(g *State) string {
 	return ""
 }
 
-// leaderIndex returns the index of the leader as the member at self sees it: the first
-// Up or Leaving member by address that is reachable. Where there is none it is the
-// founder, which alone knows the members that it admitted first, or else the first that
-// is joining, and then the first that is exiting, so that the last ones can leave. Down
-// members never lead.
+// leaderIndex returns the index of the leader as the member at self sees it: the first Up or
+// Leaving member by address that is reachable. Without one it is the founder, who alone knows the
+// first admitted members, or else the first joining member, and then the first exiting one, so that
+// the last ones can leave. Down members never lead.
 func leaderIndex(g *State, evidence []Evidence, self int) int {
 	joining, exiting := -1, -1
 	for i, m := range g.Members {
@@ -171,8 +170,8 @@ func leaderIndex(g *State, evidence []Evidence, self int) int {
 	return joining
 }
 
-// quietTimes returns the longest time of the records against each member that have at
-// least that evidence.
+// quietTimes returns the longest time of the records with at least that evidence against each
+// member.
 func quietTimes(g *State, least Evidence) []time.Duration {
 	quiet := make([]time.Duration, len(g.Members))
 	for _, row := range g.Rows {

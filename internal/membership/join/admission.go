@@ -46,9 +46,8 @@ func (a admission) voters(c core.Config) int {
 // sent one by one. If there are more, they get it from the leader's broadcast.
 const welcomedAlone = 3
 
-// admit admits a joiner, in a small cluster at once. In a large one, or when so many
-// join that it will be large, joiners that come within a short time are admitted in one
-// version.
+// admit admits a joiner, in a small cluster at once. In a large one, or when enough join to make it
+// large, the joiners of a short time are admitted in one version.
 func (a *Admission) admit(joiner gossip.Member) {
 	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
 		a.group.waiting = append(a.group.waiting, joiner)
@@ -187,8 +186,8 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible names the first setting in which a joiner differs: of the cluster from this
-// member, of what members say of themselves from any member and from joiners that wait here.
+// incompatible returns the first setting in which a joiner differs: a setting of the cluster from
+// this member's, a setting of members from any member's and from the waiting joiners'.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
@@ -231,10 +230,10 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the number of the hello from which every member of a small cluster
-// answers, and in a large one not only the leader but fewAnswer members, because those
-// that should have answered did not. A cluster that has lost all its seeds thus still
-// takes in the seeds that are started again, in place of a second cluster.
+// patientAttempt is the number of the hello from which every member of a small cluster answers, and
+// in a large one fewAnswer members beside the leader, because the regular ones did not answer. A
+// cluster without its seeds thus still admits them after their restart, and they form no second
+// cluster.
 const patientAttempt = 4
 
 // allAnswerAttempt is the number of the hello from which all members of a large cluster

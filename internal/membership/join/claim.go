@@ -13,17 +13,17 @@ import (
 // A claim is a joiner's way from the right to form the cluster to the cluster. Of several joiners
 // that claim at the same time, one forms it:
 //
-//  1. The broker directs probes to the claimant, so that joiners that come from now on find the
-//     cluster occupied and claim nothing.
+//  1. The broker directs probes to the claimant, so later joiners find the cluster occupied and
+//     claim nothing.
 //  2. The claimant broadcasts that it claims, twice. When the second broadcast has returned, the
 //     broker had given the first one to all others. So of two claimants at one broker that had
 //     both found the cluster vacant, at least one hears the other before its own second returns.
-//  3. A claimant that hears one that comes before it withdraws. One that hears a later one waits
-//     until that one has withdrawn, is gone, or answers as a member.
+//  3. A claimant that hears a preceding one withdraws. A claimant that hears a later one waits for
+//     it to withdraw, to be gone, or to answer as a member.
 //  4. Where there is a store, its record has the claimant as the founder: see [Foundings].
 //
-// No time decides this, but for a process that stands still between two of these steps: it gives
-// its claim up after claimLife, and others wait for it longer than that.
+// No time decides this, with one exception: a process that stands still between two of these steps
+// gives its claim up after claimLife, and others wait longer than that.
 type claim struct {
 	began  time.Time // zero means there is no claim
 	number uint64    // of this claim
@@ -146,8 +146,8 @@ func (j *Joiner) pokeRivals(hello message.Hello) {
 	}
 }
 
-// OnGone notes that the broker knows no listener at the address of another joiner, or of the
-// member that this node has asked. Of a joiner only the present broker knows.
+// OnGone handles the broker's report of no subscriber at the address of another joiner, or of the
+// member asked by this node. Of a joiner only the present broker knows.
 func (j *Joiner) OnGone(node transport.Address, present bool) {
 	if j.Phase == core.Asking {
 		j.askedIsGone(node)

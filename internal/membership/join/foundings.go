@@ -13,9 +13,8 @@ import (
 // the cluster writes the record again and again, so a joiner sees whether the cluster lives, even
 // if it reaches another broker than the members do.
 //
-// The record of a cluster that is gone may be replaced: at once if it was last written through the
-// broker instance that this node uses, where no member serves, and else when it has stayed the
-// same for foundingLife.
+// The record of a dead cluster may be replaced: at once if it was last written through this node's
+// broker instance, where no member serves, and otherwise when it has not changed for foundingLife.
 type Foundings struct {
 	*core.Node
 	number   uint64    // of the latest request
@@ -45,8 +44,8 @@ const (
 	foundingPause = 250 * time.Millisecond
 )
 
-// Free reports whether this joiner may write the record. Vacant means that the broker knows of no
-// member that serves.
+// Free reports whether this joiner may write the record. Vacant means that the broker knows no
+// serving member.
 func (f *Foundings) Free(vacant bool) bool {
 	if !f.Config.Founding {
 		return true
@@ -153,7 +152,7 @@ func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	}
 }
 
-// meet names the cluster that has written the record, if that is another one than this node's.
+// meet returns the cluster that wrote the record, if it is not this node's.
 func (f *Foundings) meet() {
 	if f.Phase != core.Joined {
 		return

@@ -30,8 +30,7 @@ type joining struct {
 	// While it is zero, others may not have received it either, so this node must
 	// not form a cluster.
 	heardSelf time.Time
-	// Vacant means that the broker reported in this round that no Up member
-	// listens.
+	// Vacant means that the broker reported no subscribed Up member in this round.
 	Vacant     bool
 	offered    time.Time   // when a member last answered: there is a cluster
 	candidates []candidate // other joiners that may form, by address
@@ -60,8 +59,7 @@ const (
 	longestHello  = 10 * time.Second
 	// candidateLife is for how many of its intervals a joiner counts after a hello.
 	candidateLife = 5
-	// askSpread is the time over which joiners spread their requests, for each other
-	// one that they have heard.
+	// askSpread is the time over which joiners spread their requests, for each other joiner heard.
 	askSpread = 500 * time.Microsecond
 	// joinWait is how long a member may take to answer a Join.
 	joinWait = 500 * time.Millisecond
@@ -255,9 +253,9 @@ func (j *Joiner) precededBy() bool {
 	return false
 }
 
-// form makes this node the first member. As the only member it is the leader, and makes
-// itself Up at once. It answers the joiners that it has heard, unless they are more than
-// fewCandidates, so that they need not wait for their next hello.
+// form makes this node the first member. As the only member it is the leader, and makes itself Up
+// at once. It answers the known joiners, unless they are more than fewCandidates, so that they need
+// not wait for their next hello.
 func (j *Joiner) form() {
 	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}
@@ -302,9 +300,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner notes that there is a cluster, so that this node forms none beside it: a member
-// behind a partition, or one that stood still, may have missed the hellos. When many nodes join,
-// hellos are rare, and the broadcast is an offer.
+// OnAliveAsJoiner records the existence of a cluster, so that this node forms none beside it: a
+// member behind a partition, or one that stood still, may have missed the hellos. When many nodes
+// join, hellos are rare, and the broadcast is an offer.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {

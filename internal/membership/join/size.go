@@ -22,9 +22,8 @@ type Size struct {
 	limit int // bytes of a message; 0 means any number
 }
 
-// tooLarge returns why the state does not fit a message with these joiners in it; "" if
-// it does. The bytes that members may need later are included, so that later changes of
-// admitted members always fit.
+// tooLarge returns why the state does not fit a message with these joiners in it; "" if it does. It
+// includes room for later changes of admitted members, so that these always fit.
 func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if s.limit <= 0 || s.atMost(joiners) <= s.limit {
 		return ""

@@ -26,8 +26,8 @@ const (
 	// maxCollectors bounds the number of candidates. The probability that a
 	// majority has none of them is 2^-24.
 	maxCollectors = 24
-	// collectorMute is the time after which a collector that has not answered a
-	// vote is skipped. It is short compared with LeaseMajority.
+	// collectorMute is the time after which a collector without an answer to a vote is skipped. It
+	// is short compared with LeaseMajority.
 	collectorMute = 1500 * time.Millisecond
 	// VoteInterval is the time in which a member sends one vote to each collector.
 	VoteInterval = 3 * time.Second
@@ -90,8 +90,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the collectors to which this node sends votes: the first three that
-// answer, and those before them, which may answer again.
+// inUse returns the collectors to which this node sends votes: the first three that answer, and
+// those before them, because they may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {

@@ -200,11 +200,10 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side may go on without having taken the lease, counted from
-// when any one of the others was last heard to count on it: for as long as it takes to
-// find that one unreachable, to judge that, and to take the lease. After it nobody on
-// that side runs turns, so the side that took the lease may give away the shards that
-// were there; and as the lease is kept for twice as long, no side takes it later in good
+// LeaseHold bounds how long a side may go on without the lease, counted from the last word of any
+// of the others that it counts on this side: the time to find that one unreachable, to decide, and
+// to take the lease. After it nobody on that side runs turns, so the side with the lease may give
+// away the shards there. The lease is kept for twice as long, so no side takes it later in good
 // faith.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config

@@ -31,10 +31,10 @@ func (v *Voters) Note() {
 	}
 }
 
-// Voters are the members whose vote decides: those of the last converged view, but for
-// those that are gone, left, are fenced, or that an operator answers for. A Down
-// member goes on counting until it is fenced: otherwise members that stood still through
-// several decisions would wake up as a majority of the members that they remember.
+// Voters are the members whose vote decides: those of the last converged view, except members that
+// are gone, have left, are fenced, or were downed by an operator. A Down member counts until it is
+// fenced: otherwise members that stood still through several decisions could wake up as a majority
+// of their old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
 // voteless reports whether a member's vote does not count, or does not count any more.
@@ -52,10 +52,10 @@ func (v *Voters) Newcomers() []transport.Address {
 	})
 }
 
-// Split is one side of a partition for a strategy to judge. Newcomers have no vote on this
-// side, because the other may not know them, and have one on the other, which may know that
-// the view with them has converged. Likewise members that are Exiting, whom the other side may still
-// know as Leaving. So two sides never both win (ADR 0008).
+// Split is one side of a partition for a strategy to judge. Newcomers have no vote on this side,
+// because the other side may not know them. They have one on the other side, because it may know
+// that the view with them has converged. Likewise Exiting members: the other side may still know
+// them as Leaving. So two sides never both win (ADR 0008).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
 	for _, node := range append(v.Newcomers(), v.exiting()...) {
@@ -75,9 +75,9 @@ func (v *Voters) exiting() []transport.Address {
 	})
 }
 
-// settled are the Up and Leaving members of the last converged view. A node that knows none
-// goes by those that it knew before it was Up, which the leader has seen in a converged view,
-// or by those that are joining before any is Up.
+// settled are the Up and Leaving members of the last converged view. A node without one uses the
+// voters known before it was Up, because the leader has seen them in a converged view, or the
+// joining members before any is Up.
 func (v *Voters) settled() []transport.Address {
 	nodes := slices.Clone(v.Converged)
 	if len(nodes) == 0 && v.Self().UpNumber != 0 {
@@ -102,8 +102,7 @@ func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })
 }
 
-// Electorate adds the oldest member to the voters: that of the last converged view and
-// that among them.
+// Electorate adds the oldest member to the voters: of the last converged view, and among them.
 func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	e := splitbrain.Electorate{Voters: voters}
 	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {

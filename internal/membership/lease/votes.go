@@ -13,17 +13,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A node runs turns only while a majority has lately counted on it (see lease.go). In a
-// small cluster all hear from all. In a large one each member sends a few collectors the
-// members that it counts on: all but the barred, those that it holds Down or removed, of
-// which it sends a fingerprint. A collector answers a vote with the age of the vote that
-// makes a quorum for the voter: of those with the same fingerprint, for they count on it
-// as it does on itself.
+// A node runs turns only while a majority has lately counted on it (see lease.go). In a small
+// cluster all hear from all. In a large one each member sends a few collectors its vote: it counts
+// on all but the barred members, Down or removed in its view, and sends a fingerprint of these. A
+// collector answers a vote with the age of the vote that makes a quorum for the voter: of those
+// with the same fingerprint, for they count on it as it does on itself.
 //
-// The ages are safe in the same way as [detector.Peers.Vouched] is: a vote is as old as
-// the collector's last returned echo, before which it cannot have come to the
-// broker unseen; and the voter takes the ages as of the time at which it sent the
-// vote that is answered. So any process that stands still on the way makes leases shorter.
+// The ages are safe like [detector.Peers.Vouched]: a vote counts as old as the collector's last
+// returned echo, because it cannot have reached the broker unseen before that; and the voter counts
+// the ages from the sending of the answered vote. So any process that stands still on the way makes
+// leases shorter.
 
 // Votes sends this node's votes, and counts those of others as a collector.
 type Votes struct {
@@ -74,8 +73,8 @@ type tally struct {
 	same   map[transport.Address]time.Time // since when members that bar the same count on the others
 	enough time.Time                       // since when a quorum does
 	half   time.Time                       // since when half of all were heard, whomever they bar
-	// oldest is the oldest vote of those that can be reached and bar the same, every
-	// that of all that are not Down; zero means one is missing.
+	// oldest is the oldest vote of the reachable members that bar the same, every the oldest of all
+	// not Down; zero means one is missing.
 	oldest, every time.Time
 }
 
@@ -218,8 +217,7 @@ func (v *Votes) ageOf(at time.Time) time.Duration {
 	return max(v.Now.Sub(at), time.Millisecond)
 }
 
-// tallied counts the ballots that bar the same, and this node's own, which is
-// cast now.
+// tallied counts the ballots that bar the same, and this node's own, cast now.
 func (v *Votes) tallied(barred uint64) *tally {
 	f := v.Local()
 	if v.tally.of == f.Summary && v.tally.barred == barred && v.Now.Sub(v.tally.made) <= tallyLife {

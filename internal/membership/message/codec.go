@@ -115,8 +115,8 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// ErrUnknown means that a message has a kind or a value that only a later release
-// knows. Such a message is skipped.
+// ErrUnknown means that a message has a kind or a value known only to a later release. Such a
+// message is skipped.
 var ErrUnknown = errors.New("unknown kind (is the sender newer?)")
 
 func decodeBody(w *wire.MembershipMessage) (Message, error) {

@@ -1,5 +1,5 @@
-// Package message has the messages that the nodes of a cluster send each other about
-// membership, and their encoding, which internal/wire/membership.proto defines.
+// Package message has the membership messages between the nodes of a cluster, and their encoding,
+// defined in internal/wire/membership.proto.
 //
 // It depends on package gossip, whose states messages carry, and on nothing else of
 // membership. [Decode] checks the message and bounds its size, for the bytes may come from

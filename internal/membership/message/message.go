@@ -102,8 +102,8 @@ func (m JoinRefused) String() string {
 	return "join refused: " + m.Reason
 }
 
-// Gossip is the whole state of one member. The leader of a large cluster broadcasts it,
-// which also welcomes the members that it has admitted.
+// Gossip is the whole state of one member. The leader of a large cluster broadcasts it, which also
+// welcomes its newly admitted members.
 type Gossip struct {
 	Target uint32        // the receiver
 	State  *gossip.State // the sender's, whole
@@ -165,9 +165,8 @@ func (HeartbeatAck) message() {}
 // String is for transcripts and logs.
 func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m.Seq) }
 
-// Alive is broadcast by the members of a small cluster, so that each hears from a
-// majority however few it watches, and by the leader of any, so that two clusters
-// of one name meet.
+// Alive is broadcast by the members of a small cluster, so that each hears a majority however few
+// it watches, and by the leader of any cluster, so that two clusters of one name meet.
 type Alive struct {
 	Founder transport.Address // the founder of the cluster, which identifies it
 	Size    uint32            // the number of its Up and Leaving members
@@ -206,11 +205,10 @@ func (m Vote) String() string { return fmt.Sprintf("vote %d", m.Seq) }
 type VoteAck struct {
 	Target uint32 // the voter
 	Seq    uint64 // of the vote
-	// Majority is the age of the vote that completes a quorum, among the votes of
-	// members that vouch for the voter; All is the age of the oldest of these by a
-	// reachable member, and Every by a member that is not Down. Heard is the age of the
-	// vote that completes half of all votes, whether or not they vouch for the voter.
-	// 0 means never, so ages are at least 1 ms.
+	// Majority is the age of the vote that completes a quorum, among the votes for the voter; All
+	// is the age of the oldest of these by a reachable member, and Every by a member not Down.
+	// Heard is the age of the vote that completes half of all votes, whether or not they vouch for
+	// the voter. 0 means never, so ages are at least 1 ms.
 	Majority, All, Every, Heard time.Duration
 }
 

@@ -6,10 +6,9 @@ type Downing uint8
 // The strategies. All but the first two go by reachability alone: they are those of
 // Akka's split brain resolver, and do not ask the broker which members are gone.
 const (
-	// DowningBroker at once downs a member that is gone, and any other unreachable
-	// one by keep-majority: the side that holds the majority of the last converged Up
-	// members (of two halves, the one with the oldest) downs the rest, and the other
-	// side stops.
+	// DowningBroker downs a gone member at once, and any other unreachable one by keep-majority:
+	// the side with the majority of the last converged Up members (of two halves, the one with the
+	// oldest) downs the rest, and the other side stops.
 	DowningBroker Downing = iota
 	// DowningByHand leaves downing to an operator.
 	DowningByHand
@@ -28,9 +27,8 @@ const (
 	DowningKeepOldest
 	// DowningAll makes all members stop when any is unreachable.
 	DowningAll
-	// DowningLeaseMajority lets the side go on that takes a lease in a store that
-	// all can reach; the smaller one waits for MinorityDelay before it tries. The
-	// driver must carry out Output.TakeLease.
+	// DowningLeaseMajority keeps the side that takes a lease in a common store. The smaller one
+	// waits for MinorityDelay before it tries. The driver must carry out Output.TakeLease.
 	DowningLeaseMajority
 
 	KnownDownings // the number of strategies

@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Quorum describes the sets of voters that are enough: to run turns while they all
-// vouch for each other, and so also to take that away from others. Any two sets that are
-// enough share a voter, so two sides with the same voters never run turns at once. A decision
-// changes the voters: the smaller side of leaseMajority waits for the others' turns to end, and
-// autoDown promises nothing.
+// A Quorum describes sufficient sets of voters: a set may run turns while its members vouch for
+// each other, and so may also take that right from others. Any two sets that are enough share a
+// voter, so two sides with the same voters never run turns at once. A decision changes the voters:
+// the smaller side of leaseMajority waits for the others' turns to end, and autoDown promises
+// nothing.
 type Quorum struct {
 	voters  []transport.Address // by address
 	Need    int                 // the number of voters that it takes …
@@ -37,8 +37,7 @@ func (q Quorum) Met(has func(transport.Address) bool) bool {
 	return votes >= q.Need && !slices.ContainsFunc(q.anchors, func(a transport.Address) bool { return !has(a) })
 }
 
-// Since returns the latest time for which the voters that were heard at it or later are
-// enough, or the zero time.
+// Since returns the latest time for which the voters heard since then are enough, or the zero time.
 func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	times := make([]time.Time, len(q.voters))
 	for i, node := range q.voters {
@@ -47,8 +46,8 @@ func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	return q.SinceTimes(times, heard)
 }
 
-// SinceTimes is Since for callers that have the times at which the voters were heard, in the
-// order of the voters. It changes the order of times.
+// SinceTimes is Since for callers with the times of the voters, in the order of the voters. It
+// changes the order of times.
 func (q Quorum) SinceTimes(times []time.Time, heard func(transport.Address) time.Time) time.Time {
 	var others time.Time // since when all but the spare one were heard
 	first := true

@@ -11,22 +11,21 @@ import (
 type Strategy interface {
 	// Decide judges a split whose time has come, as one of this side.
 	Decide(s Split) Verdict
-	// Quorum returns the sets of voters that must vouch for a node for it to run turns.
-	// Every side for which Decide returns GoOn has a voter in each of these sets:
-	// otherwise the members that it downs would go on running turns.
+	// Quorum returns the sets of voters that must vouch for a node for it to run turns. Every side
+	// for which Decide returns GoOn has a voter in each of these sets: otherwise its downed members
+	// would go on running turns.
 	Quorum(v Electorate) Quorum
 }
 
 // An Electorate is the members that have a vote, as one node knows them.
 type Electorate struct {
-	// Voters are the Up and Leaving members, and the Down ones that may still run, by
-	// address; with a role only the members that have it. Members that came Up after the
-	// last converged view are voters only for a side that they are not on.
+	// Voters are the Up and Leaving members, and the Down ones that may still run, by address; with
+	// a role only its members. Members Up since the last converged view are voters only for the
+	// other side.
 	Voters []transport.Address
-	// Oldest are the oldest of the voters of the last view that this node knows to have
-	// converged, and of the voters that it knows now. They are two only while the oldest
-	// leaves. A question that asks for both cannot be answered yes by a side that knows
-	// less and by one that knows more.
+	// Oldest are the oldest of the voters of the last converged view known to this node, and of the
+	// voters known now. They are two only while the oldest leaves. By asking for both, a side with
+	// less knowledge and one with more cannot both get a yes.
 	Oldest []transport.Address
 }
 

@@ -10,17 +10,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// In a large cluster a member cannot push its changes to all others. It sends a change to
-// the leader, which broadcasts the state; each receiver acknowledges it to the leader with
-// a small status; and the leader broadcasts that all have seen it. Rounds of gossip repair
-// losses. So a change costs two broadcasts and one small message a member, and versions
-// that follow each other closely cost as much as one.
+// In a large cluster a member cannot push its changes to all others. It sends a change to the
+// leader. The leader broadcasts the state, each receiver acknowledges with a small status, and the
+// leader broadcasts the convergence. Rounds of gossip repair losses. So a change costs two
+// broadcasts and one small message a member, and versions that follow each other closely cost as
+// much as one.
 //
-// A partition may separate members from the leader. There is no new leader before evidence
-// against the old one, and against all members before the next one in line, has spread.
-// So a leader that sends nothing for leaderMute after it was sent something is passed
-// over for the time being: changes go to the first collector that answers, which
-// broadcasts them.
+// A partition may separate members from the leader. There is no new leader before evidence against
+// the old one, and against all members before the next one in line, has spread. So a leader silent
+// for leaderMute after a message to it is skipped for now: changes go to the first collector that
+// answers, for broadcasting.
 
 // A Broadcaster spreads changes in a large cluster.
 type Broadcaster struct {
@@ -48,15 +47,13 @@ const (
 	// broadcastAnswers is how long after a new version members with an older one are not
 	// answered, because the broadcast is on its way.
 	broadcastAnswers = time.Second
-	// leaderMute is the time after which a leader that does not answer is skipped. It
-	// broadcasts every second as long as some members have not seen the version that it
-	// was sent.
+	// leaderMute is the time without an answer after which the leader is skipped. It broadcasts
+	// every second as long as some members have not seen the version that it was sent.
 	leaderMute = 2500 * time.Millisecond
 )
 
-// broadcastNode returns the member that broadcasts changes for this node: the leader, or
-// the first collector that answers while nothing is heard from the leader. It is zero if
-// there is none.
+// broadcastNode returns the broadcaster of this node's changes: the leader, or while the leader is
+// silent the first collector that answers. It is zero if there is none.
 func (b *Broadcaster) broadcastNode() transport.Address {
 	leader := b.Local().Leader
 	if leader == b.Config.Self || b.progress.told.IsZero() {
@@ -116,8 +113,7 @@ func (b *Broadcaster) spreadLarge() {
 	}
 }
 
-// tellBroadcaster sends a message to the member that broadcasts, and expects an answer if
-// that is the leader.
+// tellBroadcaster sends a message to the broadcaster, and expects an answer if it is the leader.
 func (b *Broadcaster) tellBroadcaster(msg message.Message) {
 	broadcastNode := b.broadcastNode()
 	if b.progress.told.IsZero() {

@@ -15,11 +15,10 @@ type Spreader struct {
 	Broadcaster *Broadcaster
 }
 
-// Spread sends the changes of this step to others at once, so that they need not wait for
-// the rounds. In a small cluster the maker of a version sends it to all; each receiver
-// informs the leader, which acts when all have seen it; and the leader informs all of
-// that. So a change takes two ways there and back and about three messages a member. For
-// large ones see broadcast.go.
+// Spread sends the changes of this step to others at once, so that they need not wait for the
+// rounds. In a small cluster the author of a version sends it to all, and each receiver informs the
+// leader. When all have seen it, the leader acts and informs all of the convergence. So a change
+// takes two ways there and back and about three messages a member. For large ones see broadcast.go.
 func (s *Spreader) Spread(before *gossip.State) {
 	if s.Phase != core.Joined {
 		return
@@ -91,8 +90,8 @@ func (s *Spreader) RunGossip() {
 	}
 }
 
-// partner returns the receiver of a round: any member that can be reached, or most often
-// one that has not seen the version, if there is one.
+// partner returns the receiver of a round: any reachable member, or most often one that has not
+// seen the version.
 func (s *Spreader) partner() (transport.Address, bool) {
 	n := len(s.Gossip.Members)
 	held := s.Gossip.Records(s.Config.Self)
@@ -121,8 +120,8 @@ func (s *Spreader) partner() (transport.Address, bool) {
 	return transport.Address{}, false
 }
 
-// ToUnseen is the share of rounds that go to a member that has not seen the
-// version. In a large cluster many members would pick the same few.
+// ToUnseen is the share of rounds sent to a member that has not seen the version. In a large
+// cluster many members would pick the same few.
 func (s *Spreader) ToUnseen() float64 {
 	share := s.Config.GossipToUnseen
 	low := share / 4
@@ -137,10 +136,9 @@ func (s *Spreader) ToUnseen() float64 {
 	}
 }
 
-// acceptable reports whether gossip of that sender may be read: the state is of this
-// cluster, and the sender is a member that this node can reach. Or it is one
-// that nobody here knows, because the member that admitted it died before it told
-// anybody else; removed nodes, which are unknown too, do not get here.
+// acceptable reports whether gossip of that sender may be read: the state is of this cluster, and
+// the sender is a reachable member. Or it is unknown to all, because its admitting member died
+// before spreading it. Removed nodes are unknown too, but do not get here.
 func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := s.Gossip.Record(s.Config.Self, from)
 	switch {
@@ -180,9 +178,9 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 		s.introduce(in.From, msg.Target)
 		return
 	}
-	// A member that was Up and is unknown was removed so long ago that its tombstone is
-	// forgotten. One that was not may be known to nobody, because the member that
-	// admitted it died: it joins, or leaves, by this very message.
+	// An unknown member that was Up was removed so long ago that its tombstone is forgotten. A
+	// member not yet Up may be known to nobody, because its admitting member died: it joins, or
+	// leaves, by this very message.
 	if sender, ok := msg.State.Member(in.From); !ok ||
 		(sender.UpNumber != 0 || sender.Status > gossip.Leaving) && s.Gossip.Forgotten(in.From) {
 		s.Refuse(core.RefusedStranger)
@@ -217,10 +215,10 @@ func (s *Spreader) introduce(to transport.Address, target uint32) {
 	}
 }
 
-// comparable reports whether a state can be merged with this node's. Of two that are
-// more removals apart than there are tombstones the older one may hold members that
-// the newer has forgotten to have removed. It belongs to a process that stood
-// still: no full member falls so far behind.
+// comparable reports whether a state can be merged with this node's. If more members were removed
+// between two states than there are tombstones, the older one may hold members whose removal the
+// newer has forgotten. It belongs to a process that stood still: no full member falls so far
+// behind.
 func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	switch {
 	case g.RemovalCounter+gossip.MaxTombstones <= s.Gossip.RemovalCounter:

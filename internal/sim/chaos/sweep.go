@@ -3,15 +3,14 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"sync"
+
+	"github.com/shardgen/shardgen/internal/sim"
 )
 
 // A Sweep is many runs.
 type Sweep struct {
 	First uint64
 	Seeds int
-	// Workers is how many runs go on at a time. At least 1.
-	Workers int
 	// Twice is every how many seeds one is run twice, which must come to the same
 	// hash. 0: none.
 	Twice int
@@ -29,45 +28,20 @@ type Totals struct {
 }
 
 // Run makes the runs, and stops early when ctx ends.
-func (s Sweep) Run(ctx context.Context) Totals {
-	var (
-		totals Totals
-		mu     sync.Mutex
-		next   = s.First
-		taken  = 0
-		wg     sync.WaitGroup
-	)
-	take := func() (seed uint64, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if ctx.Err() != nil || taken == s.Seeds {
-			return 0, false
-		}
-		for s.Cheap && !cheap(next) {
-			next++
-		}
-		taken++
-		next++
-		return next - 1, true
-	}
-	for range s.Workers {
-		wg.Go(func() {
-			for seed, ok := take(); ok; seed, ok = take() {
-				twice := s.Twice > 0 && seed%uint64(s.Twice) == 0
-				r := Run(Options{Seed: seed})
-				if twice {
-					r.compare(Run(Options{Seed: seed}))
-				}
-				mu.Lock()
-				totals.add(r, twice)
-				if s.Done != nil {
-					s.Done(r)
-				}
-				mu.Unlock()
+func (s Sweep) Run(ctx context.Context) (totals Totals) {
+	sim.Sweep[Result]{
+		First: s.First, Seeds: s.Seeds, Twice: s.Twice,
+		Skip:    func(seed uint64) bool { return s.Cheap && !cheap(seed) },
+		Run:     func(seed uint64) Result { return Run(Options{Seed: seed}) },
+		Outcome: func(r Result) (uint64, error) { return r.Hash, r.Err },
+		Done: func(_ uint64, r Result, twice bool, err error) {
+			r.Err = err
+			totals.add(r, twice)
+			if s.Done != nil {
+				s.Done(r)
 			}
-		})
-	}
-	wg.Wait()
+		},
+	}.Do(ctx)
 	return totals
 }
 
@@ -75,7 +49,7 @@ func (t *Totals) add(r Result, twice bool) {
 	t.Runs++
 	t.Nodes += r.Nodes
 	t.Steps += r.Steps
-	t.Counts.Add(r.Counts)
+	sim.AddCounts(&t.Counts, r.Counts)
 	if twice {
 		t.Twice++
 	}

@@ -1,5 +1,5 @@
 // Package durable runs the core of durable shards, internal/durable, in virtual
-// time over a faulty store: one of its own, or that of package store/memory.
+// time over a faulty store of its own.
 // Several homes drive the core. A coordinator places the shards and may be wrong.
 // Callers send a command again until it is answered. The faults are crashes,
 // pauses, partitions, moves that are cancelled, lost term records, clocks that differ
@@ -29,6 +29,6 @@
 //  9. No state is replaced by one of an earlier version: a program refuses states of later ones.
 //
 // The history of each entity is linearizable: a call that began after another
-// had been answered sees at least the same state. internal/linear gives the histories of
+// had been answered sees at least the same state. shardtest/linear gives the histories of
 // some seeds to porcupine as well.
 package durable

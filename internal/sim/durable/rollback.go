@@ -181,7 +181,7 @@ func (j *judge) resync(shard int) {
 			records = append(records, r)
 		}
 	}
-	has := map[string]durable.Kept{}
+	has := map[string]durable.StoredEntity{}
 	for _, e := range durable.Snap(h, nil, records, nil).Entities {
 		has[e.ID] = e
 	}
@@ -198,7 +198,9 @@ func (j *judge) resync(shard int) {
 			}
 			all = all[:len(all)-1]
 		}
-		t.entities[id] = all
+		if t.entities[id] = all; len(all) == 0 {
+			delete(t.entities, id)
+		}
 	}
 }
 

@@ -162,7 +162,7 @@ func TestJournalPutBack(t *testing.T) {
 		t.Fatalf("events %+v: want that the tenure ends", a.events)
 	}
 	known := a.core.Mark()
-	a.core = durable.New(a.now(), durable.Config{Epoch: 2, Known: known, Node: a.home.name, Incarnation: a.home.incarnation, Journal: durable.Journal{Kept: true}})
+	a.core = durable.New(a.now(), durable.Config{Epoch: 2, Known: known, Node: a.home.name, Incarnation: a.home.incarnation, Journal: durable.Journal{On: true}})
 	a.open()
 	a.pass(time.Second)
 	events, _, err := new(durable.Place).Look(func(keys ...string) (all []store.Record, err error) {

@@ -5,17 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/sim"
 )
 
 // A Result has the outcome of a run.
-type Result struct {
-	Err     error
-	Hash    uint64
-	Counts  Counts
-	History []Operation
-	// Settled is how long it took after the last fault until all was well.
-	Settled time.Duration
-}
+type Result = sim.Result[Counts]
 
 // A run is a simulation under way.
 type run struct {
@@ -59,7 +55,7 @@ func Run(seed uint64, trace func(line string)) Result {
 func RunUnsynced(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
-	p.unsynced, p.memory, p.ttl, p.sweeps, p.skew = true, false, 0, 0, 0
+	p.unsynced, p.ttl, p.sweeps, p.skew = true, 0, 0, 0
 	r := newRun(p, random, trace)
 	r.syncs()
 	return r.all()
@@ -67,11 +63,13 @@ func RunUnsynced(seed uint64, trace func(line string)) Result {
 
 // RunClosed is Run with accounts that ask nothing of each other: its history has all that
 // changes them.
-func RunClosed(seed uint64) Result {
+func RunClosed(seed uint64) (history []Operation, err error) {
 	random := newRandom(seed)
 	p := newPlan(random)
 	p.closed, p.ttl = true, 0
-	return newRun(p, random, nil).all()
+	r := newRun(p, random, nil)
+	err = r.all().Err
+	return r.history, err
 }
 
 func (r *run) all() Result {
@@ -96,9 +94,6 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	r := &run{routes: map[route]*home{}, plan: p, w: w, server: newServer(w, p.shards)}
 	r.judge = newJudge(r.server)
 	r.judge.skew, r.judge.journaling = p.skew, p.journaling
-	if p.memory {
-		r.server.memory = newShelf(r.server)
-	}
 	r.server.trouble = p.trouble
 	r.coordinator = newCoordinator(r)
 	w.trace("%+v", p)
@@ -334,7 +329,7 @@ func (r *run) end() Result {
 		r.finalCheck()
 	}
 	r.counts.Folded = r.judge.folded
-	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, History: r.history, Settled: r.w.now - began}
+	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, Settled: r.w.now - began}
 }
 
 // quiet reports whether all callers have finished.
@@ -408,5 +403,105 @@ func (r *run) finalCheck() {
 				}
 			}
 		}
+	}
+}
+
+// A plan has the decisions of a seed before anything happens.
+type plan struct {
+	homes, shards, accounts, callers int
+	faults                           int
+	pause                            time.Duration // the most between two faults
+	think                            time.Duration // the most between two calls
+	idle                             time.Duration // the most until an idle account is passivated
+	checkpoints                      float64       // the share of passivations that ask for one
+	panics                           float64
+	padding                          int // the most bytes of a state beside the balance
+	lost, late                       float64
+	trouble                          trouble
+	limits                           durable.Limits
+	closed                           bool // accounts change by calls of callers alone
+	without                          without
+	journaling                       durable.Journal
+	journal                          bool          // accounts record events
+	ttl                              time.Duration // of accounts; 0 means they do not expire
+	sweeps                           time.Duration // the most between two sweeps of a shard; 0 means there are none
+	keys                             bool          // some commands have a key
+	singletons                       bool          // shards of singletons, whose epochs nobody gives out
+	skew                             time.Duration // by which clocks differ from the true time at most
+	versions                         bool          // later programs come, with states of a later version
+	unsynced                         bool          // the server's machine crashes, and has not all on its disk
+}
+
+// without takes rules out of the driver, for tests that show the purpose of each.
+type without struct{ lostTerm bool }
+
+func newPlan(r *rand.Rand) plan {
+	pick := func(of ...float64) float64 { return of[r.IntN(len(of))] }
+	p := plan{
+		homes: 2 + r.IntN(3), shards: 1 + r.IntN(3), accounts: 2 + r.IntN(8), callers: 2 + r.IntN(6),
+		faults: 4 + r.IntN(10), pause: time.Duration(300+r.IntN(2500)) * time.Millisecond,
+		think: time.Duration(1+r.IntN(60)) * time.Millisecond, idle: time.Duration(1+r.IntN(400)) * time.Millisecond,
+		checkpoints: pick(0, 0.05, 0.5), panics: pick(0, 0.05), padding: 1 + int(pick(0, 20, 200)),
+		lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
+		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},
+		limits: durable.Limits{
+			AppendBytes: 400 + r.IntN(4000), TailCommits: 10 + r.IntN(100), TailBytes: 4000 + r.IntN(20_000),
+			Commands: int(pick(30, 300, 2000)), Silent: 40 * time.Second,
+			DeadAfter: time.Duration(pick(3, 600, 600)) * time.Second,
+		},
+	}
+	if p.journal = r.IntN(2) == 0; p.journal {
+		p.journaling = durable.Journal{On: true, Every: 1 + r.IntN(20), Followers: r.IntN(2) == 0}
+	}
+	p.ttl = time.Duration(pick(0, 0, 100, 500, 3000)) * time.Millisecond
+	p.skew = time.Duration(pick(0, 100, 2000, 10_000)) * time.Millisecond
+	p.singletons = r.IntN(4) == 0
+	p.versions, p.keys = r.IntN(2) == 0, r.IntN(2) == 0
+	if p.ttl > 0 {
+		p.sweeps = time.Duration(pick(0, 50, 2000)) * time.Millisecond
+	}
+	if p.journal {
+		p.journaling.Age = time.Duration(pick(0, 0, 500, 5000)) * time.Millisecond
+		p.journaling.Events = uint64(pick(0, 0, 1, 20))
+	}
+	return p
+}
+
+// Counts count events. They show that the faults reach everything.
+type Counts struct {
+	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
+	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
+	Followed, Folded, Deleted, Gone, Sought                                                               int
+	Expired, Migrated, Newer, Swept                                                                       int
+	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
+	PutBacks, Kept, Void, Closed, InOrder                                                                 int // of runs whose server loses what was not on its disk
+}
+
+func (c *Counts) event(e durable.Event, above bool) {
+	switch {
+	case e.Kind == durable.Opened:
+		c.Opened++
+	case e.Kind == durable.Reclaimed:
+		c.Reclaimed++
+	case e.Kind == durable.Checkpointed:
+		c.Checkpoints++
+	case e.Kind == durable.DeadLetter:
+		c.Dead++
+	case e.Kind == durable.Ended && e.Epoch > 0 && above:
+		c.Outclimbed++
+	case e.Kind == durable.Ended && e.Epoch > 0:
+		c.Outgrown++
+	}
+}
+
+func (c *Counts) verdict(v durable.Verdict) {
+	switch v {
+	case durable.Replay:
+		c.Replayed++
+	case durable.BelowFloor:
+		c.Refused++
+	case durable.Overloaded:
+		c.Overloaded++
+	default:
 	}
 }

@@ -15,7 +15,6 @@ type server struct {
 	position store.Position // the last, of all logs
 	revision store.Revision // the last, of all heads and records
 	shards   map[int]*kept
-	memory   *shelf // instead of shards: the store of package memory; nil means not
 	trouble  trouble
 	downTill time.Duration
 	sparse   bool   // a blind judge's server does not use the positions next to each other
@@ -104,9 +103,6 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 		return durable.Response{Outcome: durable.NotApplied}, nil
 	}
 	defer func() { s.w.trace("%s/%d %s = %d", from.name, shard, show(r), a.Outcome) }()
-	if s.memory != nil {
-		return s.memory.serve(from, shard, r)
-	}
 	k := s.shards[shard]
 	switch r.Op {
 	case durable.OpHead:
@@ -187,9 +183,6 @@ func (s *server) put(from *home, shard int, r durable.Request) (durable.Response
 
 // head is the shard's head, without staleness.
 func (s *server) head(shard int) store.Head {
-	if s.memory != nil {
-		return s.memory.head(shard)
-	}
 	return s.shards[shard].headAt(s.revision)
 }
 
@@ -204,17 +197,11 @@ func (s *server) putBack(shard int, older store.Head) {
 
 // record is the value of a shard's key, without staleness.
 func (s *server) record(shard int, id string) store.Record {
-	if s.memory != nil {
-		return s.memory.record(shard, id)
-	}
 	return s.shards[shard].recordAt(id, s.revision)
 }
 
 // whole reports whether the log of a shard is there from a position on.
 func (s *server) whole(shard int, since store.Position) bool {
-	if s.memory != nil {
-		return s.memory.whole(shard, since)
-	}
 	log := s.shards[shard].log
 	return len(log) > 0 && log[0].Position <= since
 }
@@ -269,9 +256,6 @@ func (k *kept) read(from, to store.Position, lags bool) durable.Response {
 // restart loses requests under way and keeps the disk.
 func (s *server) restart(down time.Duration) {
 	s.run++
-	if s.memory != nil {
-		s.memory.restart()
-	}
 	s.downTill = s.w.now + down
 	s.w.trace("the store restarts, for %v", down)
 }

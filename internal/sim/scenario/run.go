@@ -16,7 +16,7 @@ import (
 
 // Options choose the cluster of a scenario.
 type Options struct {
-	// Nodes is the size of the cluster. Default: the scenario's largest.
+	// Nodes is the size of the cluster. Default 1000.
 	Nodes int
 	Seed  uint64
 	// Detection is that of all nodes.
@@ -45,7 +45,6 @@ type run struct {
 	detected  []time.Duration
 	removed   map[transport.Address]bool // healthy ones
 	views     map[uint64]bool
-	ownViews  map[*sim.Node]map[uint64]bool
 	settledAt time.Duration // since when all healthy agree; negative: they do not
 	expected  int           // sights, when all healthy nodes have seen all victims go
 }
@@ -59,7 +58,7 @@ func newRun(s Scenario, o Options) *run {
 		random: rand.New(rand.NewPCG(o.Seed, 0x5ce7a710)),
 		ill:    make(map[transport.Address]bool), seen: make(map[sight]bool),
 		removed: make(map[transport.Address]bool), views: make(map[uint64]bool),
-		ownViews: make(map[*sim.Node]map[uint64]bool), fault: -1, settledAt: -1,
+		fault: -1, settledAt: -1,
 	}
 	world := s.world
 	world.Seed, world.Trace = o.Seed, o.Trace
@@ -167,15 +166,9 @@ func (r *run) watch(n *sim.Node, events []membership.Event) {
 			r.removed[n.Address] = true
 		}
 	}
-	set, _ := n.Set()
-	if set == r.before {
-		return
+	if set, _ := n.Set(); set != r.before {
+		r.views[set] = true
 	}
-	r.views[set] = true
-	if r.ownViews[n] == nil {
-		r.ownViews[n] = make(map[uint64]bool)
-	}
-	r.ownViews[n][set] = true
 }
 
 // missed notes that a healthy node sees a member Down or removed.
@@ -245,10 +238,6 @@ func (r *run) result() Result {
 	if r.settledAt >= 0 {
 		out.Settled = r.settledAt - max(r.fault, 0)
 	}
-	//arch:order-free a maximum
-	for _, own := range r.ownViews {
-		out.OwnViews = max(out.OwnViews, len(own))
-	}
 	r.traffic(&out)
 	return out
 }
@@ -263,15 +252,13 @@ func (r *run) traffic(out *Result) {
 		count++
 		out.Bytes += perSecond
 		out.MostBytes = math.Max(out.MostBytes, perSecond)
-		out.Subjects += float64(t.Subjects) / seconds
-		out.Echo += float64(t.Echo.Bytes) / seconds
 		out.Messages += float64(t.Sent.Messages+t.Received.Messages+t.Echo.Messages) / seconds
 		//arch:order-free each kind by itself
 		for kind, f := range t.Kinds {
 			out.Kinds[kind] += float64(f.Bytes) / seconds
 		}
 	}
-	for _, sum := range []*float64{&out.Bytes, &out.Subjects, &out.Echo, &out.Messages} {
+	for _, sum := range []*float64{&out.Bytes, &out.Messages} {
 		*sum /= float64(max(count, 1))
 	}
 	for kind := range out.Kinds {

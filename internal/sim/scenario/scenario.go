@@ -1,3 +1,10 @@
+// Package scenario makes one thing happen to a large cluster and measures the effects: the
+// table in internal/sim/README.md.
+//
+// To write a scenario, add it to [All]. Its function starts a cluster (run.formed, or run.add
+// for each node), chooses victims (run.pick), marks the moment of the fault (run.begin),
+// applies it by the methods of the world, and lets time pass (run.follow). Everything else is
+// counted for it.
 package scenario
 
 import (
@@ -6,88 +13,71 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // A Scenario is one thing that happens to a cluster.
 type Scenario struct {
-	Name  string
-	About string // one sentence
-	Sizes []int  // of the clusters on the page; the last one is the default
-	// Compared are the sizes that are on the page with a single observer too.
-	Compared []int
+	Name string
+	// Compared has the table show the scenario with a single observer too.
+	Compared bool
 	do       func(*run)
 	world    sim.Config // differences to the other scenarios
 }
+
+// sizes are those of the clusters in the table.
+var sizes = []int{100, 1000}
 
 // fiveServers are for cuts between servers. Those of NATS notice a dead route
 // after one to two minutes.
 var fiveServers = sim.Config{Servers: 5, RouteTimeout: 90 * time.Second}
 
-// All are the scenarios, in the order of the page.
+// All are the scenarios, in the order of the table.
 func All() []Scenario {
-	return []Scenario{
-		{
-			Name: "quiet", Sizes: []int{10, 100, 1000}, do: quiet,
-			About: "Nothing happens for a minute.",
-		},
-		{
-			Name: "bootstrap", Sizes: []int{10, 100, 1000, 2000}, do: bootstrap,
-			About: "All nodes start within a second, and there was no cluster before.",
-		},
-		{
-			Name: "join", Sizes: []int{10, 100, 1000}, do: join,
-			About: "One node joins. It is settled when all nodes see it Up and the view has converged.",
-		},
-		{
-			Name: "crash", Sizes: []int{10, 100, 1000}, Compared: []int{100, 1000}, do: crash,
-			About: "Ten processes are killed at once; in smaller clusters a fifth of them.",
-		},
-		{
-			Name: "flipflop", Sizes: []int{100, 1000}, Compared: []int{100, 1000}, do: flipflop,
-			About: "Ten nodes receive nothing for 20 s, everything for 20 s, and so on. Their own messages arrive.",
-		},
-		{
-			Name: "loss-in", Sizes: []int{100, 1000}, Compared: []int{100, 1000}, do: func(r *run) { loss(r, 0.8, 0) },
-			About: "One node of a hundred loses 80% of the messages sent to it.",
-		},
-		{
-			Name: "loss-out", Sizes: []int{100, 1000}, Compared: []int{100, 1000}, do: func(r *run) { loss(r, 0, 0.8) },
-			About: "One node of a hundred loses 80% of the messages that it sends.",
-		},
-		{
-			Name: "loss", Sizes: []int{10, 100, 1000}, Compared: []int{100}, do: lossEverywhere,
-			About: "Every node loses 30% of the messages sent to it, its own echoes included, for 10 minutes. This is worse than a network that loses 30% of its packets, because the connections of NATS send those again. Nobody should be removed, and no view should change more than once. That holds up to 100 nodes.",
-		},
-		{
-			Name: "partition", Sizes: []int{10, 100, 1000}, do: func(r *run) {
-				r.formed()
-				r.split(time.Minute, []int{0, 1}, []int{2, 3, 4})
-			},
-			world: fiveServers,
-			About: "Messages between two of five servers and the other three are lost for 60 s. The victims are the two fifths.",
-		},
-		{
-			Name: "blink", Sizes: []int{10, 100, 1000}, do: func(r *run) {
-				r.formed()
-				r.split(8*time.Second, []int{0, 1}, []int{2, 3, 4})
-			},
-			world: fiveServers,
-			About: "The same for 8 s, which is too short for a decision. Nobody should be removed.",
-		},
-		{
-			Name: "server-restart", Sizes: []int{10, 100, 1000}, do: serverRestart,
-			world: sim.Config{Failover: true},
-			About: "One of three servers stops and is back after 10 s; its nodes go to the others.",
-		},
-		{
-			Name: "broker-restart", Sizes: []int{10, 100, 1000}, do: brokerRestart,
-			About: "All three servers stop and are back after 30 s.",
-		},
-		{
-			Name: "pause", Sizes: []int{10, 100, 1000}, do: pause,
-			About: "Ten processes are stopped for 2 s; in smaller clusters a fifth of them.",
-		},
+	cut := func(d time.Duration) func(*run) {
+		return func(r *run) {
+			r.formed()
+			r.split(d, []int{0, 1}, []int{2, 3, 4})
+		}
 	}
+	return []Scenario{
+		{Name: "quiet", do: quiet},
+		{Name: "bootstrap", do: bootstrap},
+		{Name: "join", do: join},
+		{Name: "crash", do: crash, Compared: true},
+		{Name: "flipflop", do: flipflop, Compared: true},
+		{Name: "loss-in", do: func(r *run) { loss(r, 0.8, 0) }, Compared: true},
+		{Name: "loss-out", do: func(r *run) { loss(r, 0, 0.8) }, Compared: true},
+		{Name: "loss", do: lossEverywhere, Compared: true},
+		{Name: "partition", do: cut(time.Minute), world: fiveServers},
+		{Name: "blink", do: cut(8 * time.Second), world: fiveServers},
+		{Name: "server-restart", do: serverRestart, world: sim.Config{Failover: true}},
+		{Name: "broker-restart", do: brokerRestart},
+		{Name: "pause", do: pause},
+	}
+}
+
+// A Job is one row of the table.
+type Job struct {
+	Scenario Scenario
+	Options  Options
+}
+
+// Table lists the rows of the table, without clusters of more than largest nodes if largest is
+// not 0.
+func Table(seed uint64, largest int) (jobs []Job) {
+	for _, s := range All() {
+		for _, size := range sizes {
+			if largest > 0 && size > largest {
+				continue
+			}
+			jobs = append(jobs, Job{s, Options{Nodes: size, Seed: seed}})
+			if s.Compared {
+				jobs = append(jobs, Job{s, Options{Nodes: size, Seed: seed, Detection: membership.DetectionSingleObserver}})
+			}
+		}
+	}
+	return jobs
 }
 
 // Find returns the scenario of that name.
@@ -105,7 +95,7 @@ func Find(name string) (Scenario, error) {
 // Run lets the scenario happen.
 func (s Scenario) Run(o Options) Result {
 	if o.Nodes == 0 {
-		o.Nodes = s.Sizes[len(s.Sizes)-1]
+		o.Nodes = sizes[len(sizes)-1]
 	}
 	r := newRun(s, o)
 	s.do(r)
@@ -115,12 +105,14 @@ func (s Scenario) Run(o Options) Result {
 // victims is how many nodes a fault strikes: ten, as in the paper on Rapid, or a fifth of a small cluster.
 func (r *run) victims() int { return max(1, min(10, r.options.Nodes/5)) }
 
+// quiet lets a minute pass.
 func quiet(r *run) {
 	r.formed()
 	r.begin()
 	r.follow(time.Minute)
 }
 
+// bootstrap starts all nodes within a second, where there was no cluster.
 func bootstrap(r *run) {
 	r.begin()
 	for i := range r.options.Nodes {
@@ -130,6 +122,7 @@ func bootstrap(r *run) {
 	r.untilUp(2 * time.Minute)
 }
 
+// join is settled when all nodes see the new one Up and the view has converged.
 func join(r *run) {
 	r.formed()
 	r.begin()
@@ -137,6 +130,7 @@ func join(r *run) {
 	r.untilUp(time.Minute)
 }
 
+// crash kills the victims at once.
 func crash(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())
@@ -147,6 +141,8 @@ func crash(r *run) {
 	r.follow(40 * time.Second)
 }
 
+// flipflop has the victims receive nothing for 20 s, then everything for 20 s, three times. Their own
+// messages arrive.
 func flipflop(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())
@@ -163,6 +159,7 @@ func flipflop(r *run) {
 	}
 }
 
+// loss loses a share of the messages of one node of a hundred.
 func loss(r *run, in, out float64) {
 	r.formed()
 	ill := r.pick(max(1, r.options.Nodes/100))
@@ -173,7 +170,9 @@ func loss(r *run, in, out float64) {
 	r.follow(100 * time.Second)
 }
 
-// lossEverywhere strikes all alike, so that nobody is a victim.
+// lossEverywhere has every node lose 30% of the messages sent to it, its own echoes included, for 10
+// minutes. That is worse than a network that loses 30% of its packets, because the connections of NATS
+// send those again. Nobody is a victim.
 func lossEverywhere(r *run) {
 	r.formed()
 	r.begin()
@@ -212,6 +211,7 @@ func (r *run) split(lasting time.Duration, groups ...[]int) {
 	r.follow(30 * time.Second)
 }
 
+// serverRestart stops one of three servers for 10 s; its nodes go to the others.
 func serverRestart(r *run) {
 	r.formed()
 	r.begin()
@@ -222,6 +222,7 @@ func serverRestart(r *run) {
 	r.follow(30 * time.Second)
 }
 
+// brokerRestart stops all servers for 30 s.
 func brokerRestart(r *run) {
 	r.formed()
 	r.begin()
@@ -235,6 +236,7 @@ func brokerRestart(r *run) {
 	r.follow(30 * time.Second)
 }
 
+// pause stops the victims for 2 s.
 func pause(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())

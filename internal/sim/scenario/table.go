@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -25,13 +24,11 @@ type Result struct {
 	// removed; the times are from the fault on, -1 when there is none.
 	Detected, Expected int
 	P50, P99           time.Duration
-	Removed            int           // healthy members that were removed
+	Removed            int           // healthy members that were removed or stopped
 	Views              int           // distinct sets of members that anybody healthy published after the fault
-	OwnViews           int           // the most that one of them went through
 	Settled            time.Duration // from the fault until the healthy agreed for good; -1: they do not
 
 	Bytes, MostBytes float64 // payload per node and second: the mean, and that of the busiest
-	Subjects, Echo   float64 // bytes of subjects, and of own echoes' payload, per node and second
 	Messages         float64 // per node and second, echoes included
 	Kinds            map[string]float64
 
@@ -40,26 +37,32 @@ type Result struct {
 	Virtual time.Duration
 }
 
-var columns = []string{
-	"scenario", "nodes", "detected", "p50", "p99", "healthy removed", "views", "of one node", "settled",
-	"B/s", "busiest", "subject B/s", "echo B/s", "msg/s",
-}
+var columns = []string{"scenario", "nodes", "detected", "p50", "p99", "removed", "views", "settled", "B/s", "busiest", "msg/s"}
 
 func (r Result) cells() []string {
-	detected := "-"
-	if r.Expected > 0 {
-		detected = fmt.Sprintf("%d of %d", r.Detected, r.Expected)
+	name, detected, settled := r.Scenario, "-", "not"
+	if r.Detection == membership.DetectionSingleObserver {
+		name += " ¹"
 	}
-	settled := "not"
+	if r.Expected > 0 {
+		detected = fmt.Sprintf("%d%%", 100*r.Detected/r.Expected)
+	}
 	if r.Settled >= 0 {
 		settled = seconds(r.Settled)
 	}
 	return []string{
-		r.Scenario, fmt.Sprint(r.Nodes), detected, seconds(r.P50), seconds(r.P99), fmt.Sprint(r.Removed),
-		fmt.Sprint(r.Views), fmt.Sprint(r.OwnViews), settled,
-		fmt.Sprintf("%.0f", r.Bytes), fmt.Sprintf("%.0f", r.MostBytes), fmt.Sprintf("%.0f", r.Subjects),
-		fmt.Sprintf("%.0f", r.Echo), fmt.Sprintf("%.1f", r.Messages),
+		name, fmt.Sprint(r.Nodes), detected, seconds(r.P50), seconds(r.P99), fmt.Sprint(r.Removed), fmt.Sprint(r.Views), settled,
+		fmt.Sprintf("%.0f", r.Bytes), fmt.Sprintf("%.0f", r.MostBytes), fmt.Sprintf("%.1f", r.Messages),
 	}
+}
+
+// Command returns the command line that makes the row again.
+func (r Result) Command() string {
+	command := fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario %s -nodes %d -seed %d", r.Scenario, r.Nodes, r.Seed)
+	if r.Detection != 0 {
+		command += fmt.Sprintf(" -detection %q", r.Detection)
+	}
+	return command
 }
 
 func seconds(d time.Duration) string {
@@ -69,14 +72,15 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.2fs", d.Seconds())
 }
 
-// Print writes the results as a table for a terminal.
+// Print writes the results as a table in Markdown.
 func Print(w io.Writer, results []Result) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(columns, "\t"))
+	row := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+	text := row(columns) + "| ---" + strings.Repeat(" | ---:", len(columns)-1) + " |\n"
 	for _, r := range results {
-		fmt.Fprintln(t, strings.Join(r.cells(), "\t"))
+		text += row(r.cells())
 	}
-	return t.Flush()
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // PrintKinds writes the traffic by kinds of messages.

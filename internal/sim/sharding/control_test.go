@@ -8,10 +8,10 @@ import (
 
 	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -83,7 +83,7 @@ func (c *member) setPin(id placement.ShardID, node string) {
 	delete(o.pinned, id)
 	pins := []coordinator.Pin{{Shard: id.Shard, Node: node}}
 	c.request(func(n uint64) coordinator.Message {
-		return coordinator.SetPins{ID: n, Kind: kindName, Pins: pins}
+		return coordinator.SetPins{ID: n, Type: kindName, Pins: pins}
 	}, func(answer coordinator.Message) {
 		if m, ok := answer.(coordinator.PinsSet); ok && m.Reason == "" {
 			o.pinning[id], o.pinned[id] = false, node
@@ -251,7 +251,7 @@ func (v *memberEnv) Shard(id placement.ShardID) control.Shard {
 }
 
 // Inventory returns what the process registers.
-func (v *memberEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
+func (v *memberEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	p := v.process
 	for _, id := range p.w.ids {
 		if o, ok := p.shards[id].Held(); ok {
@@ -259,7 +259,7 @@ func (v *memberEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinato
 		}
 	}
 	slices.SortFunc(held, func(a, b coordinator.HeldShard) int { return cmp.Compare(a.Shard, b.Shard) })
-	return []coordinator.KindInfo{{Name: kindName, Package: "p", Shards: uint32(p.w.plan.shards), HashName: "xxh64", Hosts: true}}, held
+	return []coordinator.TypeInfo{{Name: kindName, Package: "p", Shards: uint32(p.w.plan.shards), HashName: "xxh64", Hosts: true}}, held
 }
 
 // HoldsShards reports whether shards are here, calls for them, or calls of the process.
@@ -267,8 +267,8 @@ func (v *memberEnv) HoldsShards() bool {
 	return v.process.busy() || v.process.data.Needs()
 }
 
-// WaitingKinds returns the types of the calls that wait for homes.
-func (v *memberEnv) WaitingKinds() []string {
+// WaitingTypes returns the types of the calls that wait for homes.
+func (v *memberEnv) WaitingTypes() []string {
 	if v.process.held() > 0 {
 		return []string{kindName}
 	}

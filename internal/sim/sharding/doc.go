@@ -1,6 +1,6 @@
 // Package sharding runs the whole of sharding together, in virtual time and from a
 // seed: membership (runtime/membership, in a world of internal/sim), coordinators and
-// followers (internal/coordinator) under their singleton (internal/singleton), shards
+// followers (runtime/coordinator) under their singleton (runtime/singleton), shards
 // (internal/region), senders (internal/stream), entities that call each other, and clients
 // that are no members and get the table through a gateway. It holds tests only.
 //

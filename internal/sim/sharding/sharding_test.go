@@ -3,19 +3,18 @@ package sharding
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/internal/sim/seeds"
 	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -53,11 +52,8 @@ var plans = []plan{
 	},
 }
 
-// seeds is how many seeds of each plan a test runs: 255 in all.
-const seeds = 15
-
-// twice is which part of the seeds is run twice, to compare the hashes.
-const twice = 8
+// usual is how many seeds of each plan a test runs: 270 in all.
+const usual = 15
 
 // handoffs are the modes of plans that try them all.
 var handoffs = []region.Handoff{
@@ -70,26 +66,42 @@ var handoffs = []region.Handoff{
 	{DropCalls: true, Refusing: true},
 }
 
-// TestSharding runs every plan for some seeds, and more with SHARDGEN_SEEDS=n (n
-// times as many; 40 make 10,200), from SHARDGEN_FIRST=n on. SHARDGEN_SEED=n runs one
-// seed and prints its trace.
+// counts has what happened in runs.
+type counts struct {
+	Turns, Moves, GivenUp, Promoted, Restored, BarriersTimedOut, CallsLost, Unknown, Refused, Forgotten, Cancelled int
+}
+
+// TestSharding runs every plan for some seeds, with the flags of package seeds: 600 of each make 10,800.
 func TestSharding(t *testing.T) {
 	for _, p := range plans {
 		t.Run(strings.ReplaceAll(p.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			if os.Getenv("SHARDGEN_SEED") != "" {
-				seed := number(t, "SHARDGEN_SEED", 0)
-				trace := &strings.Builder{}
-				err := simulate(seed, p, trace).err
-				t.Logf("\n%s", trace)
-				if err != nil {
-					t.Errorf("seed %d: %v", seed, err)
-				}
-				return
+			n := usual
+			if invariant.Race {
+				n /= 4
 			}
-			runAll(t, p)
+			all, one := seeds.Run(t, n, func(seed uint64, trace func(string)) sim.Result[counts] { return outcome(seed, p, trace) })
+			if !one && p.mayLose && !invariant.Race {
+				seeds.Want(t, all, "Cancelled")
+			}
 		})
 	}
+}
+
+// outcome makes the run of a seed.
+func outcome(seed uint64, p plan, trace func(string)) sim.Result[counts] {
+	var text *strings.Builder
+	if trace != nil {
+		text = &strings.Builder{}
+		defer func() { trace("\n" + text.String()) }()
+	}
+	w := simulate(seed, p, text)
+	o := w.oracle
+	return sim.Result[counts]{Err: w.err, Hash: w.hash, Counts: counts{
+		Turns: len(o.ran), Moves: o.counts[coordinator.MoveCommitted], GivenUp: o.counts[coordinator.MoveResumed],
+		Promoted: o.counts[coordinator.MovePromoted], Restored: o.counts[coordinator.MoveRestored], BarriersTimedOut: o.cuts,
+		CallsLost: o.losses, Unknown: o.unknowns, Refused: o.refusedTells + len(o.refused), Forgotten: o.forgotten, Cancelled: o.cancelled,
+	}}
 }
 
 // TestSeedsThatFailed runs the seeds that found bugs, as long as they are what they
@@ -131,58 +143,6 @@ func TestSeedsThatFailed(t *testing.T) {
 			t.Errorf("%s, seed %d: %v (before: %s)", found.plan, found.seed, err, found.bug)
 		}
 	}
-}
-
-func runAll(t *testing.T, p plan) {
-	var sum oracle
-	counts := map[coordinator.EventKind]int{}
-	first, n := number(t, "SHARDGEN_FIRST", 0), seeds*factor(t)
-	if invariant.Race {
-		n = max(n/4, 1)
-	}
-	for seed := first; seed < first+n; seed++ {
-		w := simulate(seed, p, nil)
-		if w.err == nil && seed%twice == 0 {
-			if again := simulate(seed, p, nil); again.hash != w.hash {
-				w.fail("two runs of the seed differ: %x and %x", w.hash, again.hash)
-			}
-		}
-		if w.err != nil {
-			t.Fatalf("seed %d: %v\nreplay: SHARDGEN_SEED=%d go test ./internal/sim/sharding -v -run '%s$'", seed, w.err, seed, t.Name())
-		}
-		o := w.oracle
-		sum.nested += len(o.ran)
-		sum.cuts, sum.losses, sum.unknowns = sum.cuts+o.cuts, sum.losses+o.losses, sum.unknowns+o.unknowns
-		sum.cancelled += o.cancelled
-		sum.forgotten, sum.refusedTells = sum.forgotten+o.forgotten, sum.refusedTells+o.refusedTells+len(o.refused)
-		for what, n := range o.counts {
-			counts[what] += n
-		}
-	}
-	t.Logf("%d turns; %d moves, %d given up, %d ended by the old home's death, %d restored; %d barriers timed out; "+
-		"%d calls lost, %d of unknown outcome, %d refused; %d entities forgot; %d turns cancelled",
-		sum.nested, counts[coordinator.MoveCommitted], counts[coordinator.MoveResumed], counts[coordinator.MovePromoted],
-		counts[coordinator.MoveRestored], sum.cuts, sum.losses, sum.unknowns, sum.refusedTells, sum.forgotten, sum.cancelled)
-	if p.mayLose && sum.cancelled == 0 && !invariant.Race {
-		t.Error("no turn was cancelled")
-	}
-}
-
-// factor is how many times as much is to run.
-func factor(t *testing.T) uint64 { return max(number(t, "SHARDGEN_SEEDS", 1), 1) }
-
-// number is the value of an environment variable.
-func number(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	s := os.Getenv(name)
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		t.Fatalf("%s=%q: want a number", name, s)
-	}
-	return n
 }
 
 // answerBound is the time within which every shard answers every process after

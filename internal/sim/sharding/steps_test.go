@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/sim/seeds"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
@@ -15,11 +16,11 @@ import (
 // process has the shard, every call has come to an end, and while a copy of the
 // state lives, no turn that was answered is undone.
 func TestMoveKilledAtEachStep(t *testing.T) {
-	const times = 6
+	_, times := seeds.Range(6)
 	kinds := []victims{{old: true}, {to: true}, {coord: true}, {coord: true, old: true}, {coord: true, to: true}}
 	steps := []string{"open, closed", "draining, closed", "sent, closed", "sent, prepared", "forwarding, prepared", "forwarding, open"}
 	met, seed := map[string]int{}, uint64(0)
-	for range times * factor(t) {
+	for range times {
 		for _, v := range kinds {
 			for _, step := range steps {
 				seed++

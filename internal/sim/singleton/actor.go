@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -88,14 +88,11 @@ const handoffTimeout = 10 * time.Second
 func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
 	a.singles = singlehost.NewSet(p, clusterName, a.self)
 	h := singlehost.Hosting{
-		Kind: kindName, Instance: a.instance, LeaseTTL: leaseTTL,
-		Manager: singleton.Config{
-			RetryInterval: a.run.plan.retry, MaxRetries: 5, RestartBackoff: 50 * time.Millisecond, MaxRestartBackoff: time.Second,
-			LeaseRetryInterval: 300 * time.Millisecond,
+		Type: kindName, Instance: a.instance, Leases: (*requests)(a),
+		Options: singleton.Options{
+			HandoffRetry: a.run.plan.retry, MaxHandoffRetries: 5, RestartBackoff: 50 * time.Millisecond, MaxRestartBackoff: time.Second,
+			Lease: a.run.plan.guard == byLease, LeaseTTL: leaseTTL, LeaseRetry: 300 * time.Millisecond,
 		},
-	}
-	if a.run.plan.guard == byLease {
-		h.Lease = (*requests)(a)
 	}
 	return a.singles, a.singles.Host(h)
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -58,14 +58,14 @@ func (v *controlEnv) Direct(transport.Peer, []byte) error { return nil }
 
 func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
 
-func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, held []coordinator.HeldShard) {
+func (v *controlEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	return nil, nil
 }
 func (v *controlEnv) InspectShards(string) []coordinator.InspectedShard { return nil }
 func (v *controlEnv) HoldsShards() bool                                 { return false }
 func (v *controlEnv) Remembered() []string                              { return nil }
 func (v *controlEnv) Waiting(string) int                                { return 0 }
-func (v *controlEnv) WaitingKinds() []string                            { return nil }
+func (v *controlEnv) WaitingTypes() []string                            { return nil }
 func (v *controlEnv) SetTable(*placement.Table)                         {}
 func (v *controlEnv) SetExiting(on bool)                                { v.exiting = on }
 

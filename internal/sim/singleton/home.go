@@ -5,14 +5,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -232,3 +235,188 @@ func (h *home) InDoubt(*shardhost.Call) func()                 { return func() {
 func (h *home) Why(_ *shardhost.Call, v region.Verdict) string { return v.String() }
 
 func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }
+
+// leaseTTL is how long the lease lasts.
+const leaseTTL = 4 * time.Second
+
+// leases is the store's one lease, with its holder and its end. The holder's own clock is
+// the same here; sim.World has clocks that drift, and package store describes how a store
+// must allow for them.
+type leases struct {
+	holder string
+	token  uint64
+	ends   time.Duration
+}
+
+var errLost = errors.New("simulated: the store does not answer")
+
+// acquire gives the lease, unless another holder has it now.
+func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
+	if s.holder != "" && s.holder != c.Holder && now < s.ends {
+		return store.Held{}, &store.HeldError{Holder: s.holder, Token: s.token, RetryAfter: s.ends - now}
+	}
+	*s = leases{c.Holder, s.token + 1, now + c.TTL}
+	return store.Held{Claim: c, Token: s.token}, nil
+}
+
+// renew prolongs a holding, if it has not ended by now.
+func (s *leases) renew(h store.Held, now time.Duration) (store.Held, error) {
+	if s.holder != h.Holder || s.token != h.Token || now >= s.ends {
+		return store.Held{}, store.ErrLost
+	}
+	s.ends = now + h.TTL
+	return h, nil
+}
+
+// release ends a holding.
+func (s *leases) release(h store.Held) {
+	if s.holder == h.Holder && s.token == h.Token {
+		s.holder = ""
+	}
+}
+
+// requests brings a process's requests to the store, and the answers back, both after a
+// while, if neither gets lost.
+type requests actor
+
+var _ singlehost.Leases = (*requests)(nil)
+
+// Acquire asks for the lease.
+func (q *requests) Acquire(c store.Claim, within time.Duration, done func(store.Held, error)) {
+	q.ask(within, func(now time.Duration) (store.Held, error) { return q.run.store.acquire(c, now) }, func(h store.Held, err error) {
+		if err == nil {
+			q.run.counts.Leases++
+		}
+		done(h, err)
+	})
+}
+
+// Renew asks for a prolonged lease.
+func (q *requests) Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func()) {
+	return q.ask(within, func(now time.Duration) (store.Held, error) { return q.run.store.renew(h, now) }, func(next store.Held, err error) {
+		if errors.Is(err, store.ErrLost) {
+			q.run.counts.LeasesLost++
+		}
+		done(next, err)
+	})
+}
+
+// Release gives the lease back.
+func (q *requests) Release(h store.Held, within time.Duration, done func(error)) {
+	q.ask(within, func(time.Duration) (store.Held, error) {
+		q.run.store.release(h)
+		return h, nil
+	}, func(_ store.Held, err error) { done(err) })
+}
+
+// ask makes one request. The time of a holding counts from when its request was sent.
+func (q *requests) ask(within time.Duration, request func(time.Duration) (store.Held, error), answer func(store.Held, error)) (cancel func()) {
+	a, r := (*actor)(q), q.run
+	sent, done := a.now(), false
+	finish := func(after time.Duration, h store.Held, err error) {
+		h.Until = sent.Add(leaseTTL)
+		a.after(after, func() {
+			if !done {
+				done = true
+				a.loop(func() { answer(h, err) })
+			}
+		})
+	}
+	lose := func() bool { return a.storeless || !r.calm && r.random.Float64() < r.plan.storeLoss }
+	finish(min(within, r.milliseconds(300, 1000)), store.Held{}, errLost)
+	if !lose() {
+		r.world.After(r.delay(), func() {
+			h, err := request(r.world.Now())
+			if !lose() {
+				finish(r.delay(), h, err)
+			}
+		})
+	}
+	return func() { finish(0, store.Held{}, errLost) }
+}
+
+// A link is the ordered way to another process: an envelope arrives, late if the brokers do
+// not connect the two, unless one of them ends or parts with the other. The session that
+// ships runs in package sharding's simulation.
+type link struct {
+	from, to *actor
+	seq      uint64
+	queue    []*wire.Envelope // that has not arrived
+}
+
+var _ shardhost.Session = (*link)(nil)
+
+// link is the way to a process; nil if that was removed.
+func (a *actor) link(to transport.Address) *link {
+	other := a.run.actors[to]
+	if other == nil || a.gone[to] {
+		return nil
+	}
+	l := a.links[to]
+	if l == nil {
+		l = &link{from: a, to: other}
+		a.links[to] = l
+	}
+	return l
+}
+
+// Peer is the process at the other end.
+func (l *link) Peer() transport.Peer { return l.to.self }
+
+// Append adds an envelope.
+func (l *link) Append(e *wire.Envelope) (uint64, error) {
+	if l.from.gone[l.to.self.Address] {
+		return 0, peers.ErrGone
+	}
+	if l.to.killed {
+		l.from.run.mayLose = true // it is not known yet that nobody will take it
+	}
+	c := *e
+	c.Kind, c.Payload, c.Text = slices.Clone(e.Kind), slices.Clone(e.Payload), slices.Clone(e.Text)
+	l.seq++
+	l.queue = append(l.queue, &c)
+	if len(l.queue) == 1 {
+		l.next(l.from.run.delay())
+	}
+	return l.seq, nil
+}
+
+// AppendAll adds envelopes.
+func (l *link) AppendAll(parts []*wire.Envelope) error {
+	for _, e := range parts {
+		if _, err := l.Append(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush does nothing: envelopes are on their way already.
+func (l *link) Flush() {}
+
+// next has the first envelope arrive after d, or later.
+func (l *link) next(d time.Duration) {
+	l.from.run.world.After(d, func() {
+		if !l.from.run.reaches(l.from, l.to) && !l.from.over() && !l.to.over() {
+			l.next(pollEvery)
+			return
+		}
+		e := l.queue[0]
+		l.queue = l.queue[1:]
+		if len(l.queue) > 0 {
+			l.next(l.from.run.delay())
+		}
+		l.to.do(func() { l.arrive(e) })
+	})
+}
+
+// arrive gives an envelope to the shard.
+func (l *link) arrive(e *wire.Envelope) {
+	back := l.to.link(l.from.self.Address)
+	if back == nil {
+		return // nothing is taken from it any more
+	}
+	if !l.to.shard.Step(back, e, l.to.instance.PredecessorOpened) {
+		l.to.run.fail("%s: an envelope of type %d is no step of a handoff", l.to.self.Name, e.Type)
+	}
+}

@@ -32,8 +32,8 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived returns a function that flushes a teller and counts its envelopes that have arrived, without
-// the marks of flushes.
+// arrived returns a function that flushes a teller and counts its arrived envelopes, without the
+// marks of flushes.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)
@@ -138,4 +138,109 @@ func dialPublish(_ context.Context, s setup, _ int) (entities, error) {
 			return int64(binary.LittleEndian.Uint64(m.Data)), nil
 		},
 	}, nil
+}
+
+// channels are goroutines with a mailbox each.
+type channels struct {
+	none
+	all   []chan chan int64 // nil is a tell
+	owner sync.WaitGroup
+}
+
+func localChannels(_ context.Context, _ setup, n int) (entities, error) {
+	c := new(channels)
+	for range n {
+		c.start(localWindow)
+	}
+	return c, nil
+}
+
+func (c *channels) start(room int) {
+	mailbox := make(chan chan int64, room)
+	c.all = append(c.all, mailbox)
+	c.owner.Go(func() {
+		var told int64
+		for answer := range mailbox {
+			if answer != nil {
+				answer <- told
+			} else {
+				told++
+			}
+		}
+	})
+}
+
+func (c *channels) tell(_, i int, _ []byte) error {
+	c.all[i] <- nil
+	return nil
+}
+
+func (c *channels) told(_, i int) (int64, error) {
+	answer := make(chan int64)
+	c.all[i] <- answer
+	return <-answer, nil
+}
+
+func (c *channels) Close() error {
+	for _, mailbox := range c.all {
+		close(mailbox)
+	}
+	c.owner.Wait()
+	return nil
+}
+
+// idleChannels has small mailboxes: an entity at rest has an empty one.
+func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
+	c := new(channels)
+	return func(i int) error {
+		c.start(1)
+		return c.tell(0, i, nil)
+	}, c, nil
+}
+
+// mutexes are structs with a lock each.
+type mutexes struct {
+	none
+	all []struct {
+		sync.Mutex
+		balance int64
+	}
+}
+
+func localMutexes(_ context.Context, _ setup, n int) (entities, error) {
+	m := new(mutexes)
+	m.all = make([]struct {
+		sync.Mutex
+		balance int64
+	}, n)
+	return m, nil
+}
+
+func (m *mutexes) add(_, i int) error {
+	e := &m.all[i]
+	e.Lock()
+	e.balance++
+	e.Unlock()
+	return nil
+}
+
+// published are entities whose state is published by hand, with an acknowledgement.
+type published struct {
+	none
+	*limit.Publishes
+}
+
+func (p published) add(_, i int) error { return p.Publish(i) }
+
+func (p published) Close() error {
+	p.Publishes.Close()
+	return nil
+}
+
+func localPublishes(ctx context.Context, s setup, n int) (entities, error) {
+	p, err := limit.NewPublishes(ctx, s.url, 1, n)
+	if err != nil {
+		return nil, err
+	}
+	return published{Publishes: p}, nil
 }

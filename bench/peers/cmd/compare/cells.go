@@ -37,7 +37,7 @@ func (c *counted) note(err error) error {
 	return nil
 }
 
-// result has the figures of calls, of which those that failed do not count.
+// result has the figures of calls. Failed calls do not count.
 func (c *counted) result(m load.Measure) result {
 	r := result{PerSecond: m.PerSecond, P50: m.P50, P99: m.P99, Calls: int64(m.Calls), Failed: c.failed.Load()}
 	if r.Failed > 0 {

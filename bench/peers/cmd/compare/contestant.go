@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"time"
 )
 
 // A contestant is this project in one of its forms, another project, or code written by hand. The
@@ -15,7 +17,7 @@ type contestant struct {
 	host func(ctx context.Context, s setup, n int) (address string, stop io.Closer, err error)
 	// dial calls so many entities of the process at s.address.
 	dial func(ctx context.Context, s setup, n int) (entities, error)
-	// idle starts a process in which make(i) makes an entity that is idle afterwards.
+	// idle starts a process in which make(i) makes an entity, idle afterwards.
 	idle func(ctx context.Context, s setup) (make func(i int) error, stop io.Closer, err error)
 	// member starts one of three members and returns when it knows the other two.
 	member func(ctx context.Context, s setup) (member, error)
@@ -114,4 +116,28 @@ var contestants = map[string]contestant{
 	"JetStream publish": {local: localPublishes},
 	"protoactor":        {local: localProto, host: hostProto, dial: dialProto, idle: idleProto, member: joinProto},
 	"grpc":              {host: hostGRPC, dial: dialGRPC},
+}
+
+// A group is contestants that do the work of the same cell in turn. The result of each has the figures of all rows.
+type group struct {
+	name  string
+	cell  cell
+	ours  []string
+	hand  []string // code written by hand
+	peers []string
+	rows  []row
+}
+
+// contestants are the names of all contestants: this project's forms, code written by hand, and other
+// projects.
+func (g group) contestants() []string { return slices.Concat(g.ours, g.hand, g.peers) }
+
+// A cell is the work that each contestant of a group does in one round.
+type cell struct {
+	kind     string // local, remote, idle or cluster
+	entities int
+	run      func(entities, cell, time.Duration) (result, error)
+	callers  int
+	bytes    int
+	window   int // a sender asks an entity once in so many tells
 }

@@ -8,10 +8,17 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardotel"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
@@ -183,4 +190,158 @@ func idleReferences(ctx context.Context, s setup) (func(int) error, io.Closer, e
 		a.refs, a.tells = append(a.refs, client.Ref(id(i))), append(a.tells, client.Tell(id(i)))
 		return errors.Join(a.add(0, i), a.tell(0, i, nil))
 	}, a, nil
+}
+
+// measured adds metrics of calls to a configuration. The node's state is observed when it has started.
+func measured(cfg shard.Config) (shard.Config, *shardotel.Telemetry, error) {
+	t, err := shardotel.New(shardotel.Options{
+		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
+		Meters:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+	})
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg.Interceptors = []shard.Interceptor{t.Caller()}
+	return cfg, t, nil
+}
+
+// startMeasured starts a member with metrics.
+func startMeasured(ctx context.Context, cfg shard.Config) (*shard.Node, error) {
+	cfg, t, err := measured(cfg)
+	if err != nil {
+		return nil, err
+	}
+	node, err := process.Member(ctx, cfg, shard.Intercept(t.Host()))
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.Observe(node)
+	return node, err
+}
+
+func localMeasured(ctx context.Context, s setup, n int) (entities, error) {
+	node, err := startMeasured(ctx, process.Config(s.url, s.cluster, "node"))
+	if err != nil {
+		return nil, err
+	}
+	return newAccounts(ctx, node, n, node)
+}
+
+func hostMeasured(ctx context.Context, s setup, _ int) (string, io.Closer, error) {
+	node, err := startMeasured(ctx, process.Config(s.url, s.cluster, "host"))
+	return s.cluster, node, err
+}
+
+func dialMeasured(ctx context.Context, s setup, n int) (entities, error) {
+	cfg, _, err := measured(process.Config(s.url, s.address, "caller"))
+	if err != nil {
+		return nil, err
+	}
+	return dialWith(ctx, cfg, n)
+}
+
+// accountMember is a member of three.
+type accountMember struct {
+	*shard.Node
+	ctx    context.Context
+	client *fixture.AccountClient
+}
+
+func (m accountMember) call(id string) error {
+	_, err := m.client.Ref(id).Add(m.ctx, 1)
+	return err
+}
+
+func joinAccounts(ctx context.Context, s setup) (member, error) {
+	return join(ctx, process.Config(s.url, s.cluster, "node"+strconv.Itoa(s.number)))
+}
+
+func joinDirect(ctx context.Context, s setup) (member, error) {
+	return join(ctx, process.Direct(s.url, s.cluster, "node"+strconv.Itoa(s.number)))
+}
+
+// join returns when the node knows the other two.
+func join(ctx context.Context, cfg shard.Config) (member, error) {
+	node, err := process.Member(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return accountMember{node, ctx, fixture.NewAccountClient(node)}, await(ctx, func() bool {
+		up := 0
+		for _, m := range node.Cluster().Members {
+			if m.Status == shard.MemberUp {
+				up++
+			}
+		}
+		return up == members
+	})
+}
+
+// await returns when done reports true.
+func await(ctx context.Context, done func() bool) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// vaults are durable entities of this project.
+type vaults struct {
+	none
+	closers
+	ctx  context.Context
+	refs []vault.VaultRef
+}
+
+func (v *vaults) add(_, i int) error {
+	_, err := v.refs[i].Add(v.ctx, 1)
+	return err
+}
+
+func (v *vaults) told(_, i int) (int64, error) { return v.refs[i].Get(v.ctx) }
+func (v *vaults) Close() error                 { return v.closers.Close() }
+
+func localVaults(ctx context.Context, s setup, n int) (entities, error) {
+	backend, err := natsstore.Open(ctx, s.url, natsstore.Config{Name: s.cluster, Replicas: 1})
+	if err != nil {
+		return nil, err
+	}
+	cfg := process.Config(s.url, s.cluster, "node")
+	cfg.Store = backend
+	node := shard.New(cfg)
+	v := &vaults{closers: closers{closing(backend.Close), node}, ctx: ctx}
+	if err := vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(0)); err != nil {
+		return nil, err
+	}
+	if err := node.Start(ctx); err != nil {
+		return nil, err
+	}
+	client := vault.NewVaultClient(node)
+	for i := range n {
+		v.refs = append(v.refs, client.Ref(id(i)))
+	}
+	_, err = total(v, n)
+	return v, err
+}
+
+// vaultReads are vaults whose calls only read.
+type vaultReads struct{ *vaults }
+
+func (v vaultReads) add(_, i int) error {
+	_, err := v.refs[i].Get(v.ctx)
+	return err
+}
+
+func localReads(ctx context.Context, s setup, n int) (entities, error) {
+	es, err := localVaults(ctx, s, n)
+	if err != nil {
+		return nil, err
+	}
+	return vaultReads{es.(*vaults)}, nil
 }

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // Numbers of entities, and of tells under way.
@@ -131,5 +136,183 @@ func groups() []group {
 			nil,
 			[]row{{"local asks, 256 callers", "/s", perSecond, false}, {"its p99", "µs", p99, true}},
 		},
+	}
+}
+
+// A row shows one figure of a group; each form of this project has a line of its own.
+type row struct {
+	title  string
+	unit   string
+	figure func(result) float64
+	less   bool // less is better
+}
+
+// forms has the words that follow the title of a row, for each form of this project but the first.
+var forms = map[string]string{
+	"direct":          ", on a direct lane",
+	"by id each time": ", by id each time",
+	"with references": ", a reference and a tell kept",
+	"metrics on":      ", metrics on",
+	"durable read":    " by //shard:read of a durable entity",
+	"durable":         ", durable",
+}
+
+// line is a row of Markdown for one form of this project.
+func (r row) line(g group, rs results, ours string) string {
+	cells := []string{r.title + forms[ours], r.show(rs, ours)}
+	var hand, ratios []string
+	for _, name := range g.hand {
+		hand = append(hand, name+" "+r.show(rs, name))
+		ratios = append(ratios, r.ratio(rs, ours, name))
+	}
+	cells = append(cells, strings.Join(hand, "; "), strings.Join(ratios, "; "))
+	best := ""
+	for _, name := range columns {
+		if !slices.Contains(g.peers, name) {
+			cells = append(cells, "")
+			continue
+		}
+		cells = append(cells, r.show(rs, name))
+		if rs.works(name) && (best == "" || r.better(rs, name, best)) {
+			best = name
+		}
+	}
+	if best != "" {
+		cells = append(cells, best+" "+r.ratio(rs, ours, best))
+	} else {
+		cells = append(cells, "")
+	}
+	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+func (r row) figures(rs results, name string) (all []float64) {
+	for _, one := range rs[name] {
+		all = append(all, r.figure(one))
+	}
+	return all
+}
+
+func (r row) better(rs results, a, b string) bool {
+	x, y := median(r.figures(rs, a)), median(r.figures(rs, b))
+	return (x > y) != r.less
+}
+
+// ratio is the median, the least and the greatest of the rounds' ratios.
+func (r row) ratio(rs results, ours, other string) string {
+	if !rs.works(ours) || !rs.works(other) {
+		return "–"
+	}
+	own, others := r.figures(rs, ours), r.figures(rs, other)
+	ratios := make([]float64, len(own))
+	for i := range ratios {
+		if ratios[i] = own[i] / others[i]; r.less {
+			ratios[i] = 1 / ratios[i]
+		}
+	}
+	text := fmt.Sprintf("**%s×**", short(median(ratios)))
+	if len(ratios) > 1 {
+		text += fmt.Sprintf(" (%s–%s)", short(slices.Min(ratios)), short(slices.Max(ratios)))
+	}
+	return text
+}
+
+// show is the median, the least and the greatest of the rounds, and the number of failures in them.
+func (r row) show(rs results, name string) string {
+	if !rs.works(name) {
+		return "failed"
+	}
+	v := r.figures(rs, name)
+	scale, unit := 1.0, " "+r.unit
+	if r.unit == "/s" {
+		switch m := median(v); {
+		case m >= 1e6:
+			scale, unit = 1e6, " M/s"
+		case m >= 1e3:
+			scale, unit = 1e3, " k/s"
+		}
+	}
+	text := short(median(v) / scale)
+	if len(v) > 1 {
+		text += fmt.Sprintf(" (%s–%s)", short(slices.Min(v)/scale), short(slices.Max(v)/scale))
+	}
+	var failed, lost int64
+	for _, one := range rs[name] {
+		failed, lost = failed+one.Failed, lost+one.Lost
+	}
+	text += unit
+	if failed != 0 || lost != 0 {
+		text += fmt.Sprintf(" **%d failed, %d lost**", failed, lost)
+	}
+	return text
+}
+
+// short has three digits, two of a number below 1, and all whole digits of one from 1000.
+func short(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case v < 0.1:
+		return fmt.Sprintf("%.2g", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	return s[len(s)/2]
+}
+
+// A result is one contestant's cell in one round, as its process reports it; the parent adds the Value of
+// a cluster.
+type result struct {
+	PerSecond float64
+	P50, P99  time.Duration
+	Value     float64 // bytes, or milliseconds
+	Calls     int64
+	Failed    int64 // calls with an error
+	Lost      int64 // tells that returned no error and did not arrive
+	Error     string
+}
+
+func perSecond(r result) float64 { return r.PerSecond }
+func nanos(r result) float64     { return 1e9 / r.PerSecond }
+func p50(r result) float64       { return float64(r.P50.Nanoseconds()) / 1e3 }
+func p99(r result) float64       { return float64(r.P99.Nanoseconds()) / 1e3 }
+func value(r result) float64     { return r.Value }
+
+// results are those of the rounds, by contestant.
+type results map[string][]result
+
+// works reports whether the contestant has figures in every round.
+func (rs results) works(name string) bool {
+	return !slices.ContainsFunc(rs[name], func(r result) bool { return r.Calls == 0 })
+}
+
+// columns are the other projects that have a column each.
+var columns = []string{"protoactor", "grpc"}
+
+// printTable prints all rows, and below them the first error of each cell that had one.
+func printTable(w io.Writer, groups []group, tables []results) {
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+	p("| case | shardgen | by hand | ÷ by hand | %s | ÷ best peer |\n|%s\n", strings.Join(columns, " | "), strings.Repeat(" --- |", 5+len(columns)))
+	for i, g := range groups {
+		for _, ours := range g.ours {
+			for _, r := range g.rows {
+				p("%s\n", r.line(g, tables[i], ours))
+			}
+		}
+	}
+	p("\n")
+	for i, g := range groups {
+		for _, name := range g.contestants() {
+			for round, r := range tables[i][name] {
+				if r.Error != "" {
+					p("- %s, %s, round %d: %s\n", g.rows[0].title, name, round+1, r.Error)
+				}
+			}
+		}
 	}
 }

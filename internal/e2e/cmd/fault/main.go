@@ -132,46 +132,12 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 	return exitOK
 }
 
-// rows runs the fault as its subject says, and prints the figures. One under load that has Times
-// also strikes quiet nodes.
+// rows runs the fault and prints the figures.
 func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer) (misses int, err error) {
-	switch f.Subject {
-	case fault.OnSingleton:
-		handed, err := fault.Handed(ctx, f, o)
-		if err != nil {
-			return 0, err
-		}
-		return len(handed.Missed()), handed.Print(stdout)
-	case fault.OnRemembered:
-		again, err := fault.Activate(ctx, f, o)
-		if err != nil {
-			return 0, err
-		}
-		return len(again.Missed()), again.Print(stdout)
-	case fault.OnDurable:
-		survival, err := fault.Durable(ctx, f, o)
-		if err != nil {
-			return 0, err
-		}
-		return len(survival.Missed()), survival.Print(stdout)
-	case fault.OnEveryNode:
-		restarts, err := fault.RestartAll(ctx, f, o)
-		if err != nil {
-			return 0, err
-		}
-		return len(restarts.Missed()), restarts.Print(stdout)
-	case fault.UnderLoad:
+	all, err := fault.Do(ctx, f, o)
+	for _, outcome := range all {
+		misses += len(outcome.Missed())
+		err = errors.Join(err, fault.Print(stdout, outcome))
 	}
-	row, err := fault.Do(ctx, f, o)
-	if err != nil {
-		return 0, err
-	}
-	if err := row.Print(stdout); err != nil || f.Times == 0 {
-		return len(row.Misses), err
-	}
-	noticed, err := fault.Notice(ctx, f, o)
-	if err != nil {
-		return len(row.Misses), err
-	}
-	return len(row.Misses) + len(noticed.Missed()), noticed.Print(stdout)
+	return misses, err
 }

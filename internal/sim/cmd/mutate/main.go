@@ -12,33 +12,33 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
-// suites are the packages that are mutated, by their directory's last name, with the tests
+// suites are the packages that are mutated, by their folder, with the tests
 // that have to notice, the nearest first. A package without tests of its own has those of
 // the package that drives it.
 var suites = map[string][]suite{
-	"region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"stream":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"coordinator": {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"singleton":   {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
-	"shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"calls":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"peers":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"runner":      {{pkg: "."}, {pkg: "./runtime"}},
-	"runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
-	"turnlease":   {{pkg: "."}, {pkg: "./internal/runtoken"}, {pkg: "./runtime"}},
-	"durablehost": {{pkg: "."}, {pkg: "./runtime", run: "Durable"}, {pkg: "./internal/sim/durable"}},
-	"singlehost":  {{pkg: "."}, {pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
-	"remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
+	"internal/region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/stream":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"runtime/coordinator":  {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"runtime/singleton":    {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
+	"internal/shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"internal/control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/calls":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/peers":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"internal/runner":      {{pkg: "."}, {pkg: "./runtime"}},
+	"internal/runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
+	"internal/turnlease":   {{pkg: "."}, {pkg: "./internal/runtoken"}, {pkg: "./runtime"}},
+	"internal/durablehost": {{pkg: "."}, {pkg: "./runtime", run: "Durable"}, {pkg: "./internal/sim/durable"}},
+	"internal/singlehost":  {{pkg: "."}, {pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
+	"internal/remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
 }
 
 // A suite is a package's tests, or those of them that run matches.
@@ -48,19 +48,12 @@ func main() {
 	n := flag.Int("n", 50, "how many mutants to try")
 	from := flag.Int("from", 0, "position in the draw of the first mutant to try, so that a draw can be run in parts")
 	seed := flag.Uint64("seed", 1, "seed of the draw")
-	only := flag.String("only", "", "mutate only the packages whose directories end in one of these names, separated by commas")
+	only := flag.String("only", "", "mutate only the packages in these folders, separated by commas")
 	list := flag.Bool("list", false, "print the mutants and do not run them")
 	own := flag.Bool("own", false, "run only the nearest tests of each package, mostly its own")
-	byList := flag.Bool("listed", false, "try the mutants of list.go instead, each with its own test")
 	limit := flag.Duration("timeout", 10*time.Minute, "of each suite; one that takes longer has noticed")
 	flag.Parse()
-	var survivors int
-	var err error
-	if *byList {
-		survivors, err = runListed(os.Stdout, *n, *from, *own, *limit)
-	} else {
-		survivors, err = run(*n, *from, *seed, *only, *list, *own, *limit)
-	}
+	survivors, err := run(*n, *from, *seed, *only, *list, *own, *limit)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -93,7 +86,7 @@ func run(n, from int, seed uint64, only string, list, own bool, limit time.Durat
 			continue
 		}
 		began := time.Now()
-		tests := suites[filepath.Base(m.dir)]
+		tests := suites[m.dir]
 		if own {
 			tests = tests[:1]
 		}
@@ -114,22 +107,20 @@ func run(n, from int, seed uint64, only string, list, own bool, limit time.Durat
 	return survivors, nil
 }
 
-// packages are the directories below runtime and internal that have a suite.
+// packages are the folders that have a suite.
 func packages(only string) (dirs []string, err error) {
-	wanted := strings.Split(only, ",")
-	for name := range suites {
-		if only != "" && !slices.Contains(wanted, name) {
-			continue
-		}
-		for _, parent := range []string{"runtime", "internal"} {
-			if info, err := os.Stat(filepath.Join(parent, name)); err == nil && info.IsDir() {
-				dirs = append(dirs, filepath.Join(parent, name))
-			}
-		}
+	dirs = slices.Sorted(maps.Keys(suites))
+	if only != "" {
+		wanted := strings.Split(only, ",")
+		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !slices.Contains(wanted, dir) })
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("no package to mutate for -only %q (run it from the module's root)", only)
+		return nil, fmt.Errorf("no package to mutate for -only %q", only)
 	}
-	slices.Sort(dirs)
+	for _, dir := range dirs {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("%w (run it from the module's root)", err)
+		}
+	}
 	return dirs, nil
 }

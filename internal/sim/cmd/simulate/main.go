@@ -3,18 +3,24 @@
 //
 //	go run ./internal/sim/cmd/simulate -scenario crash -nodes 1000 -seed 7
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
-//	go run ./internal/sim/cmd/simulate -scenario all -seed 7 -markdown internal/sim/README.md
+//	go run ./internal/sim/cmd/simulate -scenario all -seed 7
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/sim/chaos"
 	"github.com/shardgen/shardgen/internal/sim/scenario"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
@@ -31,14 +37,13 @@ type flags struct {
 	within        time.Duration
 	detection     string
 	trace, events bool
-	markdown      string
 	profile       string
 }
 
 func main() {
 	var f flags
-	flag.StringVar(&f.scenario, "scenario", "crash", "what happens; random, for random runs; or all, for the page of figures")
-	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: the scenario's own); of the page: of the largest")
+	flag.StringVar(&f.scenario, "scenario", "crash", "what happens; random, for random runs; or all, for the table of internal/sim/README.md")
+	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: 1000); of the table: of the largest")
 	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
 	flag.StringVar(&f.detection, "detection", membership.DetectionManyEdges.String(), "of a scenario: many edges, or single observer")
 	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
@@ -46,7 +51,6 @@ func main() {
 	flag.DurationVar(&f.within, "within", 0, "begin no further random run after this time (0: make all)")
 	flag.BoolVar(&f.trace, "trace", false, "print everything that happens")
 	flag.BoolVar(&f.events, "events", false, "print what is done to the cluster and what its members say, without messages")
-	flag.StringVar(&f.markdown, "markdown", "", "with -scenario all: write the page to this file")
 	flag.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.Parse()
 	if err := f.run(); err != nil {
@@ -75,7 +79,7 @@ func (f *flags) run() (err error) {
 	case f.scenario == random:
 		return one(os.Stdout, f.seed, f.tell())
 	case f.scenario == everything:
-		return page(os.Stdout, f.markdown, f.seed, f.nodes)
+		return table(f.seed, f.nodes)
 	}
 	return f.simulate()
 }
@@ -125,4 +129,85 @@ func (f *flags) simulate() error {
 	}
 	fmt.Printf("%v of virtual time in %v, %d steps, trace %016x\n", r.Virtual.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), r.Steps, r.Hash)
 	return r.Err
+}
+
+// table runs all scenarios at all sizes up to largest, if that is not 0, and prints them.
+func table(seed uint64, largest int) error {
+	jobs := scenario.Table(seed, largest)
+	results := make([]scenario.Result, len(jobs))
+	var wg sync.WaitGroup
+	// The largest cluster of each scenario comes last, so the jobs begin in reverse order.
+	next := make(chan int, len(jobs))
+	for i := range jobs {
+		next <- len(jobs) - 1 - i
+	}
+	close(next)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				results[i] = jobs[i].Scenario.Run(jobs[i].Options)
+				fmt.Fprintf(os.Stderr, "done: %s\n", results[i].Command())
+			}
+		})
+	}
+	wg.Wait()
+	if err := scenario.Print(os.Stdout, results); err != nil {
+		return err
+	}
+	var broken []error
+	for _, r := range results {
+		if r.Err != nil {
+			broken = append(broken, fmt.Errorf("%s: %w", r.Command(), r.Err))
+		}
+	}
+	return errors.Join(broken...)
+}
+
+// maxFailures is after how many failing seeds a sweep gives up.
+const maxFailures = 10
+
+// one replays one random run.
+func one(w io.Writer, seed uint64, trace func(string)) error {
+	began := time.Now()
+	r := chaos.Run(chaos.Options{Seed: seed, Trace: trace})
+	fmt.Fprintf(w, "seed %d: %d processes, %v of virtual time in %v, %d steps, one view after %v, trace %016x\n",
+		seed, r.Nodes, r.Virtual.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), r.Steps, r.Settled.Round(time.Millisecond), r.Hash)
+	return r.Err
+}
+
+// many makes random runs on all processors, for as long as it may.
+func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) error {
+	began := time.Now()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if within > 0 {
+		defer time.AfterFunc(within, stop).Stop()
+	}
+	failed := 0
+	slowest := chaos.Result{}
+	totals := chaos.Sweep{
+		First: first, Seeds: seeds, Twice: twice,
+		Done: func(r chaos.Result) {
+			if r.Err == nil && r.Settled > slowest.Settled {
+				slowest = r
+			}
+			if r.Err == nil {
+				return
+			}
+			fmt.Fprintf(w, "seed %d: %v\n  %s\n", r.Seed, r.Err, chaos.Replay(r.Seed))
+			if failed++; failed == maxFailures {
+				stop()
+			}
+		},
+	}.Run(ctx)
+	c := totals.Counts
+	fmt.Fprintf(w, "%d runs in %v, %d of them twice: %d failed\n", totals.Runs, time.Since(began).Round(time.Second), totals.Twice, totals.Failed)
+	fmt.Fprintf(w, "%d processes, %d steps; seen by members: %d up, %d unreachable, %d downed, %d fenced, %d removed, %d leaving\n",
+		totals.Nodes, totals.Steps, c.Ups, c.Unreachable, c.Downs, c.Fenced, c.Removals, c.Leaves)
+	fmt.Fprintf(w, "%d stopped themselves, %d of them to rejoin; %d could not join; slowest to settle: seed %d after %v\n",
+		c.SelfDowned, c.Rejoins, c.JoinFailed, slowest.Seed, slowest.Settled.Round(100*time.Millisecond))
+	if totals.Failed > 0 {
+		return fmt.Errorf("simulate: %d of %d seeds failed", totals.Failed, totals.Runs)
+	}
+	return nil
 }

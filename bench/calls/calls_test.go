@@ -1,0 +1,420 @@
+// Package calls measures the costs of calls and idle entities, with their allocations.
+//
+//	go test -C bench -run '^$' -bench . ./calls
+//
+// The benchmarks of remote calls run over a nats-server process of their own on the loopback
+// interface. Caller and answerer are two connections of the benchmark's process, so allocs/op
+// counts both sides. Those of durable calls have a store in memory that acknowledges at once. A
+// figure for many callers is the time per call at full load, not the latency of one. cmd/table
+// compares the same paths with what they cannot beat.
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// serverURL is that of the nats-server process that all benchmarks share.
+var serverURL string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	server, err := natsproc.Run()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	serverURL = server.URL()
+	code := m.Run()
+	if err := server.Kill(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// payloads are the argument sizes of all benchmarks; each call returns as much.
+var payloads = []struct {
+	name  string
+	bytes int
+}{
+	{"64B", 64},
+	{"1KiB", 1024},
+}
+
+// manyCallers is how many goroutines call at once in the loaded benchmarks.
+const manyCallers = 256
+
+// callerCounts are the loads of the remote benchmarks.
+var callerCounts = []int{1, manyCallers}
+
+// eachPayload runs f for each payload as a sub-benchmark that counts its bytes.
+func eachPayload(b *testing.B, f func(b *testing.B, payload []byte)) {
+	for _, p := range payloads {
+		b.Run(p.name, func(b *testing.B) {
+			b.ReportAllocs()
+			f(b, make([]byte, p.bytes))
+		})
+	}
+}
+
+// eachLoad runs call from one goroutine and then from many.
+func eachLoad(b *testing.B, call func(payload []byte) error) {
+	for _, callers := range callerCounts {
+		name := "1caller"
+		if callers > 1 {
+			name = strconv.Itoa(callers) + "callers"
+		}
+		b.Run(name, func(b *testing.B) {
+			eachPayload(b, func(b *testing.B, payload []byte) {
+				if callers == 1 {
+					for b.Loop() {
+						if err := call(payload); err != nil {
+							b.Fatal(err)
+						}
+					}
+					return
+				}
+				fromMany(b, callers, func() error { return call(payload) })
+			})
+		})
+	}
+}
+
+// cpuTime is the processor time that this process has used, in nanoseconds.
+func cpuTime() int64 {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		panic(err)
+	}
+	return r.Utime.Nano() + r.Stime.Nano()
+}
+
+// fromMany spreads b.N calls over goroutines; b.Loop counts for one only.
+func fromMany(b *testing.B, callers int, call func() error) {
+	before := cpuTime()
+	defer func() { b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op") }()
+	b.SetParallelism((callers + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := call(); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkAsk calls 1,000 entities.
+func BenchmarkAsk(b *testing.B) {
+	b.Run("local", benchmarkLocalAsk)
+	b.Run("local/intercepted", benchmarkIntercepted)
+	b.Run("remote", benchmarkRemoteAsk)
+}
+
+// BenchmarkTell sends one way.
+func BenchmarkTell(b *testing.B) {
+	b.Run("remote", benchmarkRemoteTell)
+	b.Run("local", benchmarkLocalTell)
+	b.Run("local/add", benchmarkLocalAdd)
+	b.Run("local/one", benchmarkTellOne)
+}
+
+const localEntities = 1000
+
+func config(name string) shard.Config {
+	return shard.Config{
+		Cluster: "bench", Name: name, Transport: natstransport.New(serverURL),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+// startNode starts a member that hosts accounts.
+func startNode(tb testing.TB, opts ...shard.HostOption) *shard.Node {
+	tb.Helper()
+	node := shard.New(config("node"))
+	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, opts...); err != nil {
+		tb.Fatal(err)
+	}
+	if err := node.Start(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = node.Close() })
+	return node
+}
+
+func dial(tb testing.TB) *shard.Conn {
+	tb.Helper()
+	conn, err := shard.Dial(context.Background(), config("caller"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// references returns one reference to each of the entities, all called once.
+func references(tb testing.TB, c shard.Caller, n int) []fixture.AccountRef {
+	tb.Helper()
+	client := fixture.NewAccountClient(c)
+	refs := make([]fixture.AccountRef, n)
+	for i := range refs {
+		refs[i] = client.Ref("entity-" + strconv.Itoa(i))
+		if _, err := refs[i].Add(context.Background(), 1); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return refs
+}
+
+// benchmarkLocalAsk calls entities that live in the caller's process: Add
+// has scalars only, Echo's payload is copied on its way in and out.
+func benchmarkLocalAsk(b *testing.B) {
+	node := startNode(b)
+	refs := references(b, node, localEntities)
+	ctx := context.Background()
+	b.Run("add/one", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := refs[0].Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("add/each", func(b *testing.B) {
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			if _, err := refs[i%localEntities].Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+	b.Run("add/byID/one", func(b *testing.B) {
+		client := fixture.NewAccountClient(node)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := client.Ref("entity-0").Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("add/256callers", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(manyCallers / 2)
+		b.RunParallel(func(pb *testing.PB) {
+			for i := 0; pb.Next(); i++ {
+				if _, err := refs[i%localEntities].Add(ctx, 1); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	})
+	eachPayload(b, func(b *testing.B, payload []byte) {
+		i := 0
+		for b.Loop() {
+			if _, err := refs[i%localEntities].Echo(ctx, payload); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+}
+
+func goOn(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+	return next(ctx)
+}
+
+// benchmarkIntercepted calls an entity that lives in the caller's process, with an interceptor at its
+// host that does nothing.
+func benchmarkIntercepted(b *testing.B) {
+	ref := references(b, startNode(b, shard.Intercept(goOn)), 1)[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ref.Add(context.Background(), 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// benchmarkRemoteAsk calls entities in another member, from outside.
+func benchmarkRemoteAsk(b *testing.B) {
+	startNode(b)
+	refs := references(b, dial(b), localEntities)
+	var next atomic.Int64
+	ctx := context.Background()
+	eachLoad(b, func(payload []byte) error {
+		_, err := refs[next.Add(1)%localEntities].Echo(ctx, payload)
+		return err
+	})
+}
+
+// benchmarkRemoteTell tells entities in another member, from outside; the time
+// ends when the last one has run.
+func benchmarkRemoteTell(b *testing.B) {
+	startNode(b)
+	told := newTold(b, dial(b), 4096)
+	eachLoad(b, told.echo)
+	told.settle(b)
+}
+
+// benchmarkLocalTell tells entities of the caller's process.
+func benchmarkLocalTell(b *testing.B) {
+	told := newTold(b, startNode(b), 256)
+	eachLoad(b, told.echo)
+	told.settle(b)
+}
+
+// benchmarkTellOne has one sender tell one entity of its process. The time ends when the last
+// tell has run.
+func benchmarkTellOne(b *testing.B) {
+	node := startNode(b)
+	ref, ctx := references(b, node, 1)[0], context.Background()
+	tell := fixture.NewAccountClient(node).Tell("entity-0")
+	before := cpuTime()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := taken(func() error { return tell.Add(ctx, 1) }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := ref.Get(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+}
+
+// told keeps a window of tells under way: every so often it asks an entity of
+// each shard in turn, which the tells before have passed by then.
+type told struct {
+	refs  []fixture.AccountRef
+	tells []fixture.AccountTell
+	// askEvery is how many tells go between two calls that wait for them: few where a
+	// mailbox is what fills up, many where it is a path.
+	askEvery int64
+	next     atomic.Int64
+}
+
+func newTold(tb testing.TB, c shard.Caller, askEvery int64) *told {
+	tb.Helper()
+	t := &told{refs: references(tb, c, localEntities), askEvery: askEvery}
+	client := fixture.NewAccountClient(c)
+	for i := range localEntities {
+		t.tells = append(t.tells, client.Tell("entity-"+strconv.Itoa(i)))
+	}
+	return t
+}
+
+func (t *told) echo(payload []byte) error {
+	i := t.next.Add(1)
+	send := func() error { return t.tells[i%localEntities].Echo(context.Background(), payload) }
+	if i%t.askEvery == 0 {
+		send = func() error {
+			_, err := t.refs[i%localEntities].Echo(context.Background(), payload)
+			return err
+		}
+	}
+	return taken(send)
+}
+
+// refused is who tries again: one at a time, for many would take the time that what is
+// under way needs.
+var refused sync.Mutex
+
+// taken sends until it is not refused because so much is under way.
+func taken(send func() error) error {
+	err := send()
+	if !errors.Is(err, shard.ErrOverloaded) {
+		return err
+	}
+	refused.Lock()
+	defer refused.Unlock()
+	for errors.Is(err, shard.ErrOverloaded) {
+		runtime.Gosched()
+		err = send()
+	}
+	return err
+}
+
+// settle waits until everything told has run.
+func (t *told) settle(tb testing.TB) {
+	tb.Helper()
+	for _, r := range t.refs {
+		if _, err := r.Get(context.Background()); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkIdle reports the bytes that an idle entity costs, with the user's struct, its id and the state.
+// ns/op is the time to make one.
+func BenchmarkIdle(b *testing.B) {
+	client := fixture.NewAccountClient(startNode(b))
+	before, n := memoryInUse(), 0
+	for b.Loop() {
+		if _, err := client.Ref("entity-"+strconv.Itoa(n)).Add(context.Background(), 1); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	b.ReportMetric(float64(memoryInUse()-before)/float64(n), "B/entity")
+}
+
+func memoryInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// benchmarkLocalAdd tells 10,000 entities of the caller's process, a number
+// each, from as many goroutines as there are processors.
+func benchmarkLocalAdd(b *testing.B) {
+	const entities, askEvery = 10_000, 1024
+	node := startNode(b)
+	refs, ctx := references(b, node, entities), context.Background()
+	tells := make([]fixture.AccountTell, entities)
+	for i := range tells {
+		tells[i] = fixture.NewAccountClient(node).Tell("entity-" + strconv.Itoa(i))
+	}
+	b.ReportAllocs()
+	var worker atomic.Uint32
+	before := cpuTime()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		w := worker.Add(1) * 7919
+		for i := uint32(0); pb.Next(); i++ {
+			n := (w + i) * 2654435761 % entities
+			if i%askEvery == 0 {
+				if _, err := refs[n].Get(ctx); err != nil {
+					b.Error(err)
+				}
+				continue
+			}
+			if err := taken(func() error { return tells[n].Add(ctx, 1) }); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	(&told{refs: refs}).settle(b)
+	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+}

@@ -1,0 +1,445 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config are a coordinator's settings. Zero values mean the defaults.
+type Config struct {
+	// Self is the node that the coordinator runs on.
+	Self transport.Address
+	// Term is this coordinator's term, above every earlier one's.
+	Term placement.Term
+	// Anew means that another cluster may have had the shards since the last coordinator
+	// of this one: terms were given out that nobody here has heard of. Known shards get a
+	// new epoch at their homes, so that these claim them again from the store.
+	Anew bool
+	// MinMembers is how many Up members that host something there must be before
+	// a type is allocated for the first time. Default 1.
+	MinMembers int
+	// MaxMoves bounds the moves under way for balance, of each type that says
+	// nothing else. Default 3.
+	MaxMoves int
+	// MaxLeaveMoves bounds the moves under way from leaving members, which come on
+	// top. Default 32.
+	MaxLeaveMoves int
+	// RebalanceInterval is how long a shard whose move for balance was cancelled
+	// stays where it is. Default 10s.
+	RebalanceInterval time.Duration
+	// ResendInterval is the time between two sendings of a message whose effect
+	// does not show. Default 500ms.
+	ResendInterval time.Duration
+	// StatusInterval is the time between two TableStatus to all. Default 1s.
+	StatusInterval time.Duration
+	// Strategy places shards of types that name none. Default
+	// placement.LeastShards{Threshold: 1}.
+	Strategy placement.Strategy
+	// Strategies are the user's own, for types that name them. A type that names
+	// one which this node does not know gets Strategy.
+	Strategies Strategies
+}
+
+func (c Config) withDefaults() Config {
+	if c.MinMembers == 0 {
+		c.MinMembers = 1
+	}
+	if c.MaxMoves == 0 {
+		c.MaxMoves = 3
+	}
+	if c.MaxLeaveMoves == 0 {
+		c.MaxLeaveMoves = 32
+	}
+	if c.RebalanceInterval == 0 {
+		c.RebalanceInterval = 10 * time.Second
+	}
+	if c.ResendInterval == 0 {
+		c.ResendInterval = 500 * time.Millisecond
+	}
+	if c.StatusInterval == 0 {
+		c.StatusInterval = time.Second
+	}
+	if c.Strategy == nil {
+		c.Strategy = placement.LeastShards{}
+	}
+	return c
+}
+
+// validate returns an error for settings that make no sense.
+func (c Config) validate() error {
+	switch {
+	case c.Self.IsZero():
+		return fmt.Errorf("configure coordinator: Self is not set")
+	case c.Term.Number == 0:
+		return fmt.Errorf("configure coordinator: Term is 0 (terms count from 1)")
+	case c.MinMembers < 0 || c.MaxMoves < 0 || c.MaxLeaveMoves < 0:
+		return fmt.Errorf("configure coordinator: a bound is negative (0 means the default)")
+	case c.RebalanceInterval < 0 || c.ResendInterval < 0 || c.StatusInterval < 0:
+		return fmt.Errorf("configure coordinator: an interval is negative (0 means the default)")
+	}
+	return nil
+}
+
+// leaveRest is how long a leaving member's shard stays after a cancelled move.
+const leaveRest = time.Second
+
+// maxAsked bounds the types that are remembered before anybody registered them.
+const maxAsked = 1024
+
+// maxShards bounds the shards of all types together. Each costs the coordinator
+// about 120 bytes.
+const maxShards = 1 << 20
+
+// An Input is an event: [View], [Receive] or [Tick].
+type Input interface{ input() }
+
+// View is the cluster as membership sees it now. It replaces the last one.
+type View struct {
+	Members []Member // in any order; absent members were removed
+	// Converged reports whether all members agree on this view and none is unreachable.
+	// Otherwise no shard moves for balance.
+	Converged bool
+}
+
+// A Member is the coordinator's view of a member.
+type Member struct {
+	Address     transport.Address
+	Status      membership.Status
+	Unreachable bool
+	Hosts       bool // it announced at joining that it hosts entities, so it registers
+}
+
+// Receive is a message that came for the coordinator.
+type Receive struct {
+	From    transport.Address
+	Message Message
+}
+
+// Tick says that WakeAt has come, or merely that time passed.
+type Tick struct{}
+
+func (View) input()    {}
+func (Receive) input() {}
+func (Tick) input()    {}
+
+// Output has the driver's duties, in this order.
+type Output struct {
+	Send   []Envelope
+	Events []Event
+	// WakeAt is when the next Step is due, if nothing happens before; never zero.
+	WakeAt time.Time
+}
+
+// An Envelope is a message to one process, or with a zero To to every member,
+// the coordinator's own node included.
+type Envelope struct {
+	To      transport.Address
+	Message Message
+}
+
+// A Coordinator decides about all shards of a cluster during one term. It is a
+// pure machine, not safe for concurrent use. See the package's doc for the
+// protocol and [Coordinator.Check] for its invariants.
+type Coordinator struct {
+	config Config
+
+	now  time.Time // of this Step
+	out  Output    // of this Step
+	reap bool      // the view changed: look for shards of members that are gone
+	plan bool      // something changed that allocation or balance depend on
+	// superseded reports that a higher term exists. The coordinator does nothing any more then.
+	superseded bool
+	unchecked  int // steps since the last Check
+
+	// member.go: the members and their registrations.
+	members map[transport.Address]*member
+	order   []transport.Address // keys of members, sorted
+	view    View
+
+	// recover.go
+	recovered bool   // all members that host types have registered: shards may be given and moved
+	waiting   string // the members that recovery waits for, to report each set once
+
+	// types.go: the registered types and their shards.
+	types  map[string]*entityType
+	names  []string        // keys of types, sorted
+	shards int             // of all types
+	asked  map[string]bool // types that were asked for before they were known
+
+	// table.go
+	table    *placement.Table
+	history  []*placement.Table  // former tables, oldest first
+	changed  []placement.ShardID // since table
+	gone     []transport.Address // since table
+	statusAt time.Time           // next TableStatus to all
+	nudgeAt  time.Time           // next TableStatus to those that have not registered
+
+	// requests.go: what every registered member keeps for the next coordinator.
+	requests []*request // under way, and the latest that are done
+	pause    Pause      // of rebalancing; pins are at their types
+	keepAt   time.Time  // when to send pins and the pause to members that do not keep them; zero means all do
+
+	// move.go
+	moves []*move // in the order of their begin
+
+	// plan.go
+	planAt  time.Time                 // when the first resting shard may move again; zero means none rests
+	totals  map[transport.Address]int // each node's shards, while a plan is made
+	refused string                    // why balance was refused last, to say it once
+}
+
+// checkedPerStep bounds the cost that assertions add to a step: with more shards they
+// are checked every few steps, because checking thousands at each step takes too long.
+// Tests of this package call Check after every step.
+const checkedPerStep = 64
+
+// New returns a coordinator that knows nothing yet. Its first Step should bring
+// the View.
+func New(c Config) (*Coordinator, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &Coordinator{
+		config: c.withDefaults(), members: map[transport.Address]*member{}, types: map[string]*entityType{}, asked: map[string]bool{},
+	}, nil
+}
+
+// Recovered reports whether the coordinator knows all shards and decides.
+func (c *Coordinator) Recovered() bool { return c.recovered }
+
+// Step takes one input and returns the driver's duties. Time never goes back.
+func (c *Coordinator) Step(now time.Time, in Input) Output {
+	c.now, c.out = now, Output{}
+	if c.superseded {
+		return Output{WakeAt: now.Add(c.config.StatusInterval)}
+	}
+	switch in := in.(type) {
+	case View:
+		c.onView(in)
+	case Receive:
+		c.onReceive(in.From, in.Message)
+	case Tick:
+	default:
+		invariant.Failf("coordinator input %T: want View, Receive or Tick", in)
+	}
+	if !c.recovered {
+		c.recover()
+	}
+	if c.recovered {
+		c.settle()
+		c.publish()
+		c.resendMoves()
+		if !c.keepAt.IsZero() && !c.now.Before(c.keepAt) {
+			c.spread()
+		}
+	}
+	c.announce()
+	c.out.WakeAt = c.wakeAt()
+	if c.superseded {
+		// The messages of this step were decided without knowing of the higher term.
+		return Output{Events: c.out.Events, WakeAt: c.out.WakeAt}
+	}
+	if c.unchecked++; invariant.Enabled && c.unchecked*checkedPerStep >= c.shards {
+		c.unchecked = 0
+		if err := c.Check(); err != nil {
+			invariant.Failf("coordinator after %T: %v", in, err)
+		}
+	}
+	return c.out
+}
+
+// HandedDown reports whether all members that stay keep the pins and the pause of rebalancing, so
+// that the next coordinator learns of them. Until then the coordinator's own process must not leave.
+func (c *Coordinator) HandedDown() bool {
+	if c.superseded {
+		return true // a later one has them
+	}
+	return c.recovered && !slices.ContainsFunc(c.order, func(a transport.Address) bool {
+		m := c.members[a]
+		return m.present && m.Hosts && m.Status == membership.Up && !m.Unreachable && !c.keeps(m)
+	})
+}
+
+// keeps reports whether a member keeps the latest pins of all types, and the latest pause.
+func (c *Coordinator) keeps(m *member) bool {
+	return m.register != nil && m.kept[""] >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
+		return m.kept[name] < c.types[name].pins.Seq
+	})
+}
+
+// settle brings the shards to where they belong, as far as this moment allows.
+func (c *Coordinator) settle() {
+	if c.reap {
+		c.reap, c.plan = false, true
+		c.reapMoves()
+		c.reapShards()
+	}
+	if !c.planAt.IsZero() && !c.now.Before(c.planAt) {
+		c.plan = true
+	}
+	if c.plan {
+		c.plan = false
+		c.countTotals()
+		c.allocate()
+		c.emptyLeaving()
+		c.rebalance()
+		c.planAt = c.nextRest()
+	}
+}
+
+func (c *Coordinator) wakeAt() time.Time {
+	at := c.statusAt
+	if !c.recovered && c.nudgeAt.Before(at) {
+		at = c.nudgeAt
+	}
+	for _, m := range c.moves {
+		if m.resendAt.Before(at) {
+			at = m.resendAt
+		}
+	}
+	if !c.recovered {
+		// Pins and the pause are spread only after recovery. Until then, keepAt is the time of a
+		// registration, which has passed.
+		return at
+	}
+	for _, also := range []time.Time{c.planAt, c.keepAt} {
+		if !also.IsZero() && also.Before(at) {
+			at = also
+		}
+	}
+	return at
+}
+
+// onReceive dispatches a message. One of a later term ends this coordinator. One of an earlier
+// term is refused, and its sender learns this term from the periodic status. Anybody may ask for
+// the table, for a home, or why a shard is where it is; other messages from non-members are
+// refused.
+func (c *Coordinator) onReceive(from transport.Address, m Message) {
+	term := m.term()
+	if term.Compare(c.config.Term) > 0 {
+		c.superseded = true
+		c.event(Event{What: Superseded, Node: from, Reason: fmt.Sprintf("%T of term %v", m, term)})
+		return
+	}
+	if term != (placement.Term{}) && term != c.config.Term {
+		c.refuse(from, m, fmt.Sprintf("term %v is over", term))
+		return
+	}
+	switch m := m.(type) {
+	case TableRequest: // anybody may ask, also outside clients
+		c.onTableRequest(from, m)
+		return
+	case Ask:
+		c.onAsk(from, m)
+		return
+	case Explain:
+		text, since := c.explain(m.ShardID)
+		c.send(from, Explained{c.config.Term, m.ID, text, since})
+		return
+	}
+	if !c.alive(from) {
+		c.refuse(from, m, "not a member")
+		return
+	}
+	switch m := m.(type) {
+	case SetPins:
+		c.onSetPins(from, m)
+	case PinsKept:
+		c.onKept(from, m.Type, m.Seq)
+	case Balance:
+		c.onBalance(from, m)
+	case PauseKept:
+		c.onKept(from, "", m.Seq)
+	case Register:
+		c.onRegister(from, m)
+	case MoveStatus:
+		c.onMoveStatus(from, m)
+	case MoveDone:
+		c.onMoveDone(from, m)
+	case MoveAborted:
+		c.onMoveAborted(from, m)
+	case MoveCancelled:
+		c.onMoveCancelled(from, m)
+	default:
+		c.refuse(from, m, "not for a coordinator")
+	}
+}
+
+// send puts a message to a process into the output; to all members if to is zero.
+func (c *Coordinator) send(to transport.Address, m Message) {
+	c.out.Send = append(c.out.Send, Envelope{to, m})
+}
+
+// event puts an event into the output.
+func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
+
+// refuse reports a message that is not taken.
+func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
+	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
+}
+
+// Check tests the invariants of the coordinator between two steps:
+//
+//  1. the table shows the coordinator's belief of each shard's home and epoch;
+//  2. no epoch in the table is above the highest given out for the shard, and
+//     none belongs to a later term;
+//  3. a home lives, from recovery on;
+//  4. a move is of a shard with a home, between two nodes, away from the home, under
+//     an epoch above the home's and not above the highest given out; the old
+//     home lives, and so does the new one unless the old one is being asked;
+//  5. every move is on its shard and on the list, and will be looked at again
+//     within the resend interval;
+//  6. before recovery there is no table, no move and no home.
+func (c *Coordinator) Check() error {
+	var errs []error
+	fail := func(n int, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("invariant %d: %s", n, fmt.Sprintf(format, args...)))
+	}
+	onShards := 0
+	for _, name := range c.names {
+		k := c.types[name]
+		for i := range k.shards {
+			s := &k.shards[i]
+			want := placement.Entry{ShardID: s.id, Home: s.home, Epoch: s.epoch}
+			if e, ok := c.table.Lookup(s.id); ok && e != want || !ok && s.epoch != 0 {
+				fail(1, "the table says %v, the coordinator %v", e, want)
+			}
+			if s.epoch > s.last || s.last.Term() > c.config.Term.Number {
+				fail(2, "%v: epoch %v, highest %v in term %v", s.id, s.epoch, s.last, c.config.Term)
+			}
+			if !s.home.IsZero() && !c.alive(s.home) {
+				fail(3, "the home of %v is %v, which is gone", s.id, s.home)
+			}
+			if s.move != nil {
+				onShards++
+			}
+			if !c.recovered && (s.move != nil || !s.home.IsZero()) {
+				fail(6, "%v was decided about", s.id)
+			}
+		}
+	}
+	for _, m := range c.moves {
+		s := m.shard
+		if s.home != m.from || m.to == m.from || m.epoch <= s.epoch || m.epoch > s.last ||
+			!c.alive(m.from) || !c.alive(m.to) && m.phase != askingOld {
+			fail(4, "%v at %v: move %v→%v at %v, %v", s.id, s.epoch, m.from, m.to, m.epoch, m.phase)
+		}
+		if s.move != m || m.phase == ended || m.resendAt.After(c.now.Add(c.config.ResendInterval)) {
+			fail(5, "%v: %v, next at %v", s.id, m.phase, m.resendAt)
+		}
+	}
+	if onShards != len(c.moves) {
+		fail(5, "%d shards move, %d moves are listed", onShards, len(c.moves))
+	}
+	if !c.recovered && c.table != nil {
+		fail(6, "table %v", c.table.Version())
+	}
+	return errors.Join(errs...)
+}

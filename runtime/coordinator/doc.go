@@ -1,0 +1,104 @@
+// Package coordinator decides which member is the home of which shard, for all entity types
+// of a cluster, as a pure core.
+//
+// One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by
+// runtime/singleton), and decides during one [placement.Term]. It writes the
+// table; every process follows it with a [Follower]. The steady path of calls
+// never asks the coordinator. All messages are idempotent and sent again until
+// their effect shows, so the control channel may lose, repeat and reorder.
+//
+// A coordinator must not be started twice within one term, because it would give out
+// epochs again. A node whose coordinator ends by a bug ends with it.
+//
+// # Recovery
+//
+// A new coordinator announces its term by [TableStatus]. Every member that hosts
+// types answers with [Register]: it promises to refuse everything of lower terms
+// and lists the shards that it holds and their moves. Until the first table of the term
+// has come it registers anew whenever one of its moves makes progress. The
+// coordinator gives and moves nothing until every member has registered that is not Down
+// and announced at joining that it hosts types. There is no timeout, because downing
+// decides about silent members. Known shards keep working meanwhile.
+//
+// Then it decides shard by shard. The claim with the highest epoch decides (for a move,
+// the move's epoch); lower claims are outdated, and their nodes give the shard up when
+// they see the table. For a move from N1 to N2 at epoch m:
+//
+//	row  claims of the highest epoch                  decision
+//	1    a live node is active                        it is the home, under that epoch
+//	2    N1 draining or sent; N1 and N2 live          the move goes on, watched by this coordinator
+//	3    N1 draining or sent; N2 gone                 ask N1 to cancel; then N1 resumes above m
+//	4    N1 forwarding; N2 lives                      N2 is the home: under m when it reports the
+//	                                                  shard preparing or prepared, else above m
+//	5    N1 forwarding; N2 gone                       the shard was lost with N2: allocate anew, above m
+//	6    N1 gone; N2 preparing or prepared, or N1     N2 is the home, above m, as prepared
+//	     registered the move before it was lost
+//	7    all its claimants are gone                   allocate anew, above all
+//	8    nobody claims it                             allocate when it is asked for
+//
+// With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another
+// cluster that uses the same store may have claimed it.
+//
+// N1 claims a shard that it forwards for only until the table shows the move and its
+// callers have flushed. Without that claim, N2 decides alone: by row 1, or by row 6 if it
+// has not opened yet; and when N2 is gone, row 8 holds.
+//
+// # Allocation
+//
+// [Ask] makes a type wanted. All its shards get a home at once, for a shard
+// without entities costs nothing. The first time at least MinMembers hosting
+// members must be Up. Only Up, reachable members that registered the type as
+// hosted are given shards. Shards of a node that is Down or removed are given to
+// others in the step that learns of it.
+//
+// The [placement.Strategy] of a type, by the name that its hosts registered last, decides where its
+// shards go. A type has its own bound of moves and its own minimum of hosts. Members may
+// differ in these, so that a change can be rolled out.
+//
+// Pins ([SetPins], [Pins]) come before the strategy: a shard that is pinned to a node moves
+// there as soon as that node hosts the type and the view has converged, and is not offered
+// to the strategy. The coordinator sends all pins of a type together, numbered like epochs,
+// to all members that registered, until they confirm that they keep them. Only then is
+// the request answered. Members register with their pins, and the next coordinator
+// goes on with the highest number.
+//
+// [Balance] pauses the strategy's moves, ends the pause, or asks for a plan at once. The coordinator
+// sends the pause to all members until they keep it, as it does with pins, and members register with
+// it. During a pause shards without a home get one, and move by pins and away from members that leave.
+//
+// # Moves
+//
+// N1 is the home of a shard under e, and it moves to N2 under m, the next epoch:
+//
+//	coordinator      to N1: MoveBegin          every 500 ms while the move lasts
+//	N1, N2           Init, Ready, Open         on the data lanes; internal/region
+//	N2               MoveDone                  the table shows N2 at m: committed
+//
+// Failures, and how they end, always with one home:
+//
+//	N1 gives up      MoveAborted; MoveCancel to N2; MoveCancelled      N1 resumes above m
+//	                 (or N2 is gone; or MoveDone, which commits)
+//	N1 is gone       the table shows N2 above m                       N2 opens as prepared
+//	N2 is gone       MoveCancel to N1; MoveCancelled                  N1 resumes above m
+//	                 MoveCancel to N1; MoveStatus(forwarding)         lost: allocated anew
+//	both are gone                                                     lost: allocated anew
+//
+// An older MoveStatus does not show whether N1 has sent Open, so N1 is asked, and its
+// answer is a promise. The same holds for N2 before N1 resumes: N2 must drop the prepared
+// shard first. Otherwise it would be adopted, and answered calls undone, if N1 resumed,
+// ran on and was lost.
+//
+// Shards move away from members that leave (32 at once by default), whether or
+// not the view has converged; and for balance (3 at once), only while it has.
+// The next begins when one ends. A shard whose move was cancelled is not moved again for a
+// while. If no other member can take a leaving member's shards, they stay.
+//
+// # Following
+//
+// All messages from coordinators go through [Follower.Step]. It refuses terms
+// that are over, keeps the table whole (differences, parts, gaps), and says when
+// to register. Per shard the process then obeys as the documentation of [Table] says. It
+// follows from the order of placement.Version that an envelope's epoch is outdated if it
+// is above the shard's epoch in the receiver's table but of a lower term than the table's:
+// the envelope is answered like an older one, not kept.
+package coordinator

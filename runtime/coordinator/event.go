@@ -1,0 +1,178 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An EventKind is the kind of an [Event].
+type EventKind uint8
+
+// The kinds of events of a coordinator.
+const (
+	Waiting          EventKind = iota + 1 // recovery waits for members (Reason)
+	Recovered                             // everybody registered; Count shards were known
+	Allocated                             // Count shards of a type got a home
+	HomeLost                              // Count shards, or one, lost their home Node
+	MoveStarted                           // Shard goes from Node to Peer under Epoch
+	MoveRestored                          // a move begun by a former coordinator goes on
+	MoveCommitted                         // Shard is open at Peer
+	MoveCancelling                        // Node gave up; Peer is asked to forget
+	MoveResumed                           // Shard stays at Node under a new Epoch
+	MovePromoted                          // Node is gone, or has passed Shard on; Peer is its home under a new Epoch
+	ClaimLost                             // Node claimed a shard whose home is Peer under a higher Epoch
+	RebalanceRefused                      // shards should move and may not (Reason)
+	StrategyRefused                       // the strategy asked for an impossible home or move
+	TypeRefused                           // Node registered a type that does not match
+	TypeTuned                             // Node registered a type with other settings, which count now
+	Pinned                                // the pins of Count shards of a type were set or taken away
+	Refused                               // a message of Node was refused
+	Superseded                            // a higher term exists; this coordinator has stopped
+	RebalancePaused                       // an operator paused rebalancing (Reason)
+	RebalanceResumed                      // an operator ended the pause (Reason)
+	RebalanceAsked                        // an operator asked to rebalance now (Reason)
+)
+
+var eventNames = [...]string{
+	Waiting: "waiting", Recovered: "recovered", Allocated: "allocated", HomeLost: "home lost",
+	MoveStarted: "move started", MoveRestored: "move restored", MoveCommitted: "move committed",
+	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
+	ClaimLost: "claim lost", RebalanceRefused: "rebalancing refused", StrategyRefused: "strategy refused",
+	TypeRefused: "type refused", TypeTuned: "type tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
+	RebalancePaused: "rebalancing paused", RebalanceResumed: "rebalancing resumed", RebalanceAsked: "rebalancing asked for",
+}
+
+// String names the kind.
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) && eventNames[k] != "" {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+// An Event is something to log, to count or to show. Its field What
+// decides which others are set.
+type Event struct {
+	What   EventKind
+	Shard  placement.ShardID // the type alone where Shard.Shard is 0
+	Node   transport.Address
+	Peer   transport.Address
+	Epoch  placement.Epoch
+	Count  int
+	Reason string
+}
+
+// String is one line for people.
+func (e Event) String() string {
+	text := e.What.String()
+	if subject := e.Subject(); subject != "" {
+		text += " " + subject
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// Subject is String without the kind of the event and the reason.
+func (e Event) Subject() string {
+	var words []string
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	if e.Shard.Shard != 0 {
+		add("%v", e.Shard)
+	} else if e.Shard.Kind != "" {
+		add("%s", e.Shard.Kind)
+	}
+	switch {
+	case !e.Peer.IsZero():
+		add("%s→%s", e.Node.Name, e.Peer.Name)
+	case !e.Node.IsZero():
+		add("%s", e.Node.Name)
+	}
+	if e.Epoch != 0 {
+		add("at %v", e.Epoch)
+	}
+	if e.Count != 0 || e.What == Recovered || e.What == Allocated {
+		add("(%d shards)", e.Count)
+	}
+	return strings.Join(words, " ")
+}
+
+// chosenBy says why a shard without a home was given the home to.
+func chosenBy(k *entityType, s *shard, to transport.Address) string {
+	by := k.place.String()
+	if k.pins.at(s.id.Shard) == to.Name {
+		by = "a pin (PlaceShards)"
+	}
+	if s.why == "" {
+		return "it was given its first home there by " + by
+	}
+	return s.why + " and given a new home by " + by
+}
+
+// explain tells people where a shard is and why, and since when it has that home.
+func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Time) {
+	k, s := c.types[id.Kind], c.shard(id)
+	switch {
+	case !c.recovered:
+		return "the coordinator waits until " + c.waiting + " registered or are down", since
+	case k == nil:
+		return fmt.Sprintf("no member hosts %s", id.Kind), since
+	case s == nil:
+		return fmt.Sprintf("%s has %d shards, and none of number %d", id.Kind, k.info.Shards, id.Shard), since
+	}
+	var b strings.Builder
+	switch {
+	case !s.home.IsZero():
+		since = s.since
+		fmt.Fprintf(&b, "%v lives at %s under epoch %v: %s", id, s.home.Name, s.epoch, s.why)
+	case !k.wanted:
+		fmt.Fprintf(&b, "%v has no home: nobody called the type yet", id)
+	default:
+		fmt.Fprintf(&b, "%v has no home: %s", id, c.whyNot(k))
+	}
+	if m := s.move; m != nil {
+		fmt.Fprintf(&b, "; it moves to %s, %s (%s)", m.to.Name, c.causeOf(m), m.progress())
+	}
+	if name := k.pins.at(id.Shard); name != "" && name != s.home.Name {
+		fmt.Fprintf(&b, "; it is pinned to %s", name)
+		if s.move == nil && !c.view.Converged {
+			b.WriteString(", and the view has not converged" + c.unreachable())
+		}
+	}
+	if c.pause.On {
+		fmt.Fprintf(&b, "; %v", c.pause)
+	}
+	return b.String(), since
+}
+
+// progress is how far a move is, for people.
+func (m *move) progress() string {
+	if m.state == 0 {
+		return m.phase.String()
+	}
+	return fmt.Sprintf("%v, %v at the old home", m.phase, m.state)
+}
+
+// A Moving is a move of a shard that is under way.
+type Moving struct {
+	Shard    placement.ShardID
+	From, To transport.Address
+	Epoch    placement.Epoch // of the new home
+	Why      string
+	Phase    string    // how far it is
+	Began    time.Time // as this coordinator knows
+}
+
+// Moves returns the moves that are under way, in the order of their begin.
+func (c *Coordinator) Moves() []Moving {
+	var all []Moving
+	for _, m := range c.moves {
+		all = append(all, Moving{m.shard.id, m.from, m.to, m.epoch, c.causeOf(m), m.progress(), m.began})
+	}
+	return all
+}

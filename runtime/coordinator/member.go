@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A member is one process of the cluster. One that has registered and was removed is kept until
+// recovery ends, because its reports about its moves still count.
+type member struct {
+	Member
+	present  bool      // in the last view
+	register *Register // the latest; nil until it registered
+	hosts    map[string]bool
+	kept     map[string]placement.Epoch // the latest pins that it keeps, by type; "" is the pause
+}
+
+// alive reports whether the member can still be the home of shards.
+func (m *member) alive() bool { return m.present && m.Status != membership.Down }
+
+// awaited reports whether recovery has to wait for the member.
+func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
+
+// home reports whether the member may be given shards of the type.
+func (m *member) home(kind string) bool {
+	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
+}
+
+// knows reports whether the member registered the type and agreed about it: hosting
+// it or, with shards that it still has, not any more.
+func (m *member) knows(kind string) bool {
+	_, ok := m.hosts[kind]
+	return ok
+}
+
+func (c *Coordinator) alive(a transport.Address) bool {
+	m := c.members[a]
+	return m != nil && m.alive()
+}
+
+// forget drops a member for good.
+func (c *Coordinator) forget(a transport.Address) {
+	delete(c.members, a)
+	if i, ok := slices.BinarySearchFunc(c.order, a, transport.Address.Compare); ok {
+		c.order = slices.Delete(c.order, i, i+1)
+	}
+}
+
+// unreachable names the members that stand in the way of convergence.
+func (c *Coordinator) unreachable() string {
+	var names []string
+	for _, a := range c.order {
+		if m := c.members[a]; m.alive() && m.Unreachable {
+			names = append(names, a.Name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + " unreachable)"
+}
+
+// onView takes the new view in. Newcomers are told of the term at once, so that
+// they register before they are Up.
+func (c *Coordinator) onView(v View) {
+	c.view = v
+	for _, a := range c.order {
+		c.members[a].present = false
+	}
+	before := map[transport.Address]bool{} // members that were alive
+	for _, a := range c.order {
+		before[a] = c.members[a].Status != membership.Down
+	}
+	for _, in := range v.Members {
+		m := c.members[in.Address]
+		if m == nil {
+			m = &member{kept: map[string]placement.Epoch{}}
+			c.members[in.Address] = m
+			i, _ := slices.BinarySearchFunc(c.order, in.Address, transport.Address.Compare)
+			c.order = slices.Insert(c.order, i, in.Address)
+			if in.Status != membership.Down && !c.statusAt.IsZero() {
+				c.send(in.Address, TableStatus{c.version()})
+			}
+		}
+		m.Member, m.present = in, true
+	}
+	for _, a := range slices.Clone(c.order) {
+		m := c.members[a]
+		if m.alive() {
+			continue
+		}
+		if before[a] || m.present && !slices.Contains(c.gone, a) && !slices.Contains(c.table.Gone(), a) {
+			c.gone = append(c.gone, a)
+		}
+		m.Status = membership.Down
+		if !m.present && (c.recovered || m.register == nil) {
+			c.forget(a)
+		}
+	}
+	c.reap = true
+}
+
+// onRegister takes a node's hosted types and, before recovery, the shards that it holds.
+// After recovery its claims count only where nothing else is known.
+func (c *Coordinator) onRegister(from transport.Address, r Register) {
+	if r.Node != from {
+		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))
+		return
+	}
+	m := c.members[from]
+	if m.register != nil && m.register.Seq >= r.Seq {
+		c.send(from, Registered{c.config.Term, m.register.Seq})
+		return
+	}
+	r.Shards = slices.Clone(r.Shards)
+	r.Shards = slices.DeleteFunc(r.Shards, func(o HeldShard) bool {
+		if o.sound(from) {
+			return false
+		}
+		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
+		return true
+	})
+	for _, o := range r.Shards {
+		if e := max(o.Epoch, o.Move); e.Term() > c.config.Term.Number {
+			c.superseded = true
+			c.event(Event{What: Superseded, Node: from, Shard: o.ShardID, Epoch: e, Reason: "a claim of a later term"})
+			return
+		}
+	}
+	first := m.register == nil
+	m.register = &r
+	m.hosts = map[string]bool{}
+	for _, info := range r.Types {
+		if err := c.learn(info); err != nil {
+			c.event(Event{What: TypeRefused, Node: from, Reason: err.Error()})
+			continue
+		}
+		m.hosts[info.Name] = info.Hosts
+	}
+	c.learnKept(m, r.Pins, r.Pause)
+	c.plan = true
+	c.send(from, Registered{c.config.Term, r.Seq})
+	if c.recovered {
+		if first {
+			c.adopt(from, r.Shards)
+		}
+		c.send(from, TableStatus{c.version()})
+	}
+}

@@ -1,0 +1,322 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A phase is how far a move is, seen from the coordinator.
+type phase uint8
+
+const (
+	// moving: the old home is told, the new home will say that it is open.
+	moving phase = iota + 1
+	// askingNew: the old home gave up; the new home is asked to end the move.
+	askingNew
+	// askingOld: the new home is gone; the old home is asked whether the shard
+	// went with it.
+	askingOld
+	// ended: the shard has a home again, or will be allocated anew.
+	ended
+)
+
+// phases has the legal changes of a phase.
+var phases = map[phase][]phase{
+	moving:    {askingNew, askingOld, ended},
+	askingNew: {ended},
+	askingOld: {ended},
+}
+
+func (p phase) String() string {
+	switch p {
+	case moving:
+		return "moving"
+	case askingNew:
+		return "asking the new home"
+	case askingOld:
+		return "asking the old home"
+	case ended:
+		return "ended"
+	}
+	return "unknown"
+}
+
+// A cause is why a shard moves; each has its own bound.
+type cause uint8
+
+const (
+	balancing cause = iota + 1
+	leaving
+)
+
+// A move is one shard on its way between two homes.
+type move struct {
+	shard    *shard
+	from, to transport.Address
+	epoch    placement.Epoch // the new home's
+	cause    cause
+	phase    phase
+	state    HeldState // the old home's last report; 0 means none
+	reason   string    // why the old home gave up
+	resendAt time.Time
+	began    time.Time // as this coordinator knows
+}
+
+func (m *move) become(p phase) {
+	if !slices.Contains(phases[m.phase], p) {
+		invariant.Failf("move of %v: %v → %v", m.shard.id, m.phase, p)
+	}
+	m.phase = p
+}
+
+// count is how many moves of a cause are under way.
+func (c *Coordinator) count(why cause) int {
+	n := 0
+	for _, m := range c.moves {
+		if m.cause == why {
+			n++
+		}
+	}
+	return n
+}
+
+// countOf is how many shards of a type move for balance.
+func (c *Coordinator) countOf(kind string) int {
+	n := 0
+	for _, m := range c.moves {
+		if m.cause == balancing && m.shard.id.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// begin starts a move. The message goes out in the same step.
+func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
+	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
+	s.move = m
+	c.moves = append(c.moves, m)
+	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})
+}
+
+// end takes the move off the list.
+func (c *Coordinator) end(m *move) {
+	m.become(ended)
+	m.shard.move = nil
+	c.moves = slices.DeleteFunc(c.moves, func(o *move) bool { return o == m })
+	c.plan = true
+}
+
+// commit ends the move with the shard at its new home.
+func (c *Coordinator) commit(m *move) {
+	c.end(m)
+	c.set(m.shard, m.to, m.epoch)
+	m.shard.why = fmt.Sprintf("it moved there from %s, %s", m.from.Name, c.causeOf(m))
+	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.epoch})
+}
+
+// resume ends the move with the shard at its old home, under an epoch above the
+// move's, so that nothing of the move counts any more.
+func (c *Coordinator) resume(m *move, why string) {
+	c.end(m)
+	c.give(m.shard, m.from)
+	m.shard.why = fmt.Sprintf("it stayed there, for its move to %s was given up: %s", m.to.Name, cmp.Or(m.reason, why))
+	rest := c.config.RebalanceInterval
+	if m.cause == leaving {
+		rest = leaveRest
+	}
+	m.shard.rest = c.now.Add(rest)
+	if c.planAt.IsZero() || m.shard.rest.Before(c.planAt) {
+		c.planAt = m.shard.rest
+	}
+	c.event(Event{What: MoveResumed, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: why})
+}
+
+// promote ends the move with the shard at its new home, by the coordinator's word:
+// the old home is gone. The new one goes on with the prepared shard.
+func (c *Coordinator) promote(m *move) {
+	c.end(m)
+	c.give(m.shard, m.to)
+	m.shard.why = fmt.Sprintf("it was moving there when %s was lost", m.from.Name)
+	c.event(Event{What: MovePromoted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: "the old home is gone"})
+}
+
+// lose ends the move with the shard without a home.
+func (c *Coordinator) lose(m *move, why string) {
+	c.end(m)
+	c.give(m.shard, transport.Address{})
+	m.shard.why = fmt.Sprintf("it was lost with %s", m.to.Name)
+	c.event(Event{What: HomeLost, Shard: m.shard.id, Node: m.to, Epoch: m.shard.epoch, Reason: why})
+}
+
+// reapMoves decides about moves one of whose sides is gone.
+func (c *Coordinator) reapMoves() {
+	for _, m := range slices.Clone(c.moves) {
+		from, to := c.alive(m.from), c.alive(m.to)
+		switch {
+		case !from && !to:
+			c.lose(m, "both homes are gone")
+		case !from:
+			c.promote(m)
+		case !to && m.phase == askingNew:
+			c.resume(m, "the old home gave up, then the new home was lost")
+		case !to && m.phase == moving:
+			// Only the old home knows whether Open was sent: its last report may be older
+			// than a Ready that came since.
+			m.become(askingOld)
+			m.resendAt = c.now
+		}
+	}
+}
+
+// reapShards takes shards from homes that are gone. Allocation follows in the
+// same step.
+func (c *Coordinator) reapShards() {
+	lost := map[transport.Address]int{}
+	for _, name := range c.names {
+		k := c.types[name]
+		for i := range k.shards {
+			s := &k.shards[i]
+			if s.home.IsZero() || c.alive(s.home) {
+				continue
+			}
+			lost[s.home]++
+			s.why = fmt.Sprintf("it was lost with %s", s.home.Name)
+			c.give(s, transport.Address{})
+		}
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(lost), transport.Address.Compare) {
+		c.event(Event{What: HomeLost, Node: a, Count: lost[a], Reason: "down or removed"})
+	}
+}
+
+// resendMoves sends again the request that each move waits for, when it is due.
+func (c *Coordinator) resendMoves() {
+	for _, m := range c.moves {
+		if c.now.Before(m.resendAt) {
+			continue
+		}
+		m.resendAt = c.now.Add(c.config.ResendInterval)
+		switch m.phase {
+		case moving:
+			c.send(m.from, MoveBegin{c.config.Term, m.shard.id, m.to, m.shard.epoch, m.epoch})
+		case askingNew:
+			c.send(m.to, MoveCancel{c.config.Term, m.shard.id, m.epoch})
+		case askingOld:
+			c.send(m.from, MoveCancel{c.config.Term, m.shard.id, m.epoch})
+		case ended:
+			invariant.Failf("move of %v has ended and is still on the books", m.shard.id)
+		}
+	}
+}
+
+// moveOf finds the move that a message speaks of; nil when it is over.
+func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
+	s := c.shard(id)
+	if s == nil || s.move == nil || s.move.epoch != e {
+		return nil
+	}
+	return s.move
+}
+
+func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
+	m := c.moveOf(r.ShardID, r.Epoch)
+	if m == nil || from != m.from {
+		return
+	}
+	m.state = r.State
+	if m.phase == askingOld && r.State == Forwarding {
+		c.lose(m, fmt.Sprintf("%v was lost after it had taken the shard over", m.to))
+	}
+}
+
+// onMoveDone commits, in any phase: the node that is open is the home. A MoveDone of a
+// move that is over needs no answer: the table informs the sender.
+func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
+	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
+		c.commit(m)
+		return
+	}
+	c.send(from, TableStatus{c.version()})
+}
+
+// onMoveAborted asks the new home to forget the move. The old home promised not to send
+// Open, so nothing can run at the new one any more; but its prepared state would be
+// adopted, and undo answered calls, if the old home resumed and died.
+func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
+	m := c.moveOf(r.ShardID, r.Epoch)
+	switch {
+	case m == nil || from != m.from:
+		c.send(from, TableStatus{c.version()})
+	case m.phase == moving:
+		m.become(askingNew)
+		m.resendAt, m.reason = c.now, r.Reason
+		c.event(Event{What: MoveCancelling, Shard: r.ShardID, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: r.Reason})
+	case m.phase == askingOld:
+		c.resume(m, r.Reason)
+	}
+}
+
+func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
+	m := c.moveOf(r.ShardID, r.Epoch)
+	switch {
+	case m == nil:
+		c.send(from, TableStatus{c.version()})
+	case m.phase == askingNew && from == m.to:
+		c.resume(m, "the old home gave up")
+	case m.phase == askingOld && from == m.from:
+		c.resume(m, "the new home was lost")
+	}
+}
+
+// causeOf says why a shard moves or moved.
+func (c *Coordinator) causeOf(m *move) string {
+	k := c.types[m.shard.id.Kind]
+	switch {
+	case m.cause == leaving:
+		return fmt.Sprintf("for %s leaves, or does not host the type any more", m.from.Name)
+	case k.pins.at(m.shard.id.Shard) == m.to.Name:
+		return "by a pin (PlaceShards)"
+	}
+	return "by " + k.place.String()
+}
+
+// Owing returns the other members, by address, that can be reached and owe this coordinator an
+// answer that they could give at once: they have not registered, or not reported the state of a
+// move that is to be cancelled. They are asked again and again, and shards have no home while one
+// of them owes an answer. The driver decides about a member that owes one for long.
+func (c *Coordinator) Owing() []transport.Address {
+	var nodes []transport.Address
+	owes := func(a transport.Address) {
+		m := c.members[a]
+		if a != c.config.Self && m != nil && m.alive() && !m.Unreachable && !slices.Contains(nodes, a) {
+			nodes = append(nodes, a)
+		}
+	}
+	if c.superseded {
+		return nil
+	}
+	for _, a := range c.order {
+		if c.members[a].awaited() {
+			owes(a)
+		}
+	}
+	for _, m := range c.moves {
+		switch m.phase {
+		case askingNew:
+			owes(m.to)
+		case askingOld:
+			owes(m.from)
+		case moving, ended:
+		}
+	}
+	slices.SortFunc(nodes, transport.Address.Compare)
+	return nodes
+}

@@ -1,0 +1,296 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// onAsk remembers that a type is wanted. A process that asks for a type that has homes
+// already has an old table.
+func (c *Coordinator) onAsk(from transport.Address, a Ask) {
+	k := c.types[a.Type]
+	switch {
+	case k == nil && !c.recovered:
+		if len(c.asked) < maxAsked {
+			c.asked[a.Type] = true
+		}
+	case k == nil:
+		c.send(from, NoHome{c.config.Term, a.Type, "the coordinator knows none (start one that does)"})
+		return
+	case !k.wanted:
+		k.wanted, c.plan = true, true
+	}
+	switch {
+	case !c.recovered:
+		c.send(from, NoHome{c.config.Term, a.Type, "the coordinator waits until " + c.waiting + " registered or are down"})
+	case a.Have.Compare(c.version()) < 0:
+		c.onTableRequest(from, TableRequest{a.Have})
+	case k.homeless() > 0:
+		if why := c.whyNot(k); why != "" {
+			c.send(from, NoHome{c.config.Term, a.Type, why})
+		}
+	}
+}
+
+// whyNot returns the reason why shards of the type cannot be allocated now; "" when they can.
+func (c *Coordinator) whyNot(k *entityType) string {
+	up, homes := 0, 0
+	for _, a := range c.order {
+		m := c.members[a]
+		if m.present && m.Status == membership.Up && m.Hosts && m.register != nil {
+			up++
+		}
+		if m.home(k.info.Name) {
+			homes++
+		}
+	}
+	switch {
+	case homes == 0:
+		return "no member that hosts this type is up and reachable"
+	case !k.opened && up < c.config.MinMembers:
+		return fmt.Sprintf("%d of at least %d hosting members are up (MinMembers)", up, c.config.MinMembers)
+	case !k.opened && homes < int(k.info.MinHosts):
+		return fmt.Sprintf("%d of at least %d members that host this type are up (MinHosts)", homes, k.info.MinHosts)
+	}
+	return ""
+}
+
+// allocate gives a home to every shard of a wanted type that has none.
+func (c *Coordinator) allocate() {
+	for _, name := range c.names {
+		k := c.types[name]
+		if !k.wanted || k.homeless() == 0 || c.whyNot(k) != "" {
+			continue
+		}
+		homes, _ := c.homes(k)
+		given := 0
+		for i := range k.shards {
+			s := &k.shards[i]
+			if !s.home.IsZero() {
+				continue
+			}
+			if to := c.choose(s.id, homes); !to.IsZero() {
+				c.give(s, to)
+				s.why = chosenBy(k, s, to)
+				given++
+			}
+		}
+		k.opened = true
+		c.event(Event{What: Allocated, Shard: placement.ShardID{Kind: name}, Count: given})
+	}
+}
+
+// choose asks the strategy for a home and counts the shard there.
+func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
+	k := c.types[id.Kind]
+	to, pinned := k.pinned(id.Shard, homes)
+	if !pinned {
+		to = k.place.Allocate(id, homes)
+	}
+	for i := range homes {
+		if homes[i].Node == to {
+			homes[i].Shards++
+			homes[i].Total++
+			c.totals[to]++
+			return to
+		}
+	}
+	if !to.IsZero() {
+		c.event(Event{What: StrategyRefused, Shard: id, Node: to, Reason: "it cannot host the shard"})
+	}
+	return transport.Address{}
+}
+
+// emptyLeaving begins to move shards away from members that are on their way
+// out, or that ceased to host the type. This is no rebalance: it needs no
+// convergence, for a leaving member waits for it.
+func (c *Coordinator) emptyLeaving() {
+	free := c.config.MaxLeaveMoves - c.count(leaving)
+	for _, name := range c.names {
+		k := c.types[name]
+		var homes []placement.Load
+		for i := range k.shards {
+			s := &k.shards[i]
+			if free <= 0 {
+				return
+			}
+			if !c.mustGo(s) {
+				continue
+			}
+			if homes == nil {
+				if homes, _ = c.homes(k); homes == nil {
+					break // nobody to give to: the shards stay
+				}
+			}
+			if to := c.choose(s.id, homes); !to.IsZero() {
+				c.begin(s, to, leaving)
+				free--
+			}
+		}
+	}
+}
+
+// mustGo reports whether the shard should leave a home that still lives.
+func (c *Coordinator) mustGo(s *shard) bool {
+	m := c.members[s.home]
+	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
+		return false
+	}
+	return m.Status != membership.Up || !m.hosts[s.id.Kind]
+}
+
+// rebalance begins to move shards to members that have fewer, if all agree on the members,
+// because the coordinator of half a cluster must not move a shard. While rebalancing is paused,
+// only pins move shards.
+func (c *Coordinator) rebalance() {
+	refused, begun := "", 0
+	for _, name := range c.names {
+		k := c.types[name]
+		free := c.moveLimit(k) - c.countOf(name)
+		if free <= 0 || !k.opened {
+			continue
+		}
+		homes, moves := c.homes(k)
+		if len(homes) < 2 {
+			continue
+		}
+		transfers := fulfil(moves, homes, free)
+		pinned := len(transfers)
+		if pinned < free && !c.pause.On {
+			transfers = append(transfers, k.place.Rebalance(name, homes, free-pinned)...)
+		}
+		if len(transfers) > 0 && !c.view.Converged {
+			refused = "view not converged" + c.unreachable()
+			break
+		}
+		for i, t := range transfers[:min(free, len(transfers))] {
+			id := placement.ShardID{Kind: name, Shard: t.Shard}
+			if i >= pinned && !allowed(homes, t) {
+				c.event(Event{What: StrategyRefused, Shard: id, Node: t.To, Reason: "not a move that can be made"})
+				continue
+			}
+			c.totals[c.shard(id).home]--
+			c.totals[t.To]++
+			c.begin(c.shard(id), t.To, balancing)
+			free--
+			begun++
+		}
+	}
+	if refused != "" && refused != c.refused {
+		c.event(Event{What: RebalanceRefused, Reason: refused})
+	}
+	c.refused = refused
+	c.looked(begun, c.count(balancing), refused)
+}
+
+// allowed reports whether a strategy may ask for the transfer: of a shard that it was
+// offered, to another of the homes, and once.
+func allowed(homes []placement.Load, t placement.Transfer) bool {
+	known, movable := false, false
+	for i := range homes {
+		known = known || homes[i].Node == t.To
+		if j, ok := slices.BinarySearch(homes[i].Movable, t.Shard); ok && homes[i].Node != t.To {
+			homes[i].Movable = slices.Delete(homes[i].Movable, j, j+1)
+			movable = true
+		}
+	}
+	return known && movable
+}
+
+// nextRest is when the first resting shard may move again; zero when none rests.
+func (c *Coordinator) nextRest() time.Time {
+	var at time.Time
+	if c.planAt.IsZero() {
+		return at
+	}
+	for _, name := range c.names {
+		for i := range c.types[name].shards {
+			r := c.types[name].shards[i].rest
+			if r.After(c.now) && (at.IsZero() || r.Before(at)) {
+				at = r
+			}
+		}
+	}
+	return at
+}
+
+// moveLimit is how many shards of the type may move at once for balance.
+func (c *Coordinator) moveLimit(k *entityType) int {
+	if k.info.MaxMoves > 0 {
+		return int(k.info.MaxMoves)
+	}
+	return c.config.MaxMoves
+}
+
+// homes returns the members that may be given shards of the type, with their load, in
+// order of address, and the moves that pins ask for, in order of the present home.
+func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
+	at := map[transport.Address]int{}
+	for _, a := range c.order {
+		if c.members[a].home(k.info.Name) {
+			at[a] = len(loads)
+			loads = append(loads, placement.Load{Node: a, Total: c.totals[a]})
+		}
+	}
+	if len(loads) == 0 {
+		return nil, nil
+	}
+	movesFrom := make([][]pinMove, len(loads))
+	for i := range k.shards {
+		s := &k.shards[i]
+		l, ok := at[s.goesTo()]
+		if !ok {
+			continue
+		}
+		loads[l].Shards++
+		if s.move != nil || c.now.Before(s.rest) {
+			continue
+		}
+		if to, pinned := k.pinned(s.id.Shard, loads); !pinned {
+			loads[l].Movable = append(loads[l].Movable, s.id.Shard)
+		} else if to != loads[l].Node {
+			movesFrom[l] = append(movesFrom[l], pinMove{loads[l].Node, placement.Transfer{Shard: s.id.Shard, To: to}})
+		}
+	}
+	return loads, slices.Concat(movesFrom...)
+}
+
+// A pinMove is a move of a pinned shard to the home that its pin names.
+type pinMove struct {
+	from transport.Address
+	placement.Transfer
+}
+
+// fulfil returns the transfers of the first moves, at most limit. It counts them in
+// homes, for the strategy that comes after.
+func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
+	for _, m := range moves[:min(limit, len(moves))] {
+		transfers = append(transfers, m.Transfer)
+		for i := range homes {
+			switch homes[i].Node {
+			case m.from:
+				homes[i].Shards, homes[i].Total = homes[i].Shards-1, homes[i].Total-1
+			case m.To:
+				homes[i].Shards, homes[i].Total = homes[i].Shards+1, homes[i].Total+1
+			}
+		}
+	}
+	return transfers
+}
+
+// countTotals counts every node's shards of all types, once for each plan.
+func (c *Coordinator) countTotals() {
+	c.totals = map[transport.Address]int{}
+	for _, name := range c.names {
+		for i := range c.types[name].shards {
+			if to := c.types[name].shards[i].goesTo(); !to.IsZero() {
+				c.totals[to]++
+			}
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// maxAnswered bounds the requests that are remembered to be answered again.
+const maxAnswered = 128
+
+// A request is a [SetPins] or a [Balance], under way or done.
+type request struct {
+	from   transport.Address
+	id     uint64
+	kind   string          // whose pins it changes; "" for a Balance
+	now    bool            // it is a Balance with WantNow
+	seq    placement.Epoch // of the change that it made
+	answer Message         // nil while it is under way
+}
+
+// CheckPins returns an error for pins that cannot be told to others. Pins are
+// in order of shard.
+func CheckPins(kind string, pins []Pin) error {
+	if kind == "" || len(kind) > maxTypeBytes {
+		return fmt.Errorf("check pins: type name of %d bytes: want 1 to %d", len(kind), maxTypeBytes)
+	}
+	for _, p := range pins {
+		if p.Shard == 0 || p.Shard >= 2*placement.MaxShards {
+			return fmt.Errorf("check pins: shard number %d: want 1 to %d", p.Shard, 2*placement.MaxShards-1)
+		}
+		if p.Node == "" {
+			continue
+		}
+		if err := transport.CheckName("node", p.Node); err != nil {
+			return fmt.Errorf("check pins: shard %d: %w", p.Shard, err)
+		}
+	}
+	return nil
+}
+
+// Pause returns the pause of rebalancing as the coordinator knows it.
+func (c *Coordinator) Pause() Pause { return c.pause }
+
+// repeated answers a request that is known again, if it is done. It also reports true before
+// recovery: the asker asks again.
+func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
+	for _, r := range c.requests {
+		if r.from == from && r.id == id {
+			if r.answer != nil {
+				c.send(from, r.answer)
+			}
+			return true
+		}
+	}
+	return !c.recovered
+}
+
+// accept remembers a request that has made its change, and has the change spread.
+func (c *Coordinator) accept(r *request) {
+	c.requests = append(c.requests, r)
+	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
+	c.spread()
+}
+
+// onSetPins changes pins at once, and answers when every registered member keeps them.
+func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
+	if c.repeated(from, p.ID) {
+		return
+	}
+	k := c.types[p.Type]
+	if k == nil {
+		c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Type)})
+		return
+	}
+	for _, pin := range p.Pins {
+		if c.shard(placement.ShardID{Kind: p.Type, Shard: pin.Shard}) == nil {
+			c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Type, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
+			return
+		}
+	}
+	k.pins.change(p.Type, p.Pins)
+	k.pins.Seq = k.pins.Seq.Next(c.config.Term.Number)
+	c.plan = true
+	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Type}, Count: len(p.Pins), Reason: describePins(p.Pins) + ", as " + from.Name + " asks"})
+	c.accept(&request{from: from, id: p.ID, kind: p.Type, seq: k.pins.Seq})
+}
+
+// describePins lists the first pins, for people.
+func describePins(pins []Pin) string {
+	const most = 8
+	var words []string
+	for _, p := range pins[:min(most, len(pins))] {
+		words = append(words, fmt.Sprintf("%d→%s", p.Shard, cmp.Or(p.Node, "any")))
+	}
+	if len(pins) > most {
+		words = append(words, "…")
+	}
+	return strings.Join(words, " ")
+}
+
+// onBalance changes the pause at once, and answers when every registered member keeps the change. A
+// request to rebalance is answered by looked, in the same step.
+func (c *Coordinator) onBalance(from transport.Address, b Balance) {
+	if c.repeated(from, b.ID) {
+		return
+	}
+	switch {
+	case b.Want == WantNow && c.pause.On:
+		c.send(from, Balanced{c.config.Term, b.ID, c.pause.String() + " (resume it first)", ""})
+		return
+	case b.Want == WantNow:
+		c.wake()
+		c.event(Event{What: RebalanceAsked, Reason: "by " + b.By})
+	case c.pause.On != (b.Want == WantPause):
+		c.pause = Pause{c.pause.Seq.Next(c.config.Term.Number), b.Want == WantPause, b.By, c.now}
+		c.plan = true
+		what := RebalanceResumed
+		if c.pause.On {
+			what = RebalancePaused
+		}
+		c.event(Event{What: what, Reason: "by " + b.By})
+	}
+	c.accept(&request{from: from, id: b.ID, now: b.Want == WantNow, seq: c.pause.Seq})
+}
+
+// wake lets shards move again whose last move was given up, and plans again.
+func (c *Coordinator) wake() {
+	c.plan = true
+	for _, name := range c.names {
+		for i := range c.types[name].shards {
+			c.types[name].shards[i].rest = time.Time{}
+		}
+	}
+}
+
+// looked answers requests to rebalance, once it was decided which shards move. refused is the
+// reason for which none does, or "".
+func (c *Coordinator) looked(begun, underWay int, refused string) {
+	for _, r := range c.requests {
+		if r.answer != nil || !r.now {
+			continue
+		}
+		text := fmt.Sprintf("moves for balance: %d begin, %d are under way", begun, underWay)
+		switch {
+		case refused != "":
+			text = ""
+		case underWay == 0:
+			text = "no shard needs to move"
+		}
+		c.finish(r, Balanced{Term: c.config.Term, ID: r.id, Refusal: refused, Text: text})
+	}
+}
+
+// finish answers a request, and remembers the answer.
+func (c *Coordinator) finish(r *request, with Message) {
+	r.answer = with
+	c.send(r.from, with)
+}
+
+// learnKept takes the pins and the pause that a member kept when it registered. The latest change
+// counts. A pause of a later term is of another cluster, and could not be changed in this one.
+func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
+	m.kept = map[string]placement.Epoch{"": pause.Seq}
+	for _, p := range pins {
+		if k := c.types[p.Type]; k != nil {
+			m.kept[p.Type] = p.Seq
+			if p.Seq > k.pins.Seq && slices.IsSortedFunc(p.Pins, func(a, b Pin) int { return cmp.Compare(a.Shard, b.Shard) }) {
+				k.pins = Pins{p.Type, p.Seq, slices.Clone(p.Pins)}
+			}
+		}
+	}
+	if pause.Seq > c.pause.Seq && pause.Seq.Term() <= c.config.Term.Number {
+		c.pause = pause
+	}
+	c.keepAt = c.now
+}
+
+// onKept notes that a member keeps the pins of a type, or the pause if kind is "".
+func (c *Coordinator) onKept(from transport.Address, kind string, seq placement.Epoch) {
+	m := c.members[from]
+	m.kept[kind] = max(m.kept[kind], seq)
+	c.answerKept()
+}
+
+// spread sends pins to every registered member and the pause to every member, also one that hosts
+// nothing, every resend interval until it keeps them.
+func (c *Coordinator) spread() {
+	c.keepAt = time.Time{}
+	for _, a := range c.order {
+		m := c.members[a]
+		if !m.alive() {
+			continue
+		}
+		for _, name := range c.names {
+			if k := c.types[name]; m.register != nil && m.kept[name] < k.pins.Seq {
+				c.send(a, KeepPins{c.config.Term, k.pins})
+				c.keepAt = c.now.Add(c.config.ResendInterval)
+			}
+		}
+		if m.kept[""] < c.pause.Seq {
+			c.send(a, Paused{c.config.Term, c.pause})
+			c.keepAt = c.now.Add(c.config.ResendInterval)
+		}
+	}
+	c.answerKept()
+}
+
+// answerKept answers the requests whose change every registered member keeps. The next coordinator
+// waits for these members, so it learns of the change before it decides anything.
+func (c *Coordinator) answerKept() {
+	for _, r := range c.requests {
+		if r.answer != nil || r.now || slices.ContainsFunc(c.order, func(a transport.Address) bool {
+			m := c.members[a]
+			return m.alive() && m.register != nil && m.kept[r.kind] < r.seq
+		}) {
+			continue
+		}
+		if r.kind != "" {
+			c.finish(r, PinsSet{c.config.Term, r.id, ""})
+		} else {
+			c.finish(r, Balanced{Term: c.config.Term, ID: r.id, Text: c.pause.String()})
+		}
+	}
+}

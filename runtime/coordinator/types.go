@@ -1,0 +1,176 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An entityType is one entity type with its shards.
+type entityType struct {
+	info   TypeInfo
+	place  placement.Strategy
+	pins   Pins
+	shards []shard // shards[i] has number info.Shards+i
+	wanted bool    // somebody has calls for it
+	opened bool    // it was allocated before: the minimum of members no longer counts
+}
+
+// A shard is one shard as the coordinator knows it.
+type shard struct {
+	id    placement.ShardID
+	home  transport.Address // zero: none
+	epoch placement.Epoch   // of the table's entry; 0 means never in a table
+	last  placement.Epoch   // the highest ever heard of or given out
+	move  *move
+	rest  time.Time // not moved before
+	why   string    // the reason for which it is there, for people
+	since time.Time // when it came there; zero means before this term
+}
+
+// homeless counts the shards without a home.
+func (k *entityType) homeless() int {
+	n := 0
+	for i := range k.shards {
+		if k.shards[i].home.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// pinned returns the home that a pin names for the shard, if it is one of homes.
+func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
+	name := k.pins.at(shard)
+	if name == "" {
+		return transport.Address{}, false
+	}
+	for _, h := range homes {
+		if h.Node.Name == name {
+			return h.Node, true
+		}
+	}
+	return transport.Address{}, false
+}
+
+// goesTo is where the shard will be when its move has ended.
+func (s *shard) goesTo() transport.Address {
+	if s.move != nil {
+		return s.move.to
+	}
+	return s.home
+}
+
+// shard is the one with that id, or nil if its type has no such shard or is not known.
+func (c *Coordinator) shard(id placement.ShardID) *shard {
+	k := c.types[id.Kind]
+	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
+		return nil
+	}
+	return &k.shards[id.Shard-k.info.Shards]
+}
+
+// addType starts to know a type.
+func (c *Coordinator) addType(info TypeInfo) *entityType {
+	k := &entityType{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
+	for i := range k.shards {
+		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
+	}
+	c.shards += len(k.shards)
+	delete(c.asked, info.Name)
+	c.types[info.Name] = k
+	c.tune(k, info.Tuning)
+	i, _ := slices.BinarySearch(c.names, info.Name)
+	c.names = slices.Insert(c.names, i, info.Name)
+	return k
+}
+
+// learn compares a node's description of a type with the known one. A node that
+// only calls the type does not make it known.
+func (c *Coordinator) learn(info TypeInfo) error {
+	k := c.types[info.Name]
+	if k == nil {
+		if !info.Hosts {
+			return nil
+		}
+		if err := placement.CheckShards(int(info.Shards)); err != nil || info.Name == "" {
+			return fmt.Errorf("register type %q: %d shards (want a name and a power of two up to %d)", info.Name, info.Shards, placement.MaxShards)
+		}
+		if c.shards+int(info.Shards) > maxShards {
+			return fmt.Errorf("register type %s: %d shards more than the cluster's %d make over %d (use fewer shards a type)",
+				info.Name, info.Shards, c.shards, maxShards)
+		}
+		c.addType(info)
+		return nil
+	}
+	have := k.info
+	have.Hosts, have.Tuning = info.Hosts, info.Tuning
+	if have != info {
+		return fmt.Errorf("register type %s: %s, but the cluster has %s (both sides must run the same contract)",
+			info.Name, describe(info), describe(have))
+	}
+	if info.Hosts && k.info.Tuning != info.Tuning {
+		c.tune(k, info.Tuning)
+		c.event(Event{What: TypeTuned, Shard: placement.ShardID{Kind: info.Name}, Reason: fmt.Sprintf("%+v", info.Tuning)})
+	}
+	return nil
+}
+
+// tune takes settings for a type.
+func (c *Coordinator) tune(k *entityType, t Tuning) {
+	k.info.Tuning = t
+	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
+	if !ok {
+		c.event(Event{
+			What: StrategyRefused, Shard: placement.ShardID{Kind: k.info.Name},
+			Reason: fmt.Sprintf("%s does not know %s and uses %v (host the type there too, with shard.Proxy)", c.config.Self.Name, t.Allocation, place),
+		})
+	}
+	k.place = place
+}
+
+// nextEpoch gives out a new epoch for the shard.
+func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
+	e := s.last.Next(c.config.Term.Number)
+	if e == 0 {
+		// Unreachable while terms grow: recovery stops at a claim of a later term.
+		invariant.Failf("shard %v: no epoch of term %v is above %v", s.id, c.config.Term, s.last)
+	}
+	s.last = e
+	return e
+}
+
+func describe(k TypeInfo) string {
+	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
+}
+
+// Strategies finds a strategy by its name: the user's own, then those of package
+// placement.
+type Strategies map[string]placement.Strategy
+
+// find returns fallback with ok false when nobody knows the name.
+func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.Strategy, ok bool) {
+	if name == "" {
+		return fallback, true
+	}
+	if own := s[name]; own != nil {
+		return own, true
+	}
+	if known, ok := placement.ParseStrategy(name); ok {
+		return known, true
+	}
+	return fallback, false
+}
+
+// CheckStrategyName returns an error for a name that cannot be told to others.
+func CheckStrategyName(name string) error {
+	if name == "" || len(name) > maxTypeBytes || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
+		return fmt.Errorf("check strategy name %.40q: want 1 to %d bytes of text", name, maxTypeBytes)
+	}
+	return nil
+}

@@ -1,0 +1,575 @@
+package singleton
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Manager decides on one node whether the singleton's instance runs there. It
+// is a pure machine, not safe for concurrent use.
+type Manager struct {
+	config   Config
+	now      time.Time
+	out      Output
+	state    State
+	running  bool // StartInstance was returned, and InstanceStopped not received
+	relays   bool // what runs is no instance: Output.Relay
+	stopping bool // StopInstance was returned, and InstanceStopped not received
+	starts   uint32
+	// older are the members that may still run the instance: older than this one,
+	// not removed for RemovalMargin, and without confirmation.
+	older     map[transport.Address]*older
+	order     []transport.Address // keys of older, sorted
+	view      map[transport.Address]Member
+	oldest    transport.Address // of the members that are Up or Leaving
+	heirs     bool              // another member is Up, or will soon be
+	seen      bool              // a view came
+	quit      bool
+	askers    []transport.Address
+	successor transport.Address // of the last StopInstance
+	givenTo   transport.Address // the successor to which state and calls were sent
+	from      transport.Address // the node whose HandOverDone announced the state
+	retryAt   time.Time
+	retries   int
+	started   time.Time     // when the instance began
+	restart   time.Time     // in Oldest, when it is started again; zero means it runs
+	backoff   time.Duration // the next pause
+	confirms  map[transport.Address]bool
+	lease     leaseState
+	why       string // the reason why the instance does not run
+}
+
+// An older is an older member, with the time at which it disappeared.
+type older struct {
+	removed time.Time // zero: it is in the view
+}
+
+// New returns a manager that has seen no view.
+func New(c Config) (*Manager, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	return &Manager{
+		config: c, state: Start, backoff: c.RestartBackoff,
+		older: map[transport.Address]*older{}, confirms: map[transport.Address]bool{},
+	}, nil
+}
+
+// State returns the manager's state.
+func (m *Manager) State() State { return m.state }
+
+// Oldest returns the oldest member that is Up or Leaving, on which the instance runs or
+// soon will; zero if there is none. With HandoffAt Leaving it is the oldest that is
+// Up.
+func (m *Manager) Oldest() transport.Address { return m.oldest }
+
+// Alone reports whether no other member can take the instance, now or when it comes Up.
+func (m *Manager) Alone() bool { return !m.heirs && m.oldest.IsZero() }
+
+// Running reports whether the instance runs here, or is being started or stopped.
+func (m *Manager) Running() bool { return m.running }
+
+// Holds reports whether this node still has a part of the instance: it runs, pauses or
+// stops, its lease is being released, or this node relays its state.
+func (m *Manager) Holds() bool {
+	return m.state == Oldest || m.state == LosingLease || m.state == WasOldest || m.state == Relaying || m.state == HandingOver
+}
+
+// Why returns the reason why the instance does not run here, as text, or "" if it does.
+func (m *Manager) Why() string {
+	switch m.state {
+	case BecomingOldest:
+		names := ""
+		for i, a := range m.order {
+			if i > 0 {
+				names += ", "
+			}
+			names += a.Name
+		}
+		return fmt.Sprintf("%s waits until %s has stopped it or is removed", m.config.Self.Name, names)
+	case AcquiringLease:
+		return fmt.Sprintf("%s waits for its lease: %s", m.config.Self.Name, m.why)
+	case Oldest:
+		if m.restart.IsZero() {
+			return ""
+		}
+		return fmt.Sprintf("%s starts it again after it stopped by itself: %s", m.config.Self.Name, m.why)
+	}
+	return fmt.Sprintf("%s is %v", m.config.Self.Name, m.state)
+}
+
+// Step takes one input and returns the resulting actions. Time never goes back.
+func (m *Manager) Step(now time.Time, in Input) Output {
+	m.now, m.out = now, Output{}
+	switch in := in.(type) {
+	case View:
+		m.onView(in)
+	case Receive:
+		if in.Message.Name == m.config.Name {
+			m.onMessage(in.From, in.Message)
+		}
+	case Arrived:
+		m.from = in.From
+	case InstanceStarted:
+		m.started = now
+	case InstanceStopped:
+		m.onStopped(in)
+	case LeaseAcquired, LeaseDenied, LeaseLost, LeaseReleased:
+		m.onLease(in)
+	case Quit:
+		m.quit = true
+	case Tick:
+	default:
+		invariant.Failf("singleton input %T: want one that is named at Input", in)
+	}
+	m.advance()
+	m.askLease()
+	m.retry()
+	m.out.WakeAt = m.wakeAt()
+	if invariant.Enabled {
+		if err := m.Check(); err != nil {
+			invariant.Failf("singleton %s after %T: %v", m.config.Name, in, err)
+		}
+	}
+	return m.out
+}
+
+// Check tests the invariants of the manager between two steps:
+//
+//  1. the instance runs in Oldest, WasOldest, LosingLease and HandingOver only,
+//     and in WasOldest always; in Relaying, running means that its state is kept;
+//  2. in Oldest it runs, or a restart is set;
+//  3. in Oldest no older member is left that may run it;
+//  4. in LosingLease StopInstance has gone out and was not answered;
+//  5. with Config.Lease the instance runs in Oldest and WasOldest only while the
+//     lease is held, and the lease is not given back before it has stopped.
+func (m *Manager) Check() error {
+	held := m.lease.held
+	switch {
+	case m.running && !m.Holds(), !m.running && m.state == WasOldest:
+		return fmt.Errorf("invariant 1: running is %v in state %v", m.running, m.state)
+	case m.state == Oldest && m.running == !m.restart.IsZero():
+		return fmt.Errorf("invariant 2: running is %v, restart at %v", m.running, m.restart)
+	case m.state == Oldest && len(m.order) > 0:
+		return fmt.Errorf("invariant 3: %v may run it too", m.order)
+	case m.state == LosingLease && !m.stopping:
+		return fmt.Errorf("invariant 4: nothing is stopping")
+	case m.config.Lease && !held && (m.state == Oldest || m.state == WasOldest):
+		return fmt.Errorf("invariant 5: no lease in %v", m.state)
+	case m.lease.releasing && m.running && !m.relays:
+		return fmt.Errorf("invariant 5: the lease is given back while the instance runs")
+	}
+	return nil
+}
+
+func (m *Manager) become(s State, peer transport.Address, what string) {
+	if !slices.Contains(changes[m.state], s) {
+		invariant.Failf("singleton %s: %v → %v", m.config.Name, m.state, s)
+	}
+	m.state, m.retryAt, m.retries = s, m.now, 0
+	m.event(peer, what)
+}
+
+func (m *Manager) event(peer transport.Address, what string) {
+	m.out.Events = append(m.out.Events, Event{State: m.state, Peer: peer, What: what})
+}
+
+func (m *Manager) send(to transport.Address, t MessageType) {
+	msg := Message{Name: m.config.Name, Type: t}
+	msg.Handed = t == HandOverDone && to == m.givenTo
+	m.out.Send = append(m.out.Send, Envelope{to, msg})
+}
+
+func (m *Manager) wakeAt() time.Time {
+	var at time.Time
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	switch m.state {
+	case BecomingOldest, Relaying:
+		//arch:order-free the earliest is the same in any order
+		for _, o := range m.older {
+			if !o.removed.IsZero() {
+				sooner(o.removed.Add(m.config.RemovalMargin))
+			}
+		}
+		sooner(m.retryAt)
+	case WasOldest:
+		sooner(m.retryAt)
+	case Oldest:
+		sooner(m.restart)
+	case AcquiringLease:
+		if !m.lease.asking {
+			sooner(m.lease.askAt)
+		}
+	case Start, Younger, LosingLease, HandingOver, End:
+	}
+	return at
+}
+
+// onView handles a new view: it determines the oldest member, and the older members
+// that may still run the instance.
+func (m *Manager) onView(v View) {
+	m.seen = true
+	m.view = make(map[transport.Address]Member, len(v.Members))
+	for _, o := range v.Members {
+		m.view[o.Address] = o
+	}
+	m.oldest = v.oldest(m.config.Role, m.config.HandoffAt)
+	m.heirs = slices.ContainsFunc(v.Members, func(o Member) bool {
+		return o.Address != m.config.Self && o.Status <= membership.Up && o.has(m.config.Role)
+	})
+	m.trackOlder(v)
+}
+
+// trackOlder records older members of any status: the instance may run on each of them,
+// because each may have been the oldest once. A member is dropped only when it is
+// removed or has confirmed that it runs nothing.
+func (m *Manager) trackOlder(v View) {
+	self := m.view[m.config.Self] // until it is Up, its UpNumber is 0 and nobody is older
+	for _, o := range v.Members {
+		if o.UpNumber > 0 && o.has(m.config.Role) && o.olderThan(self) && !m.confirms[o.Address] && m.older[o.Address] == nil {
+			m.older[o.Address] = &older{}
+			i, _ := slices.BinarySearchFunc(m.order, o.Address, transport.Address.Compare)
+			m.order = slices.Insert(m.order, i, o.Address)
+		}
+	}
+	for _, a := range m.order {
+		if _, ok := m.view[a]; !ok && m.older[a].removed.IsZero() {
+			m.older[a].removed = m.now
+		}
+	}
+	//arch:order-free all are visited
+	for a := range m.confirms {
+		if _, ok := m.view[a]; !ok {
+			delete(m.confirms, a)
+		}
+	}
+}
+
+// prune drops older members that were removed at least RemovalMargin ago.
+func (m *Manager) prune() {
+	m.order = slices.DeleteFunc(m.order, func(a transport.Address) bool {
+		o := m.older[a]
+		past := !o.removed.IsZero() && !m.now.Before(o.removed.Add(m.config.RemovalMargin))
+		if past {
+			delete(m.older, a)
+		}
+		return past
+	})
+}
+
+// leaving returns whether this node must give the instance away; whether it is gone,
+// which means no longer a member, so that no node will ask for the instance; and last,
+// whether it must stop the instance even if no node can take it.
+func (m *Manager) leaving() (leaving, gone, last bool) {
+	self, ok := m.view[m.config.Self]
+	if !ok || self.Status == membership.Down {
+		return true, true, true
+	}
+	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
+}
+
+// advance makes the changes of state that views and time bring. It uses only the latest
+// view, and does not leave a state that waits for an answer, so that there is one
+// change of the oldest at a time.
+func (m *Manager) advance() {
+	if !m.seen {
+		return
+	}
+	m.prune()
+	leaving, gone, last := m.leaving()
+	switch m.state {
+	case Start:
+		self, ok := m.view[m.config.Self]
+		switch {
+		case !ok || self.Status < membership.Up: // not yet a member
+		case leaving:
+			m.become(End, transport.Address{}, "leaves before it was up")
+		case m.oldest == m.config.Self:
+			m.becomeOldest()
+		default:
+			m.become(Younger, m.oldest, "another member is the oldest")
+		}
+	case Younger:
+		if leaving {
+			m.become(End, transport.Address{}, "leaves")
+		} else if m.oldest == m.config.Self {
+			m.becomeOldest()
+		}
+	case BecomingOldest:
+		if leaving {
+			m.become(Relaying, transport.Address{}, "leaves before it took over")
+			m.advanceRelaying(gone, last)
+		} else if len(m.order) == 0 {
+			m.proceed("took over")
+		}
+	case AcquiringLease:
+		if leaving {
+			m.become(Relaying, transport.Address{}, "leaves before it got the lease")
+			m.advanceRelaying(gone, last)
+		} else if m.lease.held {
+			m.start("got the lease")
+		}
+	case Oldest:
+		m.advanceOldest(leaving, gone, last)
+	case LosingLease:
+		if leaving {
+			m.become(HandingOver, m.oldest, "leaves")
+		}
+	case WasOldest:
+		if gone || last && m.oldest.IsZero() {
+			m.stop(transport.Address{}, "nobody to hand off to: state that is in no store ends here")
+		}
+	case Relaying:
+		m.advanceRelaying(gone, last)
+	case HandingOver, End:
+	}
+}
+
+// advanceRelaying takes in what older members have handed over, and passes it on to a member that
+// asks for it.
+func (m *Manager) advanceRelaying(gone, last bool) {
+	hopeless := gone || last && m.oldest.IsZero()
+	if !m.running {
+		switch {
+		case hopeless:
+			m.end("no member is left to take what was handed over")
+		case len(m.order) > 0: // one of them may have handed over to this node
+		case m.from.IsZero():
+			m.end("nothing was handed over")
+		default:
+			m.launch()
+			m.out.Relay, m.relays = true, true
+			m.retryAt = m.now
+			m.event(m.out.Predecessor, "passes on what was handed over")
+		}
+	}
+	switch to := m.asker(); {
+	case !m.running:
+	case hopeless:
+		m.stop(transport.Address{}, "nobody to hand off to: state that is in no store ends here")
+	case !to.IsZero():
+		m.stop(to, "asked to hand off")
+	}
+}
+
+// asker returns a member that has asked for the instance and can take it, the oldest if that is
+// one; zero if there is none.
+func (m *Manager) asker() (to transport.Address) {
+	for _, a := range m.askers {
+		if o, known := m.view[a]; known && o.Status != membership.Down && (to.IsZero() || a == m.oldest) {
+			to = a
+		}
+	}
+	return to
+}
+
+func (m *Manager) advanceOldest(leaving, gone, last bool) {
+	switch {
+	case leaving && (gone || last && m.oldest.IsZero()):
+		m.stop(transport.Address{}, "nobody to hand off to: state that is in no store ends here")
+	case leaving && m.oldest.IsZero(): // somebody may come yet
+	case leaving && !m.running:
+		m.stop(m.oldest, "leaves between two instances")
+	case leaving:
+		m.become(WasOldest, m.oldest, "leaves")
+	}
+	if m.state == Oldest && !m.running && !m.now.Before(m.restart) {
+		m.launch()
+		m.event(transport.Address{}, "starts the instance again")
+	}
+}
+
+func (m *Manager) becomeOldest() {
+	if len(m.order) == 0 {
+		m.proceed("no older member is left")
+		return
+	}
+	m.become(BecomingOldest, m.order[0], "older members are left")
+}
+
+// proceed starts the instance, or asks for its lease first.
+func (m *Manager) proceed(why string) {
+	if !m.config.Lease {
+		m.start(why)
+		return
+	}
+	m.become(AcquiringLease, m.config.Self, why)
+	m.lease.askAt, m.why = m.now, "it asks for it"
+}
+
+// start starts the instance, for the first time or after the lease was lost.
+func (m *Manager) start(why string) {
+	m.become(Oldest, transport.Address{}, why)
+	m.launch()
+}
+
+func (m *Manager) launch() {
+	m.starts++
+	m.out.StartInstance, m.running = true, true
+	m.out.Epoch = placement.MakeEpoch(m.view[m.config.Self].UpNumber, m.starts)
+	m.out.Predecessor, m.from = m.from, transport.Address{}
+	m.started = m.now
+	m.restart = time.Time{}
+}
+
+// stop begins to hand off to a member; if to is zero, to none.
+func (m *Manager) stop(to transport.Address, why string) {
+	m.become(HandingOver, to, why)
+	m.halt(to)
+}
+
+// halt has the instance stopped, even if it pauses, because calls wait for it.
+func (m *Manager) halt(to transport.Address) {
+	m.stopping = true
+	m.out.StopInstance = true
+	if o := m.view[to]; to != m.config.Self && o.UpNumber > 0 {
+		m.out.Successor, m.givenTo = to, transport.Address{}
+		m.out.SuccessorEpoch = placement.MakeEpoch(o.UpNumber, 1)
+	}
+	m.successor = m.out.Successor
+}
+
+// onStopped informs the nodes that asked, or plans a restart: an instance that ended by
+// itself must not leave the cluster without one.
+func (m *Manager) onStopped(in InstanceStopped) {
+	if m.stopping {
+		m.running, m.stopping = false, false
+		if in.Handed {
+			m.givenTo = m.successor
+		}
+		switch {
+		case m.state == LosingLease:
+			m.become(AcquiringLease, m.config.Self, "the instance has stopped")
+			m.lease.askAt, m.why = m.now, "it was lost"
+		case !m.releaseLease():
+			m.end("the instance has stopped")
+		}
+		return
+	}
+	if !m.running {
+		return
+	}
+	m.running, m.why = false, in.Reason
+	if m.state == WasOldest {
+		m.stop(m.oldest, "the instance stopped by itself")
+		return
+	}
+	if m.now.Sub(m.started) >= m.config.StableAfter {
+		m.backoff = m.config.RestartBackoff
+	}
+	m.restart = m.now.Add(m.backoff)
+	m.backoff = min(2*m.backoff, m.config.MaxRestartBackoff)
+	m.event(transport.Address{}, "the instance stopped by itself")
+}
+
+// end confirms that no instance runs here and none will be started.
+func (m *Manager) end(why string) {
+	for _, a := range m.askers {
+		m.send(a, HandOverDone)
+	}
+	m.become(End, transport.Address{}, why)
+}
+
+func (m *Manager) onMessage(from transport.Address, msg Message) {
+	switch msg.Type {
+	case HandOverToMe:
+		m.onHandOverToMe(from)
+	case HandOverInProgress:
+		if m.asks() && m.older[from] != nil {
+			m.retries = 0 // it has answered
+			m.event(from, "is stopping its instance")
+		}
+	case HandOverDone:
+		if m.asks() && m.older[from] != nil {
+			delete(m.older, from)
+			m.order = slices.DeleteFunc(m.order, func(a transport.Address) bool { return a == from })
+			if _, ok := m.view[from]; ok {
+				m.confirms[from] = true
+			}
+			if msg.Handed {
+				m.from = from
+			}
+			m.event(from, "has stopped its instance")
+		}
+	case TakeOverFromMe:
+		// Before this node knows that it is the oldest, it does nothing: its view
+		// will say so, and the sender repeats the message.
+		if m.state == BecomingOldest || m.state == AcquiringLease || m.state == Oldest {
+			m.send(from, HandOverToMe)
+		}
+	case Identify, Identity: // a proxy's
+	}
+}
+
+// onHandOverToMe hands off once this node's own view shows that it leaves, which is final:
+// after HandOverDone it never starts an instance again. Until then it ignores the message,
+// and the sender asks again. The sender may have seen this node Down in the other half of a
+// split cluster, and that half may be the one that ends. For the same reason it ignores a
+// sender that it sees as Down, or does not know.
+func (m *Manager) onHandOverToMe(from transport.Address) {
+	if m.state == End {
+		m.send(from, HandOverDone)
+		return
+	}
+	leaving, _, _ := m.leaving()
+	if o, known := m.view[from]; !known || o.Status == membership.Down || !leaving || !m.Holds() {
+		return
+	}
+	if !slices.Contains(m.askers, from) {
+		m.askers = append(m.askers, from)
+	}
+	m.send(from, HandOverInProgress)
+	if m.state != HandingOver && m.state != Relaying {
+		m.stop(from, "asked to hand off")
+	}
+}
+
+// asks reports whether this node asks older members for the instance.
+func (m *Manager) asks() bool { return m.state == BecomingOldest || m.state == Relaying }
+
+// retry sends unanswered messages again, when they are due.
+func (m *Manager) retry() {
+	if m.now.Before(m.retryAt) {
+		return
+	}
+	switch {
+	case m.state == WasOldest, m.state == Relaying && m.running:
+		if !m.oldest.IsZero() {
+			m.send(m.oldest, TakeOverFromMe)
+			m.count(m.oldest)
+		}
+	case m.asks():
+		for _, a := range m.order {
+			if m.older[a].removed.IsZero() {
+				m.send(a, HandOverToMe)
+				m.count(a)
+			}
+		}
+	default:
+		return
+	}
+	m.retryAt = m.now.Add(m.config.HandoffRetry)
+}
+
+// count counts unanswered messages, and reports once that a member has not answered for
+// long.
+func (m *Manager) count(peer transport.Address) {
+	m.retries++
+	if m.retries == m.config.MaxHandoffRetries+1 {
+		m.out.Events = append(m.out.Events, Event{
+			State: m.state, Peer: peer, Stuck: true,
+			What: fmt.Sprintf("no answer to %d messages (does it hang, or does a turn not end? the handoff waits until it answers or is removed)", m.retries),
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package singleton
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// ProxyConfig are a proxy's settings. Zero values mean the defaults.
+type ProxyConfig struct {
+	Name string // of the singleton
+	// Role restricts the singleton to members that have it. Default: all members.
+	Role string
+	// HandoffAt is as in [Config].
+	HandoffAt membership.Status
+	// Interval is the time between two Identify messages while no answer has an
+	// instance. Default 100ms (Akka's is 1s).
+	Interval time.Duration
+}
+
+// A ProxyInput is an event for a [Proxy]: [View], [Guide], [Receive], [Want],
+// [Lost] or [Tick].
+type ProxyInput interface{ proxyInput() }
+
+// Guide is the member to ask, for a process that is not a member and so has no view.
+// The zero value means that none is known.
+type Guide struct{ Member transport.Address }
+
+// Want means that a call waits because the instance's node is unknown.
+type Want struct{}
+
+// Lost reports that a process is gone, and with it any instance there.
+type Lost struct{ Node transport.Address }
+
+func (View) proxyInput()    {}
+func (Guide) proxyInput()   {}
+func (Receive) proxyInput() {}
+func (Want) proxyInput()    {}
+func (Lost) proxyInput()    {}
+func (Tick) proxyInput()    {}
+
+// ProxyOutput has the actions to be taken.
+type ProxyOutput struct {
+	Send []Envelope
+	// Found is the node at which the instance was found, to which waiting calls are
+	// to be sent.
+	Found  *Placement
+	WakeAt time.Time // of the next Step if nothing happens before; zero means none
+}
+
+// A Placement is the node of an instance, and its epoch.
+type Placement struct {
+	Node  transport.Address
+	Epoch placement.Epoch
+}
+
+// A Proxy finds the instance of a singleton for the callers at one process: it asks the
+// oldest member again and again until it answers that the instance runs there, and
+// begins anew whenever the oldest changes, the instance's node is lost, or a call finds
+// no instance where it was. It is a pure machine, not safe for concurrent use. Calls
+// that wait are kept by package stream.
+//
+// A change of the oldest does not make the calls wait: until another one is found they
+// go to the former instance, which forwards them. Akka's proxy holds them at once,
+// because its manager does not forward.
+type Proxy struct {
+	config ProxyConfig
+	now    time.Time
+	out    ProxyOutput
+	wanted bool              // a call has been made
+	guided bool              // there is no view: target is a guide
+	target transport.Address // the node to ask
+	found  Placement
+	asking bool
+	id     uint64 // of the latest Identify
+	askAt  time.Time
+	why    string
+}
+
+// NewProxy returns a proxy that knows nobody.
+func NewProxy(c ProxyConfig) (*Proxy, error) {
+	if c.Name == "" || c.Interval < 0 {
+		return nil, fmt.Errorf("configure proxy of singleton %q: Name must be set and Interval not negative", c.Name)
+	}
+	if c.Interval == 0 {
+		c.Interval = 100 * time.Millisecond
+	}
+	if c.HandoffAt == 0 {
+		c.HandoffAt = membership.Exiting
+	}
+	return &Proxy{config: c}, nil
+}
+
+// Found returns the node where the instance was last found; zero while it is searched
+// for and nothing is known.
+func (p *Proxy) Found() Placement { return p.found }
+
+// Why returns the reason why the instance was not found, as text, or "" if it was.
+func (p *Proxy) Why() string {
+	switch {
+	case !p.asking:
+		return ""
+	case p.target.IsZero():
+		return "no member that hosts it is up (start a node that calls its Host function)"
+	case p.why == "":
+		return fmt.Sprintf("%s has not answered yet", p.target.Name)
+	}
+	return p.why
+}
+
+// Step takes one input and returns the resulting actions. Time never goes back.
+func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
+	p.now, p.out = now, ProxyOutput{}
+	switch in := in.(type) {
+	case View:
+		p.guided = false
+		p.aim(in.oldest(p.config.Role, p.config.HandoffAt))
+	case Guide:
+		p.guided = true
+		p.aim(in.Member)
+	case Receive:
+		if in.Message.Name == p.config.Name && in.Message.Type == Identity {
+			p.onIdentity(in.From, in.Message)
+		}
+	case Want:
+		p.wanted = true
+		p.search()
+	case Lost:
+		if in.Node == p.found.Node {
+			p.found = Placement{}
+			p.search()
+		}
+	case Tick:
+	default:
+		invariant.Failf("proxy input %T: want View, Guide, Receive, Want, Lost or Tick", in)
+	}
+	p.ask()
+	return p.out
+}
+
+// aim sets the node to ask from now on. A guide is asked again only while the instance
+// is searched for; the oldest member always, because it runs the instance itself.
+func (p *Proxy) aim(target transport.Address) {
+	if target == p.target {
+		return
+	}
+	p.target, p.why = target, ""
+	switch {
+	case p.asking:
+		p.asking = false
+		p.search()
+	case !p.guided && target != p.found.Node:
+		p.search()
+	}
+}
+
+// search begins to ask, once a call has been made.
+func (p *Proxy) search() {
+	if p.wanted && !p.asking {
+		p.asking, p.askAt = true, p.now
+		p.id++ // answers that are under way are to earlier questions
+	}
+}
+
+func (p *Proxy) ask() {
+	if !p.asking || p.target.IsZero() {
+		return
+	}
+	if !p.now.Before(p.askAt) {
+		p.askAt = p.now.Add(p.config.Interval)
+		p.out.Send = append(p.out.Send, Envelope{p.target, Message{Name: p.config.Name, Type: Identify, ID: p.id}})
+	}
+	p.out.WakeAt = p.askAt
+}
+
+// onIdentity takes an answer to the latest question, or an unsolicited message of the
+// oldest or of a guide that the instance has started.
+func (p *Proxy) onIdentity(from transport.Address, m Message) {
+	answer := p.asking && m.ID == p.id
+	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch
+	switch {
+	case from != p.target || !answer && !news:
+	case m.Instance.IsZero():
+		p.why = m.Reason
+	case !p.guided && m.Instance != from:
+		// A member reports only its own instance; a guide reports the one that it
+		// found.
+	default:
+		p.asking, p.why = false, ""
+		p.found = Placement{m.Instance, m.Epoch}
+		p.out.Found = &Placement{m.Instance, m.Epoch}
+	}
+}

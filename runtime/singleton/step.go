@@ -1,0 +1,144 @@
+package singleton
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Input is an event for a [Manager]: [View], [Receive],
+// [Arrived], [InstanceStarted], [InstanceStopped], [LeaseAcquired],
+// [LeaseDenied], [LeaseLost], [LeaseReleased], [Quit] or [Tick].
+type Input interface{ input() }
+
+// View is the cluster as membership sees it now. It replaces the last one.
+type View struct{ Members []Member }
+
+// A Member has the properties of a member that managers and proxies need.
+type Member struct {
+	Address  transport.Address
+	Status   membership.Status
+	UpNumber uint32 // age: the lower the older; 0 until the member was Up
+	Roles    []string
+}
+
+// candidate reports whether the instance may run on the member. A member that leaves
+// before it was ever Up has no age.
+func (o Member) candidate(role string, handoffAt membership.Status) bool {
+	stays := o.Status == membership.Up || o.Status == membership.Leaving && handoffAt == membership.Exiting
+	return stays && o.UpNumber > 0 && o.has(role)
+}
+
+func (o Member) has(role string) bool { return role == "" || slices.Contains(o.Roles, role) }
+
+// olderThan orders members by age, then address.
+func (o Member) olderThan(p Member) bool {
+	if o.UpNumber != p.UpNumber {
+		return o.UpNumber < p.UpNumber
+	}
+	return o.Address.Compare(p.Address) < 0
+}
+
+// oldest returns the oldest candidate.
+func (v View) oldest(role string, handoffAt membership.Status) transport.Address {
+	var first Member
+	for _, o := range v.Members {
+		if o.candidate(role, handoffAt) && (first.Address.IsZero() || o.olderThan(first)) {
+			first = o
+		}
+	}
+	return first.Address
+}
+
+// Receive is a message from a manager or a proxy.
+type Receive struct {
+	From    transport.Address
+	Message Message
+}
+
+// Arrived reports that the state of the former instance is here, which From has handed over
+// to this node. It stands for a HandOverDone that got lost before From was removed.
+type Arrived struct{ From transport.Address }
+
+// InstanceStarted answers StartInstance: the instance has begun to run.
+type InstanceStarted struct{}
+
+// InstanceStopped answers StopInstance, or reports that the instance ended by itself or
+// could not be started. Nothing of it runs any more.
+type InstanceStopped struct {
+	// Handed reports that the instance's state and the waiting calls were sent to
+	// Output.Successor.
+	Handed bool
+	Reason string // the reason why it stopped by itself
+}
+
+// LeaseAcquired and LeaseDenied answer AcquireLease; LeaseLost reports that a lease
+// that was acquired has ended, or is about to; LeaseReleased answers ReleaseLease, also
+// when releasing failed: then the lease ends by itself.
+type (
+	LeaseAcquired struct{}
+	LeaseDenied   struct {
+		RetryAfter time.Duration // asking earlier is useless; 0 means not known
+		Reason     string        // text for operators
+	}
+	LeaseLost     struct{}
+	LeaseReleased struct{}
+)
+
+// Quit means that this node is about to leave and that no node is left to hand off to:
+// the instance stops permanently.
+type Quit struct{}
+
+// Tick means that WakeAt has been reached, or merely that time has passed.
+type Tick struct{}
+
+func (View) input()            {}
+func (Receive) input()         {}
+func (Arrived) input()         {}
+func (InstanceStarted) input() {}
+func (InstanceStopped) input() {}
+func (LeaseAcquired) input()   {}
+func (LeaseDenied) input()     {}
+func (LeaseLost) input()       {}
+func (LeaseReleased) input()   {}
+func (Quit) input()            {}
+func (Tick) input()            {}
+
+// Output has the actions to be taken, in this order.
+type Output struct {
+	AcquireLease  bool            // answer with LeaseAcquired or LeaseDenied
+	StartInstance bool            // answer with InstanceStarted, or InstanceStopped
+	Epoch         placement.Epoch // of the instance to be started
+	// Predecessor, with StartInstance, is the node that announced the state and the
+	// waiting calls of the former instance; zero means none will arrive.
+	Predecessor transport.Address
+	// Relay, with StartInstance, means that the state and the calls are kept for the
+	// Successor of the StopInstance that follows: no instance begins.
+	Relay        bool
+	StopInstance bool // answer with InstanceStopped when it has ended
+	// Successor, with StopInstance, is the node that takes over; zero means none is
+	// known yet.
+	Successor      transport.Address
+	SuccessorEpoch placement.Epoch // of the successor's instance
+	ReleaseLease   bool            // answer with LeaseReleased
+	Send           []Envelope
+	Events         []Event
+	WakeAt         time.Time // of the next Step if nothing happens before; zero means none
+}
+
+// An Envelope is a message to another node.
+type Envelope struct {
+	To      transport.Address
+	Message Message
+}
+
+// An Event is a change that is to be logged.
+type Event struct {
+	State State             // the state after it
+	Peer  transport.Address // the node that it is about; may be zero
+	What  string            // text for operators
+	Stuck bool              // an operator should look at it
+}
