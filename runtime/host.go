@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 )
 
 // host is one entity type that lives at this node.
