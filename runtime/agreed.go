@@ -92,11 +92,11 @@ var clusterSettings = []setting[*Node]{
 // directiveSettings are the options of a type's directive. The members that know a type announce
 // them to all, as their metadata, so whoever admits a node compares it with all.
 var directiveSettings = []setting[declaredKind]{
-	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.shards)) }},
-	{hostmeta.Hash, func(k declaredKind) string { return k.desc.HashName }},
-	{hostmeta.Package, func(k declaredKind) string { return k.desc.Package }},
-	{"singleton", func(k declaredKind) string { return strconv.FormatBool(k.desc.Singleton) }},
-	{"durable", func(k declaredKind) string { return strconv.FormatBool(k.desc.Durable) }},
+	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.Shards)) }},
+	{hostmeta.Hash, func(k declaredKind) string { return k.Desc.HashName }},
+	{hostmeta.Package, func(k declaredKind) string { return k.Desc.Package }},
+	{"singleton", func(k declaredKind) string { return strconv.FormatBool(k.Desc.Singleton) }},
+	{"durable", func(k declaredKind) string { return strconv.FormatBool(k.Desc.Durable) }},
 
 	{name: "name"}, // with another name it is another type
 	{name: "ttl"},
@@ -112,7 +112,7 @@ var directiveSettings = []setting[declaredKind]{
 // members that host the type or would with another role.
 var optionSettings = []setting[declaredKind]{
 	{"HostRole", func(k declaredKind) string { return k.options.role }},
-	{"Handoff", func(k declaredKind) string { return k.options.handoff.String() }},
+	{"Handoff", func(k declaredKind) string { return k.options.Handoff.String() }},
 	{"Remember", func(k declaredKind) string { return strconv.FormatBool(k.options.remember != nil) }},
 	{"singleton.Options.Lease", func(k declaredKind) string { return strconv.FormatBool(k.options.single.Lease) }},
 
@@ -154,12 +154,12 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 		}
 	}
 	for _, k := range n.declared() {
-		key := hostmeta.EntityKey(k.desc.Name)
+		key := hostmeta.EntityKey(k.Desc.Name)
 		switch {
-		case k.host == nil:
-			key = hostmeta.ProxyKey(k.desc.Name)
-		case k.desc.Singleton:
-			key = hostmeta.SingletonKey(k.desc.Name)
+		case k.Host == nil:
+			key = hostmeta.ProxyKey(k.Desc.Name)
+		case k.Desc.Singleton:
+			key = hostmeta.SingletonKey(k.Desc.Name)
 		}
 		meta = append(meta, membership.KeyValue{Key: key, Value: announcement(k)})
 	}

@@ -245,13 +245,13 @@ func TestEachTypeSettingIsCompared(t *testing.T) {
 		return membership.Member{Address: transport.Address{Name: name}, Meta: meta}
 	}
 	changes := map[string]func(declaredKind){
-		"shards":                  func(k declaredKind) { k.shards *= 2 },
-		"hash":                    func(k declaredKind) { k.desc.HashName = "other.Hash" },
-		"package":                 func(k declaredKind) { k.desc.Package = "other" },
-		"singleton":               func(k declaredKind) { k.desc.Singleton = !k.desc.Singleton },
-		"durable":                 func(k declaredKind) { k.desc.Durable = !k.desc.Durable },
+		"shards":                  func(k declaredKind) { k.Shards *= 2 },
+		"hash":                    func(k declaredKind) { k.Desc.HashName = "other.Hash" },
+		"package":                 func(k declaredKind) { k.Desc.Package = "other" },
+		"singleton":               func(k declaredKind) { k.Desc.Singleton = !k.Desc.Singleton },
+		"durable":                 func(k declaredKind) { k.Desc.Durable = !k.Desc.Durable },
 		"HostRole":                func(k declaredKind) { k.options.role = "back" },
-		"Handoff":                 func(k declaredKind) { k.options.handoff.DropState = true },
+		"Handoff":                 func(k declaredKind) { k.options.Handoff.DropState = true },
 		"Remember":                func(k declaredKind) { k.options.remember = &RememberOptions{} },
 		"singleton.Options.Lease": func(k declaredKind) { k.options.single.Lease = true },
 	}

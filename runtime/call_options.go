@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"errors"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -35,14 +34,3 @@ func Timeout(d time.Duration) CallOption {
 func CommandID(key string) CallOption {
 	return func(o *codegen.CallOptions) { o.CommandID = &key }
 }
-
-// commandKey returns the key of the reference's calls; nil means that it has none.
-func commandKey(r *codegen.Ref) *string {
-	if odd, is := r.Invoker.(*codegen.Odd); is {
-		return odd.Options.CommandID
-	}
-	return nil
-}
-
-// errNoCommandID is the error of calls whose reference has an empty key.
-var errNoCommandID = errors.New("its command id is empty (give shard.CommandID a key, or leave the option out)")

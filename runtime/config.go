@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/store"
@@ -240,8 +241,8 @@ func (c Config) validate() error {
 }
 
 // engine returns the part of a config with defaults that the engine needs.
-func (c Config) engine() config {
-	e := config{
+func (c Config) engine() node.Config {
+	e := node.Config{
 		Cluster: c.Cluster, Name: c.Name, Lanes: c.Lanes, CallTimeout: c.CallTimeout, HandoffTimeout: c.HandoffTimeout,
 		BufferSize: c.BufferSize, ShardBytes: c.ShardBytes, BufferBytes: c.BufferBytes,
 		Window: c.Window, MaxBuffered: c.MaxBuffered, AnswerBytes: c.AnswerBytes, Store: c.Store,

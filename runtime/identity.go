@@ -1,5 +1,7 @@
 package shard
 
+import "github.com/shardgen/shardgen/internal/driver/node"
+
 // A Class is the kind of process that a call came from.
 type Class int
 
@@ -14,7 +16,7 @@ const (
 )
 
 // String returns the name of the class.
-func (c Class) String() string { return callerClass(c).String() }
+func (c Class) String() string { return node.CallerClass(c).String() }
 
 // An Identity names the caller of a call. It comes from the transport: the broker's permissions decide
 // which names a process may use (docs/security.md), and no argument or header changes it. On a
@@ -33,5 +35,5 @@ type Identity struct {
 
 // String returns the class and the name, and the entity if there is one.
 func (i Identity) String() string {
-	return caller{Class: callerClass(i.Class), Name: i.Name, Kind: i.Kind, ID: i.ID}.String()
+	return node.Caller{Class: node.CallerClass(i.Class), Name: i.Name, Kind: i.Kind, ID: i.ID}.String()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -28,7 +29,7 @@ type Info struct {
 }
 
 // infoOf returns the engine's description of a call.
-func infoOf(c callInfo) Info {
+func infoOf(c node.CallInfo) Info {
 	from := Identity{Class: Class(c.From.Class), Name: c.From.Name, Incarnation: c.From.Incarnation, Kind: c.From.Kind, ID: c.From.ID}
 	return Info{From: from, Kind: c.Kind, ID: c.ID, Method: c.Method, Tell: c.Tell, Arrived: c.Arrived, headers: c.Headers}
 }

@@ -2,7 +2,8 @@ package shard
 
 import (
 	"context"
-	"errors"
+
+	"github.com/shardgen/shardgen/internal/driver/node"
 )
 
 // An Interceptor is called around calls: around those a process makes (Config.Interceptors), or
@@ -21,13 +22,13 @@ import (
 type Interceptor func(ctx context.Context, call Info, next func(context.Context) error) error
 
 // ErrRefused means that an [Interceptor] refused the call. Nothing ran.
-var ErrRefused = errors.New("refused by an interceptor")
+var ErrRefused = node.ErrRefused
 
 // engineInterceptors returns the interceptors as the engine calls them.
-func engineInterceptors(all []Interceptor) []interceptor {
-	var in []interceptor
+func engineInterceptors(all []Interceptor) []node.Interceptor {
+	var in []node.Interceptor
 	for _, user := range all {
-		in = append(in, func(ctx context.Context, call callInfo, next func(context.Context) error) error {
+		in = append(in, func(ctx context.Context, call node.CallInfo, next func(context.Context) error) error {
 			return user(ctx, infoOf(call), next)
 		})
 	}

@@ -129,16 +129,16 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	fail := func(err error) (Location, error) {
 		return at, fmt.Errorf("locate %s/%s: %w", clip(kind), clip(id), err)
 	}
-	k := (*n.driver.kinds.Load())[kind]
+	k := (*n.driver.Kinds.Load())[kind]
 	if k == nil {
 		return fail(errors.New("this node does not know the type (host it, or make a client of it first)"))
 	}
-	shard, err := k.shardOf(id)
+	shard, err := k.ShardOf(id)
 	if err != nil {
 		return fail(err)
 	}
 	at.Shard = shard
-	if e, ok := n.driver.table.Load().Type(kind).Lookup(shard); ok {
+	if e, ok := n.driver.ShardTable.Load().Type(kind).Lookup(shard); ok {
 		at.Node, at.Epoch = e.Home.Name, e.Epoch.String()
 	}
 	question := coordinator.Explain{}

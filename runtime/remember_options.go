@@ -50,7 +50,7 @@ func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
-// settings returns the options in the form of package remembering. newHost adds what depends on the type.
+// settings returns the options in the form of package remembering. node.NewHost adds what depends on the type.
 func (r *RememberOptions) settings() *remembering.Settings {
 	return &remembering.Settings{
 		Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,

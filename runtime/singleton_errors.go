@@ -1,8 +1,7 @@
 package shard
 
 import (
-	"errors"
-
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
@@ -12,14 +11,7 @@ var (
 	ErrNoInstance = singleton.ErrNoInstance
 	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this process for a
 	// singleton's instance, and this call was the oldest. Nothing ran.
-	ErrBufferFull = errors.New("dropped from a full buffer")
+	ErrBufferFull = node.ErrBufferFull
 	// ErrNotSingleton is singleton.ErrNotSingleton: the function or option is only for singletons.
 	ErrNotSingleton = singleton.ErrNotSingleton
 )
-
-// errNoLease means that the singleton's lease has ended.
-var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
-
-// errSingletonStays is the error of Passivate and Forget in a singleton: they would
-// leave its tasks running beside those of the next instance.
-var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")

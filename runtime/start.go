@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -120,18 +121,18 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.opening(give); err != nil {
 		return err
 	}
-	defer n.driver.group.Done()
+	defer n.driver.Group.Done()
 	if err := checkStore(ctx, n); err != nil {
 		return n.notBegun(err)
 	}
 	if err := n.identifyStore(ctx); err != nil {
 		return n.notBegun(err)
 	}
-	if err := n.driver.openDirect(ctx); err != nil {
+	if err := n.driver.OpenDirect(ctx); err != nil {
 		return n.notBegun(err)
 	}
 	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it
-		Cluster: n.cfg.Cluster, Self: n.driver.self.Address, Lanes: n.cfg.Lanes,
+		Cluster: n.cfg.Cluster, Self: n.driver.Local.Address, Lanes: n.cfg.Lanes,
 		OnState: n.connState, Logger: n.log,
 	})
 	if err == nil {
@@ -147,26 +148,26 @@ func (n *Node) begin(ctx context.Context) error {
 		if err == nil {
 			_ = link.Close()
 		}
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.ErrClosed())
 	case err != nil:
-		n.driver.direct.Load().Close()
+		n.driver.Direct.Load().Close()
 		n.state = stateNew
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
 	n.state, n.link, n.control.link = stateStarted, link, link
-	n.driver.open(link)
-	n.driver.group.Go(n.control.receive)
-	n.driver.group.Go(func() { n.control.run(n.driver.stop) })
+	n.driver.Open(link)
+	n.driver.Group.Go(n.control.receive)
+	n.driver.Group.Go(func() { n.control.run(n.driver.Stop) })
 	n.memory.Begin(link.MaxPayload())
-	n.driver.group.Go(func() { n.memory.Run(n.driver.stop) })
+	n.driver.Group.Go(func() { n.memory.Run(n.driver.Stop) })
 	for _, h := range n.hosted() {
-		if h.settings.idle > 0 || h.settings.maxActive > 0 {
-			n.driver.group.Go(newPassivator(h).run)
+		if h.Settings.Idle > 0 || h.Settings.MaxActive > 0 {
+			n.driver.Group.Go(node.NewPassivator(h).Run)
 		}
 	}
-	n.driver.group.Go(n.tickClock)
+	n.driver.Group.Go(n.tickClock)
 	if n.store != "" {
-		n.driver.group.Go(n.watchStore)
+		n.driver.Group.Go(n.watchStore)
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 	case stateOpening, stateStarted:
 		return fmt.Errorf("start node %s: %w (call Start once; Done is closed when the node has stopped)", n.cfg.Name, ErrStarted)
 	case stateEnding:
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.ErrClosed())
 	case stateNew:
 	}
 	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
@@ -204,7 +205,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 		return err
 	}
 	n.state, n.give = stateOpening, give
-	n.driver.group.Add()
+	n.driver.Group.Add()
 	return nil
 }
 
@@ -213,19 +214,19 @@ func (n *Node) opening(give context.CancelFunc) error {
 func checkStore(ctx context.Context, n *Node) error {
 	var types []string
 	for _, h := range n.hosted() {
-		if !h.desc.Durable {
+		if !h.Desc.Durable {
 			if n.cfg.Store == nil {
 				continue
 			}
-			if err := durablehost.CheckVolatile(ctx, n.cfg.Store, n.cfg.Cluster, h.desc.Name); err != nil {
-				return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
+			if err := durablehost.CheckVolatile(ctx, n.cfg.Store, n.cfg.Cluster, h.Desc.Name); err != nil {
+				return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.Desc.Name, err)
 			}
 			continue
 		}
-		if err := n.driver.durable.Check(ctx, h.desc.Name, h.kind.shards, h.desc.HashName); err != nil {
-			return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
+		if err := n.driver.Durable.Check(ctx, h.Desc.Name, h.Kind.Shards, h.Desc.HashName); err != nil {
+			return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.Desc.Name, err)
 		}
-		types = append(types, h.desc.Name)
+		types = append(types, h.Desc.Name)
 	}
 	if len(types) == 0 { // the node needs little of the store
 		return nil

@@ -23,28 +23,28 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
 	c := n.control
 	v := c.member.View()
-	k := (*n.driver.kinds.Load())[kind]
+	k := (*n.driver.Kinds.Load())[kind]
 	switch {
 	case v == nil:
 		return fail(errNotJoined)
-	case k == nil || k.host == nil || k.desc.Singleton:
+	case k == nil || k.Host == nil || k.Desc.Singleton:
 		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
-		return m.Address != n.driver.self.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
+		return m.Address != n.driver.Local.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
 	}):
 		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
 	}
-	k.host.stopped.Store(true)
+	k.Host.Stopped.Store(true)
 	c.loop.Post(c.member.HostingChanged)
 	look := time.NewTicker(stopLook)
 	defer look.Stop()
-	for k.host.holds() {
+	for k.Host.Holds() {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
 			return fail(fmt.Errorf("%w: its shards are still leaving (they go on; call it again to wait)", ctx.Err()))
-		case <-n.driver.stop:
-			return fail(n.driver.errClosed())
+		case <-n.driver.Stop:
+			return fail(n.driver.ErrClosed())
 		}
 	}
 	return nil

@@ -1,13 +1,14 @@
 package shard
 
 import (
-	"errors"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/node"
 )
 
 // ErrEscalated is the error of a node that a supervisor ended because of an entity's
 // error.
-var ErrEscalated = errors.New("escalated by a supervisor")
+var ErrEscalated = node.ErrEscalated
 
 // Supervise sets the function to decide about an entity after a failed turn. Its argument is the
 // error that the method returned, unchanged. For a panic or runtime.Goexit it is an [*EntityError]
@@ -17,9 +18,9 @@ var ErrEscalated = errors.New("escalated by a supervisor")
 // has no other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) {
-		s.decide = nil
+		s.Decide = nil
 		if decide != nil {
-			s.decide = func(err error) action { return action(decide(err)) }
+			s.Decide = func(err error) node.Action { return node.Action(decide(err)) }
 		}
 	}
 }
@@ -29,7 +30,7 @@ func Supervise(decide func(err error) SupervisorAction) HostOption {
 // with first again when the entity had no failure for twice the longest. A shard that
 // moves does not wait. Default 100ms to 10s, minimum 0. Members may differ.
 func RestartBackoff(first, longest time.Duration) HostOption {
-	return func(s *hostSettings) { s.backoff, s.backoffMost = first, longest }
+	return func(s *hostSettings) { s.Backoff, s.BackoffMost = first, longest }
 }
 
 // A SupervisorAction is the decision of a supervisor about an entity whose turn failed.
@@ -52,5 +53,5 @@ const (
 
 // String returns the name of the action.
 func (a SupervisorAction) String() string {
-	return action(a).String()
+	return node.Action(a).String()
 }

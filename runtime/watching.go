@@ -10,7 +10,7 @@ import (
 func (n *Node) Cluster() ClusterView {
 	v := n.events.current()
 	if v == nil {
-		return ClusterView{Self: n.driver.self.Address}
+		return ClusterView{Self: n.driver.Local.Address}
 	}
 	return clusterView(v)
 }
@@ -31,7 +31,7 @@ func (n *Node) Events(ctx context.Context) iter.Seq[ClusterEvent] {
 		s := n.events.subscribe()
 		defer n.events.unsubscribe(s)
 		for ctx.Err() == nil {
-			if e, ok := n.events.next(s, n.driver.self.Address); ok {
+			if e, ok := n.events.next(s, n.driver.Local.Address); ok {
 				if !yield(e) {
 					return
 				}
