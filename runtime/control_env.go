@@ -2,8 +2,11 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/calls"
@@ -252,4 +255,41 @@ func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) 
 		}
 		v.loop.Post(func() { answer(a) })
 	})
+}
+
+// decisions returns a function that keeps events of the coordinator for operators. A node's own
+// log has them at level debug only.
+func decisions(lines *operator.EventLog) func(coordinator.Event) {
+	return func(e coordinator.Event) {
+		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })
+		line := operator.Line{Time: time.Now(), Level: slog.LevelInfo, Text: "coordinator: " + e.What.String(), Attrs: strings.Join(about, ": ")}
+		if e.Shard.Shard != 0 {
+			lines.AddBulk(line)
+			return
+		}
+		lines.Add(line)
+	}
+}
+
+// leaseRetry is the time between two tries while the store does not answer.
+const leaseRetry = 500 * time.Millisecond
+
+// takeSplitLease tries to take the lease that decides a split, until ctx ends.
+func takeSplitLease(ctx context.Context, leases store.Lease, claim store.Claim, log *slog.Logger) membership.LeaseAnswer {
+	for {
+		held, err := leases.Acquire(ctx, claim)
+		switch {
+		case err == nil:
+			log.Warn("took the lease that decides a split", "lease", claim.Name, "token", held.Token)
+			return membership.LeaseAnswer{Token: held.Token}
+		case errors.Is(err, store.ErrHeld):
+			return membership.LeaseAnswer{Held: true, Reason: err.Error()}
+		}
+		log.Warn("the lease that decides a split was not taken", "lease", claim.Name, "err", err)
+		select {
+		case <-ctx.Done():
+			return membership.LeaseAnswer{Reason: err.Error()}
+		case <-time.After(leaseRetry):
+		}
+	}
 }

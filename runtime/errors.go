@@ -7,6 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // Causes of the errors that calls and nodes return. Test for them with errors.Is.
@@ -182,3 +183,14 @@ func readCallError(err error) (f node.CallFailure, ok bool) {
 
 // clip shortens a text from the user, such as an id, for messages.
 func clip(s string) string { return bounded.ID(s) }
+
+// Causes of errors about singletons; test with errors.Is.
+var (
+	// ErrNoInstance is singleton.ErrNoInstance: no instance was found in time. Nothing ran.
+	ErrNoInstance = singleton.ErrNoInstance
+	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this process for a
+	// singleton's instance, and this call was the oldest. Nothing ran.
+	ErrBufferFull = node.ErrBufferFull
+	// ErrNotSingleton is singleton.ErrNotSingleton: the function or option is only for singletons.
+	ErrNotSingleton = singleton.ErrNotSingleton
+)

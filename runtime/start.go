@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -239,6 +244,70 @@ func checkStore(ctx context.Context, n *Node) error {
 	}
 	if err := s.CheckRights(ctx, types...); err != nil {
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
+	return nil
+}
+
+// serveTimeout bounds the message to the broker that says whether this member serves.
+const serveTimeout = 5 * time.Second
+
+// serving records whether the broker may direct processes that have no table to this
+// member.
+type serving struct {
+	wished atomic.Bool
+	mu     sync.Mutex // held while the broker is informed, so that the latest value is sent last
+}
+
+// announce sends the latest value to the broker, and waits for it. It reports false if the broker
+// may not know of it yet. A broker that refuses it knows.
+func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.wished.Load()
+	try, cancel := context.WithTimeout(ctx, serveTimeout)
+	defer cancel()
+	err := link.Serve(try, on)
+	if err != nil && ctx.Err() == nil {
+		log.Warn("serving of clients not switched", "serve", on, "err", err)
+	}
+	return err == nil || try.Err() == nil
+}
+
+// stopLook is the interval at which StopHosting checks whether the shards are gone.
+const stopLook = 20 * time.Millisecond
+
+// StopHosting moves all shards of a type, with their state, to other members, and takes
+// no more: until its next start this node only calls the type. It returns nil when the
+// last shard has left and no calls wait here for one. If ctx ends first, it returns the
+// error of ctx, and the shards go on leaving. Another member must host the type. It may
+// be called again, and waits again.
+func (n *Node) StopHosting(ctx context.Context, kind string) error {
+	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
+	c := n.control
+	v := c.member.View()
+	k := (*n.driver.Kinds.Load())[kind]
+	switch {
+	case v == nil:
+		return fail(errNotJoined)
+	case k == nil || k.Host == nil || k.Desc.Singleton:
+		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
+	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
+		return m.Address != n.driver.Local.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
+	}):
+		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
+	}
+	k.Host.Stopped.Store(true)
+	c.loop.Post(c.member.HostingChanged)
+	look := time.NewTicker(stopLook)
+	defer look.Stop()
+	for k.Host.Holds() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fail(fmt.Errorf("%w: its shards are still leaving (they go on; call it again to wait)", ctx.Err()))
+		case <-n.driver.Stop:
+			return fail(n.driver.ErrClosed())
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -497,4 +498,132 @@ func (drv *Driver) complete(id uint64, a answer) {
 	if !drv.Pending.Complete(id, calls.Result{Payload: payload, Code: a.code, Text: text}) {
 		drv.Counts.Add(answerUnclaimed)
 	}
+}
+
+// A Signal wakes a goroutine that receives from it. Those sent while nobody receives count as one.
+type Signal chan struct{}
+
+func newSignal() Signal { return make(Signal, 1) }
+
+// Notify wakes a receiver, unless one is already being woken. It never blocks.
+func (s Signal) Notify() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// NewDriver makes the driver of a process that is not connected yet.
+func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
+	drv := &Driver{
+		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
+	}
+	drv.Group.Init()
+	drv.Budget = region.NewBudget(cfg.BufferBytes)
+	drv.Context, drv.halt = context.WithCancel(context.Background())
+	drv.Stop = drv.Context.Done()
+	drv.Turning.init(drv.Context)
+	if cfg.Store != nil {
+		drv.Durable = &durablehost.Process{
+			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: drv.Context, Log: cfg.Logger,
+			Spawn: func(f func()) {
+				if !drv.Closed() {
+					drv.Group.Go(f)
+				}
+			},
+			Send: outbox{drv}.send, GivenUp: outbox{drv}.givenUp,
+		}
+	}
+	drv.Kinds.Store(&map[string]*Kind{})
+	drv.Data.Init((*dataEnv)(drv))
+	drv.Sessions.Init(&peersEnv{driver: drv}, peers.Config{ // Start reports errors of cfg
+		Self: self, Lanes: cfg.Lanes, Window: cfg.Window, MaxBuffered: cfg.MaxBuffered,
+		AnswerBytes: cfg.AnswerBytes, Calls: &drv.Pending.Coalescer, Direct: cfg.directEnabled(),
+		Link: drv.Link, MayAnswer: drv.Lease.MayAnswer,
+	})
+	drv.Pending.Init(calls.NewCaller)
+	drv.Lease.Init(time.Now())
+	drv.watch.Init(drv.Lease.Base())
+	drv.Runners = make([]TurnRunner, max(runtime.GOMAXPROCS(0), minRunners))
+	for i := range drv.Runners {
+		drv.Runners[i].Init(&drv.Group, &drv.watch, &drv.Runners[i])
+		drv.Runners[i].SetMost(cfg.RunnerBytes(len(drv.Runners)))
+	}
+	return drv
+}
+
+// minRunners is the least number of runners of a process, so that turns that take just
+// under a millisecond do not queue up behind each other.
+const minRunners = 4
+
+// forgottenFirst and forgottenRest are the times of a shard's walks through its records, for a type
+// without a ttl: only those of entities that were forgotten may be left over.
+const (
+	forgottenFirst = time.Hour
+	forgottenRest  = 24 * time.Hour
+)
+
+// sweepOf returns the walks through a shard's records for a type with a ttl, or 0.
+func sweepOf(ttl time.Duration) durablehost.Sweep {
+	if ttl > 0 {
+		return durablehost.Sweep{On: true}
+	}
+	return durablehost.Sweep{On: true, First: forgottenFirst, Rest: forgottenRest}
+}
+
+// A Pulse measures for how long a loop has not run a function that was posted to it. The zero value
+// is ready for use. It is safe for concurrent use.
+type Pulse struct {
+	asked atomic.Int64 // when the function was posted that has not run; 0 means none
+}
+
+// Beat posts a function to the loop, unless the last one has not run. now is a time of the
+// lease's clock, after 0.
+func (p *Pulse) Beat(now int64, post func(func())) {
+	if p.asked.CompareAndSwap(0, now) {
+		post(func() { p.asked.Store(0) })
+	}
+}
+
+// Stuck returns how long the last function has waited; 0 if it has run.
+func (p *Pulse) Stuck(now int64) time.Duration {
+	if asked := p.asked.Load(); asked != 0 {
+		return max(time.Duration(now-asked), 0)
+	}
+	return 0
+}
+
+// Reach records since when each channel has had no connection to the broker. It is safe
+// for concurrent use.
+type Reach struct {
+	mu    sync.Mutex
+	since map[transport.Channel]time.Time
+}
+
+func (r *Reach) Note(ch transport.Channel, connected bool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if connected {
+		delete(r.since, ch)
+		return
+	}
+	if r.since == nil {
+		r.since = map[transport.Channel]time.Time{}
+	}
+	if _, ok := r.since[ch]; !ok {
+		r.since[ch] = now
+	}
+}
+
+// Away returns the longest time for which one of the channels has had no connection; 0
+// if all have one.
+func (r *Reach) Away(now time.Time, channels ...transport.Channel) (longest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ch := range channels {
+		if since, ok := r.since[ch]; ok {
+			longest = max(longest, now.Sub(since), time.Millisecond)
+		}
+	}
+	return longest
 }

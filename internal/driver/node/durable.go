@@ -3,11 +3,16 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
@@ -387,4 +392,145 @@ func keptOf(a answer) []byte {
 		r.Payload = *a.payload
 	}
 	return r.Append(nil)
+}
+
+// checksTurns reports whether turns of durable entities are checked against the promises of their type: a
+// //shard:read method does not change the state, and applying a turn's events gives the turn's final
+// state. That is so in tests. Programs and benchmarks do not pay for it: there a change by such a method,
+// or beside events, is answered and may be lost, which is logged then: see stateSum.
+func checksTurns() bool {
+	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
+	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
+}
+
+// durableEntity is an active entity. Only the goroutine that has the entity's turn may
+// use it.
+type durableEntity struct {
+	region.EntityData
+	tenure *durablehost.Tenure // under which it was activated
+	state  []byte              // as last committed, or being committed
+	last   durable.Ticket      // the ticket of its last commit
+	ready  bool                // it has been activated
+	woken  bool                // OnActivate has run, and no turn has settled its changes yet
+	// expires is the Unix time in milliseconds from which the entity counts as ended; 0 means never.
+	expires int64
+}
+
+// expired reports whether the entity has outlived its ttl.
+func (a *durableEntity) expired() bool {
+	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
+}
+
+// errActivate is the error of an entity that exists in the store and cannot be
+// activated.
+var errActivate = errors.New("activate")
+
+// loadState reads an entity that is not active, in a turn of it, and brings its state up to this
+// program's version and its events. If err is nil, the tenure's Passivated is to be called when the state is no
+// longer used.
+func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
+	loaded, err := tenure.Load(ctx, id)
+	if err != nil || !loaded.Found {
+		return loaded, err
+	}
+	if loaded.State, err = migrated(h, id, &loaded); err == nil {
+		if loaded.State, err = foldEvents(h, id, slices.Concat([]byte{}, loaded.State), loaded.Since); err != nil {
+			err = fmt.Errorf("the events that follow its state: %w", err)
+		}
+	}
+	if err != nil {
+		tenure.Passivated(id)
+		return loaded, fmt.Errorf("%w: %w", errActivate, err)
+	}
+	return loaded, nil
+}
+
+// UnreadableState reports whether an error of loadState says that the entity's state is in the store and this
+// program cannot read it, and not that the store or the shard is away.
+func UnreadableState(err error) bool {
+	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
+}
+
+// StoredState returns the state of a durable entity that is not active, in a turn of it; nil means it has
+// none.
+func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
+	tenure, err := d.Tenure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := loadState(ctx, h, tenure, id)
+	if err != nil {
+		return nil, err
+	}
+	tenure.Passivated(id)
+	if !loaded.Found {
+		return nil, nil
+	}
+	return loaded.State, nil
+}
+
+// migrator is an entity whose state has versions, by version= of its directive.
+type migrator interface{ MigrateState(from int) error }
+
+// form is the version of the states that this program writes, as the store has it: 0 stands for 1.
+func form(h *codegen.Host) uint32 {
+	if h.StateVersion <= 1 {
+		return 0
+	}
+	return uint32(h.StateVersion)
+}
+
+// migrated returns the state of a loaded entity in the version of this program.
+func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte, err error) {
+	from, now := max(int(loaded.Form), 1), max(h.StateVersion, 1)
+	switch {
+	case from == now:
+		return loaded.State, nil
+	case from > now:
+		return nil, fmt.Errorf("the state of %s/%.100s has version %d and this program knows versions up to %d: a newer program wrote it (run that program, or a later one, on this node too)",
+			h.Name, id, from, now)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			state, err = nil, fmt.Errorf("%w in MigrateState: %v", ErrPanic, r)
+		}
+		if err != nil {
+			err = fmt.Errorf("migrate the state of %s/%.100s from version %d to %d: %w (it is kept as it is: mend MigrateState)", h.Name, id, from, now, err)
+		}
+	}()
+	return restate(h, id, loaded.State, func(entity any) error {
+		return entity.(migrator).MigrateState(from) // the generator has looked for it
+	})
+}
+
+// LastCommits are the commits of stop hooks that run because the node ends.
+// It is safe for concurrent use.
+type LastCommits struct {
+	mu  sync.Mutex
+	all []lastCommit
+}
+
+type lastCommit struct {
+	tenure *durablehost.Tenure
+	ticket durable.Ticket
+	failed func(error)
+}
+
+func (p *LastCommits) add(tenure *durablehost.Tenure, ticket durable.Ticket, failed func(error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, lastCommit{tenure, ticket, failed})
+}
+
+// Confirm waits until the log has the commits, or ctx ends.
+func (p *LastCommits) Confirm(ctx context.Context) {
+	p.mu.Lock()
+	all := p.all
+	p.all = nil
+	p.mu.Unlock()
+	for _, one := range all {
+		if err := one.tenure.Wait(ctx, one.ticket); err != nil {
+			one.failed(err)
+		}
+	}
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store"
 )
 
 // journalOf is the configuration of a shard's journal at its home.
@@ -130,4 +132,18 @@ func (t eventTaker) collect(value any, before, after []byte, read bool, id strin
 		err = errOtherState
 	}
 	return events, err
+}
+
+// Unanswered reports whether a request may succeed later, or has succeeded although the answer is lost.
+// One that the store refuses for a missing right does not, nor does a read of what cannot be decoded.
+func Unanswered(err error) bool {
+	if errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	for _, passing := range []error{store.ErrUnavailable, store.ErrUncertain, store.ErrBusy} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
 }

@@ -3,12 +3,16 @@ package node
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -95,3 +99,82 @@ func (v *singletonHome) HasDeparted(a transport.Address) bool {
 
 // Progress wakes the control loop.
 func (v *singletonHome) Progress() { v.Host.driver.Control.Progress(v.ID) }
+
+// LeaseRequests implements the interface of package singlehost for the store of leases: each
+// request runs on a goroutine of its own.
+type LeaseRequests struct {
+	Store  store.Lease
+	Driver *Driver
+	Post   func(func()) // has a function called on the control loop
+}
+
+var _ singlehost.Leases = LeaseRequests{}
+
+// Acquire asks for a lease.
+func (q LeaseRequests) Acquire(c store.Claim, within time.Duration, done func(store.Held, error)) {
+	q.request(within, func(ctx context.Context) func() {
+		h, err := q.Store.Acquire(ctx, c)
+		return func() { done(h, err) }
+	})
+}
+
+// Renew asks for a prolonged lease.
+func (q LeaseRequests) Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func()) {
+	return q.request(within, func(ctx context.Context) func() {
+		next, err := q.Store.Renew(ctx, h)
+		return func() { done(next, err) }
+	})
+}
+
+// Release gives a lease back.
+func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(error)) {
+	q.request(within, func(ctx context.Context) func() {
+		err := q.Store.Release(ctx, h)
+		return func() { done(err) }
+	})
+}
+
+// request runs a request, and has its answer taken on the control loop.
+func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (answer func())) (cancel func()) {
+	ctx, cancel := context.WithTimeout(q.Driver.Context, within)
+	q.Driver.Group.Go(func() {
+		defer cancel()
+		q.Post(ask(ctx))
+	})
+	return cancel
+}
+
+// heldTasks are the tasks that the present turn of a durable singleton has started. They begin when
+// all that the turn has changed and seen is in the log: a task may tell others of it. It is safe for
+// concurrent use, because a method may start tasks from its own goroutines.
+type heldTasks struct {
+	mu    sync.Mutex
+	start []func()
+}
+
+func (h *heldTasks) add(start func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.start = append(h.start, start)
+}
+
+func (h *heldTasks) take() (start []func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	start, h.start = h.start, nil
+	return start
+}
+
+// release begins the tasks of a turn once the log has all up to the ticket. If it never has, the
+// instance ends with the tenure.
+func (h *heldTasks) release(tenure *durablehost.Tenure, ticket durable.Ticket) {
+	if tasks := h.take(); len(tasks) > 0 {
+		tenure.Then(ticket, func(err error) {
+			for _, start := range tasks {
+				if err == nil {
+					start()
+				}
+			}
+		})
+	}
+}

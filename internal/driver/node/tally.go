@@ -57,3 +57,23 @@ func (t *tally) load(l *measure.Type) {
 	l.MovesCommitted, l.MovesGivenUp = t.committed.Load(), t.givenUp.Load()
 	l.MovesBegun = t.begun.Load() // last, so that it is not less than the others together
 }
+
+// LoadHosted fills in the part of a type that is hosted.
+func LoadHosted(t *measure.Type, h *Host) {
+	for i := range h.Shards {
+		s := &h.Shards[i]
+		o, ok := s.Held()
+		if !ok {
+			continue
+		}
+		t.Shards[o.State.String()]++
+		s.Mu.Lock()
+		t.Entities += s.Core.Entities()
+		t.Active += s.Core.Active()
+		t.Opening += s.Core.Waiting()
+		t.Queued += s.Core.Queued()
+		t.WaitingBytes += int64(s.Core.Bytes())
+		s.Mu.Unlock()
+	}
+	h.tally.load(t)
+}
