@@ -91,12 +91,12 @@ var clusterSettings = []setting[*Node]{
 
 // directiveSettings are the options of a type's directive. The members that know a type announce
 // them to all, as their metadata, so whoever admits a node compares it with all.
-var directiveSettings = []setting[*kind]{
-	{hostmeta.Shards, func(k *kind) string { return strconv.Itoa(int(k.shards)) }},
-	{hostmeta.Hash, func(k *kind) string { return k.desc.HashName }},
-	{hostmeta.Package, func(k *kind) string { return k.desc.Package }},
-	{"singleton", func(k *kind) string { return strconv.FormatBool(k.desc.Singleton) }},
-	{"durable", func(k *kind) string { return strconv.FormatBool(k.desc.Durable) }},
+var directiveSettings = []setting[declaredKind]{
+	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.Shards)) }},
+	{hostmeta.Hash, func(k declaredKind) string { return k.Desc.HashName }},
+	{hostmeta.Package, func(k declaredKind) string { return k.Desc.Package }},
+	{"singleton", func(k declaredKind) string { return strconv.FormatBool(k.Desc.Singleton) }},
+	{"durable", func(k declaredKind) string { return strconv.FormatBool(k.Desc.Durable) }},
 
 	{name: "name"}, // with another name it is another type
 	{name: "ttl"},
@@ -110,11 +110,11 @@ var directiveSettings = []setting[*kind]{
 
 // optionSettings are the options of [HostOption]. They are announced as those of the directive, by
 // members that host the type or would with another role.
-var optionSettings = []setting[*kind]{
-	{"HostRole", func(k *kind) string { return k.declared.role }},
-	{"Handoff", func(k *kind) string { return k.declared.handoff.String() }},
-	{"Remember", func(k *kind) string { return strconv.FormatBool(k.declared.remember != nil) }},
-	{"singleton.Options.Lease", func(k *kind) string { return strconv.FormatBool(k.declared.single.Lease) }},
+var optionSettings = []setting[declaredKind]{
+	{"HostRole", func(k declaredKind) string { return k.options.role }},
+	{"Handoff", func(k declaredKind) string { return k.options.Handoff.String() }},
+	{"Remember", func(k declaredKind) string { return strconv.FormatBool(k.options.remember != nil) }},
+	{"singleton.Options.Lease", func(k declaredKind) string { return strconv.FormatBool(k.options.single.Lease) }},
 
 	{name: "IdleAfter"},
 	{name: "StopTimeout"},
@@ -154,12 +154,12 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 		}
 	}
 	for _, k := range n.declared() {
-		key := hostmeta.EntityKey(k.desc.Name)
+		key := hostmeta.EntityKey(k.Desc.Name)
 		switch {
-		case k.host == nil:
-			key = hostmeta.ProxyKey(k.desc.Name)
-		case k.desc.Singleton:
-			key = hostmeta.SingletonKey(k.desc.Name)
+		case k.Host == nil:
+			key = hostmeta.ProxyKey(k.Desc.Name)
+		case k.Desc.Singleton:
+			key = hostmeta.SingletonKey(k.Desc.Name)
 		}
 		meta = append(meta, membership.KeyValue{Key: key, Value: announcement(k)})
 	}
@@ -167,9 +167,9 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 }
 
 // announcement returns the settings of a type that must be equal at all members that know them.
-func announcement(k *kind) string {
+func announcement(k declaredKind) string {
 	var words []string
-	add := func(settings []setting[*kind]) {
+	add := func(settings []setting[declaredKind]) {
 		for _, s := range settings {
 			if s.value != nil {
 				words = append(words, s.name+"="+s.value(k))
@@ -177,7 +177,7 @@ func announcement(k *kind) string {
 		}
 	}
 	add(directiveSettings)
-	if !k.declared.proxy {
+	if !k.options.proxy {
 		add(optionSettings)
 	}
 	return strings.Join(words, " ")

@@ -229,7 +229,7 @@ func change(t *testing.T, field reflect.Value) {
 // not members of one cluster, whether they host the type or only know it.
 func TestEachTypeSettingIsCompared(t *testing.T) {
 	store := memorystore.New().Client()
-	announced := func(singleton bool, name string, change func(*kind), proxy bool) membership.Member {
+	announced := func(singleton bool, name string, change func(declaredKind), proxy bool) membership.Member {
 		n := New(Config{Name: name, Store: store})
 		defer n.Close()
 		var opts []HostOption
@@ -244,21 +244,21 @@ func TestEachTypeSettingIsCompared(t *testing.T) {
 		meta, _ := declarations(n)
 		return membership.Member{Address: transport.Address{Name: name}, Meta: meta}
 	}
-	changes := map[string]func(*kind){
-		"shards":                  func(k *kind) { k.shards *= 2 },
-		"hash":                    func(k *kind) { k.desc.HashName = "other.Hash" },
-		"package":                 func(k *kind) { k.desc.Package = "other" },
-		"singleton":               func(k *kind) { k.desc.Singleton = !k.desc.Singleton },
-		"durable":                 func(k *kind) { k.desc.Durable = !k.desc.Durable },
-		"HostRole":                func(k *kind) { k.declared.role = "back" },
-		"Handoff":                 func(k *kind) { k.declared.handoff.DropState = true },
-		"Remember":                func(k *kind) { k.declared.remember = &RememberOptions{} },
-		"singleton.Options.Lease": func(k *kind) { k.declared.single.Lease = true },
+	changes := map[string]func(declaredKind){
+		"shards":                  func(k declaredKind) { k.Shards *= 2 },
+		"hash":                    func(k declaredKind) { k.Desc.HashName = "other.Hash" },
+		"package":                 func(k declaredKind) { k.Desc.Package = "other" },
+		"singleton":               func(k declaredKind) { k.Desc.Singleton = !k.Desc.Singleton },
+		"durable":                 func(k declaredKind) { k.Desc.Durable = !k.Desc.Durable },
+		"HostRole":                func(k declaredKind) { k.options.role = "back" },
+		"Handoff":                 func(k declaredKind) { k.options.Handoff.DropState = true },
+		"Remember":                func(k declaredKind) { k.options.remember = &RememberOptions{} },
+		"singleton.Options.Lease": func(k declaredKind) { k.options.single.Lease = true },
 	}
 	_, contract := names(t, directiveSettings)
 	_, host := names(t, optionSettings)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(changes)), append(contract, host...), "add a change")
-	same := func(*kind) {}
+	same := func(declaredKind) {}
 	for setting, change := range changes {
 		for _, singleton := range []bool{false, true} {
 			for _, proxy := range []bool{false, true} {

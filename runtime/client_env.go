@@ -29,47 +29,47 @@ func (v *clientEnv) Log(l control.Level, text string, args ...any) {
 
 // Count counts an event.
 func (v *clientEnv) Count(e control.Counter) (n uint64, tell bool) {
-	return v.driver.counters.addSeldom(controlReasons[e])
+	return v.driver.Counts.AddSeldom(controlReasons[e])
 }
 
 // Waiting returns how many calls of a type wait for a home.
-func (v *clientEnv) Waiting(kind string) int { return v.driver.heldFor(kind) }
+func (v *clientEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 
 // SetTable takes a newer table.
-func (v *clientEnv) SetTable(t *placement.Table) { v.driver.setTable(t) }
+func (v *clientEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
 // BeginAnew forgets the state of the former cluster.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.reasons.Clear()
-	v.driver.beginAnew(members)
+	v.driver.BeginAnew(members)
 }
 
 // AwaitsBounce reports whether a process may yet prove not to have received a call.
-func (v *clientEnv) AwaitsBounce() bool { return v.driver.peers.AwaitsBounce() }
+func (v *clientEnv) AwaitsBounce() bool { return v.driver.Sessions.AwaitsBounce() }
 
 // Callable returns the singleton of that name as this process calls it.
-func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.driver.singleton(kind) }
+func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.driver.Singleton(kind) }
 
 // Peers returns the processes that this one has dealt with.
-func (v *clientEnv) Peers() []transport.Address { return v.driver.peers.Addresses() }
+func (v *clientEnv) Peers() []transport.Address { return v.driver.Sessions.Addresses() }
 
 // PeerGone closes the sessions with a process that is no longer a member.
 func (v *clientEnv) PeerGone(a transport.Address) {
-	v.driver.data.PeerGone(a, calls.AllLanes, false)
+	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
 // PeerAbsent records that a process is not in the list of members.
-func (v *clientEnv) PeerAbsent(a transport.Address) { v.driver.peers.MarkLeft(a) }
+func (v *clientEnv) PeerAbsent(a transport.Address) { v.driver.Sessions.MarkLeft(a) }
 
 // PeerBack records that a process is in the list of members again.
 func (v *clientEnv) PeerBack(a transport.Address) {
-	v.driver.peers.Forgive(a)
-	v.driver.peers.MarkBack(a)
+	v.driver.Sessions.Forgive(a)
+	v.driver.Sessions.MarkBack(a)
 }
 
 // Direct handles a message of a member about direct lanes.
 func (v *clientEnv) Direct(from transport.Peer, body []byte) error {
-	return v.driver.directMessage(from, body)
+	return v.driver.DirectMessage(from, body)
 }
 
 // Heard records that this process's member sent something.
@@ -92,7 +92,7 @@ func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
 // TurnedAway fails the calls that were sent to a member that keeps no session with this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
-	v.driver.pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
+	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
 		calls.Result{Code: calls.TurnedAway, Text: why.Error()})
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -29,7 +30,7 @@ import (
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger
-	driver  *driver
+	driver  *node.Driver
 	link    transport.Link
 	loop    *tasks.Loop
 	control *control.Client // used on the loop
@@ -66,18 +67,18 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Client)}, Client: true}
-	c.driver = newDriver(cfg, self, c)
-	c.driver.lease.Renew(time.Time{})
+	c.driver = node.NewDriver(cfg.engine(), self, (*connPlane)(c))
+	c.driver.Lease.Renew(time.Time{})
 	c.control = control.NewClient(control.ClientConfig{
 		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,
 		Seekers: func(p singlehost.Client) *singlehost.Seekers { return singlehost.NewSeekers(p) },
 	}, (*clientEnv)(c))
-	if err := c.driver.openDirect(ctx); err != nil {
+	if err := c.driver.OpenDirect(ctx); err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
-		OnState: c.driver.connState, Logger: c.log,
+		OnState: c.driver.ConnState, Logger: c.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
@@ -87,9 +88,9 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
 	c.link = link
-	c.driver.open(link)
-	c.driver.group.Go(c.receive)
-	c.driver.group.Go(func() { c.loop.Run(c.driver.stop, c.control.Tick, c.control.WakeAt) })
+	c.driver.Open(link)
+	c.driver.Group.Go(c.receive)
+	c.driver.Group.Go(func() { c.loop.Run(c.driver.Stop, c.control.Tick, c.control.WakeAt) })
 	c.loop.Post(c.control.Tick)
 	if err := c.awaitServed(ctx); err != nil {
 		_ = c.Close()
@@ -140,7 +141,7 @@ func (c *Conn) whyRefused() error {
 
 // ShardInvoker is for generated code.
 func (c *Conn) ShardInvoker(k codegen.Kind) codegen.Invoker {
-	return invokerOf(c.driver.kind(k))
+	return node.InvokerOf(c.driver.Kind(k))
 }
 
 // Close ends the connection. It waits up to two seconds until all tells have arrived;
@@ -158,7 +159,7 @@ func (c *Conn) Close() error {
 }
 
 const (
-	// closePatience bounds Close. It includes tellPatience, the wait until tells have
+	// closePatience bounds Close. It includes node.TellPatience, the wait until tells have
 	// arrived.
 	closePatience = 3 * time.Second
 	// endPatience is the part of closePatience that is left for the end of
@@ -169,20 +170,20 @@ const (
 // finish ends the connection. It returns an error if tells were lost since Close was
 // called.
 func (c *Conn) finish() error {
-	unsent, unsure := c.driver.lost.unsent.Load(), c.driver.lost.unsure.Load()
+	unsent, unsure := c.driver.Undelivered.Unsent.Load(), c.driver.Undelivered.Unsure.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	settling, settled := context.WithTimeout(ctx, tellPatience)
-	drain{c.driver}.settleTells(settling)
+	settling, settled := context.WithTimeout(ctx, node.TellPatience)
+	node.Drain{Driver: c.driver}.SettleTells(settling)
 	settled()
 	c.sayGoodbye(ctx)
-	c.driver.close()
-	c.driver.group.Go(func() { _ = c.link.Close() })
-	if !c.driver.group.Wait(ctx) {
+	c.driver.Close()
+	c.driver.Group.Go(func() { _ = c.link.Close() })
+	if !c.driver.Group.Wait(ctx) {
 		c.log.Warn("the connection to the broker is closed and does not end", "after", closePatience)
 	}
-	c.driver.dropTells(time.Now()) // that came back meanwhile
-	return c.driver.lost.since(unsent, unsure)
+	c.driver.DropTells(time.Now()) // that came back meanwhile
+	return c.driver.Undelivered.Since(unsent, unsure)
 }
 
 // sayGoodbye ends the data plane in order and says goodbye to the member that serves
@@ -192,8 +193,8 @@ func (c *Conn) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
 	defer cancel()
 	said := make(chan struct{})
-	c.driver.group.Go(func() {
-		drain{c.driver}.run(ctx)
+	c.driver.Group.Go(func() {
+		node.Drain{Driver: c.driver}.Run(ctx)
 		c.loop.Post(func() {
 			c.control.Bye()
 			close(said)
@@ -215,33 +216,40 @@ func (c *Conn) receive() {
 	}
 }
 
-// Requests of the data plane (controlPlane). A client hosts nothing, so most of them do
+// Health returns the health of this connection. It does no I/O.
+func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
+
+// Counters returns the counters of this connection; see [Node.Counters].
+func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }
+
+// connPlane has the requests of the data plane for a Conn, which hosts nothing, so most of them do
 // not occur.
+type connPlane Conn
 
-func (c *Conn) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
+func (c *connPlane) Ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 
-// suspect reports that nobody listens at the address.
-func (c *Conn) suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
+// Suspect reports that nobody listens at the address.
+func (c *connPlane) Suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
 
-func (c *Conn) knows(transport.Address) bool                           { return false }
-func (c *Conn) turnAway(transport.Peer, string)                        {}
-func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
-func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
-func (c *Conn) progress(placement.ShardID)                             {}
-func (c *Conn) escalate(error)                                         {}
+func (c *connPlane) Knows(transport.Address) bool                           { return false }
+func (c *connPlane) TurnAway(transport.Peer, string)                        {}
+func (c *connPlane) MoveDone(placement.ShardID, placement.Epoch)            {}
+func (c *connPlane) MoveAborted(placement.ShardID, placement.Epoch, string) {}
+func (c *connPlane) Progress(placement.ShardID)                             {}
+func (c *connPlane) Escalate(error)                                         {}
 
-func (c *Conn) shardsOf(kind string) uint32 {
+func (c *connPlane) ShardsOf(kind string) uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kinds[kind]
 }
 
-// why returns the latest reason why the kind has no home.
-func (c *Conn) why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
+// Why returns the latest reason why the kind has no home.
+func (c *connPlane) Why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// waits returns the reason why calls of the kind wait, as far as a process that is not a
+// Waits returns the reason why calls of the kind wait, as far as a process that is not a
 // member can know.
-func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
+func (c *connPlane) Waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))
 	c.mu.Unlock()
@@ -257,9 +265,3 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	}
 	return c.reasons.Lately(kind, now), true
 }
-
-// Health returns the health of this connection. It does no I/O.
-func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
-
-// Counters returns the counters of this connection; see [Node.Counters].
-func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }

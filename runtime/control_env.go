@@ -2,12 +2,16 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/calls"
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/coordinator"
@@ -44,30 +48,30 @@ func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 
 // LogSeldom logs a line, and drops most repetitions of similar lines.
 func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...any) {
-	v.driver.seldom.log(v.node.log, l, text, subject, "", args...)
+	v.driver.Seldom.Log(v.node.log, l, text, subject, "", args...)
 }
 
 // controlReasons maps the counters of package control to those of this process.
-var controlReasons = [...]reason{
-	control.Foreign:   frameForeign,
-	control.Newer:     messageNewer,
-	control.Ignored:   frameIgnored,
-	control.Forbidden: messageForbidden,
-	control.OverQuota: clientOverQuota,
+var controlReasons = [...]node.Reason{
+	control.Foreign:   node.FrameForeign,
+	control.Newer:     node.MessageNewer,
+	control.Ignored:   node.FrameIgnored,
+	control.Forbidden: node.MessageForbidden,
+	control.OverQuota: node.ClientOverQuota,
 }
 
 // Count raises a counter by one.
 func (v *controlEnv) Count(e control.Counter) (n uint64, tell bool) {
-	return v.driver.counters.addSeldom(controlReasons[e])
+	return v.driver.Counts.AddSeldom(controlReasons[e])
 }
 
 // CountOf raises a counter by one, for an event that a process of that name has caused.
 func (v *controlEnv) CountOf(e control.Counter, name string) (n uint64, tell bool) {
-	return v.driver.addSeldomOf(controlReasons[e], name)
+	return v.driver.AddSeldomOf(controlReasons[e], name)
 }
 
 // CountRefused counts a message of the membership that was refused.
-func (v *controlEnv) CountRefused(why membership.Refusal) { v.driver.counters.add(refusedFor(why)) }
+func (v *controlEnv) CountRefused(why membership.Refusal) { v.driver.Counts.Add(node.RefusedFor(why)) }
 
 // Shard returns a shard of a type that this node hosts.
 func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
@@ -89,25 +93,25 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 
 // HoldsShards reports whether any shard is held here or is moving here or away, whether calls
 // wait here, or whether a sender's Flush is still to come.
-func (v *controlEnv) HoldsShards() bool { return v.driver.data.Needs() }
+func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
 // Remembered returns the hosted types whose entities are remembered, in order.
 func (v *controlEnv) Remembered() (kinds []string) {
 	for _, h := range v.node.hosted() {
-		if h.remembered != nil {
-			kinds = append(kinds, h.desc.Name)
+		if h.Remembered != nil {
+			kinds = append(kinds, h.Desc.Name)
 		}
 	}
 	return kinds
 }
 
 // Waiting returns how many calls of a type wait for a home.
-func (v *controlEnv) Waiting(kind string) int { return v.driver.heldFor(kind) }
+func (v *controlEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 
 // WaitingTypes returns the types of such calls.
 func (v *controlEnv) WaitingTypes() (kinds []string) {
-	for kind := range *v.driver.kinds.Load() {
-		if v.driver.heldFor(kind) > 0 {
+	for kind := range *v.driver.Kinds.Load() {
+		if v.driver.HeldFor(kind) > 0 {
 			kinds = append(kinds, kind)
 		}
 	}
@@ -116,39 +120,39 @@ func (v *controlEnv) WaitingTypes() (kinds []string) {
 }
 
 // SetTable takes a newer table.
-func (v *controlEnv) SetTable(t *placement.Table) { v.driver.setTable(t) }
+func (v *controlEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
 // SetExiting sets whether this node takes no shard any more, because it has nothing left to
 // give away.
-func (v *controlEnv) SetExiting(on bool) { v.driver.exiting.Store(on) }
+func (v *controlEnv) SetExiting(on bool) { v.driver.Exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
 func (v *controlEnv) PeerGone(a transport.Address) {
-	v.driver.data.PeerGone(a, calls.AllLanes, false)
+	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
 // PeerLeft closes the sessions with a process that left in order, or with a home that is no
 // member, when calls.ByeGrace has passed.
-func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.data.PeerLeft(a) }
+func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
 // Homes returns the other processes that routes lead to, but for those that have left or were
 // removed.
-func (v *controlEnv) Homes() []transport.Address { return v.driver.data.Homes() }
+func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
 // RenewLease sets the time until which turns may run.
-func (v *controlEnv) RenewLease(until time.Time) { v.driver.lease.Renew(until) }
+func (v *controlEnv) RenewLease(until time.Time) { v.driver.Lease.Renew(until) }
 
 // LeaseValid reports whether the lease lasts at this moment.
-func (v *controlEnv) LeaseValid() bool { return v.driver.lease.Lasts() }
+func (v *controlEnv) LeaseValid() bool { return v.driver.Lease.Lasts() }
 
 // TakeLease asks the store for the lease that decides a split. The loop goes on meanwhile.
 func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	claim := store.Claim{
 		Name:   fmt.Sprintf("%s/downing/%s=%016x", v.node.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
-		Holder: v.driver.self.Address.String(), TTL: r.TTL, Over: r.Over,
+		Holder: v.driver.Local.Address.String(), TTL: r.TTL, Over: r.Over,
 	}
-	v.driver.group.Go(func() {
-		ctx, cancel := context.WithTimeout(v.driver.ctx, r.Within)
+	v.driver.Group.Go(func() {
+		ctx, cancel := context.WithTimeout(v.driver.Context, r.Within)
 		defer cancel()
 		answer := takeSplitLease(ctx, v.node.cfg.Store, claim, v.node.log)
 		answer.Seq = r.Seq
@@ -158,12 +162,12 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 
 // TakeTerm takes a coordinator's term from the store, if there is one.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
-	process := v.driver.durable
+	process := v.driver.Durable
 	if process == nil {
 		take(atLeast, 0)
 		return
 	}
-	v.driver.group.Go(func() {
+	v.driver.Group.Go(func() {
 		if term, before, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
 			v.loop.Post(func() { take(term, before) })
 		}
@@ -172,11 +176,11 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 
 // LastTerm reads the highest term from the store, if there is one.
 func (v *controlEnv) LastTerm(take func(term uint32)) {
-	process := v.driver.durable
+	process := v.driver.Durable
 	if process == nil {
 		return
 	}
-	v.driver.group.Go(func() {
+	v.driver.Group.Go(func() {
 		term := process.LastTerm()
 		v.loop.Post(func() { take(term) })
 	})
@@ -186,8 +190,8 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 // member.
 func (v *controlEnv) Serve(on bool, then func()) {
 	v.serves.wished.Store(on)
-	v.driver.group.Go(func() {
-		if v.serves.announce(v.driver.ctx, v.link, v.node.log) && then != nil {
+	v.driver.Group.Go(func() {
+		if v.serves.announce(v.driver.Context, v.link, v.node.log) && then != nil {
 			v.loop.Post(then)
 		}
 	})
@@ -195,8 +199,8 @@ func (v *controlEnv) Serve(on bool, then func()) {
 
 // Founding reads or writes the store's record of who founded the cluster.
 func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer)) {
-	v.driver.group.Go(func() {
-		ctx, cancel := context.WithTimeout(v.driver.ctx, r.Within)
+	v.driver.Group.Go(func() {
+		ctx, cancel := context.WithTimeout(v.driver.Context, r.Within)
 		defer cancel()
 		a := durablehost.Founding(ctx, v.node.cfg.Store, v.node.cfg.Cluster, r)
 		v.loop.Post(func() { answer(a) })
@@ -215,7 +219,7 @@ func (v *controlEnv) Remember(from transport.Address, body []byte) error {
 
 // Direct handles a message about direct lanes.
 func (v *controlEnv) Direct(from transport.Peer, body []byte) error {
-	return v.driver.directMessage(from, body)
+	return v.driver.DirectMessage(from, body)
 }
 
 // RememberView passes the members to the memory of remembered entities.
@@ -225,7 +229,7 @@ func (v *controlEnv) RememberView(view *membership.View) { v.node.memory.ViewCha
 func (v *controlEnv) Up() { v.node.isUp() }
 
 // Leaving records that the node is leaving the cluster.
-func (v *controlEnv) Leaving() { v.driver.leaving.Store(true) }
+func (v *controlEnv) Leaving() { v.driver.Leaving.Store(true) }
 
 // Left records that the cluster has removed the node, which left in order.
 func (v *controlEnv) Left() { v.node.left() }
@@ -244,11 +248,48 @@ func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 // Operate carries out an operator's request. It does not block the control loop, because decoders
 // are the user's code and may take long, and shards are many.
 func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) {
-	v.driver.group.Go(func() {
-		a, err := inspections{v.node}.answer(v.driver.ctx, r)
+	v.driver.Group.Go(func() {
+		a, err := inspections{v.node}.answer(v.driver.Context, r)
 		if err != nil {
 			a.Refusal = err.Error()
 		}
 		v.loop.Post(func() { answer(a) })
 	})
+}
+
+// decisions returns a function that keeps events of the coordinator for operators. A node's own
+// log has them at level debug only.
+func decisions(lines *operator.EventLog) func(coordinator.Event) {
+	return func(e coordinator.Event) {
+		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })
+		line := operator.Line{Time: time.Now(), Level: slog.LevelInfo, Text: "coordinator: " + e.What.String(), Attrs: strings.Join(about, ": ")}
+		if e.Shard.Shard != 0 {
+			lines.AddBulk(line)
+			return
+		}
+		lines.Add(line)
+	}
+}
+
+// leaseRetry is the time between two tries while the store does not answer.
+const leaseRetry = 500 * time.Millisecond
+
+// takeSplitLease tries to take the lease that decides a split, until ctx ends.
+func takeSplitLease(ctx context.Context, leases store.Lease, claim store.Claim, log *slog.Logger) membership.LeaseAnswer {
+	for {
+		held, err := leases.Acquire(ctx, claim)
+		switch {
+		case err == nil:
+			log.Warn("took the lease that decides a split", "lease", claim.Name, "token", held.Token)
+			return membership.LeaseAnswer{Token: held.Token}
+		case errors.Is(err, store.ErrHeld):
+			return membership.LeaseAnswer{Held: true, Reason: err.Error()}
+		}
+		log.Warn("the lease that decides a split was not taken", "lease", claim.Name, "err", err)
+		select {
+		case <-ctx.Done():
+			return membership.LeaseAnswer{Reason: err.Error()}
+		case <-time.After(leaseRetry):
+		}
+	}
 }

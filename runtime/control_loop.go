@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/tasks"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -19,14 +20,14 @@ import (
 // safe for concurrent use.
 type controlLoop struct {
 	node   *Node
-	driver *driver
+	driver *node.Driver
 	link   transport.Link // set before run
 	loop   *tasks.Loop
 	member *control.Member // used on the loop, except for methods that are safe for concurrent use
 	serves serving
-	pulse  pulse
+	pulse  node.Pulse
 
-	outside   outsiders
+	outside   node.Outsiders
 	suspectMu sync.Mutex
 	suspects  map[transport.Address]time.Time // when last reported
 }
@@ -34,7 +35,7 @@ type controlLoop struct {
 func newControlLoop(n *Node) *controlLoop {
 	c := &controlLoop{node: n, driver: n.driver, loop: tasks.NewLoop(), suspects: map[transport.Address]time.Time{}}
 	c.member = control.New(control.Config{
-		Cluster: n.cfg.Cluster, Self: n.driver.self, Lanes: n.cfg.Lanes,
+		Cluster: n.cfg.Cluster, Self: n.driver.Local, Lanes: n.cfg.Lanes,
 		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.JoinTimeout,
 		JoinByCommand: n.cfg.JoinByCommand, QuarantineAfter: n.cfg.Membership.QuarantineAfter,
 	}, (*controlEnv)(c))
@@ -62,13 +63,13 @@ func (c *controlLoop) receive() {
 			c.loop.Post(func() { c.member.Receive(m, at) })
 			continue
 		}
-		if !c.outside.enter(m.From.Name, at) {
-			c.driver.counters.add(clientOverQuota)
+		if !c.outside.Enter(m.From.Name, at) {
+			c.driver.Counts.Add(node.ClientOverQuota)
 			continue
 		}
 		c.loop.Post(func() {
 			c.member.Receive(m, at)
-			c.outside.leave(m.From.Name)
+			c.outside.Leave(m.From.Name)
 		})
 	}
 }
@@ -83,31 +84,31 @@ func (c *controlLoop) connState(s transport.State) {
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 
-// The following methods implement controlPlane, for the data plane.
+// The following methods implement node.ControlPlane, for the data plane.
 
-func (c *controlLoop) ask(kind string) { c.loop.Post(func() { c.member.Ask(kind) }) }
+func (c *controlLoop) Ask(kind string) { c.loop.Post(func() { c.member.Ask(kind) }) }
 
-func (c *controlLoop) moveDone(id placement.ShardID, epoch placement.Epoch) {
+func (c *controlLoop) MoveDone(id placement.ShardID, epoch placement.Epoch) {
 	c.loop.Post(func() { c.member.MoveDone(id, epoch) })
 }
 
-func (c *controlLoop) moveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
+func (c *controlLoop) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
 	c.loop.Post(func() { c.member.MoveAborted(id, epoch, reason) })
 }
 
-func (c *controlLoop) progress(id placement.ShardID) {
+func (c *controlLoop) Progress(id placement.ShardID) {
 	c.loop.Post(func() { c.member.Progress(id) })
 }
 
-func (c *controlLoop) turnAway(client transport.Peer, why string) {
+func (c *controlLoop) TurnAway(client transport.Peer, why string) {
 	c.loop.Post(func() { c.member.TurnAway(client, why) })
 }
 
-func (c *controlLoop) knows(a transport.Address) bool {
+func (c *controlLoop) Knows(a transport.Address) bool {
 	return c.member.Knows(a)
 }
 
-func (c *controlLoop) suspect(a transport.Address, server string) {
+func (c *controlLoop) Suspect(a transport.Address, server string) {
 	c.suspectMu.Lock()
 	now := time.Now()
 	recent := now.Sub(c.suspects[a]) < 100*time.Millisecond
@@ -123,23 +124,25 @@ func (c *controlLoop) suspect(a transport.Address, server string) {
 	}
 }
 
-func (c *controlLoop) escalate(err error) { c.loop.Post(func() { c.node.fail(err) }) }
+func (c *controlLoop) Escalate(err error) { c.loop.Post(func() { c.node.fail(err) }) }
 
-func (c *controlLoop) shardsOf(kind string) uint32 { return c.driver.table.Load().Type(kind).Shards() }
+func (c *controlLoop) ShardsOf(kind string) uint32 {
+	return c.driver.ShardTable.Load().Type(kind).Shards()
+}
 
-// why returns the latest reason why the kind has no home.
-func (c *controlLoop) why(kind string, now time.Time) string {
+// Why returns the latest reason why the kind has no home.
+func (c *controlLoop) Why(kind string, now time.Time) string {
 	return c.member.Reasons().Said(kind, now)
 }
 
-// waits returns the reason why calls of a kind without a home wait, as far as this member knows.
-func (c *controlLoop) waits(kind string, now time.Time) (why string, hosted bool) {
-	v, self := c.member.View(), c.driver.self.Name
+// Waits returns the reason why calls of a kind without a home wait, as far as this member knows.
+func (c *controlLoop) Waits(kind string, now time.Time) (why string, hosted bool) {
+	v, self := c.member.View(), c.driver.Local.Name
 	if v == nil || v.SelfStatus < membership.WeaklyUp {
 		return fmt.Sprintf("node %s is not up yet", self), true
 	}
-	if v.SelfStatus != membership.WeaklyUp && !c.driver.lease.Lasts() {
-		return noContact(self), true
+	if v.SelfStatus != membership.WeaklyUp && !c.driver.Lease.Lasts() {
+		return node.NoContact(self), true
 	}
 	if !hostmeta.Hosted(v, kind) {
 		return fmt.Sprintf("%s is hosted by none of the %d members (start a node that calls Host%s)", kind, len(v.ByAge), kind), false

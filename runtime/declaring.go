@@ -2,6 +2,7 @@ package shard
 
 import (
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -14,7 +15,7 @@ func controlSetup(n *Node) control.Setup {
 	return control.Setup{
 		Members: func(seeds []string) (control.Machine, error) {
 			meta, compat := declarations(n)
-			return membership.New(n.cfg.membershipConfig(n.driver.self.Address, seeds, meta, compat))
+			return membership.New(n.cfg.membershipConfig(n.driver.Local.Address, seeds, meta, compat))
 		},
 		Coordinator: coordinator.Config{
 			MinMembers: n.cfg.MinMembers, MaxMoves: n.cfg.MaxMoves,
@@ -25,20 +26,20 @@ func controlSetup(n *Node) control.Setup {
 		Coordinated: decisions(&n.lines),
 		Hosts:       len(n.hosted()) > 0,
 		Singletons:  func(p singlehost.Process) (*singlehost.Set, error) { return hostSingletons(n, p) },
-		Callable:    n.driver.singleton,
+		Callable:    n.driver.Singleton,
 	}
 }
 
 // hostSingletons starts hosting singletons.
 func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
-	set := singlehost.NewSet(p, n.cfg.Cluster, n.driver.self)
+	set := singlehost.NewSet(p, n.cfg.Cluster, n.driver.Local)
 	for _, h := range n.hosted() {
-		if !h.desc.Singleton {
+		if !h.Desc.Singleton {
 			continue
 		}
 		err := set.Host(singlehost.Hosting{
-			Type: h.desc.Name, Instance: h.instance, Options: h.settings.single,
-			Leases: leaseRequests{store: n.cfg.Store, driver: n.driver, post: p.Post},
+			Type: h.Desc.Name, Instance: h.Instance, Options: n.options[h.Desc.Name].single,
+			Leases: node.LeaseRequests{Store: n.cfg.Store, Driver: n.driver, Post: p.Post},
 		})
 		if err != nil {
 			return nil, err

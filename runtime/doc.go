@@ -14,12 +14,10 @@
 //
 // # Layers
 //
-// Decisions are made by pure state machines below internal/: membership, singleton, coordinator,
-// region, call. This package drives them with goroutines, timers and clocks. The control plane is
-// one goroutine (control_loop.go). The data plane (driver.go) consists of lanes for receiving
-// frames and running turns (lane.go), sessions for sending (package internal/peers), routes to the
-// homes of shards (route.go), and hosted shards (hosted_shard.go). docs/architecture.md follows a
-// call and a move through them.
+// This package is the public surface. Decisions are made by pure state machines in packages of their
+// own: membership, coordinator, singleton, region, stream. Package internal/driver/node drives calls
+// and turns with goroutines, timers and clocks. The control plane is one goroutine of this package
+// (control_loop.go). docs/architecture.md follows a call and a move through them.
 //
 // # Concurrency
 //

@@ -5,54 +5,57 @@ import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // Causes of the errors that calls and nodes return. Test for them with errors.Is.
 var (
 	// ErrOverloaded means that a mailbox or a buffer is full; the text names the bound.
 	// Nothing ran; slow down and retry.
-	ErrOverloaded = errors.New("overloaded")
+	ErrOverloaded = node.ErrOverloaded
 	// ErrCircular means that a chain of calls came back to an entity already waiting in it. The
 	// call that closed the circle did not run.
-	ErrCircular = errors.New("circular call")
+	ErrCircular = node.ErrCircular
 	// ErrNoHost means that no member of the cluster hosts the entity's type, or that the shard's
 	// home in the table does not.
-	ErrNoHost = errors.New("no member hosts the type")
+	ErrNoHost = node.ErrNoHost
 	// ErrNoMethod means that the host of the type does not know the method.
-	ErrNoMethod = errors.New("unknown method")
+	ErrNoMethod = node.ErrNoMethod
 	// ErrBadArgs means that the host could not decode the arguments.
-	ErrBadArgs = errors.New("arguments do not decode")
+	ErrBadArgs = node.ErrBadArgs
 	// ErrActivation means that the factory, the decoding of the state or OnActivate
 	// failed.
-	ErrActivation = errors.New("activation failed")
+	ErrActivation = node.ErrActivation
 	// ErrTooLarge means that the arguments (outcome NotExecuted) or the results (Executed)
 	// exceed the broker's payload limit. The outcome is Unknown if the limit shrank after
 	// the arguments had been sent. Of a durable entity, the changes of a turn can be too large for the store, too.
 	// If they are, or if its results are too large, nothing was changed, and the outcome is NotExecuted.
-	ErrTooLarge = errors.New("message too large")
+	ErrTooLarge = node.ErrTooLarge
 	// ErrNoResult means that the method ran and its results cannot be encoded.
-	ErrNoResult = errors.New("results do not encode")
+	ErrNoResult = node.ErrNoResult
 	// ErrForbidden means that the caller has no right to send the call; the text names the
 	// missing right. See docs/security.md.
-	ErrForbidden = errors.New("forbidden")
+	ErrForbidden = node.ErrForbidden
 	// ErrBadID means that an entity id is not 1 to 1024 bytes long, is not accepted by the type's
 	// shard function, or has wrong escapes in a request to a gateway.
-	ErrBadID = errors.New("bad entity id")
+	ErrBadID = node.ErrBadID
 	// ErrCommandReused means that an earlier call of the entity used the same command id with another method
 	// or other arguments: its key of [CommandID] is not unique. The call did not run. A call that a turn
 	// makes fails with it, too, if the turn runs again and makes another call than before.
-	ErrCommandReused = errors.New("command id of another call")
+	ErrCommandReused = node.ErrCommandReused
 	// ErrAnswerForgotten means that a call with the same key of [CommandID] has run (outcome Executed), but its
 	// answer is no longer kept. The call did not run a second time.
-	ErrAnswerForgotten = errors.New("answer of the command is not kept any more")
+	ErrAnswerForgotten = node.ErrAnswerForgotten
 	// ErrMismatch means that caller and host disagree about the type, for example
 	// about its number of shards.
-	ErrMismatch = errors.New("type mismatch")
+	ErrMismatch = node.ErrMismatch
 	// ErrLost means that the called node left the cluster without an answer, or dropped its state
 	// of a client disconnected for over a minute.
-	ErrLost = errors.New("node was lost")
+	ErrLost = node.ErrLost
 	// ErrClosed means that the node or connection was shut down.
-	ErrClosed = errors.New("closed")
+	ErrClosed = node.ErrClosed
 	// ErrDowned means that the other members declared this node down; it has
 	// stopped itself.
 	ErrDowned = errors.New("downed by the cluster")
@@ -61,7 +64,7 @@ var (
 	// ErrPanic means that the method panicked. Unless its supervisor decides otherwise, the
 	// entity keeps its state, without the changes of the turn if it is durable. The instance
 	// of a singleton ends.
-	ErrPanic = errors.New("panic")
+	ErrPanic = node.ErrPanic
 )
 
 // An Outcome says whether a call ran.
@@ -154,5 +157,40 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 // Is reports ErrPanic for a panic.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
+// newCallError makes the error of a call for the engine.
+func newCallError(f node.CallFailure) error {
+	if f.Err == nil {
+		return &EntityError{Kind: f.Kind, ID: f.ID, Method: f.Method, Text: f.Text, Panic: f.Panic, causes: f.Causes}
+	}
+	return &CallError{Kind: f.Kind, ID: f.ID, Method: f.Method, Outcome: Outcome(f.Outcome), Err: f.Err}
+}
+
+// readCallError finds the error of a call in the tree of err, for the engine.
+func readCallError(err error) (f node.CallFailure, ok bool) {
+	var call *CallError
+	if errors.As(err, &call) {
+		return node.CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: calls.Outcome(call.Outcome), Err: call.Err}, true
+	}
+	var entity *EntityError
+	if errors.As(err, &entity) {
+		return node.CallFailure{
+			Kind: entity.Kind, ID: entity.ID, Method: entity.Method, Outcome: calls.Executed,
+			Text: entity.Text, Panic: entity.Panic, Causes: entity.causes,
+		}, true
+	}
+	return node.CallFailure{}, false
+}
+
 // clip shortens a text from the user, such as an id, for messages.
 func clip(s string) string { return bounded.ID(s) }
+
+// Causes of errors about singletons; test with errors.Is.
+var (
+	// ErrNoInstance is singleton.ErrNoInstance: no instance was found in time. Nothing ran.
+	ErrNoInstance = singleton.ErrNoInstance
+	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this process for a
+	// singleton's instance, and this call was the oldest. Nothing ran.
+	ErrBufferFull = node.ErrBufferFull
+	// ErrNotSingleton is singleton.ErrNotSingleton: the function or option is only for singletons.
+	ErrNotSingleton = singleton.ErrNotSingleton
+)

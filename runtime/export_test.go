@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
@@ -15,39 +16,39 @@ import (
 
 // ForgetCommands has the shards of durable types forget the commands of callers that were
 // silent for d. It is called before types are hosted.
-func (n *Node) ForgetCommands(d time.Duration) { n.driver.limits.Silent = d }
+func (n *Node) ForgetCommands(d time.Duration) { n.driver.Limits.Silent = d }
 
 // KeepCommands has each shard of a durable type keep few ids of commands, and few keys. It is called before
 // types are hosted.
 func (n *Node) KeepCommands(ids, keys int) {
-	n.driver.limits.Commands, n.driver.limits.Keys = ids, keys
+	n.driver.Limits.Commands, n.driver.Limits.Keys = ids, keys
 }
 
 // GiveTellsUp has tells of durable entities become dead letters after d. It is called before types
 // are hosted.
-func (n *Node) GiveTellsUp(d time.Duration) { n.driver.limits.DeadAfter = d }
+func (n *Node) GiveTellsUp(d time.Duration) { n.driver.Limits.DeadAfter = d }
 
 // Expire has entities of a durable type expire after ttl. It is called before the node starts.
 func (n *Node) Expire(kind string, ttl time.Duration) {
-	(*n.driver.kinds.Load())[kind].host.desc.TTL = ttl
+	(*n.driver.Kinds.Load())[kind].Host.Desc.TTL = ttl
 }
 
 // WriteStates has the node read and write states of a durable type in another version. It is
 // called before the node starts.
 func (n *Node) WriteStates(kind string, version int) {
-	(*n.driver.kinds.Load())[kind].host.desc.StateVersion = version
+	(*n.driver.Kinds.Load())[kind].Host.Desc.StateVersion = version
 }
 
 // UncheckTurns has the node not hold turns to the promises of their types, as in a program. It is called before
 // types are hosted.
-func (n *Node) UncheckTurns() { n.driver.checksTurns = false }
+func (n *Node) UncheckTurns() { n.driver.ChecksTurns = false }
 
 // Peer is the node as transports name it.
-func (n *Node) Peer() transport.Peer { return n.driver.self }
+func (n *Node) Peer() transport.Peer { return n.driver.Local }
 
 // shardOf is the shard of an entity at this node.
-func (n *Node) shardOf(kind, id string) *hostedShard {
-	shard, err := (*n.driver.kinds.Load())[kind].shardOf(id)
+func (n *Node) shardOf(kind, id string) *node.HostedShard {
+	shard, err := (*n.driver.Kinds.Load())[kind].ShardOf(id)
 	if err != nil {
 		panic(err)
 	}
@@ -63,7 +64,7 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 		return e.Mailbox()
 	}
 	s.Core.Find(id, func(c *region.Call) bool {
-		if inbound(c).encoded.Load() == nil {
+		if node.Inbound(c).Encoded.Load() == nil {
 			waiting++
 		}
 		return false
@@ -89,7 +90,7 @@ func (n *Node) Runs(kind, id string) bool {
 
 // TurnsUnderWay describes the turns under way at this node, as an operator sees them who begins to look.
 func (n *Node) TurnsUnderWay() (all []string) {
-	turnsUnderWay(n.hosted()).UnderWay(func(_ any, t operator.Turn) {
+	node.TurnsUnderWay(n.hosted()).UnderWay(func(_ any, t operator.Turn) {
 		all = append(all, t.Method+" of "+t.Kind+"/"+t.ID+" from "+t.From)
 	})
 	return all
@@ -122,33 +123,33 @@ func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
 
 // PassivateIdle passivates the entities of a kind as if nobody had called them for the idle time.
 func (n *Node) PassivateIdle(kind string) {
-	h := (*n.driver.kinds.Load())[kind].host
-	n.driver.clock.Add(uint32(h.settings.idle/clockTick) + 2)
-	p := newPassivator(h)
-	for range rarestLook {
-		p.passivateIdle()
+	h := (*n.driver.Kinds.Load())[kind].Host
+	n.driver.Clock.Add(uint32(h.Settings.Idle/node.ClockTick) + 2)
+	p := node.NewPassivator(h)
+	for range node.RarestLook {
+		p.PassivateIdle()
 	}
 }
 
 // Passivated returns the number of entities that were passivated. It allocates nothing.
-func (n *Node) Passivated() uint64 { return n.driver.counters[entityPassivated].Load() }
+func (n *Node) Passivated() uint64 { return n.driver.Counts[node.EntityPassivated].Load() }
 
 // MakeRoom makes room where more entities of a kind are active than may be.
 func (n *Node) MakeRoom(kind string) {
-	h := (*n.driver.kinds.Load())[kind].host
-	h.countActive()
-	newPassivator(h).makeRoom()
+	h := (*n.driver.Kinds.Load())[kind].Host
+	h.CountActive()
+	node.NewPassivator(h).MakeRoom()
 }
 
 // LoseLease ends the node's right to run turns, as when others may have its shards.
-func (n *Node) LoseLease() { n.driver.lease.End(turnlease.Over) }
+func (n *Node) LoseLease() { n.driver.Lease.End(turnlease.Over) }
 
 // Peer is the connection as transports name it.
-func (c *Conn) Peer() transport.Peer { return c.driver.self }
+func (c *Conn) Peer() transport.Peer { return c.driver.Local }
 
 // ShardOf is the entity's shard.
 func (c *Conn) ShardOf(kind, id string) placement.ShardID {
-	shard, err := (*c.driver.kinds.Load())[kind].shardOf(id)
+	shard, err := (*c.driver.Kinds.Load())[kind].ShardOf(id)
 	if err != nil {
 		panic(err)
 	}
@@ -156,32 +157,32 @@ func (c *Conn) ShardOf(kind, id string) placement.ShardID {
 }
 
 // WaitingBytes is how much the calls that wait at the node hold.
-func (n *Node) WaitingBytes() int64 { return n.driver.budget.Used() }
+func (n *Node) WaitingBytes() int64 { return n.driver.Budget.Used() }
 
 // FillRunners has the node's runners hold as many bytes of arguments as they may, or
 // none.
 func (n *Node) FillRunners(full bool) {
 	most := 0
 	if !full {
-		most = n.driver.cfg.runnerBytes(len(n.driver.runs))
+		most = n.driver.Config.RunnerBytes(len(n.driver.Runners))
 	}
-	for i := range n.driver.runs {
-		n.driver.runs[i].SetMost(most)
+	for i := range n.driver.Runners {
+		n.driver.Runners[i].SetMost(most)
 	}
 }
 
 // SetClientPatience sets how long the node keeps what it knows of an absent client.
-func (n *Node) SetClientPatience(d time.Duration) { n.driver.peers.SetClientPatience(d) }
+func (n *Node) SetClientPatience(d time.Duration) { n.driver.Sessions.SetClientPatience(d) }
 
 // KnowsPeer reports whether the node has a session with the process.
-func (n *Node) KnowsPeer(a transport.Address) bool { return n.driver.peers.Known(a, 0) != nil }
+func (n *Node) KnowsPeer(a transport.Address) bool { return n.driver.Sessions.Known(a, 0) != nil }
 
 // KnowsTable reports whether the connection knows where shards are.
-func (c *Conn) KnowsTable() bool { return c.driver.table.Load() != nil }
+func (c *Conn) KnowsTable() bool { return c.driver.ShardTable.Load() != nil }
 
 // Begun reports whether the connection has exchanged something with the entity's home, and all it sent is acknowledged.
 func (c *Conn) Begun(kind, id string) bool {
-	t := (*c.driver.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
+	t := (*c.driver.Kinds.Load())[kind].Route(c.ShardOf(kind, id).Shard).Target()
 	if t == nil || t.Session == nil {
 		return false
 	}
@@ -192,7 +193,7 @@ func (c *Conn) Begun(kind, id string) bool {
 
 // Appended is how much the connection has appended for the entity's home.
 func (c *Conn) Appended(kind, id string) uint64 {
-	t := (*c.driver.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
+	t := (*c.driver.Kinds.Load())[kind].Route(c.ShardOf(kind, id).Shard).Target()
 	if t == nil || t.Session == nil {
 		return 0
 	}
@@ -202,26 +203,26 @@ func (c *Conn) Appended(kind, id string) uint64 {
 }
 
 // Forge has the calls of ctx say about themselves what only members may say.
-func Forge(ctx context.Context, info wire.Info) context.Context { return withOutgoing(ctx, info) }
+func Forge(ctx context.Context, info wire.Info) context.Context { return node.WithOutgoing(ctx, info) }
 
 // Inject sends an envelope to a node of the entity's shard, whatever the connection itself would
 // send, behind what it has sent for the shard.
 func (c *Conn) Inject(to transport.Peer, kind, id string, e wire.Envelope) {
 	at := c.ShardOf(kind, id)
 	e.Kind, e.Shard, e.Entity = []byte(kind), at.Shard, []byte(id)
-	c.driver.peers.Session(to, c.driver.laneOf(at.Shard)).Post(&e)
+	c.driver.Sessions.Session(to, c.driver.LaneOf(at.Shard)).Post(&e)
 }
 
 // SetDirectBackOff sets the time to the next try after a direct lane failed, for all processes.
-func SetDirectBackOff(d time.Duration) { directBackOff = d }
+func SetDirectBackOff(d time.Duration) { node.DirectBackOff = d }
 
 // DirectAddr is the address at which the node listens for direct lanes.
-func (n *Node) DirectAddr() string { return n.driver.direct.Load().Addr().String() }
+func (n *Node) DirectAddr() string { return n.driver.Direct.Load().Addr().String() }
 
 // DirectLanes is the number of direct lanes of the node.
-func (n *Node) DirectLanes() int { return n.driver.direct.Load().Open() }
+func (n *Node) DirectLanes() int { return n.driver.Direct.Load().Open() }
 
 // DirectLane is the direct lane to a process on a lane; nil if there is none.
 func (c *Conn) DirectLane(to transport.Peer, lane int) peers.DirectLane {
-	return c.driver.peers.Session(to, lane).DirectLane()
+	return c.driver.Sessions.Session(to, lane).DirectLane()
 }

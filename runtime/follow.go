@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -149,27 +150,26 @@ type following struct {
 }
 
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
-	at, ok := p.(interface{ called() *kind }) // with interceptors or without: they are around calls alone
-	if !ok {
+	k := node.CalledBy(p)
+	if k == nil {
 		return nil, errors.New("events: the caller is neither a Node nor a Conn")
 	}
-	k := at.called()
-	backend := k.driver.cfg.Store
+	backend := k.Driver.Config.Store
 	if backend == nil {
-		return nil, fmt.Errorf("events of %s: no store (set Config.Store: events are read there)", k.desc.Name)
+		return nil, fmt.Errorf("events of %s: no store (set Config.Store: events are read there)", k.Desc.Name)
 	}
 	var options eventsOptions
 	for _, o := range opts {
 		o(&options)
 	}
-	f := &following{kind: k.desc.Name, from: from, log: k.driver.log}
+	f := &following{kind: k.Desc.Name, from: from, log: k.Driver.Logger}
 	if options.name != nil {
 		if err := transport.CheckName("follower", *options.name); err != nil {
-			return nil, fmt.Errorf("events of %s: %w (shard.FollowerName)", k.desc.Name, err)
+			return nil, fmt.Errorf("events of %s: %w (shard.FollowerName)", k.Desc.Name, err)
 		}
 		f.name = newOwnedName(k, *options.name, f.answered)
 	}
-	f.Follower = durablehost.NewFollower(backend.Shards(), k.desc.Name, int(k.shards))
+	f.Follower = durablehost.NewFollower(backend.Shards(), k.Desc.Name, int(k.Shards))
 	return f, nil
 }
 
@@ -329,3 +329,22 @@ func (f *following) take(p Position) error {
 	f.Places = places
 	return nil
 }
+
+// A Journal is a field of a durable entity whose methods decide and record events:
+//
+//	type Account struct {
+//		ID      string `shard:"id"`
+//		Balance int64  `shard:"state"`
+//		Journal shard.Journal[Entry]
+//	}
+//
+//	func (a *Account) Apply(e Entry) { a.Balance += e.Amount }
+//
+//	func (a *Account) Deposit(_ context.Context, amount int64) (int64, error) {
+//		a.Journal.Record(a, Entry{Amount: amount})
+//		return a.Balance, nil
+//	}
+//
+// The log carries a turn's events instead of the state. Clients follow the events of all
+// entities of the type with the generated method Events.
+type Journal[E any] = codegen.Journal[E]

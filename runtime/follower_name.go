@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/store"
@@ -26,11 +26,11 @@ type ownedName struct {
 }
 
 // newOwnedName gives a loop of this process a name.
-func newOwnedName(k *kind, name string, answered func(error)) *ownedName {
-	drv := k.driver
+func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
+	drv := k.Driver
 	return &ownedName{
-		store: drv.cfg.Store, kind: k.desc.Name, name: name, answered: answered,
-		owner: fmt.Sprintf("%v/%d", drv.self.Address, drv.follows.Add(1)),
+		store: drv.Config.Store, kind: k.Desc.Name, name: name, answered: answered,
+		owner: fmt.Sprintf("%v/%d", drv.Local.Address, drv.Follows.Add(1)),
 	}
 }
 
@@ -44,11 +44,11 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 			if resume && len(found.Places) == len(places) {
 				places = found.Places
 			}
-			if err = n.put(ctx, places); err == nil || unanswered(err) {
+			if err = n.put(ctx, places); err == nil || node.Unanswered(err) {
 				return places, nil
 			}
 		}
-		if !unanswered(err) && !errors.Is(err, store.ErrConflict) {
+		if !node.Unanswered(err) && !errors.Is(err, store.ErrConflict) {
 			return places, n.fail(err)
 		}
 		n.answered(err)
@@ -78,20 +78,6 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	return err
 }
 
-// unanswered reports whether a request may succeed later, or has succeeded although the answer is lost.
-// One that the store refuses for a missing right does not, nor does a read of what cannot be decoded.
-func unanswered(err error) bool {
-	if errors.Is(err, fs.ErrPermission) {
-		return false
-	}
-	for _, passing := range []error{store.ErrUnavailable, store.ErrUncertain, store.ErrBusy} {
-		if errors.Is(err, passing) {
-			return true
-		}
-	}
-	return false
-}
-
 // save stores the places, and reports whether the store has them. Its error says that another loop has
 // the name, or that the store will never take them.
 func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bool, err error) {
@@ -100,14 +86,14 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 		switch {
 		case err == nil:
 			return true, nil
-		case unanswered(err):
+		case node.Unanswered(err):
 			return false, nil
 		case !errors.Is(err, store.ErrConflict):
 			return false, n.fail(err)
 		}
 		found, revision, loadErr := n.load(ctx)
 		switch {
-		case loadErr != nil && unanswered(loadErr):
+		case loadErr != nil && node.Unanswered(loadErr):
 			return false, nil
 		case loadErr != nil:
 			return false, n.fail(loadErr)
@@ -127,7 +113,7 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 func (n *ownedName) look(ctx context.Context) error {
 	found, revision, err := n.load(ctx)
 	switch {
-	case err != nil && !unanswered(err):
+	case err != nil && !node.Unanswered(err):
 		return n.fail(err)
 	case err == nil && n.lostTo(found, revision):
 		return n.followed(found)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -52,7 +53,7 @@ func FuzzUnderstand(f *testing.F) {
 	f.Add("", "", "-1s", "", "")
 	f.Add("php", "Get", "2562047h", "a\x00b", "\xff")
 	g := requests{&Node{cfg: Config{CallTimeout: time.Second}}}
-	k := &kind{desc: codegen.Kind{Name: "Cart", Methods: []string{"Get"}}}
+	k := &node.Kind{Desc: codegen.Kind{Name: "Cart", Methods: []string{"Get"}}}
 	f.Fuzz(func(t *testing.T, caller, method, timeout, key, value string) {
 		info, d, err := g.understand(k, &transport.Request{
 			Caller: caller, Kind: "Cart", Method: method, Timeout: timeout, Header: map[string][]string{key: {value, value}},

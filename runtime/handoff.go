@@ -51,7 +51,7 @@ func (m HandoffMode) String() string {
 // type without state, keeps the order of each sender's calls across a move. Default
 // HandoffOrdered. Members must agree: one that differs is refused at joining.
 func Handoff(modes ...HandoffMode) HostOption {
-	return func(s *hostSettings) { s.handoff, s.handoffErr = handoffOf(modes) }
+	return func(s *hostSettings) { s.Handoff, s.handoffErr = handoffOf(modes) }
 }
 
 // handoffOf combines modes, or an error if they exclude each other.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -85,7 +86,7 @@ func nodeHealth(n *Node, now time.Time) Health {
 	n.mu.Lock()
 	state, err, leaveAt := n.state, n.err, n.leaveAt
 	if state == stateStarted && n.cfg.Store != nil {
-		n.probe.ask(now, func() error { return askStore(n) }, n.driver.group.Go)
+		n.probe.ask(now, func() error { return askStore(n) }, n.driver.Group.Go)
 	}
 	n.mu.Unlock()
 	v := vitals{}
@@ -118,7 +119,7 @@ func nodeHealth(n *Node, now time.Time) Health {
 			v.notes = append(v.notes, why)
 		}
 		for _, h := range n.hosted() {
-			if why := h.stuckShards(now); why != "" {
+			if why := h.StuckShards(now); why != "" {
 				v.notes = append(v.notes, why)
 			}
 		}
@@ -139,15 +140,15 @@ const joinText = "not up"
 // examine adds the knowledge of the control loop of a node that is started.
 func examine(c *controlLoop, v *vitals, now time.Time) {
 	drv := c.driver
-	v.stuck = c.pulse.stuck(drv.lease.Now())
+	v.stuck = c.pulse.Stuck(drv.Lease.Now())
 	v.away = away(drv, now)
 	view := c.member.View()
 	if view == nil || view.SelfStatus < membership.Up {
 		v.outside = joinText
 	} else if view.SelfStatus != membership.Up {
 		v.leaving = fmt.Sprintf("the node leaves the cluster and is %v", view.SelfStatus)
-	} else if !drv.lease.Valid() {
-		v.lease = noContact(drv.self.Name)
+	} else if !drv.Lease.Valid() {
+		v.lease = node.NoContact(drv.Local.Name)
 	}
 	if view == nil {
 		return
@@ -171,8 +172,8 @@ func examine(c *controlLoop, v *vitals, now time.Time) {
 }
 
 // noteHomes notes the types whose shards have no homes, or whose calls wait for one.
-func noteHomes(drv *driver, v *vitals, reasons *control.Reasons, now time.Time) {
-	table, kinds := drv.table.Load(), *drv.kinds.Load()
+func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time) {
+	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()
 	for name := range kinds {
 		if table.Type(name) == nil {
@@ -182,7 +183,7 @@ func noteHomes(drv *driver, v *vitals, reasons *control.Reasons, now time.Time) 
 	slices.Sort(names)
 	for _, name := range names {
 		k := table.Type(name)
-		waiting, homeless := drv.heldFor(name), homeless(k)
+		waiting, homeless := drv.HeldFor(name), homeless(k)
 		if waiting+homeless == 0 {
 			continue
 		}
@@ -192,7 +193,7 @@ func noteHomes(drv *driver, v *vitals, reasons *control.Reasons, now time.Time) 
 		}
 		why := reasons.Lately(name, now)
 		if why == "" && waiting > 0 {
-			why, _ = drv.ctl.waits(name, now)
+			why, _ = drv.Control.Waits(name, now)
 		}
 		if why != "" {
 			text += ": " + why
@@ -213,20 +214,20 @@ func homeless(k *placement.TypeTable) int {
 }
 
 // away is how long one of the process's channels has had no connection to the broker.
-func away(drv *driver, now time.Time) time.Duration {
+func away(drv *node.Driver, now time.Time) time.Duration {
 	channels := []transport.Channel{transport.Control}
-	for lane := range drv.cfg.Lanes {
+	for lane := range drv.Config.Lanes {
 		channels = append(channels, transport.Channel(lane))
 	}
-	return drv.reach.away(now, channels...)
+	return drv.Reach.Away(now, channels...)
 }
 
 func hostsDurable(n *Node) bool {
-	return slices.ContainsFunc(n.hosted(), func(h *host) bool { return h.desc.Durable })
+	return slices.ContainsFunc(n.hosted(), func(h *node.Host) bool { return h.Desc.Durable })
 }
 
 func askStore(n *Node) error {
-	ctx, cancel := context.WithTimeout(n.driver.ctx, storePatience)
+	ctx, cancel := context.WithTimeout(n.driver.Context, storePatience)
 	defer cancel()
 	_, err := durablehost.LastTerm(ctx, n.cfg.Store, n.cfg.Cluster)
 	return err
@@ -241,7 +242,7 @@ func connHealth(c *Conn, now time.Time) Health {
 		return v.health()
 	default:
 	}
-	if c.driver.closed() {
+	if c.driver.Closed() {
 		v.ending, v.stopped = true, "the connection is being closed"
 	}
 	c.mu.Lock()

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -19,39 +21,28 @@ type HostOption func(*hostSettings)
 
 // hostSettings is the configuration of one hosted type at one node.
 type hostSettings struct {
-	idle    time.Duration
+	node.Settings
 	idleSet bool
-	inline  bool
 	proxy   bool
 	role    string
 	place   Strategy // nil: the coordinator's default
 	moves   int      // 0: the coordinator's default
 	hosts   int
-	mailbox int
-	bytes   int // bound of one mailbox
 
 	single    singleton.Options
 	singleSet bool
 
-	handoff    region.Handoff
-	handoffErr error // the error of the options of Handoff
-
-	maxActive   int // 0: no limit
-	stopTimeout time.Duration
-	intercept   []Interceptor
-	remember    *RememberOptions             // nil: entities are not remembered
-	decide      func(error) SupervisorAction // nil: resume
-	backoff     time.Duration
-	backoffMost time.Duration
+	handoffErr error            // the error of the options of Handoff
+	remember   *RememberOptions // nil: entities are not remembered
 }
 
 // defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
-	return hostSettings{
-		idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxCalls, bytes: cfg.MailboxBytes,
-		stopTimeout: max(cfg.HandoffTimeout-5*time.Second, time.Second),
-		backoff:     100 * time.Millisecond, backoffMost: 10 * time.Second,
-	}
+	return hostSettings{Settings: node.Settings{
+		Idle: 2 * time.Minute, Inline: true, MailboxCalls: cfg.MailboxCalls, MailboxBytes: cfg.MailboxBytes,
+		StopTimeout: max(cfg.HandoffTimeout-5*time.Second, time.Second),
+		Backoff:     100 * time.Millisecond, BackoffMost: 10 * time.Second,
+	}}
 }
 
 // singletonHostSettings are the settings of a singleton without options. It is never
@@ -59,7 +50,7 @@ func defaultHostSettings(cfg Config) hostSettings {
 // goroutine would end the caller's.
 func singletonHostSettings(cfg Config) hostSettings {
 	s := defaultHostSettings(cfg)
-	s.idle, s.inline = 0, false
+	s.Idle, s.Inline = 0, false
 	return s
 }
 
@@ -69,24 +60,24 @@ func singletonHostSettings(cfg Config) hostSettings {
 // hooks of the type run at once, not counting those that take longer than 1s. Default 2
 // minutes, and 0 with [Remember]; minimum 1s; 0 never passivates. Members may differ.
 func IdleAfter(d time.Duration) HostOption {
-	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
+	return func(s *hostSettings) { s.Idle, s.idleSet = d, true }
 }
 
 // StopTimeout bounds OnPassivate of one entity. A hook still running then is abandoned, and its
 // entity keeps the state from before the hook. Until then the entity's calls wait, and so does a
 // move of its shard; other entities go on. Default Config.HandoffTimeout less 5s, at least 1s;
 // minimum 1ms. Members may differ.
-func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
+func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.StopTimeout = d } }
 
 // MaxActive bounds the active entities of the type at one node. Above it, the least recently used
 // ones are passivated. Entities with a turn count and are not passivated, so there may be more for
 // a while. Default 0: no bound. Members may differ.
-func MaxActive(n int) HostOption { return func(s *hostSettings) { s.maxActive = n } }
+func MaxActive(n int) HostOption { return func(s *hostSettings) { s.MaxActive = n } }
 
 // Inline sets whether a local call may run on its caller's goroutine. Default true: the
 // call is fast and returns when its method returns, even past its deadline. With false
 // the call returns at its deadline, and costs a goroutine switch. Members may differ.
-func Inline(on bool) HostOption { return func(s *hostSettings) { s.inline = on } }
+func Inline(on bool) HostOption { return func(s *hostSettings) { s.Inline = on } }
 
 // Proxy makes the type known at the node without hosting it: at joining the type is
 // compared with that of its hosts, and if the coordinator runs here it can use the
@@ -115,24 +106,13 @@ func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 
 // MaxMailboxCalls bounds the calls that wait for one entity of the type; further calls fail with
 // [ErrOverloaded]. Default Config.MailboxCalls, minimum 1. Members may differ.
-func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.mailbox = n } }
+func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.MailboxCalls = n } }
 
 // MaxMailboxBytes bounds the bytes of the calls that wait for one entity of the type: their
 // arguments, ids and method names. Further calls fail with [ErrOverloaded]. Default
 // Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes applies as well. Members may
 // differ.
-func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
-
-// tells is how many tells of this process may wait in a turn of tells.
-func (s *hostSettings) tells() int { return min(s.mailbox, s.bytes/region.TellBytes) }
-
-// tellBound is the bound from which the result of tells follows.
-func (s *hostSettings) tellBound() region.Bound {
-	if s.tells() < s.mailbox {
-		return region.MailboxBytes
-	}
-	return region.MailboxCalls
-}
+func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.MailboxBytes = n } }
 
 // Intercept has interceptors called around the turns of the type at this node, the first outermost.
 // They see the caller before the entity is activated, and may refuse. The method gets the context
@@ -142,7 +122,7 @@ func (s *hostSettings) tellBound() region.Bound {
 // activations without a call are not intercepted. Default none. Members may differ, but then calls
 // are refused or not depending on where their entity lives.
 func Intercept(interceptors ...Interceptor) HostOption {
-	return func(s *hostSettings) { s.intercept = append(s.intercept, interceptors...) }
+	return func(s *hostSettings) { s.Intercept = append(s.Intercept, engineInterceptors(interceptors)...) }
 }
 
 // Strategies that place shards, for [Allocation].
@@ -167,26 +147,26 @@ func (s *hostSettings) validate(kind string, stateful bool) error {
 	if s.handoffErr != nil {
 		return fault("Handoff: %w", s.handoffErr)
 	}
-	if err := s.handoff.CheckState(); stateful && err != nil {
-		return fault("Handoff(%v): %w (want HandoffOrdered or HandoffDropState)", s.handoff, err)
+	if err := s.Handoff.CheckState(); stateful && err != nil {
+		return fault("Handoff(%v): %w (want HandoffOrdered or HandoffDropState)", s.Handoff, err)
 	}
 	switch {
-	case s.idle != 0 && s.idle < time.Second:
-		return fault("IdleAfter(%v): want 0 or at least 1s", s.idle)
-	case s.maxActive < 0:
-		return fault("MaxActive(%d): want 0 for no bound, or more", s.maxActive)
-	case s.stopTimeout < time.Millisecond:
-		return fault("StopTimeout(%v): want at least 1ms", s.stopTimeout)
-	case s.backoff < 0 || s.backoffMost < s.backoff || s.backoffMost > time.Hour:
-		return fault("RestartBackoff(%v, %v): want 0 or more, and the first not above the longest, at most 1h", s.backoff, s.backoffMost)
+	case s.Idle != 0 && s.Idle < time.Second:
+		return fault("IdleAfter(%v): want 0 or at least 1s", s.Idle)
+	case s.MaxActive < 0:
+		return fault("MaxActive(%d): want 0 for no bound, or more", s.MaxActive)
+	case s.StopTimeout < time.Millisecond:
+		return fault("StopTimeout(%v): want at least 1ms", s.StopTimeout)
+	case s.Backoff < 0 || s.BackoffMost < s.Backoff || s.BackoffMost > time.Hour:
+		return fault("RestartBackoff(%v, %v): want 0 or more, and the first not above the longest, at most 1h", s.Backoff, s.BackoffMost)
 	case s.moves < 0 || s.moves > coordinator.MaxTuning:
 		return fault("MaxMoves(%d): want 1 to %d", s.moves, coordinator.MaxTuning)
 	case s.hosts < 0 || s.hosts > coordinator.MaxTuning:
 		return fault("MinHosts(%d): want 1 to %d", s.hosts, coordinator.MaxTuning)
-	case s.mailbox < 1:
-		return fault("MaxMailboxCalls(%d): want at least 1", s.mailbox)
-	case s.bytes < minBytes || s.bytes > maxBytes:
-		return fault("MaxMailboxBytes(%d): want 64 KiB to 1 GiB", s.bytes)
+	case s.MailboxCalls < 1:
+		return fault("MaxMailboxCalls(%d): want at least 1", s.MailboxCalls)
+	case s.MailboxBytes < minBytes || s.MailboxBytes > maxBytes:
+		return fault("MaxMailboxBytes(%d): want 64 KiB to 1 GiB", s.MailboxBytes)
 	}
 	if s.role != "" {
 		if err := transport.CheckName("role", s.role); err != nil {
@@ -226,12 +206,12 @@ func (s *hostSettings) notForSingletons() string {
 	}{
 		{s.place != nil, "Allocation: a singleton lives on the oldest member"},
 		{s.moves != 0 || s.hosts != 0, "MaxMoves and MinHosts are for types with shards, not for a singleton"},
-		{s.handoff != region.Handoff{}, "Handoff: a singleton is always handed off in order"},
-		{s.idle != 0, "IdleAfter: a singleton is never idle"},
-		{s.maxActive != 0, "MaxActive: a singleton has one instance, which is never passivated"},
-		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
-		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by shard.Singleton)"},
-		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set singleton.Options.RestartBackoff by shard.Singleton"},
+		{s.Handoff != region.Handoff{}, "Handoff: a singleton is always handed off in order"},
+		{s.Idle != 0, "IdleAfter: a singleton is never idle"},
+		{s.MaxActive != 0, "MaxActive: a singleton has one instance, which is never passivated"},
+		{s.Inline, "Inline: a singleton does not run on its callers' goroutines"},
+		{s.Decide != nil, "Supervise: a singleton that panics is started again (tune it by shard.Singleton)"},
+		{s.Backoff != plain.Backoff || s.BackoffMost != plain.BackoffMost, "RestartBackoff: set singleton.Options.RestartBackoff by shard.Singleton"},
 	} {
 		if o.set {
 			return o.why
@@ -259,7 +239,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	with := *r // the user may use the same value for several types
 	r, s.remember = &with, &with
 	if !s.idleSet {
-		s.idle = 0
+		s.Idle = 0
 	}
 	set(&r.Replicas, 2)
 	set(&r.Entities, 5)
@@ -278,6 +258,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	case r.MaxPerShard < 1 || r.MaxPerShard > 1_000_000:
 		return fault("RememberOptions.MaxPerShard is %d: want 1 to 1000000", r.MaxPerShard)
 	}
+	s.Remembering = r.settings()
 	return nil
 }
 
@@ -310,4 +291,56 @@ func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 // [Intercept], [MaxMailboxCalls] and [StopTimeout] work for both.
 func Singleton(o singleton.Options) HostOption {
 	return func(h *hostSettings) { h.single, h.singleSet = o, true }
+}
+
+// RememberOptions configures how the entities of a type are remembered, with [Remember]. The
+// zero value of each field is its default. Members may differ.
+type RememberOptions struct {
+	// Replicas is the number of other members that keep the ids of a shard if the node has
+	// no Config.Store. Ids survive the loss, at the same time, of as many members as
+	// Replicas, the shard's home included. Default 2, 1 to 5. With a Config.Store, which
+	// keeps the ids, it must be 0.
+	Replicas int
+	// ConstantRate starts Entities of the type at this node every Every. Default false:
+	// all are started at once, but no more than 64 at a time.
+	ConstantRate bool
+	// Entities is the number of entities that are activated at once with ConstantRate.
+	// Default 5, minimum 1.
+	Entities int
+	// Every is the time between two such activations. Default 100ms, minimum 1ms.
+	Every time.Duration
+	// Backoff is the pause before an entity is activated again after its supervisor
+	// stopped it or its activation failed. A call activates it earlier. Default 10s, 10ms
+	// to 1h.
+	Backoff time.Duration
+	// MaxPerShard bounds the entities that a shard remembers. A call that would activate one
+	// more fails with [ErrOverloaded]. Default 10,000, at most 1,000,000.
+	MaxPerShard int
+}
+
+// Remember makes the runtime activate the type's active entities again, without a call, when their
+// shard has moved, when its home has crashed and, with a [Config].Store, which then keeps the ids,
+// after a stop of all members. They have their state only if it came with their shard's move.
+//
+// The first activation of an entity waits until its id is remembered: without a store until another
+// member has the id, but at most a second, and with a store until the store has it. If the store
+// fails, the call fails with outcome NotExecuted. The entity is remembered until it calls
+// [Passivate] or [Forget], or its first activation fails. Idleness does not end it: with Remember
+// the default of [IdleAfter] is 0. If IdleAfter or [MaxActive] is set all the same, entities that
+// it passivates are no longer remembered.
+//
+// With a Config.Store, all members can be stopped and started with another number of shards or another
+// shard function: the first ones that need the ids move them to their new shards, and log how many.
+//
+// Members must agree on whether the type is remembered: one that differs is refused at joining.
+func Remember(r RememberOptions) HostOption {
+	return func(s *hostSettings) { s.remember = &r }
+}
+
+// settings returns the options in the form of package remembering. node.NewHost adds what depends on the type.
+func (r *RememberOptions) settings() *remembering.Settings {
+	return &remembering.Settings{
+		Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,
+		ConstantRate: r.ConstantRate, Entities: r.Entities, Every: r.Every, Backoff: r.Backoff,
+	}
 }

@@ -44,8 +44,8 @@ func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got 
 					conclude(ask(id))
 				}
 			})
-		case <-c.driver.stop:
-			return c.driver.errClosed()
+		case <-c.driver.Stop:
+			return c.driver.ErrClosed()
 		case <-ctx.Done():
 			return giveUp(ctx, c, &id)
 		}
@@ -62,7 +62,7 @@ func giveUp(ctx context.Context, c *controlLoop, id *uint64) error {
 	select {
 	case <-ended:
 		return ctx.Err()
-	case <-c.driver.stop:
-		return c.driver.errClosed()
+	case <-c.driver.Stop:
+		return c.driver.ErrClosed()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
@@ -34,9 +35,9 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	case operator.Counters:
 		a.Counters = i.node.Counters()
 	case operator.Events:
-		a.Lines, a.Last = i.node.lines.After(r.After, i.node.driver.maxResult()/2)
+		a.Lines, a.Last = i.node.lines.After(r.After, i.node.driver.MaxResult()/2)
 	case operator.Turns:
-		report := operator.ReportTurns(&i.node.driver.turns, turnsUnderWay(i.node.hosted()), time.Now())
+		report := operator.ReportTurns(&i.node.driver.Turns, node.TurnsUnderWay(i.node.hosted()), time.Now())
 		a.Turns = &report
 	case operator.Facts:
 		a.Facts = i.facts()
@@ -52,9 +53,9 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 
 // types returns the shards of a type, or of all if kind is "", as this node has them.
 func (i inspections) types(kind string) []operator.Type {
-	table := i.node.driver.table.Load()
+	table := i.node.driver.ShardTable.Load()
 	names := table.Types()
-	for name := range *i.node.driver.kinds.Load() {
+	for name := range *i.node.driver.Kinds.Load() {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -63,9 +64,9 @@ func (i inspections) types(kind string) []operator.Type {
 		if kind != "" && name != kind {
 			continue
 		}
-		t := operator.Type{Kind: name, Waiting: uint32(i.node.driver.heldFor(name))}
-		if k := (*i.node.driver.kinds.Load())[name]; k != nil && k.host != nil {
-			t.Stuck = k.host.stuckShards(time.Now())
+		t := operator.Type{Kind: name, Waiting: uint32(i.node.driver.HeldFor(name))}
+		if k := (*i.node.driver.Kinds.Load())[name]; k != nil && k.Host != nil {
+			t.Stuck = k.Host.StuckShards(time.Now())
 		}
 		if k := table.Type(name); k != nil {
 			t.Shards = k.Shards()
@@ -98,11 +99,11 @@ func (i inspections) where(ctx context.Context, kind, id string) (operator.Home,
 func (i inspections) pinShard(ctx context.Context, e operator.Entity, home string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	k := (*i.node.driver.kinds.Load())[e.Kind]
-	if k == nil || k.desc.Singleton {
+	k := (*i.node.driver.Kinds.Load())[e.Kind]
+	if k == nil || k.Desc.Singleton {
 		return operator.Home{}, fmt.Errorf("this node knows no entity type %s with shards", clip(e.Kind))
 	}
-	number, err := k.shardOf(e.ID)
+	number, err := k.ShardOf(e.ID)
 	if err == nil {
 		err = i.node.PlaceShards(ctx, e.Kind, map[uint32]string{number: home})
 	}
@@ -142,7 +143,7 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 func (i inspections) facts() *operator.Fact {
 	n := i.node
 	health := n.Health()
-	link := n.driver.link()
+	link := n.driver.Link()
 	f := &operator.Fact{
 		Time: time.Now(), Started: n.made, Go: runtime.Version(),
 		MaxPayload: link.MaxPayload(), Server: link.State(transport.Control).Server,
@@ -167,8 +168,8 @@ func (i inspections) facts() *operator.Fact {
 	f.Heap = sample[0].Value.Uint64()
 	for _, h := range n.hosted() {
 		f.Contracts = append(f.Contracts, operator.Contract{
-			Kind: h.desc.Name, Shards: uint32(h.desc.Shards), Methods: slices.Sorted(maps.Keys(h.desc.Dispatch)),
-			Hash: h.desc.Contract,
+			Kind: h.Desc.Name, Shards: uint32(h.Desc.Shards), Methods: slices.Sorted(maps.Keys(h.Desc.Dispatch)),
+			Hash: h.Desc.Contract,
 		})
 	}
 	slices.SortFunc(f.Contracts, func(a, b operator.Contract) int { return strings.Compare(a.Kind, b.Kind) })

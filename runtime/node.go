@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/remembering"
@@ -26,12 +27,13 @@ import (
 type Node struct {
 	cfg     Config
 	log     *slog.Logger
-	driver  *driver
+	driver  *node.Driver
 	control *controlLoop
 	memory  *remembering.Memory
 	events  events
 	lines   operator.EventLog // the latest of its log, for operators
 	made    time.Time
+	options map[string]*hostSettings // of the types that HostX was called for; set before Start
 	cfgErr  error
 
 	mu      sync.Mutex
@@ -71,17 +73,17 @@ const (
 func New(cfg Config) *Node {
 	cfg = cfg.withDefaults()
 	n := &Node{
-		cfg: cfg, cfgErr: cfg.validate(), made: time.Now(),
+		cfg: cfg, cfgErr: cfg.validate(), made: time.Now(), options: map[string]*hostSettings{},
 		up: make(chan struct{}), gone: make(chan struct{}), said: make(chan struct{}), done: make(chan struct{}),
 	}
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: identity.New(identity.Member)}}
 	n.log = slog.New(operator.NewLogHandler(&n.lines, cfg.Logger.With("node", cfg.Name).Handler()))
 	cfg.Logger = n.log
-	n.driver = newDriver(cfg, self, nil)
+	n.driver = node.NewDriver(cfg.engine(), self, nil)
 	n.control = newControlLoop(n)
 	n.memory = remembering.New(rememberingNode{n})
-	n.driver.memory = n.memory
-	n.driver.ctl = n.control
+	n.driver.Memory = n.memory
+	n.driver.Control = n.control
 	return n
 }
 
@@ -90,7 +92,7 @@ func (n *Node) Name() string { return n.cfg.Name }
 
 // ShardInvoker is for generated code.
 func (n *Node) ShardInvoker(k codegen.Kind) codegen.Invoker {
-	return invokerOf(n.driver.callable(k))
+	return node.InvokerOf(n.driver.Callable(k))
 }
 
 // Host makes the node host a type. It is for generated code: call the type's HostX. After
@@ -115,16 +117,16 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	if h.New == nil {
 		return fmt.Errorf("host %s: no factory (pass a function that returns a new one)", h.Name)
 	}
-	k := n.driver.kind(h.Kind)
+	k := n.driver.Kind(h.Kind)
 	switch {
-	case k.err != nil:
-		return fmt.Errorf("host %s: %w", h.Name, k.err)
-	case k.declared != nil:
+	case k.Err != nil:
+		return fmt.Errorf("host %s: %w", h.Name, k.Err)
+	case n.options[h.Name] != nil:
 		return fmt.Errorf("host %s: hosted already (two types of one name? set name= in one's directive)", h.Name)
-	case k.desc.Singleton != h.Singleton:
+	case k.Desc.Singleton != h.Singleton:
 		return fmt.Errorf("host %s: %w: it is called as a singleton and hosted as an entity, or the other way round (set name= in one's directive)", h.Name, ErrMismatch)
-	case k.desc.Package != h.Package:
-		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.desc.Package, h.Package)
+	case k.Desc.Package != h.Package:
+		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.Desc.Package, h.Package)
 	}
 	if h.Durable && n.cfg.Store == nil {
 		return fmt.Errorf("host %s: it is durable, and Config.Store is nil (set what natsstore.Open returns)", h.Name)
@@ -149,27 +151,33 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		if n.cfg.Gateway && h.JSON == nil {
 			return fmt.Errorf("host %s: Config.Gateway is set, and %w", h.Name, codegen.ErrNoJSON)
 		}
-		host, err := newHost(n.driver, k, h, settings)
+		host, err := node.NewHost(n.driver, k, h, settings.Settings)
 		if err != nil {
 			return err
 		}
-		k.host = host
-		k.encodes = k.desc.Durable || len(settings.intercept) > 0
+		k.Host = host
+		k.Encodes = k.Desc.Durable || len(settings.Intercept) > 0
 	}
-	k.declared = &settings
+	n.options[h.Name] = &settings
 	return nil
+}
+
+// A declaredKind is a type that HostX was called for.
+type declaredKind struct {
+	*node.Kind
+	options *hostSettings
 }
 
 // declared are the types that HostX was called for, as host or as proxy, in
 // order of name.
-func (n *Node) declared() []*kind {
-	var kinds []*kind
-	for _, k := range *n.driver.kinds.Load() {
-		if k.declared != nil {
-			kinds = append(kinds, k)
+func (n *Node) declared() []declaredKind {
+	var kinds []declaredKind
+	for name, k := range *n.driver.Kinds.Load() {
+		if o := n.options[name]; o != nil {
+			kinds = append(kinds, declaredKind{k, o})
 		}
 	}
-	slices.SortFunc(kinds, func(a, b *kind) int { return cmp.Compare(a.desc.Name, b.desc.Name) })
+	slices.SortFunc(kinds, func(a, b declaredKind) int { return cmp.Compare(a.Desc.Name, b.Desc.Name) })
 	return kinds
 }
 
@@ -177,7 +185,7 @@ func (n *Node) declared() []*kind {
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
-		if s := k.declared.place; s != nil {
+		if s := k.options.place; s != nil {
 			all[s.String()] = s
 		}
 	}
@@ -185,38 +193,38 @@ func (n *Node) strategies() coordinator.Strategies {
 }
 
 // hosted are the hosted types in order of name.
-func (n *Node) hosted() []*host {
-	var hosts []*host
-	for _, k := range *n.driver.kinds.Load() {
-		if k.host != nil {
-			hosts = append(hosts, k.host)
+func (n *Node) hosted() []*node.Host {
+	var hosts []*node.Host
+	for _, k := range *n.driver.Kinds.Load() {
+		if k.Host != nil {
+			hosts = append(hosts, k.Host)
 		}
 	}
-	slices.SortFunc(hosts, func(a, b *host) int { return cmp.Compare(a.desc.Name, b.desc.Name) })
+	slices.SortFunc(hosts, func(a, b *node.Host) int { return cmp.Compare(a.Desc.Name, b.Desc.Name) })
 	return hosts
 }
 
-func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
-	k := (*n.driver.kinds.Load())[id.Kind]
+func (n *Node) hostedShard(id placement.ShardID) *node.HostedShard {
+	k := (*n.driver.Kinds.Load())[id.Kind]
 	if k == nil {
 		return nil
 	}
-	return k.hosted(id.Shard)
+	return k.Hosted(id.Shard)
 }
 
 // inventory returns the node's registration with a coordinator.
 func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	for _, h := range n.hosted() {
-		if h.instance != nil {
+		if h.Instance != nil {
 			continue // the coordinator does not place singletons
 		}
 		kinds = append(kinds, coordinator.TypeInfo{
-			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: !h.stopped.Load(),
-			Tuning: h.settings.tuning(),
+			Name: h.Desc.Name, Package: h.Desc.Package, Shards: h.Kind.Shards, HashName: h.Desc.HashName, Hosts: !h.Stopped.Load(),
+			Tuning: n.options[h.Desc.Name].tuning(),
 		})
-		for i := range h.shards {
-			s := &h.shards[i]
-			if s.durable != nil && s.durable.Outgrown() {
+		for i := range h.Shards {
+			s := &h.Shards[i]
+			if s.Durable != nil && s.Durable.Outgrown() {
 				continue // it needs an epoch of a later term
 			}
 			if o, ok := s.Held(); ok {
@@ -230,11 +238,11 @@ func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.Hel
 // inspectShards returns the shards of a type that are held here, or of all types if kind is "".
 func (n *Node) inspectShards(kind string) (held []coordinator.InspectedShard) {
 	for _, h := range n.hosted() {
-		if kind != "" && h.desc.Name != kind {
+		if kind != "" && h.Desc.Name != kind {
 			continue
 		}
-		for i := range h.shards {
-			s := &h.shards[i]
+		for i := range h.Shards {
+			s := &h.Shards[i]
 			o, ok := s.Held()
 			if !ok {
 				continue
@@ -251,7 +259,7 @@ func (n *Node) inspectShards(kind string) (held []coordinator.InspectedShard) {
 }
 
 func (n *Node) connState(ch transport.Channel, s transport.State) {
-	n.driver.connState(ch, s)
+	n.driver.ConnState(ch, s)
 	if ch == transport.Control {
 		n.control.connState(s)
 	}
@@ -295,15 +303,15 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		case <-patience.C:
 			switch over++; over {
 			case 1:
-				n.driver.turning.end()
+				n.driver.Turning.End()
 				patience.Reset(turnGrace)
 			case 2:
-				n.driver.lease.End(turnlease.Closing)
-				n.driver.turning.end() // of the turns that have begun since
+				n.driver.Lease.End(turnlease.Closing)
+				n.driver.Turning.End() // of the turns that have begun since
 				patience.Reset(turnGrace)
 			default:
 				n.log.Warn("leaving with shards that could not be given away",
-					"after", n.cfg.LeaveTimeout+2*turnGrace, "turns", turnsUnderWay(n.hosted()).String())
+					"after", n.cfg.LeaveTimeout+2*turnGrace, "turns", node.TurnsUnderWay(n.hosted()).String())
 				n.control.exit()
 			}
 		case <-ctx.Done():
@@ -362,9 +370,9 @@ func (n *Node) leaveByOrder() {
 // store or the broker may delay it. Several goroutines may call it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	n.goodbye.Do(func() {
-		n.driver.group.Go(func() {
+		n.driver.Group.Go(func() {
 			defer close(n.said)
-			n.drain(n.driver.ctx)
+			n.drain(n.driver.Context)
 		})
 	})
 	select {
@@ -381,7 +389,7 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 // envelopes that have arrived are still handled, and every peer is told the last handled
 // one, so that it knows which ones were not handled.
 func (n *Node) drain(ctx context.Context) {
-	n.driver.lease.End(turnlease.Ending)
+	n.driver.Lease.End(turnlease.Ending)
 	n.mu.Lock()
 	over := n.leaveAt.Add(n.cfg.LeaveTimeout) // leaveAt is zero at a node that gives joining up: it runs no method
 	n.mu.Unlock()
@@ -390,35 +398,35 @@ func (n *Node) drain(ctx context.Context) {
 	}
 	n.stopEntities(ctx, over)
 	n.memory.Flush(ctx)
-	drain{n.driver}.settleSessions(ctx, over)
-	drain{n.driver}.run(ctx)
+	node.Drain{Driver: n.driver}.SettleSessions(ctx, over)
+	node.Drain{Driver: n.driver}.Run(ctx)
 }
 
 // stopEntities runs the stop hooks of entities that no other node took over, and waits until the
 // store has the changes of the hooks. At the given time the contexts of methods and tasks that still
 // run end, and turnOvertime later it does not wait for them any longer.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
-	ender := time.AfterFunc(time.Until(over), n.driver.turning.end)
+	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
 	turns, cancel := context.WithDeadline(ctx, over.Add(turnOvertime))
 	defer cancel()
 	for _, h := range n.hosted() {
-		if h.instance != nil {
+		if h.Instance != nil {
 			ended := make(chan struct{})
-			h.instance.Quit(func() { close(ended) })
+			h.Instance.Quit(func() { close(ended) })
 			select {
 			case <-ended:
 			case <-turns.Done():
 			}
 		}
-		for i := range h.shards {
-			h.shards[i].stop(turns)
+		for i := range h.Shards {
+			h.Shards[i].Stop(turns)
 		}
 	}
 	for _, h := range n.hosted() {
-		for i := range h.shards {
-			if d := h.shards[i].durable; d != nil {
-				d.lastCommits.confirm(ctx)
+		for i := range h.Shards {
+			if d := h.Shards[i].Durable; d != nil {
+				d.LastCommits.Confirm(ctx)
 			}
 		}
 	}
@@ -432,8 +440,8 @@ const (
 	turnGrace = time.Second
 	// turnOvertime is how long a node that has left waits for methods whose contexts have
 	// ended, and then for tasks of singletons. Their answers are then acknowledged within
-	// settlePatience.
-	turnOvertime = settlePatience - 500*time.Millisecond
+	// node.SettlePatience.
+	turnOvertime = node.SettlePatience - 500*time.Millisecond
 )
 
 // endGrace is how long Shutdown waits, after its context has ended, for a node that is
@@ -510,17 +518,17 @@ func (n *Node) stop(err error) {
 			n.give() // begin then closes the connections that it has opened
 		}
 		n.mu.Unlock()
-		n.driver.close()
+		n.driver.Close()
 		go func() { // it waits for all other goroutines, so it is not in their group
 			if link != nil {
-				n.driver.group.Go(func() { _ = link.Close() })
+				n.driver.Group.Go(func() { _ = link.Close() })
 			}
 			now := time.Now()
-			patience := max(n.driver.turning.ended(now).Add(turnPatience).Sub(now), leastPatience)
+			patience := max(n.driver.Turning.Ended(now).Add(turnPatience).Sub(now), leastPatience)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			if !n.driver.group.Wait(ctx) {
-				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", patience, "turns", turnsUnderWay(n.hosted()).String())
+			if !n.driver.Group.Wait(ctx) {
+				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", patience, "turns", node.TurnsUnderWay(n.hosted()).String())
 			}
 			n.upOnce.Do(func() { close(n.up) })
 			close(n.done)
@@ -543,21 +551,21 @@ func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 // measured, ends the timing of turns for which no operator asks any more, and starts a round
 // of the passivators without waiting for them.
 func (n *Node) tickClock() {
-	ticker := time.NewTicker(clockTick)
+	ticker := time.NewTicker(node.ClockTick)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-n.driver.stop:
+		case <-n.driver.Stop:
 			return
 		case <-ticker.C:
 		}
-		if n.driver.clock.Add(1)%ticksASecond != 0 {
+		if n.driver.Clock.Add(1)%node.TicksASecond != 0 {
 			continue
 		}
-		n.control.pulse.beat(n.driver.lease.Now(), n.control.loop.Post)
-		operator.EndWatch(&n.driver.turns, time.Now())
+		n.control.pulse.Beat(n.driver.Lease.Now(), n.control.loop.Post)
+		operator.EndWatch(&n.driver.Turns, time.Now())
 		for _, h := range n.hosted() {
-			h.second.notify()
+			h.Second.Notify()
 		}
 	}
 }
@@ -567,7 +575,7 @@ func (n *Node) startErr() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err == nil && n.state == stateEnding {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.ErrClosed())
 	}
 	return n.err
 }

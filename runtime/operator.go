@@ -50,7 +50,7 @@ func (n *Node) order(ctx context.Context, op string, f func() error) error {
 		}
 		return nil
 	case <-n.done:
-		return fmt.Errorf("%s: %w", op, n.driver.errClosed())
+		return fmt.Errorf("%s: %w", op, n.driver.ErrClosed())
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w: the control loop of node %s has not run it yet (try again)", op, ctx.Err(), n.cfg.Name)
 	}

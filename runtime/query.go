@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -129,16 +133,16 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	fail := func(err error) (Location, error) {
 		return at, fmt.Errorf("locate %s/%s: %w", clip(kind), clip(id), err)
 	}
-	k := (*n.driver.kinds.Load())[kind]
+	k := (*n.driver.Kinds.Load())[kind]
 	if k == nil {
 		return fail(errors.New("this node does not know the type (host it, or make a client of it first)"))
 	}
-	shard, err := k.shardOf(id)
+	shard, err := k.ShardOf(id)
 	if err != nil {
 		return fail(err)
 	}
 	at.Shard = shard
-	if e, ok := n.driver.table.Load().Type(kind).Lookup(shard); ok {
+	if e, ok := n.driver.ShardTable.Load().Type(kind).Lookup(shard); ok {
 		at.Node, at.Epoch = e.Home.Name, e.Epoch.String()
 	}
 	question := coordinator.Explain{}
@@ -156,4 +160,77 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 		return fail(err)
 	}
 	return at, nil
+}
+
+// PlaceShards pins shards of a type to nodes. For shard numbers (see the type's
+// Extractor), homes has the name of the node at which each should live; "" withdraws a
+// pin. Like other moves, these begin once the view has converged. The shards stay as
+// long as that node hosts the type; while it does not, the type's [Allocation] places
+// them.
+//
+// PlaceShards returns nil when every member that hosts types has confirmed the pins.
+// They then survive a change of the coordinator and restarts of members, but not a
+// restart of all members at once. PlaceShards does not wait for the moves. It may be
+// called at any member.
+func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]string) error {
+	fail := func(err error) error { return fmt.Errorf("place shards of %s: %w", clip(kind), err) }
+	var pins []coordinator.Pin
+	for shard, node := range homes {
+		pins = append(pins, coordinator.Pin{Shard: shard, Node: node})
+	}
+	slices.SortFunc(pins, func(a, b coordinator.Pin) int { return cmp.Compare(a.Shard, b.Shard) })
+	if err := coordinator.CheckPins(kind, pins); err != nil {
+		return fail(err)
+	}
+	var refused string
+	err := inquire(ctx, n.control, func(id uint64) bool {
+		n.control.member.ToCoordinator(coordinator.SetPins{ID: id, Type: kind, Pins: pins})
+		return false
+	}, func(_ transport.Address, m coordinator.Message) bool {
+		done, ok := m.(coordinator.PinsSet)
+		refused = done.Reason
+		return ok
+	})
+	switch {
+	case err != nil:
+		return fail(fmt.Errorf("%w: not every member has confirmed it (call PlaceShards again; repeating a pin has no effect)", err))
+	case refused != "":
+		return fail(errors.New(refused))
+	}
+	return nil
+}
+
+// Load returns the node's load. It visits every entity, which takes some milliseconds for 100,000
+// of them.
+func (n *Node) Load() measure.Load {
+	drv := n.driver
+	l := measure.Load{
+		BufferBytes: drv.Budget.Used(), BufferLimit: int64(drv.Config.BufferBytes), Refused: drv.Refusals.Snapshot(),
+		Sent: map[string]uint64{}, Received: map[string]uint64{}, Downed: n.control.member.Traffic().Downed(),
+	}
+	for _, m := range n.control.member.Traffic().Messages() {
+		l.Sent[m.Kind], l.Received[m.Kind] = m.Sent, m.Received
+	}
+	kinds := *drv.Kinds.Load()
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		t := measure.Type{Kind: name, Held: drv.HeldFor(name), Shards: map[string]int{}}
+		if k := drv.ShardTable.Load().Type(name); k != nil {
+			t.Homeless = homeless(k)
+		}
+		if h := kinds[name].Host; h != nil {
+			node.LoadHosted(&t, h)
+		}
+		l.Types = append(l.Types, t)
+	}
+	return l
+}
+
+// Measure has the meter told of appends, moves and frames of the node from now on, until stop. A node that nobody
+// measures reads no clock for it. Several meters may measure one node.
+func (n *Node) Measure(m measure.Meter) (stop func()) {
+	appends := &durablehost.Measured{} // of nothing, without a store
+	if d := n.driver.Durable; d != nil {
+		appends = &d.Appends.Measured
+	}
+	return n.driver.Meters.Add(&m, appends, &n.driver.Sessions)
 }

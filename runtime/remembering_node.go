@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/remember"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -17,7 +18,7 @@ type rememberingNode struct{ node *Node }
 var _ remembering.Process = rememberingNode{}
 
 // Self is the node's address.
-func (m rememberingNode) Self() transport.Address { return m.node.driver.self.Address }
+func (m rememberingNode) Self() transport.Address { return m.node.driver.Local.Address }
 
 // Cluster is the name of the cluster.
 func (m rememberingNode) Cluster() string { return m.node.cfg.Cluster }
@@ -32,19 +33,19 @@ func (m rememberingNode) Send(to transport.Address, msg remember.Message) {
 }
 
 // Context ends when the node stops.
-func (m rememberingNode) Context() context.Context { return m.node.driver.ctx }
+func (m rememberingNode) Context() context.Context { return m.node.driver.Context }
 
 // Stopped returns the error of a node that has stopped.
-func (m rememberingNode) Stopped() error { return m.node.driver.errClosed() }
+func (m rememberingNode) Stopped() error { return m.node.driver.ErrClosed() }
 
 // Go runs f on a goroutine that the node waits for.
-func (m rememberingNode) Go(f func()) { m.node.driver.group.Go(f) }
+func (m rememberingNode) Go(f func()) { m.node.driver.Group.Go(f) }
 
 // MayAnswer reports whether the node may answer for its shards at this moment.
-func (m rememberingNode) MayAnswer() bool { return m.node.driver.lease.MayAnswer() }
+func (m rememberingNode) MayAnswer() bool { return m.node.driver.Lease.MayAnswer() }
 
 // WaitLease waits until the node may run turns.
-func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.driver.waitLease(ctx) }
+func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.driver.WaitLease(ctx) }
 
 // Full returns the error for an entity whose shard remembers the maximum number of
 // entities.
@@ -53,14 +54,14 @@ func (m rememberingNode) Full(err error) error {
 }
 
 // rememberingReasons maps the counters of package remembering to those of a node.
-var rememberingReasons = [...]reason{
-	remembering.Activated:        rememberedActivated,
-	remembering.ActivationFailed: rememberedFailed,
-	remembering.Late:             rememberedLate,
-	remembering.StoreFailed:      rememberFailed,
+var rememberingReasons = [...]node.Reason{
+	remembering.Activated:        node.RememberedActivated,
+	remembering.ActivationFailed: node.RememberedFailed,
+	remembering.Late:             node.RememberedLate,
+	remembering.StoreFailed:      node.RememberFailed,
 }
 
 // Count counts an event.
 func (m rememberingNode) Count(e remembering.Counter) (n uint64, tell bool) {
-	return m.node.driver.counters.addSeldom(rememberingReasons[e])
+	return m.node.driver.Counts.AddSeldom(rememberingReasons[e])
 }

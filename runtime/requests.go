@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -50,11 +51,11 @@ func (g requests) serve(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("start node %s: Config.Gateway: this transport does not support requests", n.cfg.Name)
 	}
-	kinds := map[string]*kind{}
+	kinds := map[string]*node.Kind{}
 	var names []string
 	for _, h := range n.hosted() {
-		kinds[h.desc.Name] = h.kind
-		names = append(names, h.desc.Name)
+		kinds[h.Desc.Name] = h.Kind
+		names = append(names, h.Desc.Name)
 	}
 	slices.Sort(names)
 	stop, err := requester.ServeRequests(ctx, transport.RequestOptions{
@@ -65,8 +66,8 @@ func (g requests) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start node %s: Config.Gateway: %w", n.cfg.Name, err)
 	}
-	n.driver.group.Go(func() {
-		<-n.driver.stop
+	n.driver.Group.Go(func() {
+		<-n.driver.Stop
 		stop()
 	})
 	return nil
@@ -82,7 +83,7 @@ func notSent(r *transport.Request, err error) error {
 }
 
 // call makes one call for a client of the broker.
-func (g requests) call(k *kind, r *transport.Request) {
+func (g requests) call(k *node.Kind, r *transport.Request) {
 	n := g.node
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
 	asJSON, _ := raw.IsJSON()
@@ -91,19 +92,19 @@ func (g requests) call(k *kind, r *transport.Request) {
 		g.respond(r, asJSON, nil, notSent(r, err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(withOutgoing(n.driver.ctx, info), timeout)
+	ctx, cancel := context.WithTimeout(node.WithOutgoing(n.driver.Context, info), timeout)
 	defer cancel()
-	body, err := codegen.CallRaw(ctx, invokerOf(k), k.desc, raw)
+	body, err := codegen.CallRaw(ctx, node.InvokerOf(k), k.Desc, raw)
 	g.respond(r, asJSON, body, err)
 }
 
 // understand returns the description of a request's call, and how long it may take.
-func (g requests) understand(k *kind, r *transport.Request) (info wire.Info, timeout time.Duration, err error) {
+func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info, timeout time.Duration, err error) {
 	if r.IDErr != nil {
 		return info, 0, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)
 	}
-	if !slices.Contains(k.desc.Methods, r.Method) {
-		return info, 0, fmt.Errorf("%w: %s has no method %s", ErrNoMethod, k.desc.Name, noMethod(r.Method, k.desc.Methods))
+	if !slices.Contains(k.Desc.Methods, r.Method) {
+		return info, 0, fmt.Errorf("%w: %s has no method %s", ErrNoMethod, k.Desc.Name, node.NoMethod(r.Method, k.Desc.Methods))
 	}
 	if timeout, err = requestTimeout(r.Timeout, g.node.cfg.CallTimeout); err != nil {
 		return info, 0, err
@@ -154,7 +155,7 @@ func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err er
 		}
 	}
 	if err := r.Answer(header, body); err != nil && !errors.Is(err, context.Canceled) {
-		n.driver.seldom.warn(n.log, "answer to a request not sent", "", "", "kind", r.Kind, "method", r.Method, "err", err)
+		n.driver.Seldom.Warn(n.log, "answer to a request not sent", "", "", "kind", r.Kind, "method", r.Method, "err", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -23,11 +24,11 @@ func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.control.link = noLink{}
+	n.control.link = node.NoLink{}
 	if err := n.control.member.Prepare(controlSetup(n)); err != nil {
 		t.Fatal(err)
 	}
-	core := n.hosted()[0].shards[0].Core
+	core := n.hosted()[0].Shards[0].Core
 	for _, last := range []bool{false, true} {
 		epoch := max(core.Epoch(), core.MoveEpoch()) + 1
 		core.Prepare(transport.Address{Name: "n2", Incarnation: 2}, placement.Epoch(epoch), nil, last)

@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -120,18 +126,18 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.opening(give); err != nil {
 		return err
 	}
-	defer n.driver.group.Done()
+	defer n.driver.Group.Done()
 	if err := checkStore(ctx, n); err != nil {
 		return n.notBegun(err)
 	}
 	if err := n.identifyStore(ctx); err != nil {
 		return n.notBegun(err)
 	}
-	if err := n.driver.openDirect(ctx); err != nil {
+	if err := n.driver.OpenDirect(ctx); err != nil {
 		return n.notBegun(err)
 	}
 	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it
-		Cluster: n.cfg.Cluster, Self: n.driver.self.Address, Lanes: n.cfg.Lanes,
+		Cluster: n.cfg.Cluster, Self: n.driver.Local.Address, Lanes: n.cfg.Lanes,
 		OnState: n.connState, Logger: n.log,
 	})
 	if err == nil {
@@ -147,26 +153,26 @@ func (n *Node) begin(ctx context.Context) error {
 		if err == nil {
 			_ = link.Close()
 		}
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.ErrClosed())
 	case err != nil:
-		n.driver.direct.Load().Close()
+		n.driver.Direct.Load().Close()
 		n.state = stateNew
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
 	n.state, n.link, n.control.link = stateStarted, link, link
-	n.driver.open(link)
-	n.driver.group.Go(n.control.receive)
-	n.driver.group.Go(func() { n.control.run(n.driver.stop) })
+	n.driver.Open(link)
+	n.driver.Group.Go(n.control.receive)
+	n.driver.Group.Go(func() { n.control.run(n.driver.Stop) })
 	n.memory.Begin(link.MaxPayload())
-	n.driver.group.Go(func() { n.memory.Run(n.driver.stop) })
+	n.driver.Group.Go(func() { n.memory.Run(n.driver.Stop) })
 	for _, h := range n.hosted() {
-		if h.settings.idle > 0 || h.settings.maxActive > 0 {
-			n.driver.group.Go(newPassivator(h).run)
+		if h.Settings.Idle > 0 || h.Settings.MaxActive > 0 {
+			n.driver.Group.Go(node.NewPassivator(h).Run)
 		}
 	}
-	n.driver.group.Go(n.tickClock)
+	n.driver.Group.Go(n.tickClock)
 	if n.store != "" {
-		n.driver.group.Go(n.watchStore)
+		n.driver.Group.Go(n.watchStore)
 	}
 	return nil
 }
@@ -191,7 +197,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 	case stateOpening, stateStarted:
 		return fmt.Errorf("start node %s: %w (call Start once; Done is closed when the node has stopped)", n.cfg.Name, ErrStarted)
 	case stateEnding:
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.errClosed())
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.driver.ErrClosed())
 	case stateNew:
 	}
 	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
@@ -204,7 +210,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 		return err
 	}
 	n.state, n.give = stateOpening, give
-	n.driver.group.Add()
+	n.driver.Group.Add()
 	return nil
 }
 
@@ -213,19 +219,19 @@ func (n *Node) opening(give context.CancelFunc) error {
 func checkStore(ctx context.Context, n *Node) error {
 	var types []string
 	for _, h := range n.hosted() {
-		if !h.desc.Durable {
+		if !h.Desc.Durable {
 			if n.cfg.Store == nil {
 				continue
 			}
-			if err := durablehost.CheckVolatile(ctx, n.cfg.Store, n.cfg.Cluster, h.desc.Name); err != nil {
-				return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
+			if err := durablehost.CheckVolatile(ctx, n.cfg.Store, n.cfg.Cluster, h.Desc.Name); err != nil {
+				return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.Desc.Name, err)
 			}
 			continue
 		}
-		if err := n.driver.durable.Check(ctx, h.desc.Name, h.kind.shards, h.desc.HashName); err != nil {
-			return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
+		if err := n.driver.Durable.Check(ctx, h.Desc.Name, h.Kind.Shards, h.Desc.HashName); err != nil {
+			return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.Desc.Name, err)
 		}
-		types = append(types, h.desc.Name)
+		types = append(types, h.Desc.Name)
 	}
 	if len(types) == 0 { // the node needs little of the store
 		return nil
@@ -238,6 +244,70 @@ func checkStore(ctx context.Context, n *Node) error {
 	}
 	if err := s.CheckRights(ctx, types...); err != nil {
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
+	return nil
+}
+
+// serveTimeout bounds the message to the broker that says whether this member serves.
+const serveTimeout = 5 * time.Second
+
+// serving records whether the broker may direct processes that have no table to this
+// member.
+type serving struct {
+	wished atomic.Bool
+	mu     sync.Mutex // held while the broker is informed, so that the latest value is sent last
+}
+
+// announce sends the latest value to the broker, and waits for it. It reports false if the broker
+// may not know of it yet. A broker that refuses it knows.
+func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.wished.Load()
+	try, cancel := context.WithTimeout(ctx, serveTimeout)
+	defer cancel()
+	err := link.Serve(try, on)
+	if err != nil && ctx.Err() == nil {
+		log.Warn("serving of clients not switched", "serve", on, "err", err)
+	}
+	return err == nil || try.Err() == nil
+}
+
+// stopLook is the interval at which StopHosting checks whether the shards are gone.
+const stopLook = 20 * time.Millisecond
+
+// StopHosting moves all shards of a type, with their state, to other members, and takes
+// no more: until its next start this node only calls the type. It returns nil when the
+// last shard has left and no calls wait here for one. If ctx ends first, it returns the
+// error of ctx, and the shards go on leaving. Another member must host the type. It may
+// be called again, and waits again.
+func (n *Node) StopHosting(ctx context.Context, kind string) error {
+	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
+	c := n.control
+	v := c.member.View()
+	k := (*n.driver.Kinds.Load())[kind]
+	switch {
+	case v == nil:
+		return fail(errNotJoined)
+	case k == nil || k.Host == nil || k.Desc.Singleton:
+		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
+	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
+		return m.Address != n.driver.Local.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
+	}):
+		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
+	}
+	k.Host.Stopped.Store(true)
+	c.loop.Post(c.member.HostingChanged)
+	look := time.NewTicker(stopLook)
+	defer look.Stop()
+	for k.Host.Holds() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fail(fmt.Errorf("%w: its shards are still leaving (they go on; call it again to wait)", ctx.Err()))
+		case <-n.driver.Stop:
+			return fail(n.driver.ErrClosed())
+		}
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (n *Node) identifyStore(ctx context.Context) error {
 	if n.cfg.Store == nil {
 		return nil
 	}
-	id, err := durablehost.Identity(ctx, n.cfg.Store, n.cfg.Cluster, n.cfg.Name, n.driver.self.Incarnation)
+	id, err := durablehost.Identity(ctx, n.cfg.Store, n.cfg.Cluster, n.cfg.Name, n.driver.Local.Incarnation)
 	if err != nil {
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
@@ -95,7 +95,7 @@ func (n *Node) watchStore() {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-n.driver.stop:
+		case <-n.driver.Stop:
 			return
 		case <-ticker.C:
 		}
@@ -103,7 +103,7 @@ func (n *Node) watchStore() {
 		if outages == seen {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(n.driver.ctx, storePatience)
+		ctx, cancel := context.WithTimeout(n.driver.Context, storePatience)
 		err := durablehost.CheckIdentity(ctx, n.cfg.Store, n.cfg.Cluster, n.store)
 		cancel()
 		switch {

@@ -1,13 +1,14 @@
 package shard
 
 import (
-	"errors"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/node"
 )
 
 // ErrEscalated is the error of a node that a supervisor ended because of an entity's
 // error.
-var ErrEscalated = errors.New("escalated by a supervisor")
+var ErrEscalated = node.ErrEscalated
 
 // Supervise sets the function to decide about an entity after a failed turn. Its argument is the
 // error that the method returned, unchanged. For a panic or runtime.Goexit it is an [*EntityError]
@@ -16,7 +17,12 @@ var ErrEscalated = errors.New("escalated by a supervisor")
 // goroutines; if it panics, the entity resumes. Default: every entity resumes, because its state
 // has no other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
-	return func(s *hostSettings) { s.decide = decide }
+	return func(s *hostSettings) {
+		s.Decide = nil
+		if decide != nil {
+			s.Decide = func(err error) node.Action { return node.Action(decide(err)) }
+		}
+	}
 }
 
 // RestartBackoff sets how long an entity that [Supervise] restarts waits for its next
@@ -24,13 +30,13 @@ func Supervise(decide func(err error) SupervisorAction) HostOption {
 // with first again when the entity had no failure for twice the longest. A shard that
 // moves does not wait. Default 100ms to 10s, minimum 0. Members may differ.
 func RestartBackoff(first, longest time.Duration) HostOption {
-	return func(s *hostSettings) { s.backoff, s.backoffMost = first, longest }
+	return func(s *hostSettings) { s.Backoff, s.BackoffMost = first, longest }
 }
 
 // A SupervisorAction is the decision of a supervisor about an entity whose turn failed.
 type SupervisorAction int
 
-// The actions of a supervisor.
+// The actions of a supervisor, as the engine numbers them.
 const (
 	// ActionResume keeps the entity as it is.
 	ActionResume SupervisorAction = iota
@@ -47,15 +53,5 @@ const (
 
 // String returns the name of the action.
 func (a SupervisorAction) String() string {
-	switch a {
-	case ActionResume:
-		return "resume"
-	case ActionRestart:
-		return "restart"
-	case ActionStop:
-		return "stop"
-	case ActionEscalate:
-		return "escalate"
-	}
-	return "unknown"
+	return node.Action(a).String()
 }

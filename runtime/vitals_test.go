@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -52,17 +53,17 @@ func TestVitals(t *testing.T) {
 }
 
 func TestPulse(t *testing.T) {
-	var p pulse
+	var p node.Pulse
 	var posted []func()
 	post := func(f func()) { posted = append(posted, f) }
-	require.Zero(t, p.stuck(5))
-	p.beat(10, post)
-	p.beat(20, post)
+	require.Zero(t, p.Stuck(5))
+	p.Beat(10, post)
+	p.Beat(20, post)
 	require.Len(t, posted, 1, "a stuck loop gets no further function")
-	require.Equal(t, time.Duration(20), p.stuck(30))
+	require.Equal(t, time.Duration(20), p.Stuck(30))
 	posted[0]()
-	require.Zero(t, p.stuck(40), "the loop has run")
-	p.beat(50, post)
+	require.Zero(t, p.Stuck(40), "the loop has run")
+	p.Beat(50, post)
 	require.Len(t, posted, 2)
 }
 

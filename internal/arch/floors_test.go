@@ -27,6 +27,7 @@ internal/gen/model
 
 shardtest runtime/health
 runtime
+internal/driver/node
 internal/control
 internal/singlehost internal/remembering
 internal/peers
@@ -112,7 +113,7 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
-	"github.com/cespare/xxhash/v2":      {"internal/control", "runtime", "internal/region", "internal/remember", "internal/durablehost"},
+	"github.com/cespare/xxhash/v2":      {"internal/control", "internal/driver/node", "runtime", "internal/region", "internal/remember", "internal/durablehost"},
 	"google.golang.org/protobuf":        {"internal/control", "internal/direct", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "runtime/coordinator", "runtime/singleton", "internal/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},

@@ -12,43 +12,43 @@ var mirrors = []mirror{
 		"an inquiry waits on a channel there; control.Member has the inquiries",
 	},
 	{
-		"internal/sim/sharding.process.arrive", "runtime.lane.message",
+		"internal/sim/sharding.process.arrive", "internal/driver/node.lane.message",
 		"a lane reuses one reader, frame and envelope, and can be taken over in the middle of a frame; peers.Stream decides what is skipped, dropped and acknowledged",
 	},
 	{
-		"internal/sim/sharding.process.arrive", "runtime.lane.envelope",
+		"internal/sim/sharding.process.arrive", "internal/driver/node.lane.envelope",
 		"see the pair before; wire and calls decide what may come and what becomes of it",
 	},
 	{
-		"internal/sim/sharding.process.received", "runtime.lane.frame",
+		"internal/sim/sharding.process.received", "internal/driver/node.lane.frame",
 		"see process.arrive; a lane also wakes callers and publishes in batches",
 	},
 	{
-		"internal/sim/sharding.process.deliver", "runtime.lane.call",
+		"internal/sim/sharding.process.deliver", "internal/driver/node.lane.call",
 		"see process.arrive; shardhost decides what becomes of a call and what refuses it",
 	},
 	{
-		"internal/sim/sharding.hosted.accept", "runtime.turnRunner.enqueue",
+		"internal/sim/sharding.hosted.accept", "internal/driver/node.TurnRunner.enqueue",
 		"a runner reuses calls and runs turns in batches; shardhost decides what becomes of a call",
 	},
 	{
-		"internal/sim/sharding.route.pass", "runtime.route.send",
+		"internal/sim/sharding.route.pass", "internal/driver/node.Route.send",
 		"a sender there waits for room in a session or on a route, here it never has to; routing.Route decides where an envelope goes",
 	},
 	{
-		"internal/sim/sharding.ask.Wake", "runtime.invoker.Do",
+		"internal/sim/sharding.ask.Wake", "internal/driver/node.invoker.Do",
 		"a caller is a goroutine that sleeps there and a continuation here",
 	},
 	{
-		"internal/sim/sharding.ask.Wake", "runtime.invoker.failed",
+		"internal/sim/sharding.ask.Wake", "internal/driver/node.invoker.failed",
 		"see the pair before",
 	},
 	{
-		"internal/sim/sharding.operation.wait", "runtime.invoker.waitTurn",
+		"internal/sim/sharding.operation.wait", "internal/driver/node.invoker.waitTurn",
 		"a caller is a goroutine that selects there and a continuation here; package calls decides how it goes on",
 	},
 	{
-		"internal/sim/sharding.operation.encoded", "runtime.invoker.failed",
+		"internal/sim/sharding.operation.encoded", "internal/driver/node.invoker.failed",
 		"see operation.wait",
 	},
 	{
@@ -84,19 +84,19 @@ var standIns = []mirror{
 		"see process.link",
 	},
 	{
-		"internal/sim/sharding.hosted.run", "runtime.inCall.execute",
+		"internal/sim/sharding.hosted.run", "internal/driver/node.InCall.execute",
 		"a method of the user is a goroutine's work there and a span of virtual time here; the simulation decides nothing but how long it takes, and waits for the lease as driver.waitLease does",
 	},
 	{
-		"internal/sim/sharding.hosted.StopEntities", "runtime.hostedShard.passivateAll",
+		"internal/sim/sharding.hosted.StopEntities", "internal/driver/node.HostedShard.passivateAll",
 		"stop hooks are the user's code there and a span of virtual time here; shardhost decides when each may run",
 	},
 	{
-		"internal/sim/singleton.home.RunTask", "runtime.taskRun.run",
+		"internal/sim/singleton.home.RunTask", "internal/driver/node.taskRun.run",
 		"a task is a goroutine there; singlehost decides what waits for its end",
 	},
 	{
-		"internal/sim/singleton.requests.ask", "runtime.leaseRequests.request",
+		"internal/sim/singleton.requests.ask", "internal/driver/node.LeaseRequests.request",
 		"a request is a goroutine with a context there and two events here; singlehost.leaseHolder decides what an answer means",
 	},
 	{

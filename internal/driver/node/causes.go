@@ -1,0 +1,218 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// Causes of failed calls, and their remedies. Texts are made only when a call has
+// failed, so a call that succeeds pays nothing for them.
+
+// Causes of calls that ran out of time, or that their callers gave up.
+var (
+	errNoHome     = errors.New("its shard has no home yet")
+	errNoAnswer   = errors.New("no answer")
+	errBusy       = errors.New("the entity was busy")
+	ErrMoving     = errors.New("its shard kept moving")
+	errOutOfReach = errors.New("nothing of it arrived")
+)
+
+// errPassed is the error of a call whose deadline was over before it could be sent.
+var errPassed = errors.New("its deadline had passed before it was sent")
+
+// errPending is the error of a call that finds the table of pending calls full.
+var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
+
+// expired is the cause of a call whose time ran out; it is context.DeadlineExceeded to
+// errors.Is and its text names the condition that the call waited for.
+func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
+
+// late is the error of a call that err ended while it waited; why is the reason for the
+// wait. If more time would help, the text says so.
+func late(err, why error) error {
+	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
+		if errors.Is(why, waited) {
+			return fmt.Errorf("%w: %w%s", err, why, moreTime(err))
+		}
+	}
+	return fmt.Errorf("%w: %w", err, why)
+}
+
+// moreTime returns the remedy for a deadline that passed, and "" for a caller that gave
+// up.
+func moreTime(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return " (give it more time: shard.Timeout, or a later deadline)"
+	}
+	return ""
+}
+
+// waitError is the error of a wait that ctx ended.
+func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
+
+// circular is the error of a call that came back to an entity that waits for it.
+func circular(chain string) error {
+	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
+}
+
+// NoContact is the reason why a node that has the entity runs no turns.
+func NoContact(node string) string {
+	return "node " + node + " has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"
+}
+
+// noResult is the error of a call whose results do not encode.
+func noResult(why error) error {
+	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
+}
+
+// notRun is the error of a call that was refused; nil for other answers. buffered is
+// Config.SingletonBuffer.
+func notRun(kind string, res calls.Result, buffered int) error {
+	switch res.Code {
+	case wire.CodeOverloaded:
+		if res.Text == "" {
+			res.Text = "a mailbox or buffer at its home is full (retry later)"
+		}
+		return fmt.Errorf("%w: %s", ErrOverloaded, res.Text)
+	case wire.CodeCircular:
+		return circular(res.Text)
+	case wire.CodeUnknownKind:
+		if res.Text != "" {
+			return fmt.Errorf("%w: %s (generate both from one version)", ErrMismatch, res.Text)
+		}
+		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
+	case wire.CodeNoMethod:
+		return fmt.Errorf("%w: %s has no method %s at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)", ErrNoMethod, kind, res.Text)
+	case wire.CodeForbidden:
+		return fmt.Errorf("%w: %s", ErrForbidden, res.Text)
+	case wire.CodeBadArgs:
+		return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrBadArgs, res.Text)
+	case wire.CodeActivation:
+		return fmt.Errorf("%w: %s (the log of the entity's node has more)", ErrActivation, res.Text)
+	case wire.CodeExpired:
+		if res.Text == "" {
+			return late(context.DeadlineExceeded, errBusy)
+		}
+		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.Text)
+	case wire.CodeCanceled:
+		return fmt.Errorf("%w: before its turn", context.Canceled)
+	case calls.Unsent:
+		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
+	case wire.CodeRefused:
+		return errors.New(res.Text)
+	case wire.CodeReused:
+		return fmt.Errorf("%w: %s", ErrCommandReused, res.Text)
+	case wire.CodeCommitLarge:
+		return fmt.Errorf("%w: %s", errLargeCommit, res.Text)
+	case wire.CodeUnsendable:
+		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
+	case calls.Shed:
+		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, buffered)
+	}
+	return nil
+}
+
+// NoMethod names a method that a type lacks, and those that it has.
+func NoMethod(method string, has []string) string {
+	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
+}
+
+// errLargeCommit is ErrTooLarge for the changes or the results of a turn of a durable entity. The turn ran
+// under the call's command, so no earlier attempt of the call has been applied.
+var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
+
+// Remedies for refusals of the layers below.
+const (
+	smaller = " (send less at once, or raise max_payload of the NATS server)"
+	slower  = " (slow down and retry, or raise Config.MaxBuffered)"
+)
+
+// unacknowledged is why a call of a client does not run that leaves too many answers unacknowledged.
+func unacknowledged(p *peers.Session) string {
+	held, limit := p.Core.Account.Held()
+	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.MaxBuffered and Config.AnswerBytes of the members)",
+		held, p.Peer().Name, limit)
+}
+
+// silence describes when a peer has sent something last on the session, for error texts. It does not say that
+// the peer has been silent since: nothing comes either while this process sends nothing. It is "" if that
+// time is short, or if nothing ever came.
+func silence(p *peers.Session, now time.Time) string {
+	if d := p.Silence(now); d >= silenceTold {
+		return fmt.Sprintf("; its last message came %v ago", d.Round(100*time.Millisecond))
+	}
+	return ""
+}
+
+// silenceTold is the shortest time since a home's last message that error texts mention.
+const silenceTold = time.Second
+
+// publicError maps errors of lower layers to errors of this package.
+func publicError(err error) error {
+	switch {
+	case errors.Is(err, stream.ErrTooLarge):
+		return fmt.Errorf("%w: %w%s", ErrTooLarge, err, smaller)
+	case errors.Is(err, stream.ErrFull):
+		return &overload{err, slower}
+	}
+	return err
+}
+
+// overload is ErrOverloaded with a cause and a remedy. Its text is made only when it is
+// read, because a refused caller may try again very often.
+type overload struct {
+	cause error
+	hint  string
+}
+
+func (e *overload) Error() string { return ErrOverloaded.Error() + ": " + e.cause.Error() + e.hint }
+
+// Is reports whether target is ErrOverloaded.
+func (e *overload) Is(target error) bool { return target == ErrOverloaded }
+
+// Unwrap returns the cause.
+func (e *overload) Unwrap() error { return e.cause }
+
+// errNoLease means that the singleton's lease has ended.
+var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
+
+// errSingletonStays is the error of Passivate and Forget in a singleton: they would
+// leave its tasks running beside those of the next instance.
+var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")
+
+// failure is the error of a method or an activation, for the supervisor.
+type failure struct {
+	method string
+	err    error
+	panics bool // the method panicked, or ended its goroutine
+}
+
+// outcome says for operators whether the call ran, and how it failed, without the text of the error, which may hold
+// arguments and state.
+func (f *failure) outcome(read func(error) (CallFailure, bool)) string {
+	call, ok := read(f.err)
+	switch {
+	case errors.Is(f.err, ErrActivation):
+		return "not executed: the entity could not be activated"
+	case f.panics:
+		return "executed: it panicked"
+	case ok && call.Err != nil:
+		return fmt.Sprintf("executed: its call of %s.%s failed", call.Kind, call.Method)
+	case ok:
+		return fmt.Sprintf("executed: its call of %s.%s returned an error", call.Kind, call.Method)
+	case errors.Is(f.err, context.DeadlineExceeded):
+		return "executed: its deadline passed"
+	case errors.Is(f.err, context.Canceled):
+		return "executed: its context was canceled"
+	}
+	return "executed: it returned an error"
+}

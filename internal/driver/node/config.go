@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// Config configures the driver of a process. Package shard documents the fields, and has set
+// their defaults.
+type Config struct {
+	Cluster, Name                    string
+	Lanes                            int
+	CallTimeout, HandoffTimeout      time.Duration
+	BufferSize                       int
+	ShardBytes, BufferBytes          int
+	Window, MaxBuffered, AnswerBytes int
+	SingletonBuffer                  int
+	Store                            store.Backend // nil: none
+	DirectListen, DirectAdvertise    string
+	DirectDial                       bool
+	Interceptors                     []Interceptor
+	Logger                           *slog.Logger
+
+	// CallError makes the error of a call, and ReadCallError is its inverse: it finds such an
+	// error in the tree of err.
+	CallError     func(CallFailure) error
+	ReadCallError func(err error) (CallFailure, bool)
+}
+
+// directEnabled reports whether the process may have direct lanes.
+func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }
+
+// RunnerBytes is how many bytes of tells may wait at each of that many runners; as much
+// again is being run.
+func (c *Config) RunnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
+
+// A CallFailure describes the error of a call.
+type CallFailure struct {
+	Kind, ID, Method string // the method that was called
+	Outcome          calls.Outcome
+	Err              error   // the cause; nil if the method itself returned an error or panicked
+	Text             string  // of the method's error or panic
+	Panic            bool    // the method panicked
+	Causes           []error // declared errors that the method's error held
+}
+
+// A CallerClass is the class of process that a call came from.
+type CallerClass int
+
+// The classes of callers.
+const (
+	classMember CallerClass = iota + 1
+	classClient
+	classGateway
+)
+
+// String returns the name of the class.
+func (c CallerClass) String() string {
+	if c < classMember || c > classGateway {
+		return "unknown"
+	}
+	return [...]string{"member", "client", "gateway"}[c-classMember]
+}
+
+// A Caller is the caller of a call.
+type Caller struct {
+	Class       CallerClass
+	Name        string
+	Incarnation uint64
+	Kind, ID    string // of the entity whose turn made the call; empty if no turn did
+}
+
+// String returns the class and the name, and the entity if there is one.
+func (c Caller) String() string {
+	s := c.Class.String() + " " + c.Name
+	if c.Kind != "" {
+		s += " for " + c.Kind + "/" + clip(c.ID)
+	}
+	return s
+}
+
+// A CallInfo describes a call to its method and to interceptors, beside its arguments.
+type CallInfo struct {
+	From             Caller
+	Kind, ID, Method string
+	Tell             bool
+	Arrived          time.Time // zero for interceptors of the caller
+	Headers          []wire.Header
+}
+
+// An Interceptor is called around calls. next makes the call.
+type Interceptor func(ctx context.Context, call CallInfo, next func(context.Context) error) error
+
+// An Action is the decision about an entity whose turn failed.
+type Action int
+
+// The actions.
+const (
+	actionResume   Action = iota // it stays as it is
+	actionRestart                // it is replaced by a fresh one after a back-off
+	actionStop                   // it ends as if forgotten
+	actionEscalate               // its node ends
+)
+
+// String returns the name of the action.
+func (a Action) String() string {
+	if a < actionResume || a > actionEscalate {
+		return "unknown"
+	}
+	return [...]string{"resume", "restart", "stop", "escalate"}[a]
+}
+
+// Settings are the settings of a hosted type.
+type Settings struct {
+	Idle         time.Duration // 0: entities do not become idle
+	Inline       bool          // local calls may run on their callers' goroutines
+	MailboxCalls int           // bound of one mailbox, in calls
+	MailboxBytes int           // bound of one mailbox, in bytes
+	Handoff      region.Handoff
+	MaxActive    int // 0: no limit
+	StopTimeout  time.Duration
+	Intercept    []Interceptor
+	Remembering  *remembering.Settings // nil: entities are not remembered
+	Decide       func(error) Action    // nil: resume
+	Backoff      time.Duration
+	BackoffMost  time.Duration
+}
+
+// tells is how many tells of this process may wait in a turn of tells.
+func (s *Settings) tells() int { return min(s.MailboxCalls, s.MailboxBytes/region.TellBytes) }
+
+// tellBound is the bound from which the result of tells follows.
+func (s *Settings) tellBound() region.Bound {
+	if s.tells() < s.MailboxCalls {
+		return region.MailboxBytes
+	}
+	return region.MailboxCalls
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/direct"
+	"github.com/shardgen/shardgen/internal/direct/agree"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// DirectBackOff is the time to the next try after a direct lane failed. Tests set less.
+var DirectBackOff = agree.MinBackOff
+
+// OpenDirect prepares direct lanes, if they are enabled. They begin with open. ctx may have a
+// direct.Dialer.
+func (drv *Driver) OpenDirect(ctx context.Context) error {
+	if !drv.Config.directEnabled() {
+		return nil
+	}
+	cfg := direct.Config{
+		Self: drv.Local, Lanes: drv.Config.Lanes, Listen: drv.Config.DirectListen, Advertise: drv.Config.DirectAdvertise,
+		Waiting: 4 * drv.Config.Window, Dialer: direct.DialerOf(ctx), BackOff: DirectBackOff,
+	}
+	if drv.Local.Client {
+		cfg.Listen = ""
+	}
+	l, err := direct.New(cfg, (*directEnv)(drv))
+	if err != nil {
+		return fmt.Errorf("direct lanes: %w", err)
+	}
+	drv.Direct.Store(l)
+	return nil
+}
+
+// DirectMessage takes a control message about direct lanes. It is ignored if they are not
+// enabled; the process that sent it then goes on over the broker.
+func (drv *Driver) DirectMessage(from transport.Peer, body []byte) error {
+	l := drv.Direct.Load()
+	if l == nil {
+		drv.Counts.Add(FrameIgnored)
+		return nil
+	}
+	return l.Receive(from, body)
+}
+
+// directEnv implements the interface of package direct for this process.
+type directEnv Driver
+
+var _ direct.Env = (*directEnv)(nil)
+
+// Go runs f on a goroutine of the process.
+func (v *directEnv) Go(f func()) { v.Group.Go(f) }
+
+// Send sends a control message. A lost one is made good by a time-out.
+func (v *directEnv) Send(to transport.Peer, body []byte) {
+	b := wire.SealControl(v.Config.Cluster, v.Local, wire.ControlTopic_CONTROL_TOPIC_DIRECT, body)
+	_ = (*Driver)(v).Link().Send(transport.Control, to, 0, b)
+}
+
+// errUnknownTransport is the answer of a transport that says nothing about its connection.
+var errUnknownTransport = errors.New("the transport does not say whether it is encrypted")
+
+// Confidential returns nil if others cannot read the messages of the broker.
+func (v *directEnv) Confidential() error {
+	c, ok := (*Driver)(v).Link().(transport.Confidential)
+	if !ok {
+		return errUnknownTransport
+	}
+	return c.Confidential()
+}
+
+// MaxPayload is the largest frame, in bytes.
+func (v *directEnv) MaxPayload() int { return max((*Driver)(v).Link().MaxPayload(), minPayload) }
+
+// Carry begins a lane on the connection.
+func (v *directEnv) Carry(c *direct.Conn) {
+	drv := (*Driver)(v)
+	l := newLane(drv, transport.Channel(c.Lane()), c)
+	l.end = func(error) {
+		if p := drv.Sessions.Known(c.Peer().Address, c.Lane()); p != nil {
+			p.Leave(c)
+			if c.Why().IsFault() && !p.HasDeparted() {
+				p.AckSoon() // the broker's answer says whether the peer is still there
+				p.Flush()
+			}
+		}
+		drv.Direct.Load().Ended(c)
+	}
+	if p := drv.Sessions.Session(c.Peer(), c.Lane()); p != nil {
+		l.carry(p)
+	}
+	drv.Group.Go(l.run)
+}
+
+// Wanted has the connection carry the session with its peer, which may be younger than the
+// connection or have left it.
+func (v *directEnv) Wanted(c *direct.Conn) {
+	if p := v.Sessions.Known(c.Peer().Address, c.Lane()); p != nil && c.IsHeard() {
+		p.Use(c)
+	}
+}
+
+// directCounts maps the events of package direct to the counters of this process.
+var directCounts = [...]Reason{direct.Opened: directOpened, direct.Refused: directRefused, direct.Stranger: directStranger}
+
+// Count counts an event.
+func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
+	return v.Counts.AddSeldom(directCounts[e])
+}
+
+// Closed counts a connection that has ended. Clients can make and spoil as many as they like, so most of theirs are not logged.
+func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
+	n, tell := (*Driver)(v).AddSeldomOf(directEnded+Reason(why), peer.Name)
+	if why.IsFault() && (tell || !peer.Client) {
+		v.Logger.Info("direct lane ended; calls go on over the broker", "peer", peer.Address.String(), "lane", lane, "why", why.String(), "count", n)
+	}
+}
+
+// Log logs a line.
+func (v *directEnv) Log(text string, args ...any) { v.Logger.Warn(text, args...) }

@@ -1,0 +1,629 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/direct"
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/tasks"
+	"github.com/shardgen/shardgen/internal/turnlease"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Driver is the data plane of one process: lanes, sessions to peers, routes and
+// pending calls. A node has one, and so has a connection from outside, which
+// hosts nothing. It exists before Start, so that clients can be made and calls
+// wait; open connects it.
+type Driver struct {
+	Config  Config
+	Local   transport.Peer
+	Logger  *slog.Logger
+	Control ControlPlane
+	Counts  Counters
+	Lease   turnlease.Lease
+	Memory  *remembering.Memory // a node's
+
+	Group   tasks.Group     // every goroutine of the process
+	Context context.Context // ends with close
+	halt    context.CancelFunc
+	Turning Turning         // of the turns of encoded calls
+	Stop    <-chan struct{} // ctx.Done()
+
+	tr      atomic.Pointer[transport.Link]
+	lanes   []*lane
+	Runners []TurnRunner
+	alone   atomic.Int64 // turns of remote calls with a goroutine of their own
+	// answering is the number of turns that end on goroutines other than the
+	// lanes', each counted from before its end until its answer is in its session.
+	answering atomic.Int64
+	watch     runtoken.Watchdog
+
+	Leaving atomic.Bool // this node gives its shards away, to leave the cluster
+	Exiting atomic.Bool // this node has nothing left to give away: it takes no shard any more
+
+	Pending  calls.Table
+	held     atomic.Int64   // calls held in routes
+	Budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
+	Clock    atomic.Uint32
+	Turns    atomic.Pointer[operator.TurnWatch] // nil: no operator looks
+	Failures operator.FailureLog                // of calls of entities here, for operators
+	swept    atomic.Int64                       // when pending was last swept, in nanoseconds after the lease's base
+
+	commands durablehost.Source   // of this process's calls to durable types
+	Durable  *durablehost.Process // of a node with a store; else nil
+	Limits   durable.Limits       // of its durable shards; tests have other ones than the defaults
+	Follows  atomic.Uint64        // loops of this process that have followed events under a name
+	// checksTurns is the result of the function checksTurns.
+	ChecksTurns bool
+
+	Undelivered LostTells
+	Seldom      Seldom
+
+	Direct atomic.Pointer[direct.Lanes] // nil: Config.Direct is not set, or the process has not started
+
+	Sessions peers.Set
+	Data     calls.Plane // refusals, moves, departed peers
+	Reach    Reach
+
+	kindsMu    sync.Mutex
+	Kinds      atomic.Pointer[map[string]*Kind] // copied on write
+	ShardTable atomic.Pointer[placement.Table]
+
+	thinned  thinned
+	Refusals RefusalCounts
+	Meters   Meters
+}
+
+// ControlPlane is the data plane's interface to the control plane. Its methods do not
+// block.
+type ControlPlane interface {
+	// ask requests a home for a kind whose calls wait.
+	Ask(kind string)
+	// moveDone reports that a shard runs here under a new epoch.
+	MoveDone(id placement.ShardID, epoch placement.Epoch)
+	// moveAborted reports that a shard that was to move stays here.
+	MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string)
+	// progress reports a change of the shard for which others may wait.
+	Progress(id placement.ShardID)
+	// knows reports whether a process is a member.
+	Knows(a transport.Address) bool
+	// suspect reports that nobody listens at the address.
+	Suspect(a transport.Address, server string)
+	// shardsOf returns the number of shards that the cluster's hosts give the kind,
+	// or 0 if it is unknown.
+	ShardsOf(kind string) uint32
+	// turnAway tells a client that it gets no session here.
+	TurnAway(client transport.Peer, why string)
+	// escalate ends this process.
+	Escalate(err error)
+	// why returns the latest reason why the kind has no home, as text, or "" if
+	// there was none.
+	Why(kind string, now time.Time) string
+	// waits returns the reason, as text, why calls of the kind wait at the moment, and
+	// whether any member hosts it.
+	Waits(kind string, now time.Time) (why string, hosted bool)
+}
+
+// runner returns the runner for a shard's turns.
+func (drv *Driver) runner(shard uint32) *TurnRunner { return &drv.Runners[int(shard)%len(drv.Runners)] }
+
+// Open starts the lanes over an open link.
+func (drv *Driver) Open(l transport.Link) {
+	if began := len(drv.Sessions.All()); invariant.Enabled && began > 0 {
+		invariant.Failf("%d sessions began before the link was open, and would never use it", began)
+	}
+	drv.tr.Store(&l)
+	if d := drv.Direct.Load(); d != nil {
+		d.Start()
+	}
+	for i := range drv.Config.Lanes {
+		ch := transport.Channel(i)
+		drv.lanes = append(drv.lanes, newLane(drv, ch, nil))
+	}
+	drv.Group.Go(func() { drv.watch.Run(drv.Stop) })
+	drv.Group.Go(drv.sweepPending)
+	for i, l := range drv.lanes {
+		drv.Group.Go(l.run)
+		drv.Group.Go(func() { drv.Sessions.RunPump(drv.Context, i) })
+	}
+}
+
+// lately returns a time that is at most about calls.SweepInterval ago. It bounds waiting where
+// reading the clock would cost more than the rest.
+func (drv *Driver) lately() time.Time {
+	if at := drv.swept.Load(); at != 0 {
+		return drv.Lease.Base().Add(time.Duration(at))
+	}
+	return time.Now()
+}
+
+// sweepClients is how often clients that are gone are looked for.
+const sweepClients = 5 * time.Second
+
+// sweepPending ends calls whose deadlines have passed, every second drops tells that waited
+// too long, and from time to time ends the sessions of clients that are gone.
+func (drv *Driver) sweepPending() {
+	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
+	defer calls.Stop()
+	defer tells.Stop()
+	clients := time.NewTicker(sweepClients)
+	defer clients.Stop()
+	for {
+		select {
+		case <-drv.Stop:
+			return
+		case <-calls.C:
+			now := drv.Lease.Now()
+			drv.swept.Store(now)
+			drv.Pending.Sweep(now)
+		case <-clients.C:
+			drv.Sessions.SweepClients(time.Now())
+		case <-tells.C:
+			drv.DropTells(time.Now().Add(-drv.Config.CallTimeout)) // calls end at their own deadlines
+		}
+	}
+}
+
+// Knows reports whether a process is a member, or was one until it left or was removed.
+func (drv *Driver) Knows(a transport.Address) bool { return drv.Control.Knows(a) || drv.parted(a) }
+
+// parted reports whether a member has left, or was removed.
+func (drv *Driver) parted(a transport.Address) bool {
+	return drv.Sessions.HasLeft(a) || drv.Sessions.WasRemoved(a)
+}
+
+// ConnState follows a lane's connection, or that of the control channel.
+func (drv *Driver) ConnState(ch transport.Channel, s transport.State) {
+	drv.Reach.Note(ch, s.Connected, time.Now())
+	if s.Connected && ch != transport.Control {
+		drv.Sessions.Rewind(ch)
+	}
+}
+
+func (drv *Driver) Link() transport.Link {
+	if l := drv.tr.Load(); l != nil {
+		return *l
+	}
+	return NoLink{}
+}
+
+func (drv *Driver) Closed() bool {
+	select {
+	case <-drv.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close fails every waiting call and stops timers. The goroutines of the group end when the link
+// is closed, too.
+func (drv *Driver) Close() {
+	drv.Lease.End(turnlease.Over)
+	drv.halt()
+	if l := drv.Direct.Load(); l != nil {
+		l.Close()
+	}
+	for _, p := range drv.Sessions.All() {
+		left, _ := p.Close(false)
+		drv.Undelivered.count(&drv.Counts, left)
+	}
+	drv.Pending.Close(calls.Result{Code: calls.Closed})
+}
+
+// minPayload is the smallest payload limit of the broker that a process accepts, in
+// bytes.
+const minPayload = peers.MinPayload
+
+// smallMessage is a size in bytes that fits any broker, so that smaller messages need no look at
+// the limit.
+const smallMessage = minPayload / 2
+
+func (drv *Driver) LaneOf(shard uint32) int { return laneOf(shard, drv.Config.Lanes) }
+
+// Callable is kind for a process that may host the type. A type whose name another
+// package's type has at this process cannot be called.
+func (drv *Driver) Callable(c codegen.Kind) *Kind {
+	k := drv.Kind(c)
+	if k.Desc.Package == c.Package {
+		return k
+	}
+	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is one of %s and one of %s (set name= in one's directive)",
+		ErrMismatch, c.Name, k.Desc.Package, c.Package)}
+}
+
+// Kind returns the kind of this process, which it adds if it is new.
+func (drv *Driver) Kind(c codegen.Kind) *Kind {
+	if k := (*drv.Kinds.Load())[c.Name]; k != nil {
+		return k
+	}
+	drv.kindsMu.Lock()
+	defer drv.kindsMu.Unlock()
+	old := *drv.Kinds.Load()
+	if k := old[c.Name]; k != nil {
+		return k
+	}
+	k := newKind(drv, c)
+	next := maps.Clone(old)
+	next[c.Name] = k
+	drv.Kinds.Store(&next)
+	k.adopt(nil, drv.ShardTable.Load())
+	return k
+}
+
+// Singleton returns the singleton of that name, or nil if it cannot be called here.
+func (drv *Driver) Singleton(name string) singlehost.Callable {
+	k := (*drv.Kinds.Load())[name]
+	if k == nil || !k.Desc.Singleton || k.Err != nil {
+		return nil
+	}
+	return k
+}
+
+// SetTable takes a newer table: routes and hosted shards follow it.
+func (drv *Driver) SetTable(t *placement.Table) {
+	drv.kindsMu.Lock()
+	old := drv.ShardTable.Load()
+	drv.ShardTable.Store(t)
+	kinds := *drv.Kinds.Load()
+	drv.kindsMu.Unlock()
+	drv.countMoves(old, t)
+	for name, k := range kinds {
+		if old.Type(name) != t.Type(name) || old.Version().Term != t.Version().Term {
+			k.adopt(old, t)
+		}
+	}
+}
+
+// BeginAnew closes the sessions with all processes except members, and forgets the homes
+// of shards. Calls that certainly did not run wait for the next home; those that may
+// have run fail with an unknown outcome.
+func (drv *Driver) BeginAnew(members map[transport.Address]bool) {
+	drv.kindsMu.Lock()
+	drv.ShardTable.Store(nil)
+	drv.kindsMu.Unlock()
+	drv.Data.BeginAnew(members)
+}
+
+// countMoves counts the shards whose home has changed.
+func (drv *Driver) countMoves(old, t *placement.Table) {
+	for _, name := range t.Types() {
+		was, is := old.Type(name), t.Type(name)
+		if was == is || was == nil {
+			continue
+		}
+		for e := range is.All() {
+			if o, ok := was.Lookup(e.Shard); ok && !o.Home.IsZero() && o.Home != e.Home {
+				drv.Counts.Add(tableMoved)
+			}
+		}
+	}
+}
+
+// WaitLease waits until this node may run turns. It fails when ctx ends first,
+// and at once when the node ends.
+func (drv *Driver) WaitLease(ctx context.Context) error {
+	return drv.waitUntil(ctx, drv.Lease.Valid, turnlease.Ending)
+}
+
+// waitAnswer waits until this node may answer. It fails when it never may again.
+func (drv *Driver) waitAnswer() error {
+	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, turnlease.Over)
+}
+
+// waitUntil waits until allowed reports true. It fails when ctx ends, or the lease is in that phase or a
+// later one.
+func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate turnlease.Phase) error {
+	for !allowed() {
+		if drv.Lease.Phase() >= tooLate {
+			return drv.ErrClosed()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-drv.Stop:
+			return drv.ErrClosed()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// HeldFor counts the calls of a kind that wait for a home.
+func (drv *Driver) HeldFor(name string) (n int) {
+	k := (*drv.Kinds.Load())[name]
+	if k == nil || drv.held.Load() == 0 {
+		return 0
+	}
+	for i := range k.routes {
+		r := &k.routes[i]
+		r.Mu.Lock()
+		n += r.Core.Held()
+		r.Mu.Unlock()
+	}
+	return n
+}
+
+// pause delays a loop that waits until the table and this process agree about a home.
+// It returns an error when they do not agree in time.
+func (drv *Driver) pause(try int) error {
+	switch {
+	case try < 3:
+		return nil
+	case drv.Closed():
+		return drv.ErrClosed()
+	case try > 5000:
+		return fmt.Errorf("%w: the table and this process do not agree about its home (retry later)", ErrNoHost)
+	}
+	time.Sleep(time.Millisecond)
+	return nil
+}
+
+// refused counts a call that was refused with a code.
+func (drv *Driver) refused(code wire.Code) {
+	drv.Counts.Add(callRefused)
+	drv.Refusals.note(code)
+}
+
+// loseTell counts a tell that was accepted and will not run, and logs some of them.
+func (drv *Driver) loseTell(kind, entity, method string) {
+	drv.Counts.Add(tellLost)
+	drv.Seldom.Warn(drv.Logger, "tell lost: its shard has no home for too long, or was lost", kind, "",
+		"kind", kind, "entity", clip(entity), "method", clip(method))
+}
+
+// answerCode answers a call that was accepted and then could not run.
+func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
+	drv.refused(code)
+	if c.ID == 0 {
+		drv.Counts.Add(tellLost)
+		return
+	}
+	drv.answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)}, nil)
+}
+
+// answer brings an answer to the call's sender: to the pending table of this process, or
+// to the sender's session. by publishes it; if by is nil it is published at once.
+func (drv *Driver) answer(c *InCall, e *wire.Envelope, by peers.Publisher) {
+	if c.ID == 0 {
+		return
+	}
+	if c.Sender.Address == drv.Local.Address {
+		drv.answerHere(e)
+		return
+	}
+	if c.from != nil && c.Via.IsZero() && c.from.Answer(e, by) {
+		return
+	}
+	// The call was forwarded, or its sender is new on this lane.
+	if p := drv.Sessions.Session(c.Sender, c.lane); p == nil || !p.Answer(e, by) {
+		drv.Counts.Add(dropNoPeer)
+	}
+}
+
+// Counters returns the counters by the names of their reasons.
+func (drv *Driver) Counters() map[string]uint64 {
+	m := drv.Counts.snapshot()
+	m["frames sent"], m["frames sent directly"] = drv.Sessions.Frames()
+	return m
+}
+
+// AddSeldomOf counts an event that a process of that name has caused. It reports whether to log it,
+// and how often the name has caused such events.
+func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
+	drv.Counts.Add(what)
+	return drv.thinned.tell(what, name)
+}
+
+// laneOf is the lane of a shard, which the top bits of the hashes of its ids choose.
+func laneOf(shard uint32, lanes int) int {
+	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
+	hi, _ := bits.Mul64(aligned, uint64(lanes))
+	return int(hi)
+}
+
+// NoLink is the link before Start, on which everything waits.
+type NoLink struct{ transport.Link }
+
+func (NoLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
+	return transport.ErrDisconnected
+}
+
+func (NoLink) MaxPayload() int { return 1 << 20 }
+
+// ErrClosed is the ErrClosed of this process, with the remedy.
+func (drv *Driver) ErrClosed() error {
+	if drv.Local.Client {
+		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, drv.Local.Name)
+	}
+	return fmt.Errorf("%w: node %s has ended (its Err has the reason; make calls at another node, or start a new one)", ErrClosed, drv.Local.Name)
+}
+
+// MaxResult is the largest result, in bytes, that fits the broker's payload limit.
+func (drv *Driver) MaxResult() int {
+	return max(drv.Link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead
+}
+
+// DropTells drops the tells that have waited for a home since before limit, and counts
+// them.
+func (drv *Driver) DropTells(limit time.Time) (dropped int) {
+	if drv.held.Load() == 0 {
+		return 0
+	}
+	for name, k := range *drv.Kinds.Load() {
+		n := 0
+		for i := range k.routes {
+			n += k.routes[i].dropTells(limit)
+		}
+		if n > 0 {
+			drv.Counts.addN(tellLost, n)
+			drv.Undelivered.Unsent.Add(int64(n))
+			drv.Logger.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", drv.Control.Why(name, time.Now()))
+		}
+		dropped += n
+	}
+	return dropped
+}
+
+// answerHere passes an answer of this process to its caller.
+func (drv *Driver) answerHere(e *wire.Envelope) {
+	if !drv.Data.Answer(e) {
+		drv.Counts.Add(answerUnclaimed)
+	}
+}
+
+// complete answers a call of this process whose turn has run here.
+func (drv *Driver) complete(id uint64, a answer) {
+	text, payload := a.parts(drv)
+	if !drv.Pending.Complete(id, calls.Result{Payload: payload, Code: a.code, Text: text}) {
+		drv.Counts.Add(answerUnclaimed)
+	}
+}
+
+// A Signal wakes a goroutine that receives from it. Those sent while nobody receives count as one.
+type Signal chan struct{}
+
+func newSignal() Signal { return make(Signal, 1) }
+
+// Notify wakes a receiver, unless one is already being woken. It never blocks.
+func (s Signal) Notify() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// NewDriver makes the driver of a process that is not connected yet.
+func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
+	drv := &Driver{
+		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
+	}
+	drv.Group.Init()
+	drv.Budget = region.NewBudget(cfg.BufferBytes)
+	drv.Context, drv.halt = context.WithCancel(context.Background())
+	drv.Stop = drv.Context.Done()
+	drv.Turning.init(drv.Context)
+	if cfg.Store != nil {
+		drv.Durable = &durablehost.Process{
+			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: drv.Context, Log: cfg.Logger,
+			Spawn: func(f func()) {
+				if !drv.Closed() {
+					drv.Group.Go(f)
+				}
+			},
+			Send: outbox{drv}.send, GivenUp: outbox{drv}.givenUp,
+		}
+	}
+	drv.Kinds.Store(&map[string]*Kind{})
+	drv.Data.Init((*dataEnv)(drv))
+	drv.Sessions.Init(&peersEnv{driver: drv}, peers.Config{ // Start reports errors of cfg
+		Self: self, Lanes: cfg.Lanes, Window: cfg.Window, MaxBuffered: cfg.MaxBuffered,
+		AnswerBytes: cfg.AnswerBytes, Calls: &drv.Pending.Coalescer, Direct: cfg.directEnabled(),
+		Link: drv.Link, MayAnswer: drv.Lease.MayAnswer,
+	})
+	drv.Pending.Init(calls.NewCaller)
+	drv.Lease.Init(time.Now())
+	drv.watch.Init(drv.Lease.Base())
+	drv.Runners = make([]TurnRunner, max(runtime.GOMAXPROCS(0), minRunners))
+	for i := range drv.Runners {
+		drv.Runners[i].Init(&drv.Group, &drv.watch, &drv.Runners[i])
+		drv.Runners[i].SetMost(cfg.RunnerBytes(len(drv.Runners)))
+	}
+	return drv
+}
+
+// minRunners is the least number of runners of a process, so that turns that take just
+// under a millisecond do not queue up behind each other.
+const minRunners = 4
+
+// forgottenFirst and forgottenRest are the times of a shard's walks through its records, for a type
+// without a ttl: only those of entities that were forgotten may be left over.
+const (
+	forgottenFirst = time.Hour
+	forgottenRest  = 24 * time.Hour
+)
+
+// sweepOf returns the walks through a shard's records for a type with a ttl, or 0.
+func sweepOf(ttl time.Duration) durablehost.Sweep {
+	if ttl > 0 {
+		return durablehost.Sweep{On: true}
+	}
+	return durablehost.Sweep{On: true, First: forgottenFirst, Rest: forgottenRest}
+}
+
+// A Pulse measures for how long a loop has not run a function that was posted to it. The zero value
+// is ready for use. It is safe for concurrent use.
+type Pulse struct {
+	asked atomic.Int64 // when the function was posted that has not run; 0 means none
+}
+
+// Beat posts a function to the loop, unless the last one has not run. now is a time of the
+// lease's clock, after 0.
+func (p *Pulse) Beat(now int64, post func(func())) {
+	if p.asked.CompareAndSwap(0, now) {
+		post(func() { p.asked.Store(0) })
+	}
+}
+
+// Stuck returns how long the last function has waited; 0 if it has run.
+func (p *Pulse) Stuck(now int64) time.Duration {
+	if asked := p.asked.Load(); asked != 0 {
+		return max(time.Duration(now-asked), 0)
+	}
+	return 0
+}
+
+// Reach records since when each channel has had no connection to the broker. It is safe
+// for concurrent use.
+type Reach struct {
+	mu    sync.Mutex
+	since map[transport.Channel]time.Time
+}
+
+func (r *Reach) Note(ch transport.Channel, connected bool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if connected {
+		delete(r.since, ch)
+		return
+	}
+	if r.since == nil {
+		r.since = map[transport.Channel]time.Time{}
+	}
+	if _, ok := r.since[ch]; !ok {
+		r.since[ch] = now
+	}
+}
+
+// Away returns the longest time for which one of the channels has had no connection; 0
+// if all have one.
+func (r *Reach) Away(now time.Time, channels ...transport.Channel) (longest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ch := range channels {
+		if since, ok := r.since[ch]; ok {
+			longest = max(longest, now.Sub(since), time.Millisecond)
+		}
+	}
+	return longest
+}

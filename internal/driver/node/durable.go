@@ -1,0 +1,536 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store"
+)
+
+// DurableShard is a hosted shard of a durable type, with its tenure in the store.
+type DurableShard struct {
+	*durablehost.Shard
+	hosted      *HostedShard
+	tasks       heldTasks // of a singleton
+	LastCommits LastCommits
+}
+
+// expiry is when an entity that commits now expires; 0 means never.
+func (d *DurableShard) expiry() int64 {
+	if ttl := d.hosted.Host.Desc.TTL; ttl > 0 {
+		return time.Now().Add(ttl).UnixMilli()
+	}
+	return 0
+}
+
+// entity returns the active entity of e, or nil.
+func (*DurableShard) entity(e *region.Entity) *durableEntity {
+	active, _ := e.Data().(*durableEntity)
+	return active
+}
+
+func newDurableShard(s *HostedShard) *DurableShard {
+	drv := s.driver()
+	d := &DurableShard{hosted: s}
+	c := durablehost.Config{
+		Shard: store.Shard{Type: s.ID.Kind, Number: int(s.ID.Shard)},
+		Node:  drv.Local.Name, Incarnation: drv.Local.Incarnation, Host: drv.Durable, Limits: drv.Limits,
+	}
+	if drv.Durable != nil {
+		c.Appends, c.Claims = &drv.Durable.Appends, &drv.Durable.Claims
+	}
+	if drv.Config.Store != nil { // a node without a store does not start
+		c.Store, c.Records = drv.Config.Store.Shards(), drv.Config.Store
+	}
+	if s.Host.Desc.Singleton {
+		c.Alone = &durablehost.Alone{
+			May:  s.mayRun,
+			Lost: func(err error) { s.Host.died("its shard in the store was lost: " + err.Error()) },
+		}
+	}
+	if e := s.Host.Desc.Events; e != nil {
+		c.Journal = journalOf(e, s.Host.Desc.Shards)
+	}
+	c.Sweep = sweepOf(s.Host.Desc.TTL)
+	d.Shard = durablehost.New(c)
+	return d
+}
+
+// placedLocked follows a change of the shard's state here.
+func (d *DurableShard) placedLocked(opened bool) {
+	switch d.hosted.Core.State() {
+	case region.Open, region.Draining:
+		if opened {
+			d.Open(uint64(d.hosted.Core.Epoch()))
+		}
+	default:
+		d.Close()
+	}
+}
+
+// leaveTimeout bounds the writing of records before a shard moves. The next home finds
+// changes that were not written by then in the log.
+const leaveTimeout = 5 * time.Second
+
+// leave ends the tenure of a shard that moves, after the stop hooks of its entities have
+// run. It does nothing if the move was given up.
+func (d *DurableShard) leave() {
+	s, drv := d.hosted, d.hosted.driver()
+	s.Mu.Lock()
+	epoch, moves := s.Core.Epoch(), s.Core.State() == region.Draining
+	s.Mu.Unlock()
+	if !moves {
+		return
+	}
+	ctx, cancel := context.WithTimeout(drv.Context, leaveTimeout)
+	defer cancel()
+	if err := d.Leave(ctx, uint64(epoch)); err != nil {
+		drv.Seldom.Warn(drv.Logger, "shard moves without its records", d.hosted.ID.Kind, "", "shard", d.hosted.ID.String(), "err", err)
+	}
+}
+
+// ready returns the active entity of e if a turn of that tenure may begin with its value, or nil.
+func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *durableEntity {
+	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
+		return a
+	}
+	return nil
+}
+
+// activate activates an entity that is not ready, under that tenure.
+func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
+	s := d.hosted
+	s.Host.lost(e)
+	e.Clear()
+	t.yieldLane()
+	ctx, cancel := d.patience(t)
+	defer cancel()
+	loaded, err := loadState(ctx, &s.Host.Desc, tenure, e.ID)
+	if err != nil {
+		if UnreadableState(err) {
+			s.Host.Unreadable.add(e.ID)
+		}
+		return nil, err
+	}
+	if loaded.Found {
+		if strayed(&s.Host.Desc, &loaded) {
+			d.noteStray(e, "the state that calls saw last is lost: the events give another, so it was changed beside them (by a goroutine, by a method beside Record or marked //shard:read), or Apply has changed since")
+		}
+		e.SetState(loaded.State, codegen.Recovered)
+	}
+	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID), expires: loaded.Expires}
+	a.Driver = a
+	e.SetData(&a.EntityData)
+	if s.Host.Desc.Activate != nil {
+		if err := tenure.Wait(ctx, a.last); err != nil { // OnActivate may tell others of these changes
+			tenure.Passivated(e.ID)
+			e.SetData(nil)
+			e.SetState(nil, codegen.Fresh)
+			return nil, err
+		}
+		a.woken = true
+		if r := durableOf(t); r != nil {
+			defer r.activating()()
+		}
+	}
+	if err := s.activate(t, e); err != nil {
+		e.Clear()
+		d.lost(e)
+		return nil, fmt.Errorf("%w: %w", errActivate, err)
+	}
+	a.ready = true
+	return a, nil
+}
+
+// events takes the events of turns.
+func (d *DurableShard) events() eventTaker {
+	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
+}
+
+// begin records the state of an entity before its OnActivate, which may change it.
+func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
+	if h := &d.hosted.Host.Desc; h.Events != nil {
+		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
+	}
+	d.entity(e).state, err = d.encode(value, unknown, 0)
+	return err
+}
+
+// encode encodes a state that is likely to have that many bytes.
+func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte, err error) {
+	h := &d.hosted.Host.Desc
+	if h.AppendState == nil {
+		return unknown, nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			state, err = nil, PanicError("encoding the state", r)
+		}
+	}()
+	if state, err = h.AppendState(make([]byte, 0, size), value); err != nil {
+		return nil, err
+	}
+	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
+}
+
+// stray notes that an entity which is about to be passivated has another state than its last turn left.
+func (d *DurableShard) stray(e *region.Entity, state []byte) {
+	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
+		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
+	}
+}
+
+// noteStray logs that the state of an entity was changed in a way that no commit has.
+func (d *DurableShard) noteStray(e *region.Entity, why string) {
+	drv, kind := d.hosted.driver(), d.hosted.ID.Kind
+	drv.Seldom.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
+}
+
+// retire commits the changes of an entity's stop hook. If err is not nil, state is not
+// the state that the hook left. It returns nil, because the region must not keep a state
+// of a durable entity.
+func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) []byte {
+	a := d.entity(e)
+	if a == nil || !a.ready || err != nil || a.expired() || bytes.Equal(a.state, state) {
+		return nil
+	}
+	failed := func(err error) {
+		d.hosted.Host.passivationFailed(e, why, fmt.Errorf("the changes of OnPassivate are not in the store: %w", err))
+	}
+	if a.tenure != d.Current() {
+		failed(durable.ErrNotOpen)
+		return nil
+	}
+	events, err := d.events().collect(e.Value, a.state, state, false, e.ID)
+	var ticket durable.Ticket
+	if err == nil {
+		ticket, err = a.tenure.Commit(&durable.Turn{
+			Entity: e.ID, State: state, Events: events, Sum: stateSum(&d.hosted.Host.Desc, state), Expires: d.expiry(), Form: form(&d.hosted.Host.Desc),
+		})
+	}
+	switch {
+	case err != nil:
+		failed(err)
+	case why == codegen.Stopping:
+		d.LastCommits.add(a.tenure, ticket, failed)
+	default:
+		a.tenure.Then(ticket, func(err error) {
+			if err != nil {
+				failed(err)
+			}
+		})
+	}
+	return nil
+}
+
+// lost records that an entity has no value any more.
+func (d *DurableShard) lost(e *region.Entity) {
+	if a := d.entity(e); a != nil {
+		e.SetData(nil)
+		a.tenure.Passivated(e.ID)
+	}
+}
+
+// runHere runs the turn of a local caller, which has begun, on the caller's goroutine. The
+// answer comes as for any other call, when all changes that the turn saw are in the log. exits
+// is called if the method ends the goroutine.
+func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
+	s := d.hosted
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		s.endTurnOf(e, h.after(), s.Host.panicFailure(e.ID, string(h.Method), "runtime.Goexit"))
+		exits()
+	}()
+	a := h.execute(s, e)
+	returned = true
+	h.end(e, a)
+}
+
+// mayRead reports whether a turn that changes nothing may run on an active entity and be
+// answered at once: the entity's state is completely in the log, and the shard is here.
+// The caller has begun the turn.
+func (d *DurableShard) mayRead(e *region.Entity) bool {
+	a := d.entity(e)
+	return a != nil && a.ready && !a.woken && e.Value != nil && d.Has(a.tenure) && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
+}
+
+// checkRead returns the error of a turn on its caller's goroutine whose method is marked
+// //shard:read and has changed the entity. The change is dropped with the activation.
+func (d *DurableShard) checkRead(e *region.Entity, method string) error {
+	a := d.entity(e)
+	if a == nil || e.Value == nil { // the shard was lost meanwhile
+		return nil
+	}
+	state, err := d.encode(e.Value, e.State(), len(a.state))
+	if err == nil {
+		_, err = d.events().collect(e.Value, a.state, state, true, e.ID)
+	}
+	if err == nil && !bytes.Equal(state, a.state) {
+		err = d.wrote(e, method)
+	}
+	if err != nil {
+		d.drop(e)
+	}
+	return err
+}
+
+// wrote is the error of a method that is marked //shard:read and has changed the state.
+func (d *DurableShard) wrote(e *region.Entity, method string) error {
+	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
+}
+
+// Before its deadline a call learns why it waits for the store: by a tenth of the time that
+// it has left, and by maxNotice at most.
+const (
+	noticePart = 10
+	maxNotice  = 200 * time.Millisecond
+)
+
+// patience is the turn's context, which ends so early that the caller still hears why it
+// waited. A tell has no deadline, and gets one.
+func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
+	if deadline, ok := t.Deadline(); ok {
+		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))
+	}
+	return context.WithTimeout(t, d.hosted.driver().Config.CallTimeout)
+}
+
+// drop ends an activation whose turn commits nothing, and the instance of a singleton. The next
+// activation begins with the committed state.
+func (d *DurableShard) drop(e *region.Entity) {
+	d.tasks.take()
+	d.hosted.Host.died("the changes of its last turn were not committed")
+	d.hosted.Host.lost(e)
+	e.Clear()
+}
+
+// activateInstance activates a singleton's instance, in a turn that has begun, with the state from the
+// store, and commits the changes of OnActivate.
+func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
+	tenure, err := d.Tenure(t)
+	if err != nil {
+		return err
+	}
+	d.tasks.take() // of an activation that failed
+	a, err := d.activate(t, e, tenure)
+	if err != nil {
+		return err
+	}
+	h := &d.hosted.Host.Desc
+	state, err := d.encode(e.Value, e.State(), len(a.state))
+	if err != nil {
+		return err
+	}
+	events, err := d.events().collect(e.Value, a.state, state, false, e.ID)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(state, a.state) || len(events) > 0 {
+		if a.last, err = tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Sum: stateSum(h, state), Form: form(h)}); err != nil {
+			return fmt.Errorf("the changes of OnActivate: %w", err)
+		}
+		a.state = state
+	}
+	a.woken = false
+	d.tasks.release(tenure, a.last)
+	return nil
+}
+
+const strayedState = "its state was changed outside a turn, and the change is undone (a task calls a method through the singleton's client, which changes and commits it)"
+
+// strayed returns why the instance of a singleton must end before another turn; "" if it need not, or
+// if the type is no singleton.
+func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) string {
+	in := d.hosted.Host.Instance
+	if in == nil {
+		return ""
+	}
+	a := d.entity(e)
+	if a == nil || a.tenure != tenure || !a.ready || e.Value == nil {
+		return "its shard was claimed anew in the store"
+	}
+	if in.HadTasks() && d.differs(e, a) {
+		return strayedState
+	}
+	return ""
+}
+
+// differs reports whether the state differs from the one that was committed last.
+func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
+	state, err := d.encode(e.Value, e.State(), len(a.state))
+	return err != nil || !bytes.Equal(state, a.state)
+}
+
+// undoStray keeps the state of a singleton that is about to end from being committed, if it was
+// changed outside a turn.
+func (d *DurableShard) undoStray(e *region.Entity) {
+	a := d.entity(e)
+	if a != nil && a.ready && e.Value != nil && d.hosted.Host.Instance.HadTasks() && d.differs(e, a) {
+		a.ready = false
+		d.hosted.driver().Logger.Error("singleton's changes are lost", "kind", d.hosted.ID.Kind, "why", strayedState)
+	}
+}
+
+// keptOf encodes an answer for the log.
+func keptOf(a answer) []byte {
+	r := durablehost.Answer{Code: uint32(a.code), Text: clipText(a.text)}
+	if a.payload != nil {
+		r.Payload = *a.payload
+	}
+	return r.Append(nil)
+}
+
+// checksTurns reports whether turns of durable entities are checked against the promises of their type: a
+// //shard:read method does not change the state, and applying a turn's events gives the turn's final
+// state. That is so in tests. Programs and benchmarks do not pay for it: there a change by such a method,
+// or beside events, is answered and may be lost, which is logged then: see stateSum.
+func checksTurns() bool {
+	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
+	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
+}
+
+// durableEntity is an active entity. Only the goroutine that has the entity's turn may
+// use it.
+type durableEntity struct {
+	region.EntityData
+	tenure *durablehost.Tenure // under which it was activated
+	state  []byte              // as last committed, or being committed
+	last   durable.Ticket      // the ticket of its last commit
+	ready  bool                // it has been activated
+	woken  bool                // OnActivate has run, and no turn has settled its changes yet
+	// expires is the Unix time in milliseconds from which the entity counts as ended; 0 means never.
+	expires int64
+}
+
+// expired reports whether the entity has outlived its ttl.
+func (a *durableEntity) expired() bool {
+	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
+}
+
+// errActivate is the error of an entity that exists in the store and cannot be
+// activated.
+var errActivate = errors.New("activate")
+
+// loadState reads an entity that is not active, in a turn of it, and brings its state up to this
+// program's version and its events. If err is nil, the tenure's Passivated is to be called when the state is no
+// longer used.
+func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
+	loaded, err := tenure.Load(ctx, id)
+	if err != nil || !loaded.Found {
+		return loaded, err
+	}
+	if loaded.State, err = migrated(h, id, &loaded); err == nil {
+		if loaded.State, err = foldEvents(h, id, slices.Concat([]byte{}, loaded.State), loaded.Since); err != nil {
+			err = fmt.Errorf("the events that follow its state: %w", err)
+		}
+	}
+	if err != nil {
+		tenure.Passivated(id)
+		return loaded, fmt.Errorf("%w: %w", errActivate, err)
+	}
+	return loaded, nil
+}
+
+// UnreadableState reports whether an error of loadState says that the entity's state is in the store and this
+// program cannot read it, and not that the store or the shard is away.
+func UnreadableState(err error) bool {
+	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
+}
+
+// StoredState returns the state of a durable entity that is not active, in a turn of it; nil means it has
+// none.
+func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
+	tenure, err := d.Tenure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := loadState(ctx, h, tenure, id)
+	if err != nil {
+		return nil, err
+	}
+	tenure.Passivated(id)
+	if !loaded.Found {
+		return nil, nil
+	}
+	return loaded.State, nil
+}
+
+// migrator is an entity whose state has versions, by version= of its directive.
+type migrator interface{ MigrateState(from int) error }
+
+// form is the version of the states that this program writes, as the store has it: 0 stands for 1.
+func form(h *codegen.Host) uint32 {
+	if h.StateVersion <= 1 {
+		return 0
+	}
+	return uint32(h.StateVersion)
+}
+
+// migrated returns the state of a loaded entity in the version of this program.
+func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte, err error) {
+	from, now := max(int(loaded.Form), 1), max(h.StateVersion, 1)
+	switch {
+	case from == now:
+		return loaded.State, nil
+	case from > now:
+		return nil, fmt.Errorf("the state of %s/%.100s has version %d and this program knows versions up to %d: a newer program wrote it (run that program, or a later one, on this node too)",
+			h.Name, id, from, now)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			state, err = nil, fmt.Errorf("%w in MigrateState: %v", ErrPanic, r)
+		}
+		if err != nil {
+			err = fmt.Errorf("migrate the state of %s/%.100s from version %d to %d: %w (it is kept as it is: mend MigrateState)", h.Name, id, from, now, err)
+		}
+	}()
+	return restate(h, id, loaded.State, func(entity any) error {
+		return entity.(migrator).MigrateState(from) // the generator has looked for it
+	})
+}
+
+// LastCommits are the commits of stop hooks that run because the node ends.
+// It is safe for concurrent use.
+type LastCommits struct {
+	mu  sync.Mutex
+	all []lastCommit
+}
+
+type lastCommit struct {
+	tenure *durablehost.Tenure
+	ticket durable.Ticket
+	failed func(error)
+}
+
+func (p *LastCommits) add(tenure *durablehost.Tenure, ticket durable.Ticket, failed func(error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, lastCommit{tenure, ticket, failed})
+}
+
+// Confirm waits until the log has the commits, or ctx ends.
+func (p *LastCommits) Confirm(ctx context.Context) {
+	p.mu.Lock()
+	all := p.all
+	p.all = nil
+	p.mu.Unlock()
+	for _, one := range all {
+		if err := one.tenure.Wait(ctx, one.ticket); err != nil {
+			one.failed(err)
+		}
+	}
+}

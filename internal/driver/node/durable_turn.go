@@ -1,0 +1,479 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// durableTurn is a turn of a durable type's entity. It runs its call under the shard's tenure and
+// commits the changes.
+type durableTurn struct {
+	remoteTurn
+	tenure  *durablehost.Tenure
+	read    bool            // its method changes nothing
+	command durable.Command // the zero Command: none
+	ticket  durable.Ticket  // the answer waits for it
+	seen    durable.Ticket  // calls that the turn makes wait for it
+	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
+	swift   bool            // it was not refused, has waited for nothing and run no hook, so nothing else refers to it
+
+	mu    sync.Mutex
+	wakes bool // OnActivate runs
+	calls durable.Calls
+	tells durableTells
+}
+
+// durableOf returns t as a turn of a durable type, or nil if it is none.
+func durableOf(t *turn) *durableTurn {
+	if t == nil {
+		return nil
+	}
+	r, _ := t.parent.(*durableTurn)
+	return r
+}
+
+// base returns the context of the caller whose goroutine the turn runs on, or the process's.
+func (r *durableTurn) base() context.Context {
+	if r.caller != nil {
+		return r.caller
+	}
+	return r.remoteTurn.base()
+}
+
+// mayLeave reports whether the answer may leave at once.
+func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
+
+// answer sends an answer when everything that the turn saw is in the log. If the tenure ends
+// before that, the caller of a command sends it to the next home; the outcome of any other call
+// is Unknown.
+func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
+	a.after = nil
+	drv.answering.Add(1)
+	do := func(err error) {
+		defer drv.answering.Add(-1)
+		if err != nil {
+			a = inDoubt(err)
+		}
+		c.answer(drv, a, peers.Pumps{})
+	}
+	if c.hasCommand() {
+		r.tenure.Answer(r.ticket, durablehost.WaiterFunc(do)) // its caller asks again
+	} else {
+		r.tenure.Then(r.ticket, do)
+	}
+}
+
+// inDoubt is the answer to a call whose changes may or may not be in the log.
+func inDoubt(err error) answer { return answer{code: wire.CodeInDoubt, text: err.Error()} }
+
+// logged reports whether everything that the turn saw is in the log. Nothing may leave the turn before.
+func (r *durableTurn) logged() bool {
+	return r.tenure == nil || r.tenure.Reached(r.seen) // nil: it is an interceptor's call
+}
+
+// before waits until everything that the turn saw is in the log.
+func (r *durableTurn) before(ctx context.Context) error {
+	if r.logged() {
+		return nil
+	}
+	r.turn.yieldLane()
+	return r.tenure.Wait(ctx, r.seen)
+}
+
+// activating notes that OnActivate runs, until end is called.
+func (r *durableTurn) activating() (end func()) {
+	set := func(on bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wakes = on
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// nested sets id to the command of a call that the turn makes, and reports whether it has one: it has
+// none if the turn has no command. Calls of OnActivate are not the command's: when the command runs
+// again, OnActivate may not.
+func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
+	if r.command.Number == 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wakes {
+		return false
+	}
+	at := r.turn.shard().ID
+	*id = durablehost.Nested(r.command, durable.Target{Log: at.Kind, Shard: at.Shard}, &r.calls, kind, entity, method)
+	return true
+}
+
+// runCall runs an encoded call on an entity of a durable type, and commits its changes.
+func (r *durableTurn) runCall(e *region.Entity, c *InCall, method codegen.Method) answer {
+	s := r.turn.shard()
+	r.tenure = s.Durable.Current()
+	r.swift = r.tenure != nil
+	if !r.swift {
+		if err := r.open(); err != nil {
+			return r.notOpen(err)
+		}
+	}
+	if c.hasCommand() && !r.read {
+		if a, ok := r.admit(e, c); !ok {
+			r.swift = false
+			return a
+		}
+	}
+	settled := false
+	defer func() { // also when the method ends this goroutine
+		if !settled {
+			r.discard()
+			s.Host.lost(e)
+			e.Clear()
+		}
+	}()
+	active, a, run := r.activate(e, c)
+	if run {
+		r.seen = active.last
+		a = r.settle(e, c.here, active, runMethod(s, &r.encodedTurn, e, c, method))
+	} else {
+		r.swift = false
+	}
+	settled = true
+	return a
+}
+
+// open waits for the shard's tenure.
+func (r *durableTurn) open() (err error) {
+	t, d := &r.turn, r.turn.shard().Durable
+	t.yieldLane()
+	ctx, cancel := d.patience(t)
+	defer cancel()
+	if r.tenure, err = d.Tenure(ctx); err != nil && d.Outgrown() { // a coordinator that began anew knows no home yet
+		d.hosted.driver().Control.Ask(d.hosted.ID.Kind)
+	}
+	return err
+}
+
+// activate returns the entity, active, if the method is to run. Otherwise it returns the answer, and the
+// turn's command has ended.
+func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEntity, a answer, run bool) {
+	s, t := r.turn.shard(), &r.turn
+	d := s.Durable
+	if why := d.strayed(e, r.tenure); why != "" {
+		s.Host.died(why)
+		r.discard()
+		return nil, answer{code: wire.CodeDropped}, false // the next instance takes the call
+	}
+	if active = d.ready(e, r.tenure); active == nil {
+		r.swift = false
+		var err error
+		if active, err = d.activate(t, e, r.tenure); err != nil {
+			r.discard()
+			if errors.Is(err, errActivate) {
+				return nil, notActivated(s, e, c, err), false
+			}
+			return nil, r.notOpen(err), false
+		}
+	}
+	if !r.swift { // the store or the hook may have taken long
+		if a, ok := s.leased(t); !ok {
+			r.discard()
+			r.unwoken(e, active)
+			return nil, a, false
+		}
+	}
+	if r.command.Key != "" {
+		if v := r.tenure.Keyed(e.ID, &r.command); v.Verdict != durable.Run {
+			r.discard()
+			r.unwoken(e, active)
+			return nil, r.decided(v), false
+		}
+	}
+	return active, a, true
+}
+
+// notOpen is the answer to a call for which the shard's tenure cannot be obtained.
+func (r *durableTurn) notOpen(err error) answer {
+	switch {
+	case errors.Is(err, durablehost.ErrNotHere), r.cut():
+		return answer{code: wire.CodeDropped} // its caller looks for its home
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return answer{code: wire.CodeExpired, text: err.Error()}
+	}
+	return answer{code: wire.CodeRefused, text: err.Error()}
+}
+
+// admit checks the call's command, and reports whether the method is to run.
+func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
+	if err := r.identify(e, c); err != nil {
+		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
+	}
+	if r.command.Number == 0 {
+		return a, true
+	}
+	v := r.tenure.Admit(&r.command)
+	if v.Verdict == durable.Run {
+		return a, true
+	}
+	r.command = durable.Command{}
+	return r.decided(v), false
+}
+
+// identify sets the turn's command, which stays zero if the call has none.
+func (r *durableTurn) identify(e *region.Entity, c *InCall) error {
+	if c.here != nil {
+		if id := c.here.command; !id.IsZero() {
+			id.Command(&r.command, c.Sender.Incarnation, e.ID, wire.StringOf(c.Method), c.Args)
+		}
+		return nil
+	}
+	id, err := durablehost.ReadID(c.Command)
+	if err != nil || id.IsZero() {
+		return err
+	}
+	if c.Sender.Client { // clients number their own commands
+		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
+	}
+	id.Command(&r.command, c.Sender.Incarnation, e.ID, wire.StringOf(c.Method), c.Args)
+	return nil
+}
+
+// decided is the answer to a command that is not run.
+func (r *durableTurn) decided(v durable.Admission) answer {
+	switch v.Verdict {
+	case durable.Replay:
+		kept, err := durablehost.ReadAnswer(v.Answer)
+		if err != nil {
+			return answer{code: wire.CodeRefused, text: err.Error()}
+		}
+		r.ticket = v.Ticket
+		payload := append([]byte{}, kept.Payload...) // because buffers of answers are reused and must not be nil
+		return answer{code: wire.Code(kept.Code), text: kept.Text, payload: &payload, after: r}
+	case durable.Forgotten:
+		r.ticket = v.Ticket
+		return answer{code: wire.CodeForgotten, text: fmt.Sprintf("%s has run it within the last minutes, and so many calls with other keys since that the answer is not kept", r.turn.shard().ID.Kind), after: r}
+	case durable.BelowFloor:
+		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
+	case durable.Mismatch:
+		return answer{code: wire.CodeReused, text: fmt.Sprintf(
+			"%s was called with it by another method or with other arguments (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", r.turn.shard().ID.Kind)}
+	case durable.Overloaded:
+		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
+			"shard %v has too many bytes that are not in the store yet, too many commands whose callers have not finished, or too many keys of the last 10 minutes (retry later)", r.turn.shard().ID)}
+	}
+	return answer{code: wire.CodeDropped}
+}
+
+// discard forgets the turn's command, which commits nothing.
+func (r *durableTurn) discard() {
+	if r.command.Number != 0 {
+		r.tenure.Discard(&r.command)
+	}
+}
+
+// settle commits the changes of a turn, if there are any. The answer waits for the log.
+func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
+	read, tells := r.read && !active.woken, r.tells.take()
+	d := r.turn.shard().Durable
+	a.after = r
+	if a.code == wire.CodePanic {
+		r.drop(e) // the method's changes are dropped
+		r.observe(e)
+		return a
+	}
+	turn := durable.Turn{Entity: e.ID, Ended: r.turn.flags.Load()&forgetAfter != 0}
+	changed, err := r.changes(&turn, e, active, read)
+	if err != nil {
+		r.drop(e)
+		return refuseTurn(a, err.Error())
+	}
+	if !changed && (read || len(tells) == 0) {
+		active.woken = false
+		r.observe(e)
+		r.discard()
+		r.sendTells(tells)
+		d.tasks.release(r.tenure, r.ticket)
+		return a
+	}
+	if a.code == wire.CodeTooLarge { // its caller would have nothing of what was changed
+		r.drop(e)
+		return answer{code: wire.CodeCommitLarge, text: a.text}
+	}
+	if r.command.Number != 0 {
+		turn.Command, turn.Answer = &r.command, keptOf(a)
+	}
+	turn.Tells, turn.Expires, turn.Form = loggedTells(tells), d.expiry(), form(&d.hosted.Host.Desc)
+	ticket, err := r.tenure.Commit(&turn)
+	if err != nil {
+		r.drop(e)
+		return notCommitted(a, err)
+	}
+	a = here.share(a, turn.Answer)
+	r.ticket, active.state, active.last, active.expires = ticket, turn.State, ticket, turn.Expires
+	active.woken = false
+	d.tasks.release(r.tenure, ticket)
+	return a
+}
+
+// changes sets the state and the events that the turn commits, and reports whether it changed
+// something. Its errors refuse the call.
+func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
+	s := r.turn.shard()
+	checked := read && s.driver().ChecksTurns
+	if !read || checked {
+		if turn.State, err = s.Durable.encode(e.Value, e.State(), len(active.state)); err != nil {
+			return false, fmt.Errorf("encode the state of %s/%s: %w (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err)
+		}
+	}
+	same := bytes.Equal(turn.State, active.state)
+	if checked && !same {
+		return false, s.Durable.wrote(e, r.turn.method)
+	}
+	if turn.Events, err = s.Durable.events().collect(e.Value, active.state, turn.State, read, e.ID); err != nil {
+		return false, fmt.Errorf("%s/%s: %w", s.ID.Kind, clip(e.ID), err)
+	}
+	if len(turn.Events) > 0 {
+		turn.Sum = stateSum(&s.Host.Desc, turn.State)
+	}
+	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil
+}
+
+// observe has the answer of a turn that commits nothing wait for the entity's last commit.
+func (r *durableTurn) observe(e *region.Entity) {
+	r.ticket = r.tenure.Observe(e.ID, r.turn.shard().mayRun())
+}
+
+// notCommitted is the answer for a turn whose changes could not be committed, and are dropped.
+func notCommitted(a answer, err error) answer {
+	if !errors.Is(err, durable.ErrTooLarge) {
+		return answer{code: wire.CodeDropped}
+	}
+	a = refuseTurn(a, err.Error())
+	a.code = wire.CodeCommitLarge
+	return a
+}
+
+// drop ends the activation of a turn that commits nothing.
+func (r *durableTurn) drop(e *region.Entity) {
+	r.discard()
+	r.turn.shard().Durable.drop(e)
+}
+
+// refuseTurn is the answer for a turn whose changes are all dropped.
+func refuseTurn(a answer, text string) answer {
+	if a.code == wire.CodeOK && a.payload != nil {
+		answerPool.Put(a.payload)
+	}
+	return answer{code: wire.CodeRefused, text: text}
+}
+
+// unwoken ends an activation whose OnActivate has told others something that no turn has committed.
+// OnActivate runs again before the next turn.
+func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
+	if active.woken && len(r.tells.take()) > 0 {
+		r.turn.shard().Host.lost(e)
+		e.Clear()
+	}
+}
+
+// sendTells sends the tells of a turn without a commit, of a method marked //shard:read, once
+// everything that the turn saw is in the log.
+func (r *durableTurn) sendTells(tells []durableTell) {
+	if len(tells) == 0 {
+		return
+	}
+	r.tenure.Then(r.ticket, func(err error) {
+		for _, t := range tells {
+			if err == nil { // otherwise the turn runs again elsewhere, if its caller sends the call again
+				t.send()
+			}
+		}
+	})
+}
+
+// durableTell is a tell of a durable entity's turn, which is sent when the turn is
+// committed.
+type durableTell struct {
+	invoker invoker
+	ref     *codegen.Ref
+	method  string
+	args    []byte
+	says    *outgoing
+}
+
+// durableTells are the tells of one turn. It is safe for concurrent use.
+type durableTells struct {
+	mu    sync.Mutex
+	all   []durableTell
+	taken bool // the turn has ended
+}
+
+// add adds a tell of the turn. It reports false if the turn has ended.
+func (d *durableTells) add(c *outCall, p invoker) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.taken {
+		d.all = append(d.all, durableTell{p, c.Ref, c.Method, slices.Clone(c.Args), outgoingOf(c.Context)})
+	}
+	return !d.taken
+}
+
+// take ends the turn and returns its tells.
+func (d *durableTells) take() []durableTell {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.all
+	d.all, d.taken = nil, true
+	return all
+}
+
+// logged returns the tell in the form of the log.
+func (t durableTell) logged() durable.Tell {
+	k := t.invoker.kind
+	body := durablehost.Body{Method: t.method, Args: t.args}
+	if t.says != nil {
+		body.Info = t.says.encoded
+	}
+	return durable.Tell{
+		Target: durable.Target{Log: k.Desc.Name, Shard: placement.ShardOf(t.ref.Hash, k.Shards)},
+		Entity: t.ref.ID, Body: body.Append(nil),
+	}
+}
+
+// loggedTells returns the tells of a commit in the form of the log.
+//
+//go:noinline
+func loggedTells(tells []durableTell) (all []durable.Tell) {
+	for _, t := range tells {
+		all = append(all, t.logged())
+	}
+	return all
+}
+
+// send sends a tell of a turn without a commit. It is not stored, so it may be lost.
+func (t durableTell) send() {
+	drv := t.invoker.kind.Driver
+	ctx := drv.Context
+	if t.says != nil {
+		ctx = context.WithValue(ctx, outgoingKey{}, t.says)
+	}
+	if err := t.invoker.tell(&outCall{Context: ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
+		drv.Undelivered.lose(&drv.Counts, calls.NotExecuted)
+		drv.Seldom.Warn(drv.Logger, "tell of a durable entity could not be sent", t.invoker.kind.Desc.Name, t.method,
+			"kind", t.invoker.kind.Desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
+	}
+}

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"errors"
+
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/runtime/singleton"
+)
+
+// Causes of the errors of calls. Package shard has their documentation.
+var (
+	ErrOverloaded      = errors.New("overloaded")
+	ErrCircular        = errors.New("circular call")
+	ErrNoHost          = errors.New("no member hosts the type")
+	ErrNoMethod        = errors.New("unknown method")
+	ErrBadArgs         = errors.New("arguments do not decode")
+	ErrActivation      = errors.New("activation failed")
+	ErrTooLarge        = errors.New("message too large")
+	ErrNoResult        = errors.New("results do not encode")
+	ErrForbidden       = errors.New("forbidden")
+	ErrBadID           = errors.New("bad entity id")
+	ErrCommandReused   = errors.New("command id of another call")
+	ErrAnswerForgotten = errors.New("answer of the command is not kept any more")
+	ErrMismatch        = errors.New("type mismatch")
+	ErrLost            = errors.New("node was lost")
+	ErrClosed          = errors.New("closed")
+	ErrPanic           = errors.New("panic")
+	ErrNoInstance      = singleton.ErrNoInstance
+	ErrBufferFull      = errors.New("dropped from a full buffer")
+	ErrNotSingleton    = singleton.ErrNotSingleton
+	ErrRefused         = errors.New("refused by an interceptor")
+	ErrEscalated       = errors.New("escalated by a supervisor")
+	ErrNoEpoch         = errors.New("ctx is not that of a turn of a durable type, whose epochs grow over full restarts")
+)
+
+// clip shortens a text from the user, such as an id, for messages.
+func clip(s string) string { return bounded.ID(s) }

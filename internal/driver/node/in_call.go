@@ -1,0 +1,360 @@
+package node
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// InCall is a call at its host: from another process, from a queue of this process, or
+// of a local caller that waits for its turn. After its turn has ended and was answered,
+// it is reused by its lane (keep), its runner (toldCalls.keep) or any goroutine
+// (recycle). Until then it can be reached through its entity, so before it is reused
+// the shard must have dropped it (End, or Detach).
+type InCall struct {
+	shardhost.Call
+	ownsArgs bool // Args is a buffer of codegen.NewArgs
+	told     bool // made by TurnRunner.enqueue and kept by its runner
+	lane     int
+	from     *peers.Session              // the session on which it came; nil for this process's own
+	Encoded  atomic.Pointer[encodedTurn] // nil until its turn begins, or if nobody can see the turn
+	failed   *failure                    // the failure that the supervisor decides about; nil means none
+	run      runtoken.Hold               // the turn's hold on its lane or runner; zero means it has none
+	began    int64                       // when its turn began, in nanoseconds after the driver's base
+	arrived  time.Time                   // at this process; of its own tells up to calls.SweepInterval earlier, unless the type has interceptors
+
+	// here has this call, if it is one to a durable entity whose turn runs on its caller's goroutine.
+	here *hereCall
+	// granted is set for a local caller that waits: it receives the entity whose turn the
+	// caller gets, or nil if the caller must look for the home again.
+	granted chan *region.Entity
+}
+
+// newTurn returns the turn of the call, which begins.
+func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
+	r := c.described(e)
+	r.run = c.run
+	c.Encoded.Store(r)
+	if w := hostedOf(e).driver().Turns.Load(); w != nil {
+		r.turn.watched(w)
+	}
+	return r
+}
+
+// described returns a turn of the call without a hold on its lane or runner.
+func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
+	if hostedOf(e).Durable != nil {
+		d := c.here.newTurn()
+		d.deadline, d.chain = c.Deadline, c.Links
+		r = &d.encodedTurn
+		r.turn.parent = d
+		if c.here != nil {
+			d.caller, r.turn.depth = c.here.ctx, c.here.depth
+		}
+	} else if c.Tell {
+		r = new(encodedTurn)
+		r.turn.parent = r
+	} else {
+		whole := &remoteTurn{deadline: c.Deadline, chain: c.Links}
+		r = &whole.encodedTurn
+		r.turn.parent = whole
+	}
+	drv := hostedOf(e).driver()
+	r.turn.entity, r.turn.method, r.from, r.era = e, wire.StringOf(c.Method), c.from, drv.Turning.now.Load().era
+	if len(c.Info) > 0 || !c.Via.IsZero() || c.Tell && hostedOf(e).Durable != nil || c.from == nil && c.Sender.Address != drv.Local.Address {
+		r.unusual = &unusualCall{c.Sender, c.Info, c.Tell}
+	}
+	return r
+}
+
+// after returns the flags of the call's turn, for its end.
+func (c *InCall) after() uint32 {
+	if r := c.Encoded.Load(); r != nil {
+		return r.turn.after()
+	}
+	return 0
+}
+
+// hasCommand reports whether the call is a command of a durable entity.
+func (c *InCall) hasCommand() bool {
+	return len(c.Command) > 0 || c.here != nil && !c.here.command.IsZero()
+}
+
+var inCalls = sync.Pool{New: func() any { return new(InCall) }}
+
+// recycle makes the call available for reuse. Its turn has ended, and there are no
+// other references to it.
+func (c *InCall) recycle() {
+	if c.told {
+		return // its runner keeps it, or the garbage collector has it
+	}
+	if c.here != nil {
+		c.here.recycle()
+		return
+	}
+	if c.ownsArgs {
+		codegen.Recycle(c.Args)
+	}
+	*c = InCall{}
+	inCalls.Put(c)
+}
+
+// empty makes a tell ready for reuse, with its buffer unless that is large.
+func (c *InCall) empty() {
+	args := c.Args[:0]
+	if cap(args) > maxSpareArgs {
+		args = nil
+	}
+	*c = InCall{}
+	c.Args = args
+}
+
+// newInCall makes a call of an envelope that arrived at the given time.
+func newInCall(drv *Driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) *InCall {
+	c := inCalls.Get().(*InCall)
+	c.fill(drv, from, e, lane, at)
+	return c
+}
+
+// fill sets an empty c to the call of an envelope. Its byte slices are those of the frame, which
+// belongs to this process.
+func (c *InCall) fill(drv *Driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
+	c.Fill(from, e, int64(at.Sub(drv.Lease.Base())))
+	c.Driver, c.lane, c.arrived = c, lane, at
+}
+
+func Inbound(c *region.Call) *InCall { return c.Driver.(*InCall) }
+
+// maxAlone bounds the turns of remote calls that have a goroutine of their own. Beyond
+// it the lane runs turns itself, which makes senders wait.
+const maxAlone = 16 << 10
+
+// runAlone runs a turn on a goroutine of its own, unless there are too many.
+func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runtoken.SlowTurnDetector) bool {
+	drv := s.driver()
+	if drv.alone.Add(1) > maxAlone {
+		drv.alone.Add(-1)
+		return false
+	}
+	drv.Group.Go(func() {
+		defer drv.alone.Add(-1)
+		a := c.guarded(s, e)
+		p.Took(time.Duration(drv.Lease.Now() - c.began))
+		c.finish(s, e, a, peers.Pumps{})
+	})
+	return true
+}
+
+// runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil. It reports
+// whether this goroutine still has it afterwards. If the call is a tell of that runner, it is kept for
+// reuse.
+func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runtoken.Token, reuse *toldCalls) bool {
+	c.run = token.Enter()
+	a := c.guarded(s, e)
+	kept := c.run.Leave()
+	if !kept {
+		s.lostToken(e)
+	}
+	told := c.told // finish copies the others
+	c.finish(s, e, a, peers.Pumps{})
+	if kept && told {
+		reuse.keep(c)
+	}
+	return kept
+}
+
+// finish ends a turn and answers its call. A process that leaves does not wait for this
+// goroutine, but until driver.answering is 0.
+func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Publisher) {
+	drv, answers := s.driver(), c.ID != 0
+	if answers {
+		drv.answering.Add(1)
+		defer drv.answering.Add(-1)
+	}
+	s.endTurnOf(e, c.after(), c.failed)
+	c.answer(drv, a, by)
+}
+
+// answer sends the result of a turn, unless its call was a tell, and ends the call. If
+// an answer must wait for the lease, it waits in its session, or on a goroutine if the
+// caller is in this process.
+func (c *InCall) answer(drv *Driver, a answer, by peers.Publisher) {
+	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
+		a.after.answer(drv, c, a)
+		return
+	}
+	own := c.Sender.Address == drv.Local.Address
+	if c.ID != 0 && own && !drv.watch.Valid(&drv.Lease) && !drv.Lease.MayAnswer() {
+		drv.Group.Go(func() { c.answerLeased(drv, a) })
+		return
+	}
+	if c.ID != 0 {
+		c.answerNow(drv, a, by)
+	}
+	if c.ID == 0 || !own {
+		a.sent()
+	}
+	if l, ok := by.(*lane); ok {
+		l.keep(c)
+	} else {
+		c.recycle()
+	}
+}
+
+func (c *InCall) answerNow(drv *Driver, a answer, by peers.Publisher) {
+	if c.Sender.Address == drv.Local.Address {
+		drv.complete(c.ID, a)
+		return
+	}
+	e := a.envelope(drv, c.ID)
+	drv.answer(c, &e, by)
+}
+
+// answerLeased sends an answer when the lease allows it. If the cluster has declared
+// this node down, another node may have run the entity since, and the answer is never
+// sent.
+func (c *InCall) answerLeased(drv *Driver, a answer) {
+	if drv.waitAnswer() == nil {
+		c.answerNow(drv, a, nil)
+	}
+}
+
+// guarded is execute for methods that may call runtime.Goexit, which ends this
+// goroutine. The lane, the entity and the caller then go on without it.
+func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		c.run.HandOver()
+		s.lostToken(e)
+		s.Host.died("runtime.Goexit in " + string(c.Method))
+		c.failed = s.Host.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
+		c.finish(s, e, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
+	}()
+	a = c.execute(s, e)
+	returned = true
+	return a
+}
+
+// execute runs one encoded call on its entity.
+func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
+	drv := s.driver()
+	method := s.Host.methods[string(c.Method)]
+	leased, now := c.told && s.mayRunInline(), int64(0)
+	if !leased { // else it is a tell of this process and has no deadline either
+		if c.here == nil { // else it has just been made
+			c.began = drv.Lease.Now()
+		}
+		now = c.began
+		leased = s.mayRunAt(now)
+	}
+	var r *encodedTurn // nil: nobody can see the turn
+	if method == nil || !method.unseen || !leased || e.Value == nil || drv.Turns.Load() != nil {
+		hidden := method != nil && method.hidden
+		if c.here != nil {
+			c.here.hidden = hidden && leased
+		}
+		r = c.newTurn(e)
+		r.hidden = hidden
+	}
+	defer r.finish()
+	if !leased {
+		if a, ok := s.leased(&r.turn); !ok {
+			return a
+		}
+		now = drv.Lease.Now()
+	}
+	if c.Deadline != 0 && now > c.Deadline {
+		drv.Counts.Add(callExpired)
+		return answer{code: wire.CodeExpired}
+	}
+	if c.Sender.Client && c.ID != 0 { // it was accepted, and has waited
+		if p := drv.Sessions.Session(c.Sender, c.lane); p != nil && p.Core.Account.Excess() != stream.Within {
+			return answer{code: wire.CodeOverloaded, text: unacknowledged(p)}
+		}
+	}
+	if method == nil {
+		return answer{code: wire.CodeNoMethod, text: NoMethod(string(c.Method), slices.Sorted(maps.Keys(s.Host.Desc.Dispatch)))}
+	}
+	if s.Durable != nil {
+		r.turn.parent.(*durableTurn).read = method.read
+	}
+	if len(s.Host.Settings.Intercept) > 0 {
+		return c.within(s, r, e, method.run)
+	}
+	if s.Durable != nil {
+		return r.turn.parent.(*durableTurn).runCall(e, c, method.run)
+	}
+	return runMethod(s, r, e, c, method.run)
+}
+
+// within runs an encoded call on its entity within the host's interceptors.
+func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
+	t, run := &r.turn, false
+	info := t.info()
+	info.Arrived = c.arrived
+	refusal := c.asked(s, t, info, func(ctx context.Context) error {
+		switch {
+		case run:
+			return errNextTwice
+		case turnOf(ctx) != t:
+			return errContext
+		}
+		run = true
+		var own error // the method's
+		inner := func(_ context.Context, entity any, args, out []byte) ([]byte, error) {
+			out, err := method(ctx, entity, args, out)
+			own = err
+			return out, err
+		}
+		if s.Durable != nil {
+			a = t.parent.(*durableTurn).runCall(e, c, inner)
+		} else {
+			a = runMethod(s, r, e, c, inner)
+		}
+		return a.err(s, info, own)
+	})
+	if run {
+		return a
+	}
+	if refusal == nil {
+		refusal = errNoNext
+	}
+	s.driver().refused(wire.CodeIntercepted)
+	if d := durableOf(t); d != nil {
+		for _, tell := range d.tells.take() { // of interceptors; there is no commit that they could be part of
+			tell.send()
+		}
+	}
+	text, causes := codegen.DescribeError(s.Host.Kind.errors(), refusal)
+	a = answer{code: wire.CodeIntercepted, text: text}
+	if len(causes) > 0 {
+		a.payload = &causes
+	}
+	return a
+}
+
+// asked calls the host's interceptors. A panic of theirs is their error.
+func (c *InCall) asked(s *HostedShard, t *turn, info CallInfo, next func(context.Context) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.Host.notePanic(t.entity.ID, "an interceptor of "+info.Method, r)
+			err = PanicError("an interceptor", r)
+		}
+	}()
+	return intercept(t, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, next)
+}

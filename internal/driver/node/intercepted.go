@@ -1,0 +1,118 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// intercepted is the invoker of a process with interceptors.
+type intercepted struct{ invoker }
+
+// InvokerOf returns the invoker of a kind for the calls of this process.
+func InvokerOf(k *Kind) codegen.Invoker {
+	if len(k.Driver.Config.Interceptors) > 0 {
+		return intercepted{invoker{k}}
+	}
+	return invoker{k}
+}
+
+// Begin leaves the call to Do.
+func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
+	return none, p.Check(ctx, r, method)
+}
+
+// Check is that of the invoker, and waits until the interceptors may see the call.
+func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) error {
+	if err := p.cannot(ctx, r, method); err != nil {
+		return err
+	}
+	return p.mayLeave(ctx, turnOf(ctx), r, method)
+}
+
+// Do is a call within the interceptors.
+func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+	err = p.around(ctx, r, method, args, false, func(ctx context.Context) (err error) {
+		results, err = p.invoker.Do(ctx, r, method, args)
+		return err
+	})
+	return results, err
+}
+
+// Send is a tell within the interceptors.
+func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
+	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.invoker.Send(ctx, r, method, args) })
+}
+
+// around makes a call within the interceptors, and returns its own error unless they refuse it.
+func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
+	made := false
+	info := func(ctx context.Context) CallInfo { return p.outgoingInfo(ctx, r.ID, method, tell) }
+	refusal := intercept(ctx, p.kind.Driver.Config.Interceptors, info, func(ctx context.Context) error {
+		if made {
+			return errNextTwice
+		}
+		made = true
+		err = call(ctx)
+		return err
+	})
+	if made {
+		return err
+	}
+	codegen.Recycle(args)
+	if !tell {
+		p.uncalled(ctx, r, method)
+	}
+	if refusal == nil {
+		refusal = errNoNext
+	}
+	return p.fail(r, method, calls.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
+}
+
+// outgoingInfo is the CallInfo of a call that this process makes.
+func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell bool) CallInfo {
+	self := p.kind.Driver.Local
+	i := CallInfo{Kind: p.kind.Desc.Name, ID: id, Method: method, Tell: tell}
+	i.From = Caller{Class: classMember, Name: self.Name, Incarnation: self.Incarnation}
+	if self.Client {
+		i.From.Class = classClient
+	} else if up := turnOf(ctx); up != nil && !tell {
+		i.From.Kind, i.From.ID = up.shard().ID.Kind, up.entity.ID
+	}
+	if o := outgoingOf(ctx); o != nil {
+		i.Headers = o.info.Headers
+		if o.info.Gateway != "" {
+			i.From = Caller{Class: classGateway, Name: o.info.Gateway}
+		}
+	}
+	return i
+}
+
+var (
+	errNextTwice = errors.New("next was called twice (call it once)")
+	errNoNext    = errors.New("it returned nil without a call of next (return an error, or what next returns)")
+	errContext   = errors.New("next was called with a context that is not derived from the turn's (derive it from ctx)")
+)
+
+// intercept calls the interceptors, each within the one before, and then last.
+func intercept(ctx context.Context, all []Interceptor, call func(context.Context) CallInfo, last func(context.Context) error) error {
+	if len(all) == 0 {
+		return last(ctx)
+	}
+	return all[0](ctx, call(ctx), func(ctx context.Context) error { return intercept(ctx, all[1:], call, last) })
+}
+
+// refused is the refusal of a host's interceptor, as its caller sees it.
+type refused struct {
+	text   string
+	causes []error
+}
+
+func (e *refused) Error() string   { return ErrRefused.Error() + ": " + e.text }
+func (e *refused) Unwrap() []error { return e.causes }
+
+// Is reports ErrRefused.
+func (e *refused) Is(target error) bool { return target == ErrRefused }

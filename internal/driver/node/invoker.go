@@ -1,0 +1,646 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// maxLeft bounds the time of a call, in microseconds. It is 35 years.
+const maxLeft = 1 << 50
+
+// maxIDBytes bounds an entity id.
+const maxIDBytes = 1024
+
+// invoker calls the entities of one kind for the generated clients of this process.
+type invoker struct{ kind *Kind }
+
+var _ codegen.Invoker = invoker{}
+
+// called is the kind whose entities are called.
+func (p invoker) called() *Kind { return p.kind }
+
+// Hash returns the hash of an id.
+func (p invoker) Hash(id string) (hash uint64, err error) {
+	k := p.kind
+	switch {
+	case k.Err != nil:
+		return 0, k.Err
+	case id == "":
+		return 0, fmt.Errorf("%w: it is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
+	case len(id) > maxIDBytes:
+		return 0, fmt.Errorf("%w: it has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
+	case k.Desc.Hash == nil:
+		hash = xxhash.Sum64String(id)
+	default:
+		if hash, err = k.ownHash(id); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrBadID, err)
+		}
+	}
+	return hash, nil
+}
+
+// Refs returns the references of the kind. There are none if it has a hash of its own, which may be
+// the same for many ids.
+func (p invoker) Refs() *codegen.RefCache {
+	kept := p.kind.refs.Load()
+	if kept == nil && p.kind.Desc.Hash == nil {
+		kept = new(codegen.RefCache)
+		if !p.kind.refs.CompareAndSwap(nil, kept) {
+			return p.kind.refs.Load()
+		}
+	}
+	return kept
+}
+
+// fail returns the error of a call.
+//
+//go:noinline
+func (p invoker) fail(r *codegen.Ref, method string, outcome calls.Outcome, err error) error {
+	return p.kind.Driver.Config.CallError(CallFailure{Kind: p.kind.Desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err})
+}
+
+// Begin starts a call. It begins the turn itself if the entity is in this process and
+// may run on the caller's goroutine.
+func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
+	if _, odd := r.Invoker.(*codegen.Odd); odd || ctx.Err() != nil {
+		if err := p.cannot(ctx, r, method); err != nil {
+			return codegen.Turn{}, err
+		}
+		if _, timed := ctx.(*endable); !timed && !noContext && r.Timeout() > 0 {
+			return p.beginTimed(ctx, r, method)
+		}
+	}
+	up := turnOf(ctx)
+	if up != nil {
+		if err := p.mayLeave(ctx, up, r, method); err != nil {
+			return codegen.Turn{}, err
+		}
+		if up.depth >= maxInline {
+			return codegen.Turn{}, nil
+		}
+	}
+	if k := p.kind; k.Encodes {
+		e := p.enterRead(r, method)
+		switch {
+		case e == nil:
+			return codegen.Turn{}, nil
+		case noContext && !k.Driver.ChecksTurns && k.Driver.Turns.Load() == nil: // as HostedShard.begin does
+			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
+		}
+		return p.beginRead(ctx, up, e, method, noContext)
+	}
+	if e := (*region.Entity)(atomic.LoadPointer(&r.Near)); e != nil && hostedOf(e).TryEnter(e) {
+		return hostedOf(e).begin(ctx, up, e, method, noContext)
+	}
+	k := p.kind
+	s := k.routeOf(r.Hash).local()
+	if s == nil || !k.Host.Settings.Inline {
+		return codegen.Turn{}, nil
+	}
+	if e := s.enter(r); e != nil {
+		return s.begin(ctx, up, e, method, noContext)
+	}
+	return p.waitTurn(ctx, up, s, r, method, noContext)
+}
+
+// beginTimed is Begin for a reference with a timeout, which the method sees as its deadline.
+//
+//go:noinline
+func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
+	limit, cancel := context.WithTimeout(ctx, r.Timeout())
+	begun, err := p.Begin(&endable{limit, cancel}, r, method, false)
+	if t, ok := begun.Context.(*turn); ok {
+		t.flags.Or(timedAfter)
+		return begun, err
+	}
+	cancel() // it is elsewhere, or fails
+	return begun, err
+}
+
+// cannot is the reason why a call cannot begin: its reference is invalid, or its time
+// is over.
+func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) error {
+	why := unfit(r)
+	if err := ctx.Err(); why == nil && err != nil {
+		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
+	}
+	if why == nil {
+		return nil
+	}
+	p.uncalled(ctx, r, method)
+	return p.fail(r, method, calls.NotExecuted, why)
+}
+
+// unfit is the reason why nothing can be sent to a reference, whatever the context.
+func unfit(r *codegen.Ref) error {
+	why := r.Err()
+	if why == nil && r.Timeout() < 0 {
+		why = expired("its timeout is negative (give shard.Timeout a positive duration)")
+	}
+	if key := commandKey(r); why == nil && key != nil && *key == "" {
+		why = errNoCommandID
+	}
+	return why
+}
+
+// waitTurn waits for the entity's turn, for a local caller. If the shard leaves
+// meanwhile, the call is encoded and sent.
+func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
+	drv := p.kind.Driver
+	c := &InCall{granted: make(chan *region.Entity, 1), lane: s.lane}
+	c.Entity, c.Sender, c.Local, c.Driver = r.ID, drv.Local, true, c
+	if up != nil {
+		c.Links = up.appendChain(nil)
+		c.Chain = shardhost.Chain(c.Links)
+	}
+	e, v := s.Deliver(&c.Call, time.Now(), nil)
+	switch calls.NextLocally(v) {
+	case calls.Run:
+		return s.begin(ctx, up, e, method, noContext)
+	case calls.Encode:
+		return codegen.Turn{}, nil
+	case calls.Refuse:
+		if v == region.Circular {
+			drv.refused(wire.CodeCircular)
+			return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, circular(s.explain(&c.Call, v)))
+		}
+		drv.refused(wire.CodeOverloaded)
+		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
+	}
+	up.yieldLane()
+	limit, stop := p.limit(ctx, r)
+	defer stop()
+	select {
+	case g := <-c.granted:
+		return p.granted(ctx, up, s, method, noContext, g)
+	case <-limit.Done():
+	case <-drv.Stop:
+	}
+	if !s.Withdraw(&c.Call) { // its turn was granted at the same time
+		return p.granted(ctx, up, s, method, noContext, <-c.granted)
+	}
+	drv.Counts.Add(callExpired)
+	if drv.Closed() {
+		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, drv.ErrClosed())
+	}
+	return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, waitError(limit, errBusy))
+}
+
+func (p invoker) granted(ctx context.Context, up *turn, s *HostedShard, method string, noContext bool, e *region.Entity) (codegen.Turn, error) {
+	if e == nil {
+		p.kind.Driver.Counts.Add(callRetried)
+		return codegen.Turn{}, nil
+	}
+	return s.begin(ctx, up, e, method, noContext)
+}
+
+// limit returns ctx with the timeout of the reference or, if neither it nor ctx has one, with
+// Config.CallTimeout.
+func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
+	timeout := r.Timeout()
+	if _, ok := ctx.Deadline(); ok && timeout == 0 {
+		return ctx, func() {}
+	}
+	if timeout == 0 {
+		timeout = p.kind.Driver.Config.CallTimeout
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// Check returns the reason why a call cannot be sent, or nil.
+func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error {
+	return p.cannot(ctx, r, method)
+}
+
+// Send sends a tell. It returns nil when the tell is appended to a session or waits for
+// its shard's home; the sender does not learn whether it arrives.
+//
+// A tell of a durable entity's turn is part of the turn's commit, and so does not depend on the
+// context, which may have ended: a late turn commits all that it did, or nothing.
+func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
+	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
+	defer codegen.Recycle(c.Args)
+	if d := durableOf(turnOf(ctx)); d != nil && unfit(r) == nil && d.tells.add(&c, p) {
+		return nil
+	}
+	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
+		return err
+	}
+	return p.tell(&c)
+}
+
+// tell is Send for a tell that may leave at once.
+func (p invoker) tell(c *outCall) error {
+	if p.kind.Driver.Closed() {
+		return p.fail(c.Ref, c.Method, calls.NotExecuted, p.kind.Driver.ErrClosed())
+	}
+	if near, err := p.tellNear(c); err != nil {
+		return p.fail(c.Ref, c.Method, calls.NotExecuted, err)
+	} else if near {
+		return nil
+	}
+	r := p.kind.routeOf(c.Ref.Hash)
+	e := p.envelope(c, nil, r, wire.TypeTell)
+	if err := r.send(&e); err != nil {
+		return p.fail(c.Ref, c.Method, calls.NotExecuted, publicError(err))
+	}
+	return nil
+}
+
+// Failed returns the caller's error for a call with arguments that do not encode or, after it ran,
+// with results that do not decode.
+func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
+	if ran {
+		return p.fail(r, method, calls.Executed, err)
+	}
+	return p.fail(r, method, calls.NotExecuted, err)
+}
+
+func (p invoker) envelope(c *outCall, up *turn, r *Route, t wire.Type) wire.Envelope {
+	k := p.kind
+	e := wire.Envelope{
+		Type: t, Kind: k.name, Shard: r.shard,
+		Entity: wire.BytesOf(c.Ref.ID), Method: wire.BytesOf(c.Method), Payload: c.Args,
+	}
+	if t == wire.TypeCall && !k.Driver.Local.Client { // members take no chain from others
+		e.Chain = up.appendChain(nil)
+	}
+	if o, ok := c.Context.Value(outgoingKey{}).(*outgoing); ok {
+		e.Info = o.encoded
+	}
+	return e
+}
+
+// enterDurable begins a turn of a durable entity for a local caller, whose goroutine is to run
+// it. It returns no entity if the call has to queue, or if the home is elsewhere.
+func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *region.Entity) {
+	k := p.kind
+	if k.Host == nil || !k.Host.Settings.Inline {
+		return nil, nil
+	}
+	if up != nil && up.depth >= maxInline {
+		return nil, nil
+	}
+	if e := nearOf(c.Ref); e != nil && hostedOf(e).TryEnter(e) {
+		return hostedOf(e), e
+	}
+	s := r.local()
+	if s == nil {
+		return nil, nil
+	}
+	return s, s.enter(c.Ref)
+}
+
+// enterRead begins a turn of a type whose calls are encoded at this process: a durable one, or one
+// that this process hosts with interceptors. Only a method of a durable type that is marked //shard:read and
+// not intercepted runs here, if its entity is active and its state is completely in the log; otherwise
+// enterRead returns nil. Arguments and results of other methods are part of their commits: see attempt.
+func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
+	k := p.kind
+	if k.Host == nil || !k.Host.nearReads[method] {
+		return nil
+	}
+	e := nearOf(r)
+	if e == nil || !hostedOf(e).TryEnter(e) {
+		s := k.routeOf(r.Hash).local()
+		if s == nil {
+			return nil
+		}
+		if e = s.look(r); e == nil || !s.TryEnter(e) {
+			return nil
+		}
+		setNear(r, e)
+	}
+	if s := hostedOf(e); !s.Durable.mayRead(e) {
+		s.FinishTurn(e)
+		return nil
+	}
+	return e
+}
+
+// beginRead is Begin for a turn that enterRead has begun, whose method may see it.
+func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
+	checks := p.kind.Driver.ChecksTurns
+	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
+	if t, ok := begun.Context.(*turn); ok && checks {
+		t.flags.Or(checkAfter)
+	}
+	return begun, err
+}
+
+// Do sends a call and waits for its results. A call that did not run because its shard
+// moved is sent again until the deadline.
+//
+// The stacks of many waiting callers do not fit the processor's cache. Variables for
+// sending and for failing are therefore in separate functions that are not inlined, and
+// are on the stack only as long as needed.
+func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
+	drv, up := p.kind.Driver, turnOf(ctx)
+	if up != nil {
+		if d := durableOf(up); d != nil && !d.logged() {
+			return p.doLater(ctx, up, r, method, args)
+		}
+	}
+	if p.kind.Desc.Durable {
+		c.Command = p.newCommand(&c, up)
+	}
+	up.yieldLane()
+	limit := calls.NewDeadline(c.Context, c.Ref.Timeout(), drv.Config.CallTimeout, drv.tr.Load() != nil)
+	for try, again := 0, true; again; try++ {
+		var w *calls.Call
+		var id uint64
+		if w, id, err = p.attempt(&c, up, &limit); err != nil {
+			break
+		}
+		answered := calls.Await(c.Context, &drv.Pending, w, id, &limit)
+		if answered && w.Result().Code == wire.CodeOK {
+			results = w.Result().Payload
+			drv.Pending.Free(w, c.Ref.Hash)
+			break
+		}
+		again, err = p.failed(&c, w, id, &limit, answered, try)
+	}
+	limit.Stop()
+	if c.Command != nil {
+		err = c.Command.end(drv, err)
+		c.Command.recycle()
+	}
+	codegen.Recycle(c.Args) // a call that still waits has a copy
+	return results, err
+}
+
+// doLater is Do for a call that may not leave the turn up yet. The call's time includes the wait.
+//
+//go:noinline
+func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+	limit, stop := p.limit(ctx, r)
+	defer stop()
+	if err := p.mayLeave(limit, up, r, method); err != nil {
+		codegen.Recycle(args)
+		return nil, err
+	}
+	return p.Do(limit, r, method, args)
+}
+
+// mayLeave waits until a call may leave the turn up, within the call's time, and returns why it cannot.
+//
+//go:noinline
+func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
+	if d := durableOf(up); d != nil && !d.logged() {
+		limit, stop := p.limit(ctx, r)
+		defer stop()
+		if err := d.before(limit); err != nil {
+			p.uncalled(ctx, r, method)
+			return p.fail(r, method, calls.NotExecuted, err)
+		}
+	}
+	return nil
+}
+
+// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key of the
+// call's reference, which may be that of another turn's call too, wins over the id of a call of a turn.
+func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
+	s := newSentCommand()
+	if t, ok := c.Context.(*toldContext); ok {
+		s.id = t.id
+		return s
+	}
+	if key := commandKey(c.Ref); key != nil {
+		s.id.Key = *key
+		return s
+	}
+	if d := durableOf(up); d != nil && d.nested(&s.id, p.kind.Desc.Name, c.Ref.ID, c.Method) {
+		return s
+	}
+	p.kind.Driver.commands.Begin(&s.id)
+	s.number = s.id.Number
+	return s
+}
+
+// uncalled counts a call that the turn of ctx wanted to make and that is not sent. The turn's later calls
+// then have the numbers that they have when the turn runs again and makes this call: whether its time is
+// over, or an interceptor refuses it, may differ.
+//
+//go:noinline
+func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
+	if !p.kind.Desc.Durable || commandKey(r) != nil {
+		return
+	}
+	if d := durableOf(turnOf(ctx)); d != nil {
+		var id durablehost.ID
+		d.nested(&id, p.kind.Desc.Name, r.ID, method)
+	}
+}
+
+// attempt sends the call once. up is the turn that makes it; nil means none. The answer comes to w.
+//
+//go:noinline
+func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.Call, id uint64, err error) {
+	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
+	left := limit.Micros()
+	if limit.Passed() {
+		return nil, 0, p.fail(c.Ref, c.Method, calls.NotExecuted, late(context.DeadlineExceeded, errPassed))
+	}
+	if w, id = drv.Pending.Open(limit.Swept(drv.Lease.Base()), c.Ref.Hash); w == nil {
+		return nil, 0, p.fail(c.Ref, c.Method, calls.NotExecuted, p.noPlace())
+	}
+	if c.Command != nil {
+		if s, entity := p.enterDurable(c, up, r); entity != nil {
+			s.Durable.runHere(entity, newHereCall(s, c, up, id, time.Duration(min(left, maxLeft))*time.Microsecond), func() { // runtime.Goexit in the method ends the caller
+				calls.Abandon(&drv.Pending, w, id, c.Ref.Hash)
+				_ = c.Command.end(drv, nil)
+			})
+			return w, id, nil
+		}
+	}
+	if err := p.sendCall(c, up, r, id, left); err != nil {
+		calls.Abandon(&drv.Pending, w, id, c.Ref.Hash)
+		return nil, 0, p.fail(c.Ref, c.Method, calls.NotExecuted, publicError(err))
+	}
+	return w, id, nil
+}
+
+// sendCall sends the call to its shard's home, with that number among the pending calls.
+//
+//go:noinline
+func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error {
+	e := p.envelope(c, up, r, wire.TypeCall)
+	e.ID, e.Timeout = id, left
+	if c.Command != nil {
+		e.Command = c.Command.next(&p.kind.Driver.commands).Append(nil)
+	}
+	return r.send(&e)
+}
+
+// noPlace is the reason why a call was not entered into the table of pending calls.
+func (p invoker) noPlace() error {
+	if p.kind.Driver.Closed() {
+		return p.kind.Driver.ErrClosed()
+	}
+	return errPending
+}
+
+// failed ends an attempt without results: the call is sent again after a pause, or
+// fails with err.
+//
+//go:noinline
+func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadline, answered bool, try int) (again bool, err error) {
+	drv, res := p.kind.Driver, *w.Result()
+	step, outcome := calls.Withdraw, calls.Unknown
+	if answered {
+		step, outcome = calls.NextStep(res.Code, c.sent())
+	}
+	if step != calls.Withdraw {
+		limit.Seen(w.Over(), drv.Lease.Base())
+		drv.Pending.Free(w, c.Ref.Hash)
+		if step == calls.Return {
+			return false, p.resultError(c, res, outcome)
+		}
+		if res.Code == wire.CodeInDoubt {
+			c.Command.doubt = res.Text
+		}
+		drv.Counts.Add(callRetried)
+		if limit.Sleep(calls.Pause(try)) {
+			return true, nil
+		}
+		if err := c.Context.Err(); err != nil {
+			return false, p.fail(c.Ref, c.Method, outcome, c.why(err, ErrMoving))
+		}
+		return false, p.fail(c.Ref, c.Method, outcome, c.why(context.DeadlineExceeded, ErrMoving))
+	}
+	if !answered {
+		drv.Pending.Coalescer.GaveUp()
+	}
+	drv.Counts.Add(callExpired)
+	err = context.DeadlineExceeded
+	if drv.Closed() {
+		err = drv.ErrClosed()
+	} else if c.Context.Err() != nil {
+		err = c.Context.Err()
+	}
+	how, why := p.giveUp(c, w, id)
+	drv.Pending.Free(w, c.Ref.Hash)
+	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
+}
+
+// giveUp withdraws a call whose time is over, if that is still possible, and returns how far
+// it had come and what it waited for.
+func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
+	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
+	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)
+	switch how {
+	case calls.WithdrawnUnsent:
+		if p.kind.Desc.Singleton {
+			return how, r.NoInstance(time.Now())
+		}
+		if n := drv.Control.ShardsOf(p.kind.Desc.Name); n != 0 && n != p.kind.Shards {
+			return how, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.Shards, n)
+		}
+		return how, r.WaitsFor(time.Now())
+	case calls.WithdrawnQueued:
+		return how, errBusy
+	case calls.WithdrawnUndelivered:
+		return how, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
+	case calls.WithdrawnBegun:
+		return how, errNoAnswer
+	}
+	return how, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
+}
+
+// tellNear gives a tell to a runner without the shard's lock: its turn begins, or it joins the turn of
+// tells that is under way. It reports false if that is impossible: the entity is elsewhere or not
+// active, or calls wait for it. The tell then takes the ordinary path, on which it may wait, so that a
+// sender's tells and calls stay in order.
+func (p invoker) tellNear(c *outCall) (near bool, err error) {
+	if p.kind.Encodes || outgoingOf(c.Context) != nil {
+		return false, nil // its turn commits, or it has more than arguments
+	}
+	if e := nearOf(c.Ref); e != nil {
+		if near, err = hostedOf(e).tell(e, c); near {
+			return near, err
+		}
+	}
+	k := p.kind
+	s := k.routeOf(c.Ref.Hash).local()
+	if s == nil {
+		return false, nil
+	}
+	e := s.look(c.Ref)
+	if e == nil || e == nearOf(c.Ref) {
+		return false, nil
+	}
+	if near, err = s.tell(e, c); near {
+		setNear(c.Ref, e)
+	}
+	return near, err
+}
+
+// resultError is the error for an answer without results, of a call with that outcome.
+func (p invoker) resultError(c *outCall, res calls.Result, outcome calls.Outcome) error {
+	kind := p.kind.Desc.Name
+	switch res.Code {
+	case wire.CodeMethodError:
+		return p.kind.Driver.Config.CallError(CallFailure{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Causes: codegen.Causes(p.kind.errors(), res.Payload)})
+	case wire.CodePanic:
+		return p.kind.Driver.Config.CallError(CallFailure{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true})
+	case wire.CodeIntercepted:
+		return p.fail(c.Ref, c.Method, outcome, &refused{res.Text, codegen.Causes(p.kind.errors(), res.Payload)})
+	case wire.CodeTooLarge:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
+	case wire.CodeForgotten:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s (it will not run again: ask the entity for the result)", ErrAnswerForgotten, res.Text))
+	case wire.CodeNoResult:
+		return p.fail(c.Ref, c.Method, outcome, noResult(errors.New(res.Text)))
+	case calls.Unrepeatable:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
+	case calls.TurnedAway:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s", ErrOverloaded, res.Text))
+	case calls.Denied:
+		return p.fail(c.Ref, c.Method, outcome, errors.New(res.Text))
+	case wire.CodeInDoubt:
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %s (it may have run: ask the entity before calling again)", ErrLost, res.Text))
+	case calls.Lost:
+		if res.Text != "" {
+			return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
+		}
+		return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
+	}
+	if cause := notRun(kind, res, p.kind.Driver.Config.SingletonBuffer); cause != nil {
+		return p.fail(c.Ref, c.Method, outcome, cause)
+	}
+	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
+}
+
+// CalledBy returns the kind that an invoker calls, with interceptors or without; nil if the invoker is
+// of neither a node nor a connection.
+func CalledBy(p codegen.Invoker) *Kind {
+	if at, ok := p.(interface{ called() *Kind }); ok {
+		return at.called()
+	}
+	return nil
+}
+
+// commandKey returns the key of the reference's calls; nil means that it has none.
+func commandKey(r *codegen.Ref) *string {
+	if odd, is := r.Invoker.(*codegen.Odd); is {
+		return odd.Options.CommandID
+	}
+	return nil
+}
+
+// errNoCommandID is the error of calls whose reference has an empty key.
+var errNoCommandID = errors.New("its command id is empty (give shard.CommandID a key, or leave the option out)")

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store"
+)
+
+// journalOf is the configuration of a shard's journal at its home.
+func journalOf(e *codegen.Events, shards int) durable.Journal {
+	j := durable.Journal{On: true, Every: e.Every, Age: e.Age, Followers: e.Followers}
+	if e.Count > 0 {
+		j.Events = max(e.Count/uint64(max(shards, 1)), 1)
+	}
+	return j
+}
+
+var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record the events that Apply needs)")
+
+var errOtherState = errors.New("its turn left another state than its events give (change it in Apply alone, and let Apply use only the state and the event)")
+
+// foldEvents applies events to a state. A panic of Apply is returned as an error.
+func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
+	if len(events) == 0 {
+		return state, nil
+	}
+	if h.Events == nil {
+		return nil, errors.New("the type has a journal in the store, and none in this program (keep its field of type shard.Journal)")
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			folded, err = nil, fmt.Errorf("%w in Apply: %v", ErrPanic, r)
+		}
+	}()
+	return restate(h, id, state, func(entity any) error {
+		for i, e := range events {
+			if err := h.Events.Apply(entity, e); err != nil {
+				return notFolded(h, id, i, len(events), err)
+			}
+		}
+		return nil
+	})
+}
+
+// notFolded is the error of an event that this program cannot apply, the one at that place behind its entity's
+// state. None of them counts then: a part of them would give a state that never was, and be stored.
+func notFolded(h *codegen.Host, id string, at, of int, err error) error {
+	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
+	var unread *codegen.DecodeError
+	if errors.As(err, &unread) {
+		err = fmt.Errorf("%w (its state and events are kept as they are: run the program that recorded the event, or a later one, on this node too)", err)
+	}
+	return err
+}
+
+// restate returns an encoded state after a change of it. Fields that this program does not know
+// are kept.
+func restate(h *codegen.Host, id string, state []byte, change func(entity any) error) ([]byte, error) {
+	entity := h.New()
+	if h.SetID != nil {
+		if err := h.SetID(entity, id); err != nil {
+			return nil, err
+		}
+	}
+	skipped, err := h.DecodeState(entity, state)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(entity); err != nil {
+		return nil, err
+	}
+	changed, err := h.AppendState([]byte{}, entity)
+	if err == nil && skipped {
+		changed = codegen.AppendUnknown(changed, codegen.UnknownFields(state, h.StateFields), h.StateFields)
+	}
+	return changed, err
+}
+
+// stateSum is a checksum of a state for [durable.Turn], of a type with a journal; 0 means none. Its upper half,
+// of 12 bits, stands for the contract of the program: another contract may write the same state otherwise.
+func stateSum(h *codegen.Host, state []byte) uint32 {
+	if h.Events == nil || h.Contract == "" {
+		return 0
+	}
+	const half = 1<<12 - 1
+	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
+}
+
+// strayed reports whether the state that an entity's events give is not the one that its last turn left, which
+// calls saw. It compares them only where a program of the same contract ran that turn.
+func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
+	sum := stateSum(h, loaded.State)
+	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
+}
+
+var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
+
+// An eventTaker takes the events of the turns of a durable type's entities.
+type eventTaker struct {
+	host    *codegen.Host
+	checked bool // applying a turn's events must give the state that the turn leaves
+}
+
+// collect takes the events of a turn. It fails if the state has changed without an event, or not as the
+// events say if that is checked. For a method marked //shard:read after is not used.
+func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
+	h := t.host
+	if h.Events == nil || value == nil {
+		return nil, nil
+	}
+	if events, err = h.Events.Take(value); err != nil {
+		return nil, fmt.Errorf("encode an event: %w (correct the value)", err)
+	}
+	switch {
+	case read && len(events) > 0:
+		return nil, errReadRecorded
+	case !read && len(events) == 0 && !bytes.Equal(before, after):
+		return nil, errNotRecorded
+	}
+	if read || len(events) == 0 || !t.checked {
+		return events, nil
+	}
+	folded, err := foldEvents(h, id, before, events)
+	if err == nil && !bytes.Equal(folded, after) {
+		err = errOtherState
+	}
+	return events, err
+}
+
+// Unanswered reports whether a request may succeed later, or has succeeded although the answer is lost.
+// One that the store refuses for a missing right does not, nor does a read of what cannot be decoded.
+func Unanswered(err error) bool {
+	if errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	for _, passing := range []error{store.ErrUnavailable, store.ErrUncertain, store.ErrBusy} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}

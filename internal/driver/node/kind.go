@@ -1,0 +1,148 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Kind is one entity type at this process: its routes, and its host if this process
+// hosts it.
+type Kind struct {
+	Driver *Driver
+	Desc   codegen.Kind
+	name   []byte
+	Shards uint32
+	shift  uint8                  // of a hash, so that the bits remain that name its shard
+	Err    error                  // why calls of it cannot work; nil if they can
+	errors func() []codegen.Error // the declared errors
+	routes []Route
+	refs   atomic.Pointer[codegen.RefCache] // nil until a reference is made
+	// Set before Start. host is nil if the kind is only called.
+	Host    *Host
+	Encodes bool // calls are encoded at this process too, because they commit or are intercepted
+}
+
+func newKind(drv *Driver, desc codegen.Kind) *Kind {
+	k := &Kind{Driver: drv, Desc: desc, name: []byte(desc.Name), Err: checkKind(&desc), Encodes: desc.Durable}
+	k.errors = sync.OnceValue(func() []codegen.Error { return codegen.Errors(desc.Errors) })
+	k.Shards = uint32(desc.Shards)
+	if k.Err != nil {
+		return k
+	}
+	k.routes, k.shift = make([]Route, k.Shards), uint8(64-bits.TrailingZeros32(k.Shards))
+	for i := range k.routes {
+		k.routes[i].init(k, k.Shards+uint32(i))
+	}
+	return k
+}
+
+// Route returns the route of a shard number, or nil if the kind has no such shard.
+func (k *Kind) Route(shard uint32) *Route {
+	if shard < k.Shards || shard-k.Shards >= uint32(len(k.routes)) {
+		return nil
+	}
+	return &k.routes[shard-k.Shards]
+}
+
+// Hosted returns the shard with that number at this process, or nil if the kind is not hosted here or
+// has no such shard.
+func (k *Kind) Hosted(shard uint32) *HostedShard {
+	if k.Host == nil || shard < k.Shards || shard-k.Shards >= uint32(len(k.Host.Shards)) {
+		return nil
+	}
+	return &k.Host.Shards[shard-k.Shards]
+}
+
+// ShardOf returns the number of an entity's shard, or why the id is bad.
+func (k *Kind) ShardOf(id string) (uint32, error) {
+	hash, err := invoker{k}.Hash(id)
+	return placement.ShardOf(hash, k.Shards), err
+}
+
+// routeOf returns the route of an entity, by the hash of its reference: that of the shard that
+// placement.ShardOf finds.
+func (k *Kind) routeOf(hash uint64) *Route { return &k.routes[hash>>k.shift] }
+
+// adopt follows the table from an older one, if it has the kind with as many shards.
+func (k *Kind) adopt(old, t *placement.Table) {
+	part := t.Type(k.Desc.Name)
+	if part == nil || k.Err != nil {
+		return
+	}
+	if part.Shards() != k.Shards {
+		return // invoker.giveUp reports this when a call runs out of time
+	}
+	k.Driver.Data.Follow(old, t, k.Desc.Name)
+}
+
+// Found sets the home of a singleton: in its route, and in its shard at this process unless hosts is
+// set. With hosts this process still has a part of the instance, and knows better where the shard is.
+func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
+	if k.Host != nil && !hosts {
+		k.Host.Shards[0].Place(node, epoch, 0)
+	}
+	k.routes[0].Found(node, epoch)
+}
+
+// durableShards is the default number of shards of a durable type. Commits of one shard
+// are appended together, so few shards allow more commits a second than many.
+const durableShards = 64
+
+// checkKind sets the default number of shards of a kind's description, and returns why the
+// description cannot be used.
+func checkKind(k *codegen.Kind) error {
+	if k.Shards == 0 {
+		k.Shards = placement.DefaultShards
+		if k.Durable {
+			k.Shards = durableShards
+		}
+	}
+	var errs []error
+	if err := transport.CheckName("type", k.Name); err != nil {
+		errs = append(errs, err)
+	}
+	if k.Singleton && k.Shards != 1 {
+		errs = append(errs, fmt.Errorf("type %s: a singleton of %d shards (run go generate again?)", k.Name, k.Shards))
+	} else if err := placement.CheckShards(k.Shards); err != nil {
+		errs = append(errs, fmt.Errorf("type %s: %w", k.Name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// locate returns the number of an entity's shard.
+func (k *Kind) locate(id string) (shard uint32, err error) {
+	hash, err := invoker{k}.Hash(id)
+	if err != nil {
+		return 0, err
+	}
+	return placement.ShardOf(hash, k.Shards), nil
+}
+
+// ownHash calls the user's shard function twice, because two different results for one
+// id would give one entity two homes.
+func (k *Kind) ownHash(id string) (hash uint64, err error) {
+	name := k.Desc.HashName
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the shard function %s of %s panicked for id %s: %v (it must accept every id)", name, k.Desc.Name, clip(id), r)
+		}
+	}()
+	for i := range 2 {
+		h, err := k.Desc.Hash(id)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("the shard function %s of %s refused id %s: %w", name, k.Desc.Name, clip(id), err)
+		case i > 0 && h != hash:
+			return 0, fmt.Errorf("the shard function %s of %s has two results for id %s: %#x and %#x (it must depend on the id alone)", name, k.Desc.Name, clip(id), hash, h)
+		}
+		hash = h
+	}
+	return hash, nil
+}

@@ -1,0 +1,84 @@
+package node
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/measure"
+)
+
+// Meters are the meters of a process. It is safe for concurrent use.
+type Meters struct {
+	all atomic.Pointer[[]*measure.Meter] // nil: none
+	mu  sync.Mutex                       // held by those that change it
+}
+
+// each calls f for each meter.
+func (s *Meters) each(f func(*measure.Meter)) {
+	if all := s.all.Load(); all != nil {
+		for _, m := range *all {
+			f(m)
+		}
+	}
+}
+
+// change replaces the meters, and returns how many there are.
+func (s *Meters) change(f func([]*measure.Meter) []*measure.Meter) int {
+	var all []*measure.Meter
+	if old := s.all.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	if all = f(all); len(all) == 0 {
+		s.all.Store(nil)
+	} else {
+		s.all.Store(&all)
+	}
+	return len(all)
+}
+
+// Add adds a meter, which stop removes. Appends and frames are looked at only while there is one.
+func (s *Meters) Add(m *measure.Meter, appends *durablehost.Measured, frames *peers.Set) (stop func()) {
+	change := func(f func([]*measure.Meter) []*measure.Meter) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.change(f) == 0 {
+			appends.By(nil)
+			frames.SetSent(nil)
+		} else {
+			appends.By(s.appended)
+			frames.SetSent(s.frameSent)
+		}
+	}
+	change(func(all []*measure.Meter) []*measure.Meter { return append(all, m) })
+	return func() {
+		change(func(all []*measure.Meter) []*measure.Meter {
+			return slices.DeleteFunc(all, func(o *measure.Meter) bool { return o == m })
+		})
+	}
+}
+
+// appended reports an append to the store.
+func (s *Meters) appended(a durablehost.Appended) {
+	s.each(func(m *measure.Meter) {
+		if m.StoreAppend != nil {
+			m.StoreAppend(measure.Append{Kind: a.Type, Commits: a.Commits, Bytes: a.Bytes, Took: a.Took, Err: a.Err})
+		}
+	})
+}
+
+// frameSent reports a frame that went to the broker.
+func (s *Meters) frameSent(frame []byte) {
+	h, _, err := new(wire.FrameReader).Header(frame)
+	if err != nil || h.Count == 0 {
+		return
+	}
+	s.each(func(m *measure.Meter) {
+		if m.FrameSent != nil {
+			m.FrameSent(int(h.Count), len(frame))
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// An outCall is one call in encoded form.
+type outCall struct {
+	Context context.Context
+	Args    []byte // encoded arguments, in a buffer of codegen.NewArgs
+	Ref     *codegen.Ref
+	Method  string
+	Command *sentCommand // of a durable type; nil otherwise
+}
+
+// sent is the command as package calls has it; nil for none.
+func (c *outCall) sent() *calls.Command {
+	if c.Command == nil {
+		return nil
+	}
+	return &c.Command.sent
+}
+
+// sentCommand is the command of a call to a durable type. It is the same for each
+// attempt.
+type sentCommand struct {
+	id     durablehost.ID
+	number uint64 // among the commands of this process; 0 means that the id has a key, or comes from a turn or a log
+	sent   calls.Command
+	tried  bool
+	doubt  string // why it is not known whether the last attempt is committed; "" if nobody said
+}
+
+// why is the cause of a call that has to end: the last try's doubt, if there is one.
+func (c *outCall) why(ended, cause error) error {
+	if c.Command != nil && c.Command.doubt != "" {
+		return fmt.Errorf("%w: %s", ended, c.Command.doubt)
+	}
+	return late(ended, cause)
+}
+
+// next returns the command as this attempt sends it.
+func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
+	if s.number != 0 && s.tried { // the first attempt has the finished numbers of Source.Begin
+		from.Update(&s.id)
+	}
+	s.tried = true
+	return &s.id
+}
+
+// end ends a call's command. If an earlier attempt may have run, an error no longer
+// says that the call did not run.
+func (s *sentCommand) end(drv *Driver, err error) error {
+	if s.number != 0 {
+		drv.commands.End(s.number)
+	}
+	if err == nil {
+		return nil
+	}
+	failed, ok := drv.Config.ReadCallError(err)
+	if !ok || failed.Err == nil {
+		return err
+	}
+	o := s.sent.Final(failed.Outcome, errors.Is(err, errLargeCommit))
+	if o == failed.Outcome {
+		return err
+	}
+	failed.Outcome = o
+	failed.Err = fmt.Errorf("%w (an earlier attempt may have run: ask the entity before calling again)", failed.Err)
+	return drv.Config.CallError(failed)
+}
+
+// toldContext is the context of a call that delivers a tell from a shard's log.
+type toldContext struct {
+	context.Context
+	id durablehost.ID
+}
+
+var sentCommands = sync.Pool{New: func() any { return new(sentCommand) }}
+
+// newSentCommand returns a command without an id, in memory that recycle makes available again.
+func newSentCommand() *sentCommand { return sentCommands.Get().(*sentCommand) }
+
+// recycle makes the memory available for other commands. The call has ended.
+func (s *sentCommand) recycle() {
+	*s = sentCommand{}
+	sentCommands.Put(s)
+}

@@ -1,0 +1,245 @@
+package node
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// ClockTick is the step of the coarse clock, and so the precision of an entity's last
+// use.
+const ClockTick = 100 * time.Millisecond
+
+// TicksASecond is how often the coarse clock ticks in a second.
+const TicksASecond = uint32(time.Second / ClockTick)
+
+// Passivator passivates the idle entities of one type: those that were not called for
+// the type's idle time and, when more than the allowed number are active, those that
+// were unused for the longest time.
+//
+// One goroutine looks for them, a few at a time, so that it never holds a shard's lock
+// for long. It takes the turn of one entity at a time and encodes its state without the
+// shard's lock. The other entities stay callable, and a move of the shard waits for one
+// entity at most. If the type has a stop hook, separate workers do this, because a hook
+// may take long or hang; a move then waits for as many entities as hooks are running.
+type Passivator struct {
+	host    *Host
+	workers *passivationWorkers // of a type with a stop hook
+
+	round  int          // number of seconds that have passed
+	batch  []idleEntity // found by a survey; reused
+	since  int          // entities passivated since the last yield
+	paused time.Time    // when the last pause ended
+}
+
+const (
+	// surveyed is the number of entities that are looked at while the shard is
+	// locked.
+	surveyed = 128
+	// passivatedAtOnce is the number of entities that are passivated before other
+	// goroutines may run.
+	passivatedAtOnce = 32
+	// pauseAfter and pauseTime leave half of the time to calls while very many idle
+	// entities are passivated.
+	pauseAfter = time.Millisecond
+	pauseTime  = time.Millisecond
+	// RarestLook is the longest time, in seconds, between two looks at a shard.
+	RarestLook = 5
+)
+
+func NewPassivator(h *Host) *Passivator {
+	return &Passivator{host: h, workers: newPassivationWorkers(h)}
+}
+
+func (p *Passivator) Run() {
+	defer func() {
+		if !p.host.driver.Closed() { // a method that encodes state ended this goroutine
+			p.host.driver.Group.Go(p.Run)
+		}
+	}()
+	for {
+		select {
+		case <-p.host.driver.Stop:
+			return
+		case <-p.host.Second:
+			if p.host.Settings.MaxActive > 0 {
+				p.host.CountActive()
+				p.MakeRoom()
+			}
+			p.PassivateIdle()
+		case <-p.host.excess:
+			p.MakeRoom()
+		}
+	}
+}
+
+// PassivateIdle passivates entities that were not called for the type's idle time. If
+// that is long, it looks at a part of the shards each second, so that each is looked at
+// at least sixteen times in that time.
+func (p *Passivator) PassivateIdle() {
+	h := p.host
+	ticks := uint32(h.Settings.Idle / ClockTick)
+	if ticks == 0 {
+		return
+	}
+	every := min(max(int(h.Settings.Idle/(16*time.Second)), 1), RarestLook)
+	p.round++
+	p.paused = time.Now()
+	defer p.workers.begin()()
+	for i := p.round % every; i < len(h.Shards); i += every {
+		if now := h.driver.Clock.Load(); now > ticks {
+			p.passivateBefore(&h.Shards[i], now-ticks, nil)
+		}
+	}
+}
+
+// passivateBefore passivates the shard's entities that were last used before t, restricted by
+// which unless it is nil. It returns the number of entities found. It pauses from time
+// to time, except when it must make room.
+func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
+	s.Mu.Lock()
+	left := s.Core.Listed()
+	s.Mu.Unlock()
+	for ; left > 0 && s.Host.mayPassivate(); left -= surveyed {
+		p.batch = p.batch[:0]
+		s.Mu.Lock()
+		s.Core.Survey(min(left, surveyed), func(e *region.Entity, used uint32) {
+			if used < t && (which == nil || which(used)) {
+				p.batch = append(p.batch, idleEntity{s, e, t})
+			}
+		})
+		s.Mu.Unlock()
+		p.passivateBatch()
+		found += len(p.batch)
+		p.paceForgetting(s, len(p.batch))
+		clear(p.batch)
+		p.yield(1)
+		if which == nil {
+			p.pause()
+		}
+	}
+	return found
+}
+
+// passivateBatch passivates the entities of the batch. Stop hooks may still be running when
+// it returns.
+func (p *Passivator) passivateBatch() {
+	if len(p.batch) == 0 {
+		return
+	}
+	if p.host.Desc.Passivate != nil {
+		p.workers.passivate(p.batch)
+		return
+	}
+	for _, r := range p.batch {
+		r.now()
+		p.yield(1)
+	}
+}
+
+// yield lets other goroutines run from time to time, so that calls do not wait for
+// passivation.
+func (p *Passivator) yield(n int) {
+	if p.since += n; p.since >= passivatedAtOnce {
+		p.since = 0
+		runtime.Gosched()
+	}
+}
+
+// pause pauses after work for pauseAfter.
+func (p *Passivator) pause() {
+	if time.Since(p.paused) >= pauseAfter {
+		time.Sleep(pauseTime)
+		p.paused = time.Now()
+	}
+}
+
+// idleEntity is an entity that is to be passivated, unless it was used since t.
+type idleEntity struct {
+	shard  *HostedShard
+	entity *region.Entity
+	t      uint32
+}
+
+// begin takes the entity's turn, if it may still be passivated.
+func (r idleEntity) begin() bool {
+	s := r.shard
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Host.mayPassivate() && s.Core.BeginPassivation(r.entity, r.t)
+}
+
+// now passivates the entity, if that is still allowed.
+func (r idleEntity) now() {
+	if r.begin() {
+		defer r.shard.FinishTurn(r.entity)
+		r.shard.passivate(r.entity, codegen.Idle)
+	}
+}
+
+// paceForgetting waits until the memory of remembered ids has handled the passivated
+// entities, because entities are passivated faster than their ids are forgotten.
+func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
+	if s.remembered != nil && passivated > 0 {
+		s.remembered.WaitForgotten()
+	}
+}
+
+// MakeRoom passivates the entities that were unused for the longest time until there are
+// somewhat fewer than the type's limit, so that it seldom has to look at all entities.
+func (p *Passivator) MakeRoom() {
+	h := p.host
+	most := h.Settings.MaxActive
+	over := int(h.active.Load()-h.passivating.Load()) - most
+	if most == 0 || over <= 0 {
+		return
+	}
+	defer p.workers.begin()()
+	limit, atLimit := oldest(p.ages(), over+most/16)
+	for i := range h.Shards {
+		n := p.passivateBefore(&h.Shards[i], limit+1, func(used uint32) bool {
+			if used == limit {
+				atLimit--
+			}
+			return used < limit || atLimit >= 0
+		})
+		for range n {
+			h.driver.Counts.Add(entityPassivatedForRoom)
+		}
+	}
+}
+
+// ages counts the entities that could be passivated by the time of their last use.
+func (p *Passivator) ages() map[uint32]int {
+	ages := map[uint32]int{}
+	for i := range p.host.Shards {
+		s := &p.host.Shards[i]
+		s.Mu.Lock()
+		left := s.Core.Listed()
+		s.Mu.Unlock()
+		for ; left > 0 && !p.host.driver.Closed(); left -= surveyed {
+			s.Mu.Lock()
+			s.Core.Survey(min(left, surveyed), func(_ *region.Entity, used uint32) { ages[used]++ })
+			s.Mu.Unlock()
+			p.yield(1)
+		}
+	}
+	return ages
+}
+
+// oldest returns a limit that selects the n entities that were unused for the longest
+// time: all that were last used before limit, and atLimit of those that were last used
+// at limit.
+func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
+	for _, limit = range slices.Sorted(maps.Keys(ages)) {
+		if n <= ages[limit] {
+			return limit, n
+		}
+		n -= ages[limit]
+	}
+	return limit, ages[limit]
+}

@@ -1,0 +1,307 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+const (
+	// maxHooks bounds the stop hooks of a type that run at once because their entities
+	// are idle. A hook that takes longer than slowHook no longer counts, so that hooks
+	// that hang do not keep other entities from being passivated.
+	maxHooks = 64
+	slowHook = time.Second
+	// workersLook is the interval of the check whether a batch needs one more worker.
+	// It does if fewer than quickHooks entities were taken since the last check:
+	// hooks then mostly wait for something, and more workers take no processor time
+	// from calls.
+	workersLook = time.Millisecond
+	quickHooks  = 10
+)
+
+// passivationWorkers run the stop hooks of a type's idle entities, one batch after another.
+// Usually one worker takes the whole batch. More are started when hooks take long.
+type passivationWorkers struct {
+	host  *Host
+	wake  Signal // an idle worker is to look at the batch
+	taken Signal // the batch has been taken
+
+	mu     sync.Mutex    // guards the fields below
+	batch  []idleEntity  // those that no worker has taken yet
+	places int           // workers whose hook is not slow
+	idle   int           // workers that wait for a batch
+	over   chan struct{} // closed when the round is over: idle workers end
+}
+
+func newPassivationWorkers(h *Host) *passivationWorkers {
+	return &passivationWorkers{host: h, wake: newSignal(), taken: newSignal()}
+}
+
+// begin begins a round and returns the function that ends it. Hooks may still be
+// running then.
+func (w *passivationWorkers) begin() (end func()) {
+	over := make(chan struct{})
+	w.mu.Lock()
+	w.over = over
+	w.mu.Unlock()
+	return func() { close(over) }
+}
+
+// passivate makes workers take all entities of a batch, which must not be empty. It returns
+// when all have been taken, while the last hooks may still run, or when the node has
+// ended.
+func (w *passivationWorkers) passivate(batch []idleEntity) {
+	w.mu.Lock()
+	w.batch = batch
+	w.mu.Unlock()
+	w.more()
+	look := time.NewTicker(workersLook)
+	defer look.Stop()
+	for left := len(batch); ; {
+		select {
+		case <-w.taken:
+			return
+		case <-w.host.driver.Stop:
+			w.mu.Lock()
+			w.batch = nil
+			w.mu.Unlock()
+			return
+		case <-look.C:
+			w.mu.Lock()
+			few := left-len(w.batch) < quickHooks
+			left = len(w.batch)
+			w.mu.Unlock()
+			if few && left > 0 {
+				w.more()
+			}
+		}
+	}
+}
+
+// more starts one more worker on the batch, unless the maximum is reached.
+func (w *passivationWorkers) more() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.idle > 0 {
+		w.wake.Notify()
+	} else if w.places < maxHooks {
+		w.places++
+		r := &passivationWorker{workers: w}
+		w.host.driver.Group.Go(r.run)
+	}
+}
+
+// next returns the next entity of the batch, and waits for one until the round is over.
+func (w *passivationWorkers) next() (r idleEntity, ok bool) {
+	for {
+		w.mu.Lock()
+		if len(w.batch) > 0 {
+			r, w.batch = w.batch[0], w.batch[1:]
+			if len(w.batch) == 0 {
+				w.taken.Notify()
+			}
+			w.mu.Unlock()
+			return r, true
+		}
+		w.idle++
+		over := w.over
+		w.mu.Unlock()
+		select {
+		case <-w.wake:
+			ok = true
+		case <-over:
+			ok = false
+		}
+		w.mu.Lock()
+		w.idle--
+		w.mu.Unlock()
+		if !ok {
+			return idleEntity{}, false
+		}
+	}
+}
+
+// leave frees the place of a worker.
+func (w *passivationWorkers) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.places--
+}
+
+// passivationWorker runs stop hooks on its own goroutine, so that a quick hook needs no
+// further goroutine. Its watchdog frees the worker's place when a hook is slow, and
+// takes over the entity of a hook that it abandons.
+type passivationWorker struct {
+	workers *passivationWorkers
+	since   int    // entities passivated since the last yield
+	state   []byte // an entity's state before its hook; reused
+
+	mu      sync.Mutex   // guards the fields below
+	hook    idleHook     // the hook that runs; zero means none
+	context *hookContext // of the hook that runs, or of the one before
+	timer   *time.Timer  // of the watchdog; made with the first hook
+	armed   bool         // the watchdog will look
+	left    bool         // the place was freed
+	lost    bool         // the watchdog has taken over an entity, and the worker is to end
+}
+
+// idleHook is the stop hook of one idle entity.
+type idleHook struct {
+	shard  *HostedShard
+	entity *region.Entity
+	began  time.Time
+}
+
+func (r *passivationWorker) run() {
+	defer r.end() // also when a hook ends this goroutine
+	for {
+		next, ok := r.workers.next()
+		if !ok || !r.passivate(next) {
+			return
+		}
+		if r.since++; r.since >= passivatedAtOnce {
+			r.since = 0
+			runtime.Gosched()
+		}
+	}
+}
+
+// end ends the watchdog and frees the worker's place.
+func (r *passivationWorker) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	if r.context != nil {
+		r.context.end()
+	}
+	r.leaveLocked()
+}
+
+func (r *passivationWorker) leaveLocked() {
+	if !r.left {
+		r.left = true
+		r.workers.leave()
+	}
+}
+
+// passivate passivates an entity, if that is still allowed. It reports whether the worker
+// may continue.
+func (r *passivationWorker) passivate(next idleEntity) bool {
+	if !next.begin() {
+		return true
+	}
+	s, e := next.shard, next.entity
+	s.Host.passivating.Add(1)
+	var state []byte
+	err := errHookExited
+	defer func() { // also when the encoder or the hook ends this goroutine
+		if r.ended() {
+			s.passivated(e, state, err)
+		}
+	}()
+	if r.state, err = s.Host.appendState(r.state[:0], e); err != nil {
+		return true
+	}
+	s.stray(e, r.state, nil)
+	value := e.Value
+	ctx := r.watch(s, e)
+	err = errHookExited // should the hook end this goroutine
+	err = s.Host.callStopHook(ctx, e.ID, value, codegen.Idle)
+	if !r.ended() {
+		return false
+	}
+	if err == nil {
+		state, err = s.Host.encodeState(e)
+	}
+	return r.hasPlace()
+}
+
+// watch makes the watchdog watch a hook that is about to begin, and returns its context.
+// The worker has the entity's turn until ended reports otherwise. A context is reused
+// for the following hooks as long as hooks have asked only for its deadline; their time
+// is then shorter by at most a hundredth.
+func (r *passivationWorker) watch(s *HostedShard, e *region.Entity) context.Context {
+	now, limit := time.Now(), s.Host.Settings.StopTimeout
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hook = idleHook{s, e, now}
+	if c := r.context; c == nil || c.over.Load() || c.deadline.Sub(now) < limit-limit/100 {
+		if c != nil {
+			c.end()
+		}
+		r.context = newHookContext(s.driver().Context, now.Add(limit))
+	}
+	if !r.armed {
+		r.armed = true
+		r.armLocked(min(slowHook, limit))
+	}
+	return r.context
+}
+
+func (r *passivationWorker) armLocked(d time.Duration) {
+	if r.timer == nil {
+		r.timer = time.AfterFunc(d, r.look)
+	} else {
+		r.timer.Reset(d)
+	}
+}
+
+// ended ends the watching of a hook that has returned. It reports whether the worker
+// still has the entity. It may be called again, and before a hook was watched.
+func (r *passivationWorker) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hook = idleHook{}
+	if r.context != nil && r.context.made.Load() != nil {
+		r.context.end()
+	}
+	return !r.lost
+}
+
+// hasPlace reports whether the worker's place has not been freed.
+func (r *passivationWorker) hasPlace() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.left
+}
+
+// look is the watchdog's timer function. It looks at the running hook, about once in
+// slowHook if hooks are quick, so that the beginning and end of a hook do not change
+// the timer.
+func (r *passivationWorker) look() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.hook
+	if h.entity == nil {
+		r.armed = false
+		return
+	}
+	limit := h.shard.Host.Settings.StopTimeout
+	took := time.Since(h.began)
+	switch {
+	case took >= limit:
+		r.leaveLocked()
+		r.hook, r.lost = idleHook{}, true
+		r.context.end()
+		h.shard.driver().Group.Go(func() { r.abandon(h) }) // the worker, which has not ended, is counted
+	case took >= slowHook:
+		r.leaveLocked()
+		r.armLocked(limit - took)
+	default:
+		r.armLocked(min(slowHook, limit) - took)
+	}
+}
+
+// abandon passivates an entity whose hook does not return, with the state that it had
+// before the hook. The worker does not touch the entity any more.
+func (r *passivationWorker) abandon(h idleHook) {
+	h.shard.passivated(h.entity, bytes.Clone(r.state), h.shard.Host.hookAbandoned())
+}

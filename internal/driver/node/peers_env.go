@@ -1,0 +1,120 @@
+package node
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// peersEnv implements the interface of package peers, which has the sessions with other
+// processes, for this process.
+type peersEnv struct {
+	driver *Driver
+	turned atomic.Int64 // when a client was last turned away, in nanoseconds of the lease's clock
+}
+
+var _ peers.Env = (*peersEnv)(nil)
+
+// Closed reports whether this process is ending.
+func (v *peersEnv) Closed() bool { return v.driver.Closed() }
+
+// peerReasons maps the events of package peers to the counters of this process.
+var peerReasons = [...]Reason{
+	peers.FrameIgnored:  FrameIgnored,
+	peers.NoPeer:        dropNoPeer,
+	peers.LimitTooLow:   limitTooLow,
+	peers.Expired:       clientExpired,
+	peers.AnswerDropped: answerDropped,
+}
+
+// Count counts an event, and logs events that an operator has to resolve.
+func (v *peersEnv) Count(e peers.Counter) {
+	if e != peers.LimitTooLow {
+		v.driver.Counts.Add(peerReasons[e])
+		return
+	}
+	if n, tell := v.driver.Counts.AddSeldom(limitTooLow); tell {
+		v.driver.Logger.Error("the broker takes too little: raise its max_payload", "max_payload", v.driver.Link().MaxPayload(), "least", minPayload, "count", n)
+	}
+}
+
+// turnAwayEvery is how often at most a client is told that it gets no session.
+const turnAwayEvery = 20 * time.Millisecond
+
+// OverQuota tells a client that it gets no session. It counts all, and tells few of a flood.
+func (v *peersEnv) OverQuota(to transport.Peer) {
+	now, last := v.driver.Lease.Now(), v.turned.Load()
+	if last != 0 && now-last < int64(turnAwayEvery) || !v.turned.CompareAndSwap(last, now) {
+		v.driver.Counts.Add(ClientOverQuota)
+		return
+	}
+	v.driver.Control.TurnAway(to, fmt.Sprintf("it has sessions with %d processes called %s and no more (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
+}
+
+// Wanted offers the peer of a session a direct lane.
+func (v *peersEnv) Wanted(p *peers.Session) {
+	if l := v.driver.Direct.Load(); l != nil {
+		l.Want(p.Peer(), p.Lane())
+	}
+}
+
+// Stranger closes a lane's session with a member that says no goodbye there.
+func (v *peersEnv) Stranger(p *peers.Session) {
+	v.driver.Data.PeerGone(p.Peer().Address, p.Lane(), false)
+}
+
+// Oversize handles the message in an envelope that is larger than the broker accepts. The
+// session's lock is held.
+func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
+	drv, e := v.driver, &o.Envelope
+	switch e.Type {
+	case wire.TypeCall:
+		if v.forwarded(e) {
+			v.refuseForwarded(p, o)
+			return
+		}
+		code := wire.CodeUnsendable
+		if !o.NotExecuted {
+			code = calls.Unrepeatable
+		}
+		drv.Pending.Complete(e.ID, calls.Result{Code: code, Text: o.Error()})
+	case wire.TypeTell:
+		if !v.forwarded(e) {
+			drv.Undelivered.note(o.NotExecuted)
+		}
+		if n, tell := drv.Counts.AddSeldom(tellLost); tell {
+			drv.Logger.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
+				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
+		}
+	case wire.TypeInit:
+		id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
+		drv.Control.MoveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.Peer().Address.String()+": "+o.Error())
+	}
+}
+
+// forwarded reports whether this process has forwarded the call or tell of another one.
+func (v *peersEnv) forwarded(e *wire.Envelope) bool {
+	return !e.Node.IsZero() && e.Node.Address != v.driver.Local.Address
+}
+
+// refuseForwarded answers the sender of a call that this node has forwarded. It does not
+// answer for a call that may have arrived: its sender waits until its deadline.
+func (v *peersEnv) refuseForwarded(p *peers.Session, o *stream.Oversize) {
+	if !o.NotExecuted {
+		return
+	}
+	to, lane := o.Envelope.Node, p.Lane()
+	answer := &wire.Envelope{Type: wire.TypeAnswer, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
+	v.driver.Group.Go(func() { // not below the lock of this session
+		if other := v.driver.Sessions.Session(to, lane); other != nil {
+			other.Post(answer)
+		}
+	})
+}

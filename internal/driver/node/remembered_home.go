@@ -1,0 +1,46 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/remembering"
+)
+
+// rememberedHome implements the interface of package remembering for a shard of a type
+// whose entities are remembered.
+type rememberedHome HostedShard
+
+var _ remembering.Home = (*rememberedHome)(nil)
+
+func (v *rememberedHome) shard() *HostedShard { return (*HostedShard)(v) }
+
+// MayRun reports whether a turn may begin at this moment.
+func (v *rememberedHome) MayRun() bool { return v.shard().mayRun() }
+
+// Ticks returns the coarse clock, by which entities are passivated.
+func (v *rememberedHome) Ticks() uint32 { return v.Host.driver.Clock.Load() }
+
+// EndTurn ends the turn of an entity and begins the next one.
+func (v *rememberedHome) EndTurn(e *region.Entity) { v.shard().FinishTurn(e) }
+
+// Activate activates an entity in a turn without a call.
+func (v *rememberedHome) Activate(e *region.Entity, ended func(error)) {
+	drv := v.Host.driver
+	ctx, cancel := context.WithTimeout(drv.Context, drv.Config.CallTimeout)
+	defer cancel()
+	t := &turn{parent: ctx, entity: e}
+	err := errors.New("runtime.Goexit in OnActivate or the factory")
+	defer func() { // also when the hook ends this goroutine
+		ended(err)
+		var failed *failure
+		if err != nil {
+			failed = &failure{method: "OnActivate", err: fmt.Errorf("%w: %w", ErrActivation, err)}
+		}
+		t.end()
+		v.shard().endTurnOf(e, t.after(), failed)
+	}()
+	err = v.shard().activateNow(t, e)
+}

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/region"
+)
+
+// Entities with many calls are idle for moments only, so take looks this often, and this long apart.
+const (
+	TakeTries = 50
+	TakeApart = 2 * time.Millisecond
+)
+
+// BusyWith describes the turn of an entity that is not idle. The caller has the shard's lock.
+func BusyWith(s *HostedShard, at *operator.Entity) {
+	at.Turn = &operator.RunningTurn{Turn: operator.Turn{EntityID: operator.EntityID{Kind: at.Kind, ID: at.ID}, Method: "?", From: "this member"}, Earlier: true}
+	e := s.Core.Look(region.Hash(at.ID), at.ID)
+	if e == nil {
+		return
+	}
+	at.Active, at.Mailbox = true, uint32(e.Mailbox())
+	at.Turn.Turn = turnOfEntity(s, e)
+}
+
+// ShowState returns the state of an entity whose turn the caller has.
+func ShowState(s *HostedShard, e *region.Entity, to *operator.Entity) (err error) {
+	if e.Value != nil {
+		to.State, err = s.Host.encodeState(e)
+		to.JSON = StateJSON(e.Value)
+		return err
+	}
+	if to.State = slices.Clone(e.State()); e.State() != nil {
+		value := s.Host.Desc.New()
+		if _, err := s.Host.DecodeState(value, e.State()); err != nil {
+			to.Why = err.Error()
+			return nil
+		}
+		to.JSON = StateJSON(value)
+	}
+	return nil
+}
+
+// SetState replaces the state of an entity whose turn the caller has.
+func SetState(s *HostedShard, e *region.Entity, state []byte) error {
+	if e.Value != nil {
+		return errors.New("it is active, so its state can be read (call it to change it)")
+	}
+	if s.Durable != nil {
+		return errors.New("it is durable, and its state is in the store (shardctl store repair replaces or drops one that cannot be read)")
+	}
+	if !s.mayRun() {
+		return errors.New("its shard may have moved to another node (try again)")
+	}
+	if state != nil {
+		if _, err := s.Host.DecodeState(s.Host.Desc.New(), state); err != nil {
+			return fmt.Errorf("the new state cannot be read either: %w", err)
+		}
+	}
+	before := len(e.State())
+	e.SetState(state, e.Why())
+	s.Host.Unreadable.Remove(e.ID)
+	s.driver().Logger.Warn("state set by an operator", "kind", s.ID.Kind, "entity", clip(e.ID), "bytes", len(state), "before", before, "dropped", state == nil)
+	return nil
+}

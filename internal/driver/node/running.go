@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// answer is the answer to a turn's caller.
+type answer struct {
+	code    wire.Code
+	text    string
+	payload *[]byte      // of CodeOK: the results, in a buffer of answerPool; of CodeMethodError: declared errors
+	after   *durableTurn // the answer waits until the log has everything that this turn saw; nil means no wait
+}
+
+// parts returns the answer's text and payload, as they fit into one message. Errors in this process
+// are no longer than those that come from another.
+func (a answer) parts(drv *Driver) (text string, payload []byte) {
+	text = a.text[:min(len(a.text), maxErrorText)]
+	if a.payload != nil {
+		payload = *a.payload
+	}
+	if a.code != wire.CodeOK {
+		if room := drv.MaxResult(); len(text)+len(payload) > room {
+			text, payload = text[:min(len(text), room)], nil // keep the text, which people read
+		}
+	}
+	return text, payload
+}
+
+// envelope returns the answer to the call with that number.
+func (a answer) envelope(drv *Driver, id uint64) wire.Envelope {
+	text, payload := a.parts(drv)
+	return wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(text), Payload: payload}
+}
+
+// err is the answer as an interceptor sees it. own is the error of the method.
+func (a answer) err(s *HostedShard, call CallInfo, own error) error {
+	switch {
+	case a.code == wire.CodeOK:
+		return nil
+	case own != nil:
+		return own
+	case a.code == wire.CodePanic:
+		return s.driver().Config.CallError(CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Text: a.text, Panic: true})
+	}
+	outcome := calls.NotExecuted
+	if a.code.Executed() {
+		outcome = calls.Executed
+	}
+	cause := notRun(call.Kind, calls.Result{Code: a.code, Text: a.text}, s.driver().Config.SingletonBuffer)
+	if cause == nil {
+		cause = errors.New(a.text)
+	}
+	return s.driver().Config.CallError(CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause})
+}
+
+// sent makes the answer's buffer available for reuse. The session has a copy.
+func (a answer) sent() {
+	if a.payload != nil && cap(*a.payload) <= maxSpareAnswer {
+		answerPool.Put(a.payload)
+	}
+}
+
+// maxSpareAnswer is the size of the largest buffer of an answer that is used again, in bytes.
+const maxSpareAnswer = 64 << 10
+
+// answerPool keeps the buffers into which results are encoded. None is nil.
+var answerPool = sync.Pool{New: func() any { return &[]byte{} }}
+
+// maxErrorText bounds the text of an error on the wire.
+const maxErrorText = 64 << 10
+
+func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
+
+// notActivated is the answer to a call whose entity could not be activated.
+func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer {
+	if r := c.Encoded.Load(); r != nil && r.cut() {
+		return answer{code: wire.CodeDropped} // the caller looks for the next home
+	}
+	drv := s.driver()
+	c.failed = &failure{method: string(c.Method), err: fmt.Errorf("%w: %w", ErrActivation, err)}
+	if n, tell := drv.Seldom.tell("activation failed", s.ID.Kind, ""); tell {
+		drv.Logger.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
+	}
+	return answer{code: wire.CodeActivation, text: err.Error()}
+}
+
+// runMethod runs the method of an encoded call on its entity, which it activates if it is volatile
+// and not active. r is nil if nobody can see the turn.
+func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, method codegen.Method) answer {
+	if e.Value == nil {
+		if err := s.activate(&r.turn, e); err != nil {
+			return notActivated(s, e, c, err)
+		}
+		if a, ok := s.leased(&r.turn); !ok { // the hook may have taken long
+			return a
+		}
+	}
+	name := wire.StringOf(c.Method)
+	var buf *[]byte
+	var out []byte // nil: no caller wants the results
+	if c.ID != 0 {
+		buf = answerPool.Get().(*[]byte)
+		out = (*buf)[:0]
+	}
+	out, err := invoke(r.seen(e), s, e, name, method, c.Args, out)
+	if err != nil {
+		if failed := s.Host.failureOf(e.ID, strings.Clone(name), err); failed != nil {
+			c.failed = failed
+		}
+		return methodError(s.Host.Kind.errors, err)
+	}
+	if buf == nil {
+		return answer{}
+	}
+	*buf = out
+	if len(out) > smallMessage {
+		if limit := s.driver().MaxResult(); len(out) > limit {
+			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
+		}
+	}
+	return answer{payload: buf}
+}
+
+// methodError is the answer for an error that a method, or the decoding of its
+// arguments, returned.
+func methodError(table func() []codegen.Error, err error) answer {
+	// Only the type of err itself counts: a method may return the error of a nested
+	// call, and calls never return these types.
+	switch err := err.(type) { //nolint:errorlint
+	case *panicked:
+		return answer{code: wire.CodePanic, text: err.Error()}
+	case *codegen.ArgumentsError:
+		return answer{code: wire.CodeBadArgs, text: err.Error()}
+	case *codegen.ResultsError:
+		return answer{code: wire.CodeNoResult, text: err.Error()}
+	}
+	text, causes := codegen.DescribeError(table(), err)
+	a := answer{code: wire.CodeMethodError, text: text}
+	if len(causes) > 0 {
+		a.payload = &causes
+	}
+	return a
+}
+
+// panicked is the panic of a method, for its caller.
+type panicked struct{ value any }
+
+func (p *panicked) Error() string { return fmt.Sprint(p.value) }
+
+// invoke runs the method and turns a panic into an error.
+func invoke(ctx context.Context, s *HostedShard, e *region.Entity, name string, m codegen.Method, args, buf []byte) (out []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.Host.notePanic(e.ID, strings.Clone(name), r)
+			out, err = nil, &panicked{r}
+		}
+	}()
+	return m(ctx, e.Value, args, buf)
+}
+
+func PanicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }

@@ -1,0 +1,213 @@
+package node
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runner"
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// shardEnv implements the interface of package shardhost for a HostedShard.
+type shardEnv HostedShard
+
+var _ shardhost.Host = (*shardEnv)(nil)
+
+func (v *shardEnv) shard() *HostedShard { return (*HostedShard)(v) }
+
+// Now returns the time.
+func (v *shardEnv) Now() time.Time { return time.Now() }
+
+// Elapsed returns the time of the lease's clock.
+func (v *shardEnv) Elapsed() int64 { return v.Host.driver.Lease.Now() }
+
+// After calls f after d unless the node has ended.
+func (v *shardEnv) After(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		if !v.Host.driver.Closed() {
+			f()
+		}
+	})
+}
+
+// Session returns the session with a process on the shard's lane.
+func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
+	p := v.Host.driver.Sessions.Session(to, v.lane)
+	return p, p != nil
+}
+
+// Departed returns the departed peers of the lane, latest last.
+func (v *shardEnv) Departed() []transport.Address { return v.Host.driver.Sessions.Departed(v.lane) }
+
+// HasDeparted reports whether a process is a departed peer of the lane.
+func (v *shardEnv) HasDeparted(a transport.Address) bool {
+	return v.Host.driver.Sessions.HasDeparted(a, v.lane)
+}
+
+// MaxPayload returns the broker's payload limit, at least minPayload.
+func (v *shardEnv) MaxPayload() int { return max(v.Host.driver.Link().MaxPayload(), minPayload) }
+
+// Learn passes the shard's home to the route.
+func (v *shardEnv) Learn(home transport.Address, epoch placement.Epoch) {
+	v.Host.Kind.Route(v.ID.Shard).Learn(home, epoch, false)
+}
+
+// Run gives a turn that has begun to a runner.
+func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
+	v.Host.driver.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
+}
+
+// Grant wakes a local caller.
+func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { Inbound(&c.Call).granted <- e }
+
+// Lead activates a singleton's instance.
+func (v *shardEnv) Lead(e *region.Entity) { v.Host.Instance.Lead(e) }
+
+// Release ends all back-offs.
+func (v *shardEnv) Release() { v.shard().releaseAll() }
+
+// Drained hands off the shard, or ends a singleton's instance, on a goroutine of its
+// own.
+func (v *shardEnv) Drained() {
+	if in := v.Host.Instance; in != nil {
+		v.Host.driver.Group.Go(in.HandOff)
+		return
+	}
+	v.Host.driver.Group.Go(v.shard().HandOff)
+}
+
+// StopEntities encodes the entities and runs their stop hooks.
+func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
+	s, drv := v.shard(), v.Host.driver
+	passivated := false
+	defer func() {
+		if !passivated && !drv.Closed() { // a method that encodes state has ended this goroutine
+			drv.Group.Go(func() {
+				s.cannotMove(errEncodeExits)
+				done(errEncodeExits)
+			})
+		}
+	}()
+	err := s.passivateAll(entities, codegen.Moving, s.mustGo())
+	passivated = true
+	if err != nil {
+		s.cannotMove(err)
+	} else if s.Durable != nil {
+		s.Durable.leave()
+	}
+	done(err)
+}
+
+// Changed follows a change of the shard's state.
+func (v *shardEnv) Changed(opened bool) {
+	if v.remembered != nil {
+		v.remembered.ChangedLocked(opened)
+	}
+	if d := v.Durable; d != nil {
+		d.placedLocked(opened)
+	}
+}
+
+// Answer brings an answer to the call's sender.
+func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
+	v.Host.driver.answer(Inbound(&c.Call), e, nil)
+}
+
+// Forwarded records where a call of this process was forwarded.
+func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
+	if drv := v.Host.driver; c.Sender.Address == drv.Local.Address && c.ID != 0 {
+		drv.Pending.Sent(c.ID, to.(*peers.Session), seq)
+	}
+}
+
+// LoseTell counts and logs a tell that was accepted and will not run.
+func (v *shardEnv) LoseTell(c *shardhost.Call) {
+	v.Host.driver.loseTell(v.shard().ID.Kind, c.Entity, wire.StringOf(c.Method))
+}
+
+// Canceler cancels the context of a call's turn.
+func (v *shardEnv) Canceler(c *shardhost.Call) func() {
+	if t := Inbound(&c.Call).Encoded.Load(); t != nil {
+		return t.giveUp
+	}
+	return nil
+}
+
+// InDoubt answers a call of another process, whose turn goes on. What that answers later comes after
+// the goodbye of this process.
+func (v *shardEnv) InDoubt(c *shardhost.Call) func() {
+	drv := v.Host.driver
+	held := &InCall{lane: Inbound(&c.Call).lane, from: Inbound(&c.Call).from}
+	held.ID, held.Sender, held.Via = c.ID, c.Sender, c.Via
+	return func() {
+		drv.answer(held, &wire.Envelope{
+			Type: wire.TypeAnswer, ID: held.ID, Code: wire.CodeInDoubt,
+			Text: []byte(drv.Local.Address.String() + " left while the method ran"),
+		}, nil)
+	}
+}
+
+// Why explains a verdict.
+func (v *shardEnv) Why(c *shardhost.Call, verdict region.Verdict) string {
+	return v.shard().explain(c, verdict)
+}
+
+// Exiting reports whether this node has nothing left to give away.
+func (v *shardEnv) Exiting() bool { return v.Host.driver.Exiting.Load() }
+
+// MoveDone reports a completed move to the coordinator.
+func (v *shardEnv) MoveDone(e placement.Epoch) { v.Host.driver.Control.MoveDone(v.ID, e) }
+
+// MoveAborted gives up the move and reports that to the coordinator.
+func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
+	v.Host.driver.Control.MoveAborted(v.ID, e, reason)
+}
+
+// Progress wakes the control loop.
+func (v *shardEnv) Progress() { v.Host.driver.Control.Progress(v.ID) }
+
+// Remembered returns the remembered ids of the shard.
+func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
+	if v.remembered != nil {
+		ids = v.remembered.Leaving()
+	}
+	return ids
+}
+
+// Arrived stores the remembered ids that arrived, until the shard opens.
+func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
+	if v.remembered != nil {
+		v.remembered.ArrivedLocked(ids)
+	}
+}
+
+// BarrierTimedOut counts a barrier that timed out, and logs it seldom: a hostile client makes as
+// many as it likes.
+func (v *shardEnv) BarrierTimedOut(b region.Shut) {
+	n, tell := v.Host.driver.AddSeldomOf(barrierTimedOut, b.Sender.Name)
+	if !tell {
+		return
+	}
+	v.Host.driver.Logger.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
+		"shard", v.ID.String(), "sender", b.Sender.String(), "via", b.Via.String(),
+		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.BarrierTimeout, "count", n)
+}
+
+// reasonOf maps the counters of package shardhost to those of this process.
+var reasonOf = [...]Reason{
+	shardhost.CallForwarded: callForwarded,
+	shardhost.CallRefused:   callRefused,
+	shardhost.CallDropped:   callDropped,
+	shardhost.CallCancelled: callCancelled,
+	shardhost.MovedIn:       shardMovedIn,
+	shardhost.MovedOut:      shardMovedOut,
+	shardhost.NoPeer:        dropNoPeer,
+}
+
+// Count raises a counter by one.
+func (v *shardEnv) Count(c shardhost.Counter) { v.Host.driver.Counts.Add(reasonOf[c]) }

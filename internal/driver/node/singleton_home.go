@@ -1,0 +1,180 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// singletonHome implements the interface of package singlehost for the shard of a
+// singleton.
+type singletonHome HostedShard
+
+var _ singlehost.Home = (*singletonHome)(nil)
+
+func (v *singletonHome) shard() *HostedShard { return (*HostedShard)(v) }
+
+// Log logs a line.
+func (v *singletonHome) Log(l slog.Level, text string, args ...any) {
+	v.Host.driver.Logger.Log(context.Background(), l, text, args...)
+}
+
+// Count raises a counter by one.
+func (v *singletonHome) Count(c shardhost.Counter) { v.Host.driver.Counts.Add(reasonOf[c]) }
+
+// Context ends when the node stops.
+func (v *singletonHome) Context() context.Context { return v.Host.driver.Context }
+
+// Go runs f on a goroutine that the node waits for.
+func (v *singletonHome) Go(f func()) { v.Host.driver.Group.Go(f) }
+
+// After calls f once, after d.
+func (v *singletonHome) After(d time.Duration, f func()) { (*shardEnv)(v).After(d, f) }
+
+// Now returns the time.
+func (v *singletonHome) Now() time.Time { return time.Now() }
+
+// Ticks returns the coarse clock, by which entities are passivated.
+func (v *singletonHome) Ticks() uint32 { return v.Host.driver.Clock.Load() }
+
+// RunTask runs a task of the instance on a goroutine of its own.
+func (v *singletonHome) RunTask(life context.Context, task singlehost.Task, ended func(error)) {
+	r := &taskRun{home: v.shard(), kind: v.ID.Kind, log: v.Host.driver.Logger, life: life, task: task}
+	v.Go(func() { r.run(ended) })
+}
+
+// Activate runs the factory and OnActivate in a turn that has begun, when turns may run.
+func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {
+	ctx, cancel := context.WithTimeout(ctx, v.Host.driver.Config.HandoffTimeout)
+	defer cancel()
+	t := &turn{parent: ctx, entity: e}
+	defer t.end()
+	if err := v.shard().waitLease(ctx); err != nil {
+		return err
+	}
+	if v.Durable != nil {
+		return v.Durable.activateInstance(t, e)
+	}
+	return v.shard().activateNow(t, e)
+}
+
+// Lost notes that an instance is about to lose its value.
+func (v *singletonHome) Lost(e *region.Entity) { v.Host.lost(e) }
+
+// EndTurn ends the turn of an entity and begins the next one.
+func (v *singletonHome) EndTurn(e *region.Entity) { v.shard().FinishTurn(e) }
+
+// Passivate runs the stop hooks of entities whose turns Core.Stop has begun. The state of a durable
+// singleton is in the store afterwards, from where the next home takes it.
+func (v *singletonHome) Passivate(entities []*region.Entity, why codegen.Passivation) {
+	if v.Durable != nil {
+		for _, e := range entities {
+			v.Durable.undoStray(e)
+		}
+		defer v.Durable.leave()
+	}
+	_ = v.shard().passivateAll(entities, why, true) // its node leaves, or it dies
+}
+
+// Session returns the session with a process on the shard's lane.
+func (v *singletonHome) Session(to transport.Peer) (shardhost.Session, bool) {
+	p := v.Host.driver.Sessions.Session(to, v.lane)
+	return p, p != nil
+}
+
+// HasDeparted reports whether a process is a departed peer of the lane.
+func (v *singletonHome) HasDeparted(a transport.Address) bool {
+	return v.Host.driver.Sessions.HasDeparted(a, v.lane)
+}
+
+// Progress wakes the control loop.
+func (v *singletonHome) Progress() { v.Host.driver.Control.Progress(v.ID) }
+
+// LeaseRequests implements the interface of package singlehost for the store of leases: each
+// request runs on a goroutine of its own.
+type LeaseRequests struct {
+	Store  store.Lease
+	Driver *Driver
+	Post   func(func()) // has a function called on the control loop
+}
+
+var _ singlehost.Leases = LeaseRequests{}
+
+// Acquire asks for a lease.
+func (q LeaseRequests) Acquire(c store.Claim, within time.Duration, done func(store.Held, error)) {
+	q.request(within, func(ctx context.Context) func() {
+		h, err := q.Store.Acquire(ctx, c)
+		return func() { done(h, err) }
+	})
+}
+
+// Renew asks for a prolonged lease.
+func (q LeaseRequests) Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func()) {
+	return q.request(within, func(ctx context.Context) func() {
+		next, err := q.Store.Renew(ctx, h)
+		return func() { done(next, err) }
+	})
+}
+
+// Release gives a lease back.
+func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(error)) {
+	q.request(within, func(ctx context.Context) func() {
+		err := q.Store.Release(ctx, h)
+		return func() { done(err) }
+	})
+}
+
+// request runs a request, and has its answer taken on the control loop.
+func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (answer func())) (cancel func()) {
+	ctx, cancel := context.WithTimeout(q.Driver.Context, within)
+	q.Driver.Group.Go(func() {
+		defer cancel()
+		q.Post(ask(ctx))
+	})
+	return cancel
+}
+
+// heldTasks are the tasks that the present turn of a durable singleton has started. They begin when
+// all that the turn has changed and seen is in the log: a task may tell others of it. It is safe for
+// concurrent use, because a method may start tasks from its own goroutines.
+type heldTasks struct {
+	mu    sync.Mutex
+	start []func()
+}
+
+func (h *heldTasks) add(start func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.start = append(h.start, start)
+}
+
+func (h *heldTasks) take() (start []func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	start, h.start = h.start, nil
+	return start
+}
+
+// release begins the tasks of a turn once the log has all up to the ticket. If it never has, the
+// instance ends with the tenure.
+func (h *heldTasks) release(tenure *durablehost.Tenure, ticket durable.Ticket) {
+	if tasks := h.take(); len(tasks) > 0 {
+		tenure.Then(ticket, func(err error) {
+			for _, start := range tasks {
+				if err == nil {
+					start()
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// errHookStuck means that the hook is still running and still uses the entity, which
+// therefore must not be used elsewhere.
+var errHookStuck = errors.New("OnPassivate does not return")
+
+// errHookExited means that the hook, or the encoder of the state, ended its goroutine.
+var errHookExited = fmt.Errorf("%w in OnPassivate or in encoding the state: runtime.Goexit", ErrPanic)
+
+// hookContext is the context of one stop hook. It has a timer and a channel only if the
+// hook asks for Done or derives a context: most do not, and a million entities may be
+// passivated at once. The embedded context is the node's.
+type hookContext struct {
+	context.Context
+	deadline time.Time
+	over     atomic.Bool
+	made     atomic.Pointer[endable]
+}
+
+func newHookContext(parent context.Context, deadline time.Time) *hookContext {
+	return &hookContext{Context: parent, deadline: deadline}
+}
+
+// Deadline is when the hook is abandoned.
+func (c *hookContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Done is closed when the hook has returned or is abandoned, or when the node ends.
+func (c *hookContext) Done() <-chan struct{} { return c.context().Done() }
+
+// Err says why Done is closed.
+func (c *hookContext) Err() error { return c.context().Err() }
+
+// Value lets package context find the context that was made, so that deriving a context
+// starts no goroutine.
+func (c *hookContext) Value(key any) any {
+	if made := c.made.Load(); made != nil {
+		return made.Value(key)
+	}
+	return c.Context.Value(key)
+}
+
+// context returns the context of package context, which it makes at the first call.
+func (c *hookContext) context() *endable {
+	if made := c.made.Load(); made != nil {
+		return made
+	}
+	made := &endable{}
+	made.Context, made.cancel = context.WithDeadline(c.Context, c.deadline)
+	if !c.made.CompareAndSwap(nil, made) {
+		made.cancel()
+		return c.made.Load()
+	}
+	if c.over.Load() { // end found no context yet
+		made.cancel()
+	}
+	return made
+}
+
+// end cancels the context.
+func (c *hookContext) end() {
+	c.over.Store(true)
+	if made := c.made.Load(); made != nil {
+		made.cancel()
+	}
+}
+
+// endable is a context with its cancel function.
+type endable struct {
+	context.Context
+	cancel context.CancelFunc
+}

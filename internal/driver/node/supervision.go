@@ -1,0 +1,104 @@
+package node
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// end runs the stop hook of an entity and ends it: permanently if forget is set, and
+// otherwise until it is activated again. The caller has the entity's turn.
+func (s *HostedShard) end(e *region.Entity, forget bool) {
+	if e.Value != nil {
+		s.Host.tally.passivations[codegen.Forgotten].Add(1)
+		if err := s.Host.stopHook(e, codegen.Forgotten); err != nil {
+			drv := s.driver()
+			drv.Seldom.error(drv.Logger, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
+		}
+	}
+	s.driver().Counts.Add(entityForgotten)
+	s.Host.lost(e)
+	s.Mu.Lock()
+	delete(s.failures, e.ID)
+	s.Mu.Unlock()
+	e.Clear()
+	switch {
+	case s.remembered == nil:
+	case forget:
+		s.remembered.Forget(e.ID)
+	default:
+		s.remembered.ActivateLater(e.ID)
+	}
+	s.FinishTurn(e)
+}
+
+// failureRecord counts the failures of an entity, for its back-off.
+type failureRecord struct {
+	times int
+	last  time.Time
+}
+
+// maxFailures bounds the entities of one shard whose failures are recorded.
+const maxFailures = 1024
+
+// restart drops the entity and ends its turn after the back-off.
+func (s *HostedShard) restart(e *region.Entity) {
+	s.Host.lost(e)
+	e.Clear()
+	first, longest := s.Host.Settings.Backoff, s.Host.Settings.BackoffMost
+	now := time.Now()
+	s.Mu.Lock()
+	if s.failures == nil || len(s.failures) >= maxFailures {
+		s.failures = map[string]failureRecord{}
+	}
+	f := s.failures[e.ID]
+	if now.Sub(f.last) > 2*longest {
+		f.times = 0
+	}
+	delay := min(first<<min(f.times, 30), longest)
+	f.times, f.last = f.times+1, now
+	s.failures[e.ID] = f
+	wait := delay > 0 && s.Core.MayBackOff()
+	if wait {
+		if s.backingOff == nil {
+			s.backingOff = map[*region.Entity]*time.Timer{}
+		}
+		s.backingOff[e] = time.AfterFunc(delay, func() { s.release(e) })
+	}
+	s.Mu.Unlock()
+	if !wait {
+		s.FinishTurn(e)
+		if s.remembered != nil {
+			s.remembered.ActivateAgain(e.ID)
+		}
+	}
+}
+
+// release ends the back-off of an entity, unless that happened before.
+func (s *HostedShard) release(e *region.Entity) {
+	s.Mu.Lock()
+	timer := s.backingOff[e]
+	delete(s.backingOff, e)
+	s.Mu.Unlock()
+	if timer != nil {
+		timer.Stop()
+		s.FinishTurn(e)
+		if s.remembered != nil {
+			s.remembered.ActivateAgain(e.ID)
+		}
+	}
+}
+
+// releaseAll ends all back-offs: the shard moves, or the node leaves.
+func (s *HostedShard) releaseAll() {
+	s.Mu.Lock()
+	var all []*region.Entity
+	for e := range s.backingOff {
+		all = append(all, e)
+	}
+	s.Mu.Unlock()
+	for _, e := range all {
+		s.release(e)
+	}
+}

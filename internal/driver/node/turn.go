@@ -1,0 +1,413 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// maxInline is the depth up to which nested local calls run on one goroutine; deeper
+// ones queue.
+const maxInline = 16
+
+// turn is one turn of an entity, and the context that its method sees: it has the
+// deadline and cancellation of the call and none of the caller's values, so that a
+// method behaves alike for local and remote callers. It is the one allocation of a
+// local call, and is never reused, because a method may keep its context. Where the method does not
+// name its context there is none: see unseenTurn.
+type turn struct {
+	parent context.Context // a local caller's, or the encodedTurn, remoteTurn or durableTurn that this is part of
+	entity *region.Entity
+	method string        // that is called; "" means it has no call
+	depth  int32         // number of turns on this goroutine that wait for this one
+	flags  atomic.Uint32 // turnOver, gaveUp, and the entity's requests for its end
+}
+
+// The flags of a turn.
+const (
+	turnOver uint32 = 1 << iota
+	gaveUp          // the caller of an encoded call has given up
+	passivateAfter
+	forgetAfter
+	checkAfter // its method is marked //shard:read, and must not have changed the state
+	timedAfter // parent is an endable with the timeout of a local caller's reference
+)
+
+// shard returns the shard of the turn's entity.
+func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
+
+// up returns the turn that made this call on this goroutine, or nil at the start of the
+// chain.
+func (t *turn) up() *turn { return turnOf(t.parent) }
+
+// over reports whether the turn has ended.
+func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
+
+// end marks the turn as ended, before another may begin.
+func (t *turn) end() { t.flags.Or(turnOver) }
+
+// after returns the flags, for the end of the turn.
+func (t *turn) after() uint32 { return t.flags.Load() }
+
+// encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
+type encodedTurn struct {
+	turn   turn
+	run    runtoken.Hold  // its hold on its lane or runner; zero means it has none
+	from   *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
+	era    uint32         // in which it began: see turning
+	hidden bool           // its method does not name its context, and gets an unseenTurn
+	// unusual has parts that only some calls have; nil means none.
+	unusual *unusualCall
+	ctx     atomic.Pointer[endable] // made when somebody asks
+}
+
+// remoteTurn is a turn for an encoded call, with the call's envelope.
+type remoteTurn struct {
+	encodedTurn
+	deadline int64  // nanoseconds after the driver's base; 0 means none
+	chain    []byte // encoded turns that wait for this one
+}
+
+// unseenTurn is the turn of a method that does not name its context. Nobody can ask it for anything,
+// so it is nothing but a pointer to its entity, and takes no memory. It is a context because the
+// method must be given one.
+//
+// Where the generated code is older than its source the method may use that context nevertheless. It
+// is one that has ended, so that calls with it fail, and Err has the remedy.
+type unseenTurn struct{ entity *region.Entity }
+
+// End ends the turn of a local caller; see turn.End.
+func (t unseenTurn) End(method string, recovered any, err error) error {
+	if recovered != nil || err != nil {
+		return endOddly(t.entity, 0, method, recovered, err)
+	}
+	hostedOf(t.entity).FinishTurn(t.entity)
+	return nil
+}
+
+// Deadline returns none.
+func (unseenTurn) Deadline() (at time.Time, ok bool) { return at, false }
+
+// Done returns a channel that is closed.
+func (unseenTurn) Done() <-chan struct{} { return closedChannel }
+
+var closedChannel = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Err returns the reason why the context has ended.
+func (t unseenTurn) Err() error {
+	return fmt.Errorf("%w: the generated code of %s is older than its methods, one of which uses its context now (run go generate)",
+		context.Canceled, hostedOf(t.entity).ID.Kind)
+}
+
+// Value returns nil, and logs why it does.
+func (t unseenTurn) Value(any) any {
+	s := hostedOf(t.entity)
+	s.driver().Seldom.Warn(s.driver().Logger, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
+	return nil
+}
+
+// turnKey is the key under which a context derived from a turn's context has the turn.
+type turnKey struct{}
+
+// turnOf returns the turn to which ctx belongs, or nil.
+func turnOf(ctx context.Context) *turn {
+	t, ok := ctx.(*turn)
+	if !ok {
+		t, _ = ctx.Value(turnKey{}).(*turn)
+	}
+	if t == nil || t.over() {
+		return nil // a context that outlived its turn belongs to no turn
+	}
+	return t
+}
+
+// Deadline returns the deadline of the call.
+func (t *turn) Deadline() (time.Time, bool) { return t.parent.Deadline() }
+
+// Done is closed when the caller gives up or the deadline passes.
+func (t *turn) Done() <-chan struct{} { return t.parent.Done() }
+
+// Err returns the reason why Done is closed.
+func (t *turn) Err() error { return t.parent.Err() }
+
+// Value returns the turn itself, and none of the caller's values.
+func (t *turn) Value(key any) any {
+	if key == (turnKey{}) {
+		return t
+	}
+	return nil
+}
+
+// encodedParent is the parent of a turn for an encoded call: an encodedTurn, a remoteTurn or a
+// durableTurn.
+type encodedParent interface {
+	context.Context
+	whole() *encodedTurn   // itself, or its part
+	waiting() []byte       // encoded turns that wait for this one
+	base() context.Context // ends when the turn's context must end
+}
+
+// encoded returns the additional fields of a turn for an encoded call, or nil for a
+// local one.
+func (t *turn) encoded() *encodedTurn {
+	if p, ok := t.parent.(encodedParent); ok {
+		return p.whole()
+	}
+	return nil
+}
+
+func (r *encodedTurn) whole() *encodedTurn { return r }
+
+// waiting returns nothing, because nobody waits for a tell.
+func (r *encodedTurn) waiting() []byte { return nil }
+
+func (r *remoteTurn) waiting() []byte { return r.chain }
+
+// base returns the context whose end ends the turn's.
+func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().Turning.context(r.era) }
+
+// cut reports whether the turn's context has ended because its node leaves.
+func (r *encodedTurn) cut() bool {
+	c := r.ctx.Load()
+	return c != nil && context.Cause(c.Context) == errLeaves //nolint:errorlint // it is not wrapped
+}
+
+// Deadline returns none, because a tell has no deadline.
+func (r *encodedTurn) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Deadline returns the deadline of the call.
+func (r *remoteTurn) Deadline() (time.Time, bool) {
+	if r.deadline == 0 {
+		return time.Time{}, false
+	}
+	return r.turn.shard().driver().Lease.Base().Add(time.Duration(r.deadline)), true
+}
+
+// Done is closed when the caller gives up, the deadline passes, the turn or the node ends, or a
+// node that leaves does not wait for the turn any longer.
+func (r *encodedTurn) Done() <-chan struct{} { return r.context().Done() }
+
+// Err returns the reason why Done is closed.
+func (r *encodedTurn) Err() error { return r.context().Err() }
+
+// Value returns nil, because a caller's values are not encoded.
+func (r *encodedTurn) Value(any) any { return nil }
+
+// seen returns the context for the method of e. r is nil if nobody can see the turn.
+func (r *encodedTurn) seen(e *region.Entity) context.Context {
+	if r == nil || r.hidden {
+		return unseenTurn{e}
+	}
+	return &r.turn
+}
+
+// context returns the context of package context, which it makes at the first call.
+func (r *encodedTurn) context() *endable {
+	if c := r.ctx.Load(); c != nil {
+		return c
+	}
+	c, parent := &endable{}, r.turn.parent.(encodedParent).base()
+	if at, ok := r.turn.Deadline(); ok {
+		c.Context, c.cancel = context.WithDeadline(parent, at)
+	} else {
+		c.Context, c.cancel = context.WithCancel(parent)
+	}
+	if !r.ctx.CompareAndSwap(nil, c) {
+		c.cancel()
+		return r.ctx.Load()
+	}
+	if r.turn.flags.Load()&(turnOver|gaveUp) != 0 { // their cancel found no context yet
+		c.cancel()
+	}
+	return c
+}
+
+// cancel cancels the method's context, and sets the flag.
+func (r *encodedTurn) cancel(flag uint32) {
+	r.turn.flags.Or(flag)
+	if c := r.ctx.Load(); c != nil {
+		c.cancel()
+	}
+}
+
+// giveUp cancels the method's context.
+func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
+
+// finish ends the turn's context, before another turn may begin, and returns the turn's flags. Of a
+// turn that nobody could see, which is nil, there are none.
+func (r *encodedTurn) finish() (after uint32) {
+	if r == nil {
+		return 0
+	}
+	r.cancel(turnOver)
+	return r.turn.after()
+}
+
+// yieldLane lets the turn's lane go on without this goroutine, before the turn waits.
+func (t *turn) yieldLane() {
+	for ; t != nil; t = t.up() {
+		if r := t.encoded(); r != nil {
+			r.run.HandOver()
+			return
+		}
+	}
+}
+
+// appendChain appends the turns, encoded, that wait for a call made in t, outermost
+// first.
+func (t *turn) appendChain(b []byte) []byte {
+	if t == nil {
+		return b
+	}
+	if p, ok := t.parent.(encodedParent); ok {
+		b = append(b, p.waiting()...)
+	} else {
+		b = t.up().appendChain(b)
+	}
+	id := t.shard().ID
+	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
+}
+
+// End ends a local caller's turn and returns the caller's error, which is the same as
+// for a remote caller.
+func (t *turn) End(method string, recovered any, err error) error {
+	t.end()
+	if after := t.after(); after&timedAfter != 0 {
+		t.parent.(*endable).cancel()
+	}
+	if recovered != nil || err != nil || t.after() != turnOver {
+		return endOddly(t.entity, t.after(), method, recovered, err)
+	}
+	t.shard().FinishTurn(t.entity)
+	return nil
+}
+
+// endOddly ends a local caller's turn that failed or has further requests, such as Passivate.
+func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
+	s := hostedOf(e)
+	if recovered == nil && after&checkAfter != 0 {
+		if wrote := s.Durable.checkRead(e, method); wrote != nil {
+			s.endTurnOf(e, after, nil)
+			return s.Host.notRun(e.ID, method, wrote)
+		}
+	}
+	var failed *failure
+	switch {
+	case recovered != nil:
+		s.Host.died(fmt.Sprintf("panic in %s: %v", method, recovered))
+		failed = s.Host.panicFailure(e.ID, method, fmt.Sprint(recovered))
+		if s.Durable != nil { // as for an encoded turn, it may have changed the state
+			s.Host.lost(e)
+			e.Clear()
+		}
+	case err != nil:
+		failed = s.Host.failureOf(e.ID, method, err)
+	}
+	s.endTurnOf(e, after, failed)
+	if recovered != nil {
+		s.Host.logPanic(e.ID, method, recovered)
+		return s.driver().Config.CallError(CallFailure{Kind: s.ID.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true})
+	}
+	switch err := err.(type) { //nolint:errorlint
+	case nil:
+		return nil
+	case *codegen.ArgumentsError:
+		return s.Host.notRun(e.ID, method, err.Err)
+	case *codegen.ResultsError:
+		return s.driver().Config.CallError(CallFailure{Kind: s.ID.Kind, ID: e.ID, Method: method, Outcome: calls.Executed, Err: noResult(err.Err)})
+	default:
+		text, causes := codegen.DescribeError(s.Host.Kind.errors(), err)
+		return s.driver().Config.CallError(CallFailure{
+			Kind: s.ID.Kind, ID: e.ID, Method: method, Text: clipText(text),
+			Causes: codegen.Causes(s.Host.Kind.errors(), causes),
+		})
+	}
+}
+
+// unusualCall has the parts of a call that only some encoded calls have, for [CallInfo].
+type unusualCall struct {
+	sender transport.Peer // not the other end of the session, because the call was forwarded
+	info   []byte
+	tell   bool // of a durable entity, whose turn does not say so itself
+}
+
+// info returns the description of the turn's call.
+func (t *turn) info() CallInfo {
+	s := t.shard()
+	i := CallInfo{Kind: s.ID.Kind, ID: t.entity.ID, Method: t.method}
+	said, sender := wire.Info{}, s.driver().Local
+	r := t.encoded()
+	if r == nil {
+		if o := outgoingOf(t.parent); o != nil {
+			said = o.info
+		}
+		if up := t.up(); up != nil {
+			i.From.Kind, i.From.ID = up.shard().ID.Kind, up.entity.ID
+		}
+	} else {
+		switch {
+		case r.unusual != nil && !r.unusual.sender.IsZero():
+			sender = r.unusual.sender
+		case r.from != nil:
+			sender = r.from.Peer()
+		}
+		if r.unusual != nil {
+			said, _ = wire.ParseInfo(r.unusual.info) // a client's was checked when it came
+		}
+		i.From.Kind, i.From.ID = r.caller()
+		i.Tell = t.parent == context.Context(r) || said.Told || r.unusual != nil && r.unusual.tell
+	}
+	i.Headers = said.Headers
+	i.From.Class, i.From.Name, i.From.Incarnation = classMember, sender.Name, sender.Incarnation
+	switch {
+	case sender.Client:
+		i.From.Class = classClient
+	case said.Gateway != "":
+		i.From.Class, i.From.Name, i.From.Incarnation = classGateway, said.Gateway, 0
+	}
+	return i
+}
+
+// watched counts a turn that begins, while an operator looks.
+func (t *turn) watched(w *operator.TurnWatch) {
+	if t.method != "" { // else it has no call
+		w.Begin(t.entity, t.described(), time.Now())
+	}
+}
+
+// described describes a turn that has a call, for operators.
+func (t *turn) described() operator.Turn {
+	info := t.info()
+	from := info.From.String()
+	if info.From.Kind != "" {
+		from = "entity " + info.From.Kind + "/" + clip(info.From.ID)
+	}
+	return operator.Turn{
+		EntityID: operator.EntityID{Kind: info.Kind, ID: strings.Clone(info.ID)}, Method: strings.Clone(info.Method), From: from,
+	}
+}
+
+// caller returns the entity whose turn waits for this one; "" means none.
+func (r *encodedTurn) caller() (kind, id string) {
+	links, err := wire.ParseChain(r.turn.parent.(encodedParent).waiting())
+	if err != nil || len(links) == 0 {
+		return "", ""
+	}
+	last := links[len(links)-1]
+	return last.Kind, last.Entity
+}

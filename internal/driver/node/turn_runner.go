@@ -1,0 +1,210 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runner"
+	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// TurnRunner is one of this process's runners, with calls for reuse by its tells.
+type TurnRunner struct {
+	runner.Runner
+	told toldCalls
+}
+
+// Run runs one turn. It reports whether this goroutine still has the run token.
+func (r *TurnRunner) Run(t *runner.Turn, args []byte) bool {
+	s := hostedOf(t.Entity)
+	if t.Call == nil {
+		return r.runTold(s, t.Entity, t.Method, args, &r.Token)
+	}
+	return Inbound(&t.Call.Call).runQueued(s, t.Entity, &r.Token, &r.told)
+}
+
+// RunAside runs a tell whose turn goes on without the run token.
+func (r *TurnRunner) RunAside(e *region.Entity, tell runner.Aside) {
+	r.runTold(hostedOf(e), e, tell.Method, tell.Args, nil)
+}
+
+// Emptied makes the calls of completed tells available for reuse.
+func (r *TurnRunner) Emptied(idle bool) { r.told.collect(idle) }
+
+// offer gives a tell, which has joined a turn, to the runner. An error means that there is no room for
+// the arguments and that the tell will not run.
+func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
+	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
+		return nil
+	}
+	s.Unjoin(e)
+	s.driver().refused(wire.CodeOverloaded)
+	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
+}
+
+// runTold runs a tell that has joined a turn, on a goroutine that has the run token unless token is
+// nil. It reports whether this goroutine still has it.
+func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runtoken.Token) bool {
+	if e.Lost() {
+		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
+		s.FinishTurn(e)
+		return true
+	}
+	method := s.Host.methods[name]
+	if method == nil || e.Value == nil || !s.mayRunInline() {
+		return newToldCall(s, e, name, args).runQueued(s, e, token, nil)
+	}
+	return runTell(s, method, e, name, args, token)
+}
+
+// newToldCall makes the call of a tell whose turn must wait, or whose entity must be
+// activated first. It copies the arguments, because the batch goes on without the call.
+func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *InCall {
+	c := &InCall{lane: s.lane}
+	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true
+	c.Entity, c.Sender, c.Driver = e.ID, s.driver().Local, c
+	return c
+}
+
+// enqueue is HostedShard.enqueue for a tell, which has neither a chain of callers nor a
+// deadline.
+func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
+	drv := s.driver()
+	c := r.told.take()
+	args, at := append(c.Args, e.Payload...), drv.lately()
+	if len(s.Host.Settings.Intercept) > 0 {
+		at = time.Now() // for Info.Arrived
+	}
+	c.fill(drv, drv.Local, e, s.lane, at)
+	c.Args, c.told = args, true
+	entity, v := s.Deliver(&c.Call, at, current)
+	switch v {
+	case region.Overloaded:
+		full := s.noRoom(&c.Call.Call)
+		r.told.giveBack(c)
+		drv.refused(wire.CodeOverloaded)
+		return true, &overload{cause: full}
+	case region.Moved:
+		r.told.giveBack(c)
+		return false, nil
+	}
+	return s.Accepted(&c.Call, entity, v), nil
+}
+
+// toldCalls are calls for reuse by the tells of one runner that had to wait. It is safe for
+// concurrent use, except for keep.
+type toldCalls struct {
+	mu    sync.Mutex
+	spare []*InCall
+
+	done []*InCall // completed calls, not yet spare; used only by the goroutine with the run token
+}
+
+// maxSpare is how many calls are kept for tells, and maxSpareArgs the longest
+// buffer for arguments that is kept with one.
+const (
+	maxSpare     = 1 << 12
+	maxSpareArgs = 2 << 10
+)
+
+// take returns an empty call; its Args may have capacity.
+func (t *toldCalls) take() (c *InCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(t.spare) - 1
+	if last < 0 {
+		return new(InCall)
+	}
+	c, t.spare = t.spare[last], t.spare[:last]
+	return c
+}
+
+// giveBack makes a call that was taken and did not become a turn spare again.
+func (t *toldCalls) giveBack(c *InCall) {
+	c.empty()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.spare) < maxSpare {
+		t.spare = append(t.spare, c)
+	}
+}
+
+// keep is recycle for tells: take is to return the call again, and its buffer is used
+// again.
+func (t *toldCalls) keep(c *InCall) {
+	if len(t.done) >= maxSpare {
+		return
+	}
+	c.empty()
+	t.done = append(t.done, c)
+}
+
+// fewSpare is the number of calls that are kept for a runner that is idle.
+const fewSpare = 64
+
+// collect makes the calls that keep has kept available. With shrink it frees half of
+// the spare calls, because a burst is over.
+func (t *toldCalls) collect(shrink bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spare = append(t.spare, t.done[:min(len(t.done), maxSpare-len(t.spare))]...)
+	clear(t.done)
+	t.done = t.done[:0]
+	if shrink {
+		n := min(len(t.spare), max(len(t.spare)/2, fewSpare))
+		clear(t.spare[n:])
+		t.spare = t.spare[:n]
+	}
+}
+
+// runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
+// whether this goroutine still has the run token.
+func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
+	var t *encodedTurn
+	w, run := s.driver().Turns.Load(), b.Enter()
+	if !m.unseen || w != nil {
+		t = &encodedTurn{run: run, era: s.driver().Turning.now.Load().era}
+		t.turn.parent, t.turn.entity, t.turn.method = t, e, name
+	}
+	if w != nil {
+		t.turn.watched(w)
+	}
+	failed := invokeTold(t, m, e, name, args, run)
+	after, kept := t.finish(), run.Leave()
+	if !kept {
+		s.lostToken(e)
+	}
+	s.endTurnOf(e, after, failed)
+	return kept
+}
+
+// invokeTold runs the method of a tell. Only the supervisor gets its error, which invokeTold
+// returns; the results are dropped.
+func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runtoken.Hold) (failed *failure) {
+	s, returned := hostedOf(e), false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			s.Host.notePanic(e.ID, name, r)
+			failed = s.Host.panicFailure(e.ID, name, fmt.Sprint(r))
+			return
+		}
+		// runtime.Goexit ends this goroutine, so another one must take over the run
+		// token.
+		run.HandOver()
+		s.lostToken(e)
+		s.Host.died("runtime.Goexit in " + name)
+		s.endTurnOf(e, t.finish(), s.Host.panicFailure(e.ID, name, "runtime.Goexit"))
+	}()
+	if _, err := m.run(t.seen(e), e.Value, args, nil); err != nil {
+		failed = s.Host.failureOf(e.ID, name, err)
+	}
+	returned = true
+	return failed
+}

@@ -1,0 +1,59 @@
+package node
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// LostTells are the tells of this process that were lost, by whether their methods
+// may have run. It is safe for concurrent use.
+type LostTells struct {
+	Unsent atomic.Int64 // they certainly did not run
+	Unsure atomic.Int64 // sent, and never acknowledged
+}
+
+// lose counts a lost tell.
+func (l *LostTells) lose(all *Counters, o calls.Outcome) {
+	all.Add(tellLost)
+	l.note(o == calls.NotExecuted)
+}
+
+// note is lose for a tell that other counters have already.
+func (l *LostTells) note(notExecuted bool) {
+	if notExecuted {
+		l.Unsent.Add(1)
+	} else {
+		l.Unsure.Add(1)
+	}
+}
+
+// count counts the tells among the unacknowledged envelopes of a closed session.
+func (l *LostTells) count(all *Counters, left []stream.Unacknowledged) {
+	for i := range left {
+		if left[i].Envelope.Type != wire.TypeTell {
+			continue
+		}
+		all.Add(tellLost)
+		l.note(left[i].NotExecuted)
+	}
+}
+
+// Since returns the error for the tells that were lost since the counts were unsent and
+// unsure, or nil if there were none.
+func (l *LostTells) Since(unsent, unsure int64) error {
+	unsent, unsure = l.Unsent.Load()-unsent, l.Unsure.Load()-unsure
+	if unsent+unsure == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w before %d tells were delivered: %d did not run (not executed: their shards found no home, or refused them, or nothing could be sent), "+
+		"%d may have run (outcome unknown: sent, and not acknowledged within %v)", ErrClosed, unsent+unsure, unsent, unsure, TellPatience)
+}
+
+// TellPatience is how long a connection that is being closed waits for the delivery of
+// tells.
+const TellPatience = 2 * time.Second
