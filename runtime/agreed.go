@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A setting is one that members of a cluster have, of which value is compared at joining. With a
-// nil value members may differ.
+// A setting is one of the members of a cluster. Its value is compared at joining. With a nil value
+// members may differ.
 type setting[T any] struct {
 	name  string
 	value func(T) string
@@ -27,7 +27,7 @@ var clusterSettings = []setting[*Node]{
 	{"Config.Store", func(n *Node) string {
 		return cmp.Or(n.store, map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil])
 	}},
-	// A member that judges must wait for longer than the member that is judged may go on.
+	// The deciding member must wait for longer than the other one may go on.
 	{"Config.Membership.LeaseEcho", func(n *Node) string { return n.cfg.Membership.LeaseEcho.String() }},
 	{"Config.Membership.LeaseMajority", func(n *Node) string { return n.cfg.Membership.LeaseMajority.String() }},
 	{"Config.Membership.GoneAfter", func(n *Node) string { return n.cfg.Membership.GoneAfter.String() }},
@@ -166,7 +166,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	return meta, compat
 }
 
-// announcement returns the settings of a type that must be equal at all members that know them.
+// announcement returns the settings of a type that must be equal at all members knowing them.
 func announcement(k declaredKind) string {
 	var words []string
 	add := func(settings []setting[declaredKind]) {

@@ -65,7 +65,7 @@ func (v *controlEnv) Count(e control.Counter) (n uint64, tell bool) {
 	return v.driver.Counts.AddSeldom(controlReasons[e])
 }
 
-// CountOf raises a counter by one, for an event that a process of that name has caused.
+// CountOf raises a counter by one, for an event caused by a process of that name.
 func (v *controlEnv) CountOf(e control.Counter, name string) (n uint64, tell bool) {
 	return v.driver.AddSeldomOf(controlReasons[e], name)
 }
@@ -135,7 +135,7 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 // member, when calls.ByeGrace has passed.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
-// Homes returns the other processes that routes lead to, but for those that have left or were
+// Homes returns the other processes at the ends of routes, except those that have left or were
 // removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
@@ -231,7 +231,7 @@ func (v *controlEnv) Up() { v.node.isUp() }
 // Leaving records that the node is leaving the cluster.
 func (v *controlEnv) Leaving() { v.driver.Leaving.Store(true) }
 
-// Left records that the cluster has removed the node, which left in order.
+// Left records the removal of the node, after it left in order.
 func (v *controlEnv) Left() { v.node.left() }
 
 // Fail ends the node.

@@ -13,8 +13,8 @@ import (
 )
 
 // An ownedName is a name under which a loop follows. Its record in the store has the position, and
-// which loop owns the name: the one that took it over last. Every write is a compare-and-set, so a loop
-// whose write conflicts with one of another owner has lost the name.
+// the loop that owns the name: the last to take it over. Every write is a compare-and-set, so a
+// loop whose write conflicts with one of another owner has lost the name.
 type ownedName struct {
 	store      store.Backend
 	kind, name string
@@ -34,8 +34,8 @@ func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
 	}
 }
 
-// take takes the name over, and returns the places at which the loop begins: with resume, those that the
-// store has. It waits until the store answers. If it does not answer the write, save takes the name over later.
+// take takes the name over, and returns the places for the loop to begin: with resume, the stored ones. It
+// waits until the store answers. If it does not answer the write, save takes the name over later.
 func (n *ownedName) take(ctx context.Context, places []durable.Place, resume bool) ([]durable.Place, error) {
 	for {
 		found, revision, err := n.load(ctx)
@@ -78,8 +78,8 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	return err
 }
 
-// save stores the places, and reports whether the store has them. Its error says that another loop has
-// the name, or that the store will never take them.
+// save stores the places, and reports whether the store has them. Its error means that another loop
+// has the name, or the store will never take them.
 func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bool, err error) {
 	for range 2 { // the second time above the loop's own write, whose answer was lost
 		err = n.put(ctx, places)

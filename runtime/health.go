@@ -171,7 +171,7 @@ func examine(c *controlLoop, v *vitals, now time.Time) {
 	noteHomes(drv, v, c.member.Reasons(), now)
 }
 
-// noteHomes notes the types whose shards have no homes, or whose calls wait for one.
+// noteHomes records the types with homeless shards, or with calls waiting for a home.
 func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()

@@ -385,9 +385,8 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 	return nil
 }
 
-// drain ends the data plane in order: peers acknowledge the envelopes sent to them,
-// envelopes that have arrived are still handled, and every peer is told the last handled
-// one, so that it knows which ones were not handled.
+// drain ends the data plane in order: peers acknowledge the envelopes sent to them, arrived
+// envelopes are still handled, and every peer gets the number of the last handled one.
 func (n *Node) drain(ctx context.Context) {
 	n.driver.Lease.End(turnlease.Ending)
 	n.mu.Lock()
@@ -438,8 +437,8 @@ const (
 	// the end of theirs, before the others may start the entities. It is enough to move shards whose
 	// turns end at once.
 	turnGrace = time.Second
-	// turnOvertime is how long a node that has left waits for methods whose contexts have
-	// ended, and then for tasks of singletons. Their answers are then acknowledged within
+	// turnOvertime is how long a node that has left waits for methods after the end of their
+	// contexts, and then for tasks of singletons. Their answers are then acknowledged within
 	// node.SettlePatience.
 	turnOvertime = node.SettlePatience - 500*time.Millisecond
 )

@@ -214,8 +214,8 @@ func (n *Node) opening(give context.CancelFunc) error {
 	return nil
 }
 
-// checkStore compares the types that the node hosts with those in the store, and tries the
-// rights that durable ones need there (ADR 0014).
+// checkStore compares the node's hosted types with those in the store, and checks the rights for
+// durable ones there (ADR 0014).
 func checkStore(ctx context.Context, n *Node) error {
 	var types []string
 	for _, h := range n.hosted() {

@@ -28,7 +28,7 @@ const (
 	probeAgainAfter = time.Second // while it does not answer
 )
 
-// ask asks the store on a goroutine that spawn starts, unless that was just done.
+// ask asks the store on a goroutine of spawn, unless that was just done.
 func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

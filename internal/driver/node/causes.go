@@ -17,7 +17,7 @@ import (
 // Causes of failed calls, and their remedies. Texts are made only when a call has
 // failed, so a call that succeeds pays nothing for them.
 
-// Causes of calls that ran out of time, or that their callers gave up.
+// Causes of calls that ran out of time, or were given up by their callers.
 var (
 	errNoHome     = errors.New("its shard has no home yet")
 	errNoAnswer   = errors.New("no answer")
@@ -32,8 +32,8 @@ var errPassed = errors.New("its deadline had passed before it was sent")
 // errPending is the error of a call that finds the table of pending calls full.
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
 
-// expired is the cause of a call whose time ran out; it is context.DeadlineExceeded to
-// errors.Is and its text names the condition that the call waited for.
+// expired is the cause of a call that ran out of time. It is context.DeadlineExceeded to errors.Is,
+// and its text names the condition waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
 // late is the error of a call that err ended while it waited; why is the reason for the
@@ -47,8 +47,7 @@ func late(err, why error) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// moreTime returns the remedy for a deadline that passed, and "" for a caller that gave
-// up.
+// moreTime returns the remedy for a passed deadline, and "" if the caller gave up.
 func moreTime(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return " (give it more time: shard.Timeout, or a later deadline)"
@@ -59,7 +58,7 @@ func moreTime(err error) string {
 // waitError is the error of a wait that ctx ended.
 func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
 
-// circular is the error of a call that came back to an entity that waits for it.
+// circular is the error of a call that came back to an entity waiting for it.
 func circular(chain string) error {
 	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
 }

@@ -102,7 +102,7 @@ func (drv Drain) closeDirect(ctx context.Context) {
 	}
 }
 
-// dismiss handles calls that arrived late, for shards whose next home has left too.
+// dismiss handles late calls for shards whose next home has left too.
 func (drv Drain) dismiss(ctx context.Context) {
 	dismissed := make(chan struct{})
 	drv.Data.Depart(func() { close(dismissed) })
@@ -113,9 +113,8 @@ func (drv Drain) dismiss(ctx context.Context) {
 	}
 }
 
-// SettleTells waits until tells have arrived, or until ctx ends if they have no home. A
-// tell that was sent but not acknowledged may come back from a node that is no longer its
-// home.
+// SettleTells waits until tells have arrived, or until ctx ends if they have no home. A sent but
+// unacknowledged tell may come back from a former home.
 func (drv Drain) SettleTells(ctx context.Context) {
 	for drv.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run

@@ -101,7 +101,7 @@ type ControlPlane interface {
 	Ask(kind string)
 	// moveDone reports that a shard runs here under a new epoch.
 	MoveDone(id placement.ShardID, epoch placement.Epoch)
-	// moveAborted reports that a shard that was to move stays here.
+	// moveAborted reports that a shard stays here after a given-up move.
 	MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string)
 	// progress reports a change of the shard for which others may wait.
 	Progress(id placement.ShardID)
@@ -160,8 +160,8 @@ func (drv *Driver) lately() time.Time {
 // sweepClients is how often clients that are gone are looked for.
 const sweepClients = 5 * time.Second
 
-// sweepPending ends calls whose deadlines have passed, every second drops tells that waited
-// too long, and from time to time ends the sessions of clients that are gone.
+// sweepPending ends calls after their deadlines, every second drops tells that waited too long, and
+// from time to time ends the sessions of clients that are gone.
 func (drv *Driver) sweepPending() {
 	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()
@@ -235,8 +235,8 @@ func (drv *Driver) Close() {
 // bytes.
 const minPayload = peers.MinPayload
 
-// smallMessage is a size in bytes that fits any broker, so that smaller messages need no look at
-// the limit.
+// smallMessage is a size in bytes within any broker's limit. The limit is not looked up for smaller
+// messages.
 const smallMessage = minPayload / 2
 
 func (drv *Driver) LaneOf(shard uint32) int { return laneOf(shard, drv.Config.Lanes) }
@@ -295,9 +295,8 @@ func (drv *Driver) SetTable(t *placement.Table) {
 	}
 }
 
-// BeginAnew closes the sessions with all processes except members, and forgets the homes
-// of shards. Calls that certainly did not run wait for the next home; those that may
-// have run fail with an unknown outcome.
+// BeginAnew closes the sessions with all processes except members, and forgets the homes of shards.
+// Calls that may have run fail with an unknown outcome; the others wait for the next home.
 func (drv *Driver) BeginAnew(members map[transport.Address]bool) {
 	drv.kindsMu.Lock()
 	drv.ShardTable.Store(nil)
@@ -552,8 +551,8 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	return drv
 }
 
-// minRunners is the least number of runners of a process, so that turns that take just
-// under a millisecond do not queue up behind each other.
+// minRunners is the least number of runners of a process, so that turns of just under a millisecond
+// do not queue up behind each other.
 const minRunners = 4
 
 // forgottenFirst and forgottenRest are the times of a shard's walks through its records, for a type

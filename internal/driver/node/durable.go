@@ -108,7 +108,7 @@ func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *dura
 	return nil
 }
 
-// activate activates an entity that is not ready, under that tenure.
+// activate activates an unready entity, under that tenure.
 func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
 	s.Host.lost(e)
@@ -167,7 +167,7 @@ func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err e
 	return err
 }
 
-// encode encodes a state that is likely to have that many bytes.
+// encode encodes a state of about that many bytes.
 func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte, err error) {
 	h := &d.hosted.Host.Desc
 	if h.AppendState == nil {
@@ -184,14 +184,14 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray notes that an entity which is about to be passivated has another state than its last turn left.
+// stray records that an entity about to be passivated has another state than after its last turn.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
 	}
 }
 
-// noteStray logs that the state of an entity was changed in a way that no commit has.
+// noteStray logs a change of an entity's state that is in no commit.
 func (d *DurableShard) noteStray(e *region.Entity, why string) {
 	drv, kind := d.hosted.driver(), d.hosted.ID.Kind
 	drv.Seldom.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
@@ -300,8 +300,8 @@ const (
 	maxNotice  = 200 * time.Millisecond
 )
 
-// patience is the turn's context, which ends so early that the caller still hears why it
-// waited. A tell has no deadline, and gets one.
+// patience is the turn's context, with an end early enough for the caller to hear why it waited. A
+// tell has no deadline, and gets one.
 func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if deadline, ok := t.Deadline(); ok {
 		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))

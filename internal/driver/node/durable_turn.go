@@ -381,8 +381,8 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken ends an activation whose OnActivate has told others something that no turn has committed.
-// OnActivate runs again before the next turn.
+// unwoken ends an activation with tells of OnActivate that no turn has committed. OnActivate runs
+// again before the next turn.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	if active.woken && len(r.tells.take()) > 0 {
 		r.turn.shard().Host.lost(e)

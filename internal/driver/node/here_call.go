@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A hereCall is a call to a durable entity whose turn runs on its caller's goroutine. It has all
-// that such a call needs in one piece of memory, which later calls use again.
+// A hereCall is a call to a durable entity whose turn runs on its caller's goroutine. It has
+// everything for such a call in one piece of memory, reused by later calls.
 type hereCall struct {
 	InCall
 	shard   *HostedShard
@@ -28,8 +28,8 @@ type hereCall struct {
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
 
-// newHereCall returns a call, which the turn up makes, with that number among the pending calls; up is
-// nil if no turn makes it.
+// newHereCall returns a call by the turn up, with that number among the pending calls; up is nil
+// outside turns.
 func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Duration) *hereCall {
 	drv, h := s.driver(), hereCalls.Get().(*hereCall)
 	h.here, h.Driver, h.lane, h.shard = h, &h.InCall, s.lane, s
@@ -99,8 +99,8 @@ func (h *hereCall) Logged(err error) {
 	h.answer(drv, a, peers.Pumps{})
 }
 
-// recycle makes the memory available for later calls, unless something that its turn waited for
-// may still have that.
+// recycle makes the memory available for later calls, unless something awaited by its turn may
+// still have it.
 func (h *hereCall) recycle() {
 	if h.hidden && !h.turn.swift {
 		return

@@ -107,10 +107,10 @@ func (s *HostedShard) Direct(on bool) {
 	s.Shard.Direct(on)
 }
 
-// enqueue brings an encoded call of this process to the shard. It reports false if the
-// shard is no longer here, or the route has left it meanwhile: the call must then look
-// for its home again, because it would arrive behind the route's Flush. The error says
-// that there is no room for a tell, of which the sender would not hear otherwise.
+// enqueue brings an encoded call of this process to the shard. It reports false if the shard is no
+// longer here, or the route has left it meanwhile: the call must then look for its home again,
+// because it would arrive behind the route's Flush. The error means that there is no room for a
+// tell. The sender would not hear of it otherwise.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -190,8 +190,8 @@ func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	return r.Hash
 }
 
-// enter begins a turn on the caller's goroutine, for a reference that has no entity yet
-// or whose entity is gone or busy. It returns nil if the call has to wait.
+// enter begins a turn on the caller's goroutine, for a reference without an entity yet, or with a
+// gone or busy one. It returns nil if the call has to wait.
 func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
 	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
@@ -314,14 +314,13 @@ func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedS
 // encode, before it gives the shard away without the state of such entities.
 const leaveTries = 3
 
-// errEncodeExits means that a method that encodes state ended its goroutine.
+// errEncodeExits means that an encoding method ended its goroutine.
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
 // mustGo reports whether the shard is to be given away even without states that do not encode.
 func (s *HostedShard) mustGo() bool { return s.driver().Leaving.Load() && s.unsent >= leaveTries-1 }
 
-// cannotMove counts an attempt to move that failed because state does not encode, so
-// that the shard stays.
+// cannotMove counts a failed attempt to move, because state does not encode. The shard stays.
 func (s *HostedShard) cannotMove(why error) {
 	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
 		s.driver().Logger.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
@@ -361,9 +360,9 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 	return nil
 }
 
-// passivate runs the stop hook of an entity and keeps its state encoded. The caller has its
-// turn. An idle entity whose state cannot be encoded stays active; one that must go loses
-// its changes since it was last encoded, and this is logged.
+// passivate runs the stop hook of an entity and keeps its state encoded. The caller has its turn.
+// If its state cannot be encoded, an idle entity stays active, and one that must go loses its
+// changes since the last encoding, which is logged.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)
@@ -373,8 +372,8 @@ func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	s.settle(e, why, state, err)
 }
 
-// stray notes that an entity of a durable type, which is about to be passivated, has a state that none of its
-// turns left. err is the error of encoding it.
+// stray records that a durable entity about to be passivated has a state not left by any turn. err is the
+// error of encoding it.
 func (s *HostedShard) stray(e *region.Entity, state []byte, err error) {
 	if s.Durable != nil && err == nil {
 		s.Durable.stray(e, state)

@@ -37,8 +37,8 @@ type InCall struct {
 
 	// here has this call, if it is one to a durable entity whose turn runs on its caller's goroutine.
 	here *hereCall
-	// granted is set for a local caller that waits: it receives the entity whose turn the
-	// caller gets, or nil if the caller must look for the home again.
+	// granted is set for a waiting local caller: it receives the entity for the caller's turn, or
+	// nil if the caller must look for the home again.
 	granted chan *region.Entity
 }
 
@@ -231,8 +231,8 @@ func (c *InCall) answerLeased(drv *Driver, a answer) {
 	}
 }
 
-// guarded is execute for methods that may call runtime.Goexit, which ends this
-// goroutine. The lane, the entity and the caller then go on without it.
+// guarded is execute for methods that may end this goroutine by runtime.Goexit. The lane, the
+// entity and the caller then go on without it.
 func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 	returned := false
 	defer func() {

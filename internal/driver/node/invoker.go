@@ -228,8 +228,8 @@ func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error
 // Send sends a tell. It returns nil when the tell is appended to a session or waits for
 // its shard's home; the sender does not learn whether it arrives.
 //
-// A tell of a durable entity's turn is part of the turn's commit, and so does not depend on the
-// context, which may have ended: a late turn commits all that it did, or nothing.
+// A tell of a durable entity's turn is part of the turn's commit, and does not depend on the
+// context, which may have ended: a late turn commits everything, or nothing.
 func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
@@ -304,10 +304,10 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *re
 	return s, s.enter(c.Ref)
 }
 
-// enterRead begins a turn of a type whose calls are encoded at this process: a durable one, or one
-// that this process hosts with interceptors. Only a method of a durable type that is marked //shard:read and
-// not intercepted runs here, if its entity is active and its state is completely in the log; otherwise
-// enterRead returns nil. Arguments and results of other methods are part of their commits: see attempt.
+// enterRead begins a turn of a type with encoded local calls: a durable one, or one hosted with
+// interceptors. Only a method of a durable type that is marked //shard:read and not intercepted runs here,
+// if its entity is active and its state is completely in the log; otherwise enterRead returns nil. Arguments
+// and results of other methods are part of their commits: see attempt.
 func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	k := p.kind
 	if k.Host == nil || !k.Host.nearReads[method] {
@@ -331,7 +331,7 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	return e
 }
 
-// beginRead is Begin for a turn that enterRead has begun, whose method may see it.
+// beginRead is Begin for a turn of enterRead with a method that may see it.
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
@@ -411,8 +411,9 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 	return nil
 }
 
-// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key of the
-// call's reference, which may be that of another turn's call too, wins over the id of a call of a turn.
+// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key of
+// the call's reference, possibly shared with another turn's call, wins over the id of a call of a
+// turn.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
@@ -431,9 +432,9 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return s
 }
 
-// uncalled counts a call that the turn of ctx wanted to make and that is not sent. The turn's later calls
-// then have the numbers that they have when the turn runs again and makes this call: whether its time is
-// over, or an interceptor refuses it, may differ.
+// uncalled counts an unsent call of the turn of ctx. The turn's later calls then have the numbers that
+// they have when the turn runs again and makes this call: whether its time is over, or an interceptor
+// refuses it, may differ.
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
@@ -537,8 +538,8 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
 }
 
-// giveUp withdraws a call whose time is over, if that is still possible, and returns how far
-// it had come and what it waited for.
+// giveUp withdraws a call after its deadline, if that is still possible, and returns how far it
+// came and what it waited for.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)
@@ -561,9 +562,9 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 	return how, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
 }
 
-// tellNear gives a tell to a runner without the shard's lock: its turn begins, or it joins the turn of
-// tells that is under way. It reports false if that is impossible: the entity is elsewhere or not
-// active, or calls wait for it. The tell then takes the ordinary path, on which it may wait, so that a
+// tellNear gives a tell to a runner without the shard's lock: its turn begins, or it joins the turn
+// of tells that is under way. It reports false if that is impossible: the entity is elsewhere or
+// not active, or calls wait for it. The tell then takes the ordinary path and may wait, so that a
 // sender's tells and calls stay in order.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.Encodes || outgoingOf(c.Context) != nil {

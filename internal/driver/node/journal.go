@@ -49,8 +49,8 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 	})
 }
 
-// notFolded is the error of an event that this program cannot apply, the one at that place behind its entity's
-// state. None of them counts then: a part of them would give a state that never was, and be stored.
+// notFolded is the error of an event that this program cannot apply, at that place behind its entity's state.
+// None of them counts then: a part of them would give a state that never was, and be stored.
 func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
 	var unread *codegen.DecodeError
@@ -93,8 +93,8 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether the state that an entity's events give is not the one that its last turn left, which
-// calls saw. It compares them only where a program of the same contract ran that turn.
+// strayed reports whether an entity's events give another state than the last turn left. It compares them only
+// where a program of the same contract ran that turn.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum

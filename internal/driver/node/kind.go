@@ -66,8 +66,7 @@ func (k *Kind) ShardOf(id string) (uint32, error) {
 	return placement.ShardOf(hash, k.Shards), err
 }
 
-// routeOf returns the route of an entity, by the hash of its reference: that of the shard that
-// placement.ShardOf finds.
+// routeOf returns the route of an entity's shard, by the hash of its reference (placement.ShardOf).
 func (k *Kind) routeOf(hash uint64) *Route { return &k.routes[hash>>k.shift] }
 
 // adopt follows the table from an older one, if it has the kind with as many shards.

@@ -100,16 +100,15 @@ func (l *lane) stop(err error) {
 	close(l.done)
 }
 
-// resume is run on a new goroutine, which takes over the lane from a turn that takes
-// long or waits.
+// resume runs on a new goroutine to take over the lane from a long or waiting turn.
 func (l *lane) resume() {
 	l.slow.SlowDown()
 	l.run()
 }
 
-// denied fails the calls on the lane that wait for a process whose subject the broker refuses, or
-// for all processes if the lane gets no connection for want of a right. An earlier sending of such
-// a call may have arrived.
+// denied fails the lane's calls that wait for a process with a refused subject, or for any process
+// if the lane gets no connection for lack of a right. An earlier sending of such a call may have
+// arrived.
 func (l *lane) denied(to transport.Address, why string) {
 	l.driver.Pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)

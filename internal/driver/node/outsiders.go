@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Bounds of the control messages of processes that are no members, for each name that the broker
-// grants. A thousand clients need fewer, and all of these messages are repeated.
+// Bounds of the control messages of processes outside the cluster, for each name granted by the
+// broker. A thousand clients need fewer, and all of these messages are repeated.
 const (
-	// maxOutsiderWaiting bounds those that wait for the control loop, so that heartbeats of
-	// members do not wait behind a flood.
+	// maxOutsiderWaiting bounds those waiting for the control loop, so that heartbeats of members
+	// do not wait behind a flood.
 	maxOutsiderWaiting = 64
 	// maxOutsiderRate bounds those of a second.
 	maxOutsiderRate = 4096

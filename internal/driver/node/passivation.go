@@ -77,9 +77,8 @@ func (p *Passivator) Run() {
 	}
 }
 
-// PassivateIdle passivates entities that were not called for the type's idle time. If
-// that is long, it looks at a part of the shards each second, so that each is looked at
-// at least sixteen times in that time.
+// PassivateIdle passivates entities that were not called for the type's idle time. If that is long,
+// it looks at a part of the shards each second: at each at least sixteen times in that time.
 func (p *Passivator) PassivateIdle() {
 	h := p.host
 	ticks := uint32(h.Settings.Idle / ClockTick)
@@ -97,9 +96,9 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the shard's entities that were last used before t, restricted by
-// which unless it is nil. It returns the number of entities found. It pauses from time
-// to time, except when it must make room.
+// passivateBefore passivates the shard's entities last used before t, restricted by which unless it
+// is nil. It returns the number of entities found. It pauses from time to time, except when it must
+// make room.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
@@ -231,9 +230,8 @@ func (p *Passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest returns a limit that selects the n entities that were unused for the longest
-// time: all that were last used before limit, and atLimit of those that were last used
-// at limit.
+// oldest returns a limit selecting the n least recently used entities: all last used before limit,
+// and atLimit of those last used at limit.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxHooks bounds the stop hooks of a type that run at once because their entities
-	// are idle. A hook that takes longer than slowHook no longer counts, so that hooks
-	// that hang do not keep other entities from being passivated.
+	// maxHooks bounds the stop hooks of a type that run at once because their entities are idle. A
+	// hook longer than slowHook no longer counts, so that hanging hooks do not keep other entities
+	// from being passivated.
 	maxHooks = 64
 	slowHook = time.Second
 	// workersLook is the interval of the check whether a batch needs one more worker.
@@ -300,8 +300,8 @@ func (r *passivationWorker) look() {
 	}
 }
 
-// abandon passivates an entity whose hook does not return, with the state that it had
-// before the hook. The worker does not touch the entity any more.
+// abandon passivates an entity with a hanging hook, with the state from before the hook. The worker
+// does not touch the entity any more.
 func (r *passivationWorker) abandon(h idleHook) {
 	h.shard.passivated(h.entity, bytes.Clone(r.state), h.shard.Host.hookAbandoned())
 }

@@ -22,8 +22,8 @@ const (
 	refusals                   // how many there are
 )
 
-// refusalNames are the keys of measure.Load.Refused. Those that callers see as errors have the names that
-// shardotel gives these.
+// refusalNames are the keys of measure.Load.Refused. Those seen by callers as errors have shardotel's
+// names.
 var refusalNames = [refusals]string{
 	"other", "overloaded", "circular", "moved", "dropped", "no_host", "forbidden", "refused", "too_large",
 }

@@ -81,9 +81,8 @@ func (r *Route) dropTells(t time.Time) int {
 	})
 }
 
-// moving returns the home that the shard leaves while calls that were sent there are
-// unacknowledged, the next home if it is known, and the time since when calls wait for
-// it.
+// moving returns the shard's former home while calls sent there are unacknowledged, the next home
+// if known, and the time since when calls wait for it.
 func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -191,8 +190,7 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	}
 }
 
-// Taken counts calls that are held without regard to the bounds, because their senders were
-// told that they were accepted.
+// Taken counts calls held without regard to the bounds, because they were already accepted.
 func (v *routeEnv) Taken(out []stream.Outgoing) {
 	drv := v.kind.Driver
 	for i := range out {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// errHookStuck means that the hook is still running and still uses the entity, which
-// therefore must not be used elsewhere.
+// errHookStuck means that the hook is still running and using the entity, so the entity must not be
+// used elsewhere.
 var errHookStuck = errors.New("OnPassivate does not return")
 
 // errHookExited means that the hook, or the encoder of the state, ended its goroutine.
@@ -38,8 +38,8 @@ func (c *hookContext) Done() <-chan struct{} { return c.context().Done() }
 // Err says why Done is closed.
 func (c *hookContext) Err() error { return c.context().Err() }
 
-// Value lets package context find the context that was made, so that deriving a context
-// starts no goroutine.
+// Value lets package context find the inner context, so that deriving a context starts no
+// goroutine.
 func (c *hookContext) Value(key any) any {
 	if made := c.made.Load(); made != nil {
 		return made.Value(key)

@@ -21,11 +21,10 @@ import (
 // ones queue.
 const maxInline = 16
 
-// turn is one turn of an entity, and the context that its method sees: it has the
-// deadline and cancellation of the call and none of the caller's values, so that a
-// method behaves alike for local and remote callers. It is the one allocation of a
-// local call, and is never reused, because a method may keep its context. Where the method does not
-// name its context there is none: see unseenTurn.
+// turn is one turn of an entity, and its method's context: it has the deadline and cancellation of
+// the call and none of the caller's values, so that a method behaves alike for local and remote
+// callers. It is the one allocation of a local call, and is never reused, because a method may keep
+// its context. Where the method does not name its context there is none: see unseenTurn.
 type turn struct {
 	parent context.Context // a local caller's, or the encodedTurn, remoteTurn or durableTurn that this is part of
 	entity *region.Entity
@@ -83,8 +82,8 @@ type remoteTurn struct {
 // so it is nothing but a pointer to its entity, and takes no memory. It is a context because the
 // method must be given one.
 //
-// Where the generated code is older than its source the method may use that context nevertheless. It
-// is one that has ended, so that calls with it fail, and Err has the remedy.
+// Where the generated code is older than its source the method may use that context nevertheless.
+// It has ended, so that calls with it fail, and Err has the remedy.
 type unseenTurn struct{ entity *region.Entity }
 
 // End ends the turn of a local caller; see turn.End.
@@ -248,8 +247,8 @@ func (r *encodedTurn) cancel(flag uint32) {
 // giveUp cancels the method's context.
 func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 
-// finish ends the turn's context, before another turn may begin, and returns the turn's flags. Of a
-// turn that nobody could see, which is nil, there are none.
+// finish ends the turn's context, before another turn may begin, and returns the turn's flags. An
+// unseen turn, which is nil, has none.
 func (r *encodedTurn) finish() (after uint32) {
 	if r == nil {
 		return 0

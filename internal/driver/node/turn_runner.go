@@ -35,8 +35,8 @@ func (r *TurnRunner) RunAside(e *region.Entity, tell runner.Aside) {
 // Emptied makes the calls of completed tells available for reuse.
 func (r *TurnRunner) Emptied(idle bool) { r.told.collect(idle) }
 
-// offer gives a tell, which has joined a turn, to the runner. An error means that there is no room for
-// the arguments and that the tell will not run.
+// offer gives a tell, which has joined a turn, to the runner. An error means that there is no room
+// for the arguments, and the tell will not run.
 func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil
@@ -46,8 +46,8 @@ func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
-// runTold runs a tell that has joined a turn, on a goroutine that has the run token unless token is
-// nil. It reports whether this goroutine still has it.
+// runTold runs a tell in a joined turn, on a goroutine with the run token unless token is nil. It
+// reports whether this goroutine still has it.
 func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runtoken.Token) bool {
 	if e.Lost() {
 		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
@@ -61,8 +61,8 @@ func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args
 	return runTell(s, method, e, name, args, token)
 }
 
-// newToldCall makes the call of a tell whose turn must wait, or whose entity must be
-// activated first. It copies the arguments, because the batch goes on without the call.
+// newToldCall makes the call of a tell if its turn must wait, or its entity must be activated
+// first. It copies the arguments, because the batch goes on without the call.
 func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *InCall {
 	c := &InCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true
@@ -143,7 +143,7 @@ func (t *toldCalls) keep(c *InCall) {
 	t.done = append(t.done, c)
 }
 
-// fewSpare is the number of calls that are kept for a runner that is idle.
+// fewSpare is the number of calls kept for an idle runner.
 const fewSpare = 64
 
 // collect makes the calls that keep has kept available. With shrink it frees half of

@@ -12,8 +12,8 @@ import (
 // the turn any longer.
 var errLeaves = errors.New("the node leaves")
 
-// Turning has the context from which the turns of encoded calls derive theirs. It ends with the
-// process, and before that for the turns that a node that leaves does not wait for any longer.
+// Turning has the context from which the turns of encoded calls derive theirs. It is cancelled when
+// the process ends, or when a leaving node stops waiting for running turns (LeaveTimeout).
 type Turning struct {
 	process context.Context
 	now     atomic.Pointer[turnsContext]
