@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/fixture/guest"
+	"github.com/shardgen/shardgen/internal/test/fixture/guest"
 	shard "github.com/shardgen/shardgen/runtime"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 	natstransport "github.com/shardgen/shardgen/transport/nats"

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/control"
+	"github.com/shardgen/shardgen/internal/driver/singlehost"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/node"
-	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/wire/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
-	"github.com/shardgen/shardgen/internal/fixture"
-	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/util/invariant"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/internal/wire/identity"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/transport"
 	"github.com/shardgen/shardgen/transport/memory"

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/runtime/singleton"
 )
 

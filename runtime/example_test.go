@@ -7,7 +7,7 @@ import (
 	"log"
 	"log/slog"
 
-	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/transport/memory"
 )

@@ -3,9 +3,9 @@ package shard_test
 import (
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
 
-	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"

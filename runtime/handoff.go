@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
 )
 
 // A HandoffMode is a way in which shards move, for [Handoff]. The numbers in the comments

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/node"
-	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/driver/remembering"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"

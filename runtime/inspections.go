@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/node"
-	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )

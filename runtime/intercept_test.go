@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/fixture/guest"
+	"github.com/shardgen/shardgen/internal/test/fixture/guest"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 

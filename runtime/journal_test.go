@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/fixture/giro"
+	"github.com/shardgen/shardgen/internal/test/fixture/giro"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 

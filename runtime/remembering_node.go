@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/shardgen/shardgen/internal/core/remember"
 	"github.com/shardgen/shardgen/internal/driver/node"
-	"github.com/shardgen/shardgen/internal/remember"
-	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/driver/remembering"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )

@@ -3,7 +3,7 @@ package shard_test
 import (
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
 
 	"github.com/stretchr/testify/require"
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/node"
-	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 

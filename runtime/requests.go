@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
 )
 
 // A storeProbe asks the store whether it answers, at most every probeEvery, or every

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/examples/auction"
-	"github.com/shardgen/shardgen/internal/fixture/giro"
-	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/giro"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 )

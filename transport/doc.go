@@ -5,5 +5,5 @@
 //
 // A link promises little, so that every broker can keep it: a message arrives at most
 // once, in order per channel and sender while no connection breaks, or not at all. The
-// sessions of internal/peers make that reliable.
+// sessions of internal/driver/peers make that reliable.
 package transport

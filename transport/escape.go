@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
 const hexDigits = "0123456789ABCDEF"

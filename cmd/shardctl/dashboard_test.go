@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
 )
 
 // TestDashboard serves the page of a live cluster, and asks it for all that the page shows.

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
-	"github.com/shardgen/shardgen/internal/fixture"
-	"github.com/shardgen/shardgen/internal/fixture/vault"
-	"github.com/shardgen/shardgen/internal/natsproc"
-	"github.com/shardgen/shardgen/internal/rights"
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
+	"github.com/shardgen/shardgen/internal/wire/rights"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -48,7 +48,7 @@ func TestExamineRights(t *testing.T) {
 func otherAccounts(contract string) codegen.Host {
 	return codegen.Host{
 		Kind: codegen.Kind{
-			Name: "Account", Package: "github.com/shardgen/shardgen/internal/fixture", Shards: 256, HashName: "xxh64", Stateful: true,
+			Name: "Account", Package: "github.com/shardgen/shardgen/internal/test/fixture", Shards: 256, HashName: "xxh64", Stateful: true,
 			Methods: []string{"Get"}, Contract: contract,
 		},
 		New: func() any { return &fixture.Account{} },

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardgen/shardgen/internal/rights"
+	"github.com/shardgen/shardgen/internal/wire/rights"
 	"github.com/shardgen/shardgen/transport"
 )
 

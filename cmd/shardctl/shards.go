@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 // TestNumbersAgree: what is served for Prometheus is what the client counted.

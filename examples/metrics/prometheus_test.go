@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 

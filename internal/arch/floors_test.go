@@ -15,10 +15,10 @@ const floors = `
 examples
 internal/e2e
 internal/sim
-internal/fixture
+internal/test/fixture
 cmd/shardgen cmd/shardctl
 runtime/admin/dashboard
-internal/clusterview
+internal/ops/clusterview
 internal/gen
 templates
 internal/gen/load
@@ -28,36 +28,36 @@ internal/gen/model
 shardtest runtime/health
 runtime
 internal/driver/node
-internal/control
-internal/singlehost internal/remembering
-internal/peers
-internal/direct
-internal/direct/agree
-internal/runner
-internal/runtoken
-internal/calls
-internal/shardhost
-internal/routing
+internal/driver/control
+internal/driver/singlehost internal/driver/remembering
+internal/driver/peers
+internal/driver/direct
+internal/driver/direct/agree
+internal/driver/runner
+internal/driver/runtoken
+internal/driver/calls
+internal/driver/shardhost
+internal/driver/routing
 runtime/admin
-internal/operator
-internal/stream
-internal/region
-internal/storeops
-internal/durablehost
-internal/durable
+internal/ops/operator
+internal/core/stream
+internal/core/region
+internal/ops/storeops
+internal/driver/durablehost
+internal/core/durable
 runtime/coordinator
-internal/remember
+internal/core/remember
 runtime/singleton
-internal/hostmeta
+internal/wire/hostmeta
 runtime/membership
-internal/membership/join
-internal/membership/spread internal/membership/downing
-internal/membership/lease
-internal/membership/detector
-internal/membership/core
-internal/membership/message internal/membership/splitbrain
-internal/membership/gossip/gossiptest
-internal/membership/gossip
+internal/core/membership/join
+internal/core/membership/spread internal/core/membership/downing
+internal/core/membership/lease
+internal/core/membership/detector
+internal/core/membership/core
+internal/core/membership/message internal/core/membership/splitbrain
+internal/core/membership/gossip/gossiptest
+internal/core/membership/gossip
 runtime/measure
 runtime/codegen
 runtime/placement
@@ -65,14 +65,14 @@ runtime/placement
 transport/nats/embedded
 transport/nats transport/memory transport/conformance
 store/nats store/memory store/conformance
-internal/natsproc
+internal/test/natsproc
 internal/wire
 transport
 store
-internal/invariant
-internal/bounded internal/identity internal/rights
-internal/turnlease internal/tasks
-internal/transcript
+internal/util/invariant
+internal/util/bounded internal/wire/identity internal/wire/rights
+internal/driver/turnlease internal/util/tasks
+internal/test/transcript
 internal/arch
 `
 
@@ -97,10 +97,10 @@ var rules = []rule{
 	{"runtime", "./store/memory", nil, "the user chooses the store"},
 	{"examples", "./internal", nil, "examples use public packages only"},
 	{"", "./transport/nats/embedded", []string{"examples", "internal/e2e"}, "it links a whole nats-server"},
-	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
+	{"", "./internal/test/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
 	{
 		"", "testing",
-		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim", "internal/transcript"},
+		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/test/natsproc", "internal/e2e", "internal/sim", "internal/test/transcript"},
 		"it adds the test flags to users' programs",
 	},
 	{"internal/gen/model", "github.com", nil, "plain data on the standard library only"},
@@ -110,11 +110,11 @@ var rules = []rule{
 // dependencies lists which folders' production code may import which module. A
 // module that is not listed may be imported by none: users inherit every one.
 var dependencies = map[string][]string{
-	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
-	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
+	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/test/natsproc", "internal/e2e", "examples"},
+	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/test/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
-	"github.com/cespare/xxhash/v2":      {"internal/control", "internal/driver/node", "runtime", "internal/region", "internal/remember", "internal/durablehost"},
-	"google.golang.org/protobuf":        {"internal/control", "internal/direct", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "runtime/coordinator", "runtime/singleton", "internal/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
+	"github.com/cespare/xxhash/v2":      {"internal/driver/control", "internal/driver/node", "runtime", "internal/core/region", "internal/core/remember", "internal/driver/durablehost"},
+	"google.golang.org/protobuf":        {"internal/driver/control", "internal/driver/direct", "internal/wire", "internal/core/durable", "internal/driver/durablehost", "internal/sim", "internal/core/membership/message", "internal/ops/operator", "runtime/coordinator", "runtime/singleton", "internal/core/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},
@@ -235,14 +235,14 @@ func TestCheckImport(t *testing.T) {
 		dir, path string
 		want      string // part of the refusal; "" when allowed
 	}{
-		{"runtime", module + "/internal/region", ""},
+		{"runtime", module + "/internal/core/region", ""},
 		{"runtime", module + "/transport", ""},
 		{"runtime", "time", ""},
 		{"transport/nats", "runtime", ""}, // the standard library's
 		{"runtime", "google.golang.org/protobuf/proto", ""},
 		{"internal/e2e/cmd/fault", module + "/internal/e2e", ""},
 		{"examples/counter", module + "/transport/nats/embedded", ""},
-		{"internal/region", module + "/runtime", "not below"},
+		{"internal/core/region", module + "/runtime", "not below"},
 		{"runtime/membership", module + "/runtime/coordinator", "not below"},
 		{"transport/nats", module + "/transport/memory", "not below"},
 		{"transport/nats", module + "/runtime/placement", "knows nothing of entities"},

@@ -14,19 +14,19 @@ var decoderName = regexp.MustCompile(`^([Pp]arse|[Dd]ecode|[Oo]pen|[Rr]ead|[Uu]n
 
 // fuzzedElsewhere are decoders without a fuzzer in their own folder, and the reason.
 var fuzzedElsewhere = map[string]string{
-	"runtime/membership.Decode":        "it is that of internal/membership/message",
-	"runtime/codegen.ReadBack":         "it reads no bytes",
-	"runtime/codegen.ParseID":          "FuzzUnescapeID: the rest is strconv",
-	"runtime/codegen.ParseUintID":      "FuzzUnescapeID: the rest is strconv",
-	"runtime/codegen.ParseTextID":      "the text is the user's to read",
-	"runtime/placement.ParseStrategy":  "it compares names",
-	"internal/driver/node.DecodeState": "the generated decoder, FuzzDecoder",
-	"internal/durable.TakeHead":        "it writes a head",
-	"internal/durablehost.NextTerm":    "it writes a term",
-	"store/memory.read":                "it reads this process's memory",
-	"store/nats.Open":                  "its text is the configuration's",
-	"transport/nats.parseURLs":         "its text is the configuration's",
-	"transport/nats.parseURL":          "its text is the configuration's",
+	"runtime/membership.Decode":            "it is that of internal/core/membership/message",
+	"runtime/codegen.ReadBack":             "it reads no bytes",
+	"runtime/codegen.ParseID":              "FuzzUnescapeID: the rest is strconv",
+	"runtime/codegen.ParseUintID":          "FuzzUnescapeID: the rest is strconv",
+	"runtime/codegen.ParseTextID":          "the text is the user's to read",
+	"runtime/placement.ParseStrategy":      "it compares names",
+	"internal/driver/node.DecodeState":     "the generated decoder, FuzzDecoder",
+	"internal/core/durable.TakeHead":       "it writes a head",
+	"internal/driver/durablehost.NextTerm": "it writes a term",
+	"store/memory.read":                    "it reads this process's memory",
+	"store/nats.Open":                      "its text is the configuration's",
+	"transport/nats.parseURLs":             "its text is the configuration's",
+	"transport/nats.parseURL":              "its text is the configuration's",
 }
 
 // TestDecodersHaveFuzzers: a function that reads bytes which may come from another process is called
@@ -65,7 +65,7 @@ func TestDecodersHaveFuzzers(t *testing.T) {
 // hearsStrangers reports whether a folder's code runs in members and clients.
 func hearsStrangers(dir string) bool {
 	return slices.ContainsFunc([]string{"internal", "runtime", "store", "transport"}, func(top string) bool { return under(dir, top) }) &&
-		!slices.ContainsFunc([]string{"internal/arch", "internal/gen", "internal/sim", "internal/e2e", "internal/fixture", "internal/wire/gen"},
+		!slices.ContainsFunc([]string{"internal/arch", "internal/gen", "internal/sim", "internal/e2e", "internal/test/fixture", "internal/wire/gen"},
 			func(tool string) bool { return under(dir, tool) })
 }
 

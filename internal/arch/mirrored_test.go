@@ -52,11 +52,11 @@ var mirrors = []mirror{
 		"see operation.wait",
 	},
 	{
-		"internal/sim/durable.tenure.step", "internal/durablehost.Tenure.fix",
+		"internal/sim/durable.tenure.step", "internal/driver/durablehost.Tenure.fix",
 		"durablehost is concurrent by its nature: see docs/adr/0016",
 	},
 	{
-		"internal/sim/durable.home.leave", "internal/durablehost.Tenure.leave",
+		"internal/sim/durable.home.leave", "internal/driver/durablehost.Tenure.leave",
 		"as above",
 	},
 }
@@ -68,19 +68,19 @@ const maxMirrors = 14
 // goroutine, a lock or the operating system. The list may only shrink: maxStandIns is its length.
 var standIns = []mirror{
 	{
-		"internal/sim/sharding.process.link", "internal/peers.Set.Session",
-		"peers.Set is a concurrent map of sessions with locks, write coalescing and clients' expiry; the sessions in it are those that ship. Covered by internal/peers and the moving tests of runtime under -race",
+		"internal/sim/sharding.process.link", "internal/driver/peers.Set.Session",
+		"peers.Set is a concurrent map of sessions with locks, write coalescing and clients' expiry; the sessions in it are those that ship. Covered by internal/driver/peers and the moving tests of runtime under -race",
 	},
 	{
-		"internal/sim/sharding.dataEnv.Close", "internal/peers.Set.Remove",
+		"internal/sim/sharding.dataEnv.Close", "internal/driver/peers.Set.Remove",
 		"see process.link",
 	},
 	{
-		"internal/sim/sharding.dataEnv.Renew", "internal/peers.Set.Replace",
+		"internal/sim/sharding.dataEnv.Renew", "internal/driver/peers.Set.Replace",
 		"see process.link",
 	},
 	{
-		"internal/sim/sharding.process.silenced", "internal/peers.Set.HasDeparted",
+		"internal/sim/sharding.process.silenced", "internal/driver/peers.Set.HasDeparted",
 		"see process.link",
 	},
 	{
@@ -100,19 +100,19 @@ var standIns = []mirror{
 		"a request is a goroutine with a context there and two events here; singlehost.leaseHolder decides what an answer means",
 	},
 	{
-		"internal/sim/singleton.link.Append", "internal/peers.Set.Session",
+		"internal/sim/singleton.link.Append", "internal/driver/peers.Set.Session",
 		"the singletons' shards have ordered links here; the session that ships runs in internal/sim/sharding",
 	},
 	{
-		"internal/sim/durable.tenure.step", "internal/durablehost.Tenure.effectsLocked",
+		"internal/sim/durable.tenure.step", "internal/driver/durablehost.Tenure.effectsLocked",
 		"durablehost is concurrent by its nature: see docs/adr/0016. What it adds to the core is covered by its own tests over faulty stores, by the kills of internal/e2e and by the linearizability checks of both",
 	},
 	{
-		"internal/sim/durable.tenure.sweep", "internal/durablehost.idle.moveSince",
+		"internal/sim/durable.tenure.sweep", "internal/driver/durablehost.idle.moveSince",
 		"see tenure.step",
 	},
 	{
-		"internal/sim/durable.tenure.take", "internal/durablehost.Tenure.done",
+		"internal/sim/durable.tenure.take", "internal/driver/durablehost.Tenure.done",
 		"see tenure.step",
 	},
 }

@@ -16,7 +16,7 @@ import (
 // drivers are the packages that drive the cores in a real process, and simulators those that
 // drive them in virtual time.
 var (
-	drivers    = []string{"runtime", "internal/driver/node", "internal/singlehost", "internal/durablehost", "internal/peers", "internal/runner"}
+	drivers    = []string{"runtime", "internal/driver/node", "internal/driver/singlehost", "internal/driver/durablehost", "internal/driver/peers", "internal/driver/runner"}
 	simulators = []string{"internal/sim/sharding", "internal/sim/singleton", "internal/sim/durable"}
 )
 

@@ -20,26 +20,26 @@ import (
 // too. What they know comes in, and what must be done goes out: that is what makes a
 // simulated run replay.
 var pure = []string{
-	"internal/control",
-	"internal/calls",
-	"internal/direct/agree",
-	"internal/routing",
-	"internal/peers/stream.go",
-	"internal/shardhost",
-	"internal/stream",
-	"internal/region",
-	"internal/durable",
+	"internal/driver/control",
+	"internal/driver/calls",
+	"internal/driver/direct/agree",
+	"internal/driver/routing",
+	"internal/driver/peers/stream.go",
+	"internal/driver/shardhost",
+	"internal/core/stream",
+	"internal/core/region",
+	"internal/core/durable",
 	"runtime/coordinator",
-	"internal/remember",
+	"internal/core/remember",
 	"runtime/singleton",
-	"internal/singlehost",
+	"internal/driver/singlehost",
 	"runtime/membership",
-	"internal/membership",
+	"internal/core/membership",
 	"runtime/placement",
 }
 
 // impureFiles are files of those packages that only a real process uses.
-var impureFiles = []string{"internal/calls/wait.go"}
+var impureFiles = []string{"internal/driver/calls/wait.go"}
 
 // impureImports are packages that reach outside, with what lies below them.
 var impureImports = []string{"os", "net", "log", "syscall", "runtime", "crypto/rand", "expvar", "plugin", "testing"}

@@ -22,9 +22,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
-	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/rights"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/internal/wire/identity"
+	"github.com/shardgen/shardgen/internal/wire/rights"
 	"github.com/shardgen/shardgen/transport"
 )
 

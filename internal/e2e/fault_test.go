@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	"github.com/shardgen/shardgen/internal/e2e/fault"
 	"github.com/shardgen/shardgen/internal/e2e/load"
-	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/util/invariant"
 )
 
 // patience is what tests on a busy machine wait where cmd/fault judges times.

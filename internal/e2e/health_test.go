@@ -23,7 +23,7 @@ import (
 
 	"github.com/shardgen/shardgen/examples/counter/counter"
 	"github.com/shardgen/shardgen/internal/e2e/process"
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/fixture"
-	"github.com/shardgen/shardgen/internal/natsproc"
-	"github.com/shardgen/shardgen/internal/rights"
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
+	"github.com/shardgen/shardgen/internal/wire/rights"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/fixture"
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store/memory"
@@ -32,7 +32,7 @@ func otherAccount(pkg string, shards int) codegen.Host {
 	}
 }
 
-const fixturePackage = "github.com/shardgen/shardgen/internal/fixture"
+const fixturePackage = "github.com/shardgen/shardgen/internal/test/fixture"
 
 // TestMismatch starts a second member that cannot live with the first: it is
 // refused and the first works on.

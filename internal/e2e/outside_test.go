@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/process"
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 // repository is the root of this module, from this package.

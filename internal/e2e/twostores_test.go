@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/fixture/vault"
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 // TestSecurityPage runs the commands of docs/security.md as they stand there, but for the port and

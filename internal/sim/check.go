@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"

@@ -1,6 +1,6 @@
 // Package sim runs whole clusters of the pure cores in virtual time. A [World] is a broker
 // of one or several servers and the processes that are connected to it; each process drives
-// its machine as internal/control does. All chance comes from one seed, so one seed is one run:
+// its machine as internal/driver/control does. All chance comes from one seed, so one seed is one run:
 // [World.Hash] is a hash of everything that happened, every input of every machine and every
 // event, and two runs of a seed must have the same.
 //

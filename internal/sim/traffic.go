@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"strings"
 
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 

@@ -1498,7 +1498,7 @@ func (x *AdminTurns) GetTypes() []*AdminLatency {
 type AdminLatency struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Buckets       []uint32               `protobuf:"varint,2,rep,packed,name=buckets,proto3" json:"buckets,omitempty"` // numbers of those that are not empty, as internal/operator has them
+	Buckets       []uint32               `protobuf:"varint,2,rep,packed,name=buckets,proto3" json:"buckets,omitempty"` // numbers of those that are not empty, as internal/ops/operator has them
 	Turns         []uint64               `protobuf:"varint,3,rep,packed,name=turns,proto3" json:"turns,omitempty"`     // in each of these
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

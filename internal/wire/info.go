@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/transport"
 )
 

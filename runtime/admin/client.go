@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/identity"
-	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )

@@ -11,6 +11,6 @@
 // sh.<cluster>.r.o.ann.>. Members take queries from the first word and commands from the other
 // only, and log each command that they carry out with the operator's name.
 //
-// The members' side is in internal/control and in package shard. Package internal/operator has the
+// The members' side is in internal/driver/control and in package shard. Package internal/ops/operator has the
 // messages and their form on the wire.
 package admin

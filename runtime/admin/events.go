@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
 type (

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
 // A JSONMethod converts one message's arguments from JSON and its results to JSON, for

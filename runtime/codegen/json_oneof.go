@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
 // JSONOneof makes the value that p points to a value of a [JSONField], where it may hold

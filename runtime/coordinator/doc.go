@@ -69,7 +69,7 @@
 // N1 is the home of a shard under e, and it moves to N2 under m, the next epoch:
 //
 //	coordinator      to N1: MoveBegin          every 500 ms while the move lasts
-//	N1, N2           Init, Ready, Open         on the data lanes; internal/region
+//	N1, N2           Init, Ready, Open         on the data lanes; internal/core/region
 //	N2               MoveDone                  the table shows N2 at m: committed
 //
 // Failures, and how they end, always with one home:

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/util/invariant"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )

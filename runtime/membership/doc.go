@@ -21,7 +21,7 @@
 //
 // This package is the surface of the machine: it dispatches inputs to the parts, calls them
 // in order at each step, and does the leader's duties. The parts are packages under
-// internal/membership, where the simulator reaches them too. Each knows only packages below
+// internal/core/membership, where the simulator reaches them too. Each knows only packages below
 // it:
 //
 //	join                admission: the joiner's side and the member's

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/core"
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip/gossiptest"
 	"github.com/shardgen/shardgen/transport"
 )
 

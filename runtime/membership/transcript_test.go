@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/core"
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-	"github.com/shardgen/shardgen/internal/transcript"
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/internal/test/transcript"
 )
 
 // TestTranscripts runs testdata/*.txt, see package transcript and, for the

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/transcript"
+	"github.com/shardgen/shardgen/internal/test/transcript"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"

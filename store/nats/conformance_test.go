@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/store/conformance"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )

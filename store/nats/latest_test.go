@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 

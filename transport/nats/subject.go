@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/identity"
+	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 

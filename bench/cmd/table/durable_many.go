@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/fixture/vault"
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 // durableMany shows the cost of many durable entities at the server, and how soon they

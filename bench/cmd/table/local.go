@@ -11,7 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/bench/load"
 	"github.com/shardgen/shardgen/bench/process"
-	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 

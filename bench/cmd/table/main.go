@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 type settings struct {

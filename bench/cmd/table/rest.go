@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/bench/process"
-	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 // jetStreamServers are the servers of one store.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/bench/process"
-	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/admin/dashboard"

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/remembering"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
 )

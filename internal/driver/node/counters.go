@@ -3,7 +3,7 @@ package node
 import (
 	"sync/atomic"
 
-	"github.com/shardgen/shardgen/internal/direct/agree"
+	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/shardgen/shardgen/internal/direct"
-	"github.com/shardgen/shardgen/internal/direct/agree"
+	"github.com/shardgen/shardgen/internal/driver/direct"
+	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )

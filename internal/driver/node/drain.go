@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/transport"
 )
 

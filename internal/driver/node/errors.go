@@ -3,7 +3,7 @@ package node
 import (
 	"errors"
 
-	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/runtime/singleton"
 )
 

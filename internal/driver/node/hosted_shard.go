@@ -8,10 +8,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/remembering"
-	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/remembering"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/shardgen/shardgen/internal/calls"
+	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 

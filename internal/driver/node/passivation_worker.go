@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 

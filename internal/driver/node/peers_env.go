@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/internal/core/stream"
+	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"

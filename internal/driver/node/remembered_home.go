@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/remembering"
 )
 
 // rememberedHome implements the interface of package remembering for a shard of a type

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
 // Entities with many calls are idle for moments only, so take looks this often, and this long apart.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/calls"
-	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/routing"
-	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/internal/core/stream"
+	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/control"
+	"github.com/shardgen/shardgen/internal/driver/peers"
+	"github.com/shardgen/shardgen/internal/driver/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )

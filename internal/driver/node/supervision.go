@@ -3,7 +3,7 @@ package node
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/driver/singlehost"
 )
 
 // A taskRun runs one task of a singleton's instance, until it is over.

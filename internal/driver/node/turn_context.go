@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/driver/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/runner"
-	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/runner"
+	"github.com/shardgen/shardgen/internal/driver/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -61,8 +61,9 @@ func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args
 	return runTell(s, method, e, name, args, token)
 }
 
-// newToldCall makes the call of a tell if its turn must wait, or its entity must be activated
-// first. It copies the arguments, because the batch goes on without the call.
+
+// newToldCall makes the call of a tell that must wait for its turn or for the activation of its entity.
+// It copies the arguments, because the batch goes on without the call.
 func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *InCall {
 	c := &InCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true

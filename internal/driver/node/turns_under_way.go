@@ -5,8 +5,8 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
 // TurnsUnderWay lists the turns under way of a node's shards, for an operator's first look: they

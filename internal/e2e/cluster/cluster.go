@@ -19,13 +19,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/direct"
+	"github.com/shardgen/shardgen/internal/driver/direct"
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"

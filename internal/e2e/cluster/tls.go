@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 // makeTLS writes the files of an authority and of a certificate for servers at these addresses

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/identity"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/transport"
 )
 

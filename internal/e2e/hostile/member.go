@@ -18,9 +18,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shardgen/shardgen/internal/fixture"
-	"github.com/shardgen/shardgen/internal/natsproc"
-	"github.com/shardgen/shardgen/internal/rights"
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
+	"github.com/shardgen/shardgen/internal/wire/rights"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 // A Process is one child process. When this process ends, however that happens, the child gets

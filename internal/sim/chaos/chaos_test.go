@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/util/invariant"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 

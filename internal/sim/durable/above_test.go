@@ -3,7 +3,7 @@ package durable
 import (
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
 // TestSingletonOpensAfterFullRestarts: nobody gives out the epochs of a singleton's shard, and its

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
 // A caller is a process that calls accounts. It sends a command again until it is

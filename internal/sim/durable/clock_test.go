@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
 // TestClock: a clock that is set changes the wall time, and not what has passed between two readings.

@@ -1,4 +1,4 @@
-// Package durable runs the core of durable shards, internal/durable, in virtual
+// Package durable runs the core of durable shards, internal/core/durable, in virtual
 // time over a faulty store of its own.
 // Several homes drive the core. A coordinator places the shards and may be wrong.
 // Callers send a command again until it is answered. The faults are crashes,

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
 // lasting commits a state that expires after a time, and waits for it.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A home is a process that has shards. It drives the cores as internal/durablehost does.
+// A home is a process that has shards. It drives the cores as internal/driver/durablehost does.
 type home struct {
 	r           *run
 	name        string

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/sim/seeds"
 	"github.com/shardgen/shardgen/store"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/sim"
 )
 

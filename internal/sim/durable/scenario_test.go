@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/store"
 )
 

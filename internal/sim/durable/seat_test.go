@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
 // A desk is a store and its judge, of which a test moves every request by hand.

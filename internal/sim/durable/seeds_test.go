@@ -3,8 +3,8 @@ package durable
 import (
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/sim/seeds"
+	"github.com/shardgen/shardgen/internal/util/invariant"
 )
 
 // plenty is how many seeds must reach every fault.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
 // A tenure is a shard at a home.

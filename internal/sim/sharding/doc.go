@@ -1,12 +1,12 @@
 // Package sharding runs the whole of sharding together, in virtual time and from a
 // seed: membership (runtime/membership, in a world of internal/sim), coordinators and
 // followers (runtime/coordinator) under their singleton (runtime/singleton), shards
-// (internal/region), senders (internal/stream), entities that call each other, and clients
+// (internal/core/region), senders (internal/core/stream), entities that call each other, and clients
 // that are no members and get the table through a gateway. It holds tests only.
 //
 // Shards, routes, sessions and the control planes of members and clients run by the code
-// that ships (internal/shardhost, internal/routing, internal/peers, internal/control),
-// and calls wait in the table that ships (internal/calls).
+// that ships (internal/driver/shardhost, internal/driver/routing, internal/driver/peers, internal/driver/control),
+// and calls wait in the table that ships (internal/driver/calls).
 // The membership has the times of memberConfig, which are shorter than the defaults, so
 // that much happens in a run. The broker loses and delays.
 //

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/stream"
+	"github.com/shardgen/shardgen/internal/core/stream"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 

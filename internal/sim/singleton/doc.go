@@ -1,6 +1,6 @@
 // Package singleton runs singletons on simulated clusters, by the code that ships: the
-// hosting of internal/singlehost (its sets, instances with their shards, and the holders of
-// leases) under the control planes of internal/control, on the membership machines of
+// hosting of internal/driver/singlehost (its sets, instances with their shards, and the holders of
+// leases) under the control planes of internal/driver/control, on the membership machines of
 // sim.World. The messages go over a network of their own that loses, delays, repeats and
 // reorders, and the leases are in a store that is slow, out of reach, or whose answers are
 // lost. Instances run turns, have tasks that end late, and hand their state off.

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 )

@@ -3,8 +3,8 @@ package singleton
 import (
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/sim/seeds"
+	"github.com/shardgen/shardgen/internal/util/invariant"
 )
 
 func usual() int {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 

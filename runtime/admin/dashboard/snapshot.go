@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
 )

@@ -1,7 +1,7 @@
 package dashboard
 
 import (
-	"github.com/shardgen/shardgen/internal/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
 func main() {

@@ -24,21 +24,21 @@ import (
 // that have to notice, the nearest first. A package without tests of its own has those of
 // the package that drives it.
 var suites = map[string][]suite{
-	"internal/region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"internal/stream":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"runtime/coordinator":  {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"runtime/singleton":    {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
-	"internal/shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"internal/routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"internal/control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"internal/calls":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
-	"internal/peers":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
-	"internal/runner":      {{pkg: "."}, {pkg: "./runtime"}},
-	"internal/runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
-	"internal/turnlease":   {{pkg: "."}, {pkg: "./internal/runtoken"}, {pkg: "./runtime"}},
-	"internal/durablehost": {{pkg: "."}, {pkg: "./runtime", run: "Durable"}, {pkg: "./internal/sim/durable"}},
-	"internal/singlehost":  {{pkg: "."}, {pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
-	"internal/remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
+	"internal/core/region":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/core/stream":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"runtime/coordinator":         {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"runtime/singleton":           {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
+	"internal/driver/shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/driver/routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"internal/driver/control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/driver/calls":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"internal/driver/peers":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"internal/driver/runner":      {{pkg: "."}, {pkg: "./runtime"}},
+	"internal/driver/runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
+	"internal/driver/turnlease":   {{pkg: "."}, {pkg: "./internal/driver/runtoken"}, {pkg: "./runtime"}},
+	"internal/driver/durablehost": {{pkg: "."}, {pkg: "./runtime", run: "Durable"}, {pkg: "./internal/sim/durable"}},
+	"internal/driver/singlehost":  {{pkg: "."}, {pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
+	"internal/driver/remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
 }
 
 // A suite is a package's tests, or those of them that run matches.

@@ -1,0 +1,563 @@
+package durable
+
+import (
+	"errors"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/util/invariant"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// Config describes the shard to its new home.
+type Config struct {
+	// Epoch under which the shard came here. A process uses one epoch for one [Shard] only.
+	Epoch uint64
+	// Above: nobody gives out the shard's epochs, so the claim goes above that of the head.
+	// Epoch is the lowest one then: above all that this process has used for the shard.
+	Above bool
+	// Known is the last head of the shard that this process has written in an earlier tenure. An older one in the
+	// store is not accepted. Zero means it has written none.
+	Known Mark
+	// FirstTell is the least number of the tenure's tells, if it is above Epoch. It must be above the numbers of all
+	// earlier tenures: the store may have lost those, and the receivers have them. The Unix time in microseconds
+	// is, if clocks differ by less than the time until another process has the shard. A process that has had the
+	// shard itself knows its [Shard.NextTell].
+	FirstTell uint64
+	// Node and Incarnation are the process's; the incarnation is no other's, and not 0.
+	Node        string
+	Incarnation uint64
+	Limits      Limits
+	Journal     Journal
+}
+
+// A Shard is one home's tenure of a shard. It is not safe for concurrent use. The times given to
+// its methods must not go back.
+//
+// Invariants, beside those of its parts:
+//  1. Nothing is appended but claims until the shard is open.
+//  2. A record is written only under the head that this home wrote last.
+//  3. A dropped shard makes no requests.
+type Shard struct {
+	config Config
+	limits Limits
+	state  State
+	desk   desk
+	out    Effects
+
+	head       head // that this home wrote last
+	claim      claim
+	group      group
+	tail       tail
+	table      table
+	outbox     outbox
+	checkpoint checkpoint
+	journal    journal
+	loads      loads
+	sweep      sweep
+	verify     verify
+	absent     absent
+	messages   messages
+	opened     time.Time // when the claim stood
+	base       Mark      // of the head behind which no record of an entity was written
+	orphans    bool      // a checkpoint is to write what the log has lost of older homes
+	tell       bool      // tells may be due
+}
+
+// New returns a shard that claims.
+func New(now time.Time, c Config) *Shard {
+	s := &Shard{
+		config: c, limits: c.Limits.withDefaults(),
+		tail:   tail{entities: map[string]*entity{}, generation: 1},
+		table:  table{sources: map[Source]*known{}},
+		outbox: outbox{pairs: map[Target]*pair{}},
+		loads:  loads{asked: map[uint64]string{}, lines: map[string]*line{}},
+	}
+	s.desk = desk{now: now, pause: s.limits.Pause}
+	s.group.limit = s.limits.AppendBytes
+	s.journal = newJournal(c.Journal, s.limits.JournalPause)
+	s.claim.begin(s, true)
+	return s
+}
+
+// Epoch returns the epoch of the shard's claim. With [Config.Above] it grows until the shard is
+// open.
+func (s *Shard) Epoch() uint64 { return s.config.Epoch }
+
+// FixEpoch has the claim keep its epoch from now on, whatever head it meets: the process is about
+// to claim again, above it.
+func (s *Shard) FixEpoch() { s.config.Above = false }
+
+// State returns where the shard stands.
+func (s *Shard) State() State { return s.state }
+
+// Take begins an append if one can begin, and returns the effects since the last Take or
+// Hold.
+func (s *Shard) Take() Effects {
+	s.append()
+	return s.Hold()
+}
+
+// append begins an append of all that is pending, if none is under way.
+func (s *Shard) append() {
+	if !s.Waiting() {
+		return
+	}
+	if e := s.outbox.acknowledgements(); e != nil {
+		s.group.add(e)
+	}
+	s.group.next(&s.desk, s)
+}
+
+// Waiting reports whether an append could begin.
+func (s *Shard) Waiting() bool {
+	return s.state == Open && s.claim.step == stepNone && s.group.line.idle() && len(s.group.pending)+len(s.group.queue) > 0
+}
+
+// Hold is Take without beginning an append, for a driver that expects more commits in a moment. It
+// must call Take soon.
+func (s *Shard) Hold() Effects {
+	out := s.out
+	s.out = Effects{}
+	out.Requests, s.desk.out = s.desk.out, nil
+	if s.state != Dropped {
+		out.Durable = s.group.acked
+	}
+	if s.tell && s.state == Open {
+		s.tell = false
+		out.Tells = s.outbox.due(s.desk.now, s.limits.TellPause, s.group.acked)
+	}
+	return out
+}
+
+// Wake returns when Tick is to be called at the latest.
+func (s *Shard) Wake() time.Time {
+	wake := s.desk.now.Add(time.Second)
+	for _, l := range s.lines() {
+		if !l.at.IsZero() && l.at.Before(wake) {
+			wake = l.at
+		}
+	}
+	if at := s.journal.due; !at.IsZero() && at.Before(wake) && !s.checkpoint.active && s.checkpoint.may(s) {
+		wake = at
+	}
+	for _, id := range s.loads.pause {
+		if at := s.loads.lines[id].at; at.Before(wake) {
+			wake = at
+		}
+	}
+	return wake
+}
+
+func (s *Shard) lines() []*line {
+	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line, &s.verify.line}
+}
+
+// Tick lets time pass. Failed requests are sent again, tells are sent again or given up,
+// and silent callers are forgotten.
+func (s *Shard) Tick(now time.Time) {
+	s.desk.now = now
+	if s.state == Dropped {
+		return
+	}
+	for _, l := range s.lines() {
+		l.tick(&s.desk)
+	}
+	s.loads.tick(s)
+	if s.state == Open {
+		s.tell = true
+		s.table.forget(now.Add(-s.limits.Silent), now.Add(-nestedSilent*s.limits.DeadAfter))
+		s.tickTells(now)
+	}
+	s.next()
+}
+
+// tickTells has tells sent again or given up. Those that have arrived are acknowledged by an
+// append of its own if none came by itself. A home that has just opened does not give up yet
+// the tells of older homes: they may have arrived.
+func (s *Shard) tickTells(now time.Time) {
+	s.outbox.lookAgain(now)
+	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
+		if e := s.outbox.dead(now, s.limits.DeadAfter, s.group.acked); e != nil {
+			s.group.add(e)
+		}
+	}
+	if len(s.outbox.arrived) > 0 && now.Sub(s.outbox.since) >= s.limits.TellPause {
+		e := s.outbox.acknowledgements()
+		s.group.add(e)
+	}
+}
+
+// Done takes the store's answer to a request. Answers to requests that are no longer
+// wanted are passed over.
+func (s *Shard) Done(now time.Time, r Response) {
+	s.desk.now = now
+	if s.state == Dropped || r.ID == 0 {
+		return
+	}
+	switch r.ID {
+	case s.claim.line.id:
+		s.claim.done(s, r)
+	case s.claim.write.line.id:
+		s.claim.headDone(s, r)
+	case s.checkpoint.line.id:
+		s.checkpoint.done(s, r)
+	case s.checkpoint.write.line.id:
+		s.checkpoint.headDone(s, r)
+	case s.group.line.id:
+		s.appended(r)
+	case s.journal.line.id:
+		s.journal.looked(s, r)
+	case s.sweep.line.id:
+		s.sweep.done(s, r)
+	case s.verify.line.id:
+		s.verify.done(s, r)
+	default:
+		s.loads.done(s, r)
+	}
+	s.next()
+}
+
+// Admit decides on a command that came.
+func (s *Shard) Admit(now time.Time, c *Command) Admission {
+	s.desk.now = now
+	if s.state != Open {
+		return Admission{Verdict: Closed}
+	}
+	f := s.table.decoded.finished(c)
+	if f.has(c.Number) {
+		return Admission{Verdict: BelowFloor}
+	}
+	if k := s.table.find(&c.Source); k != nil {
+		k.heard = now
+		s.table.raise(k, f)
+		if a := k.admit(c); a.Verdict != Run {
+			return a
+		}
+	}
+	s.table.makeRoom(&s.limits, s.group.acked)
+	if !c.Source.keyed() && s.overloaded(c.Number == c.Floor || c.Number < f.below) { // Keyed decides on those
+		return Admission{Verdict: Overloaded}
+	}
+	k := s.table.source(&c.Source, now)
+	s.table.raise(k, f)
+	s.table.begin(k, c)
+	return Admission{Verdict: Run}
+}
+
+// Keyed decides on a command with a key, for an entity that is active. [Shard.Admit] has said
+// that it may run: the table does not have its answer. The entity itself keeps the last [KeysKept] keys for
+// [KeyAge], with their answers. A key that the shard would not keep for [Limits.Silent] is refused.
+func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
+	s.desk.now = now
+	e := s.tail.entities[id]
+	if s.state != Open || e == nil || !e.loaded {
+		return Admission{Verdict: Closed}
+	}
+	k, ok := findKey(e.last.keys, c.Key, now.UnixMilli())
+	old := s.table.old.find(c.Key)
+	switch {
+	case ok && k.hash != c.Hash, !ok && old != nil && old.hash != c.Hash:
+		return Admission{Verdict: Mismatch}
+	case ok:
+		if old != nil || s.table.keys+s.table.old.len() < s.limits.Keys { // the entity may get others
+			s.table.old.put(oldKey{c.Key, c.Hash, now})
+		}
+		return Admission{Verdict: Replay, Answer: k.answer, Ticket: e.ticket}
+	case old != nil:
+		s.table.old.put(oldKey{c.Key, c.Hash, now})
+		return Admission{Verdict: Forgotten, Ticket: e.ticket}
+	case c.Source.keyed() && (s.overloaded(true) || s.table.keys+s.table.old.len() > s.limits.Keys):
+		return Admission{Verdict: Overloaded}
+	}
+	return Admission{Verdict: Run}
+}
+
+// overloaded reports whether a command is to be refused. The first unfinished one of its source is
+// not, and no stuck one, because some kept ids go only when it is done.
+func (s *Shard) overloaded(first bool) bool {
+	l := &s.limits
+	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
+		!first && s.table.full(l) ||
+		s.outbox.count >= l.Tells || s.outbox.bytes >= l.TellBytes
+}
+
+// Discard ends a command whose turn committed nothing. Should it come again, it runs again.
+func (s *Shard) Discard(c *Command) {
+	if k := s.table.find(&c.Source); k != nil {
+		if a := k.ids.get(name{c.Number, c.Path}); a != nil && a.running {
+			s.table.drop(k, name{c.Number, c.Path})
+		}
+		if c.Source.keyed() && k.ids.empty() {
+			s.table.remove(c.Source, k)
+		}
+	}
+}
+
+// Load activates an entity. If it reports false, the entity comes with the effects later.
+func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
+	s.desk.now = now
+	if s.state != Open {
+		return Loaded{}, false
+	}
+	e := s.tail.at(id)
+	e.active = true
+	if !e.loaded && s.absent.sure(id) {
+		e.loaded = true
+	}
+	if !e.loaded || e.bare {
+		s.loads.begin(s, id)
+		return Loaded{}, false
+	}
+	if e.last.expires != 0 && e.last.gone(now) {
+		s.lapse(e)
+	}
+	return e.loadedNow(), true
+}
+
+// lapse ends an entity that is active again after it has expired, by a commit. Otherwise it could come
+// back at a home whose clock is behind, or here if the clock is set back.
+func (s *Shard) lapse(e *entity) {
+	c := &wire.DurableCommit{
+		Entity: wire.BytesOf(e.id), Version: e.last.number + 1, Ended: true, At: s.desk.now.UnixMilli(), Keys: uint32(len(e.last.keys)),
+	}
+	e.commit(c, s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}))
+}
+
+// Passivated is the counterpart of Load: the driver does not have the entity any more.
+func (s *Shard) Passivated(id string) {
+	e := s.tail.entities[id]
+	if e == nil {
+		return
+	}
+	e.active = false
+	if (!e.dirty || e.stale) && e.saving == 0 && e.ticket <= s.group.acked {
+		delete(s.tail.entities, id)
+	}
+}
+
+// Observe ends a turn that changed nothing. Its answer may leave with the ticket. Leased
+// reports that the turn lease, read after the call came, holds. Then the committed state is
+// known to be the entity's state. Otherwise an empty commit proves it.
+func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
+	s.desk.now = now
+	if t := s.Seen(id); t > s.group.acked || leased || s.state != Open {
+		return t
+	}
+	if len(s.group.pending) > 0 {
+		return s.group.last // not sent yet: it proves the same
+	}
+	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
+	ticket := s.group.add(e)
+	s.next()
+	return ticket
+}
+
+// Seen returns the ticket of the entity's last commit. A call made by its next turn must wait for
+// it.
+func (s *Shard) Seen(id string) Ticket {
+	if e := s.tail.entities[id]; e != nil {
+		return e.ticket
+	}
+	return 0
+}
+
+// Arrived records that a tell's receiver has committed it, or has a higher floor.
+func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
+	s.desk.now, s.tell = now, true
+	s.outbox.arrive(t, number, now)
+}
+
+// Followed takes the last event of the journal read by all named followers: the lowest
+// [Place.Number] of all. Before it is called, [Journal.Followers] keeps all events.
+func (s *Shard) Followed(number uint64) { s.journal.read = number }
+
+// Checkpoint asks for a checkpoint: entities are passivated, the shard is to move, or the node has too
+// much in its logs' tails.
+func (s *Shard) Checkpoint(now time.Time) {
+	s.desk.now = now
+	s.checkpoint.wanted = true
+	s.next()
+}
+
+// Relieve is Checkpoint unless one is under way.
+func (s *Shard) Relieve(now time.Time) {
+	if !s.checkpoint.active {
+		s.Checkpoint(now)
+	}
+}
+
+// TailBytes returns the size of the log that the next home would have to read.
+func (s *Shard) TailBytes() int { return s.tail.bytes }
+
+// Busy reports whether an append or a checkpoint is under way or to come.
+func (s *Shard) Busy() bool {
+	return s.state != Open || s.claim.step != stepNone || s.group.acked < s.group.last || len(s.group.queue) > 0 ||
+		s.checkpoint.active || s.checkpoint.wanted || !s.verify.line.idle()
+}
+
+// Advance appends something to an idle shard's log and moves its since there, for it holds
+// up the trimming of others.
+func (s *Shard) Advance(now time.Time) {
+	s.desk.now = now
+	if s.state != Open {
+		return
+	}
+	s.advance()
+	s.next()
+}
+
+// advance has a checkpoint follow an append, so that it moves since.
+func (s *Shard) advance() {
+	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
+	s.checkpoint.after = s.group.add(e)
+}
+
+// next begins requests that can begin.
+func (s *Shard) next() {
+	if s.state == Open && s.claim.step == stepNone {
+		if s.journal.lost && s.verify.logged(s) {
+			s.withoutEvents()
+			return
+		}
+		s.journal.look(s)
+		s.checkpoint.next(s)
+	}
+	if invariant.Enabled {
+		if err := s.Check(); err != nil {
+			invariant.Failf("durable shard: %v", err)
+		}
+	}
+}
+
+// appended takes the answer to an append.
+func (s *Shard) appended(r Response) {
+	if !s.group.line.settled(&s.desk, r) {
+		return
+	}
+	s.group.line.close()
+	switch r.Outcome {
+	case OK:
+		s.acknowledged(r.Position)
+	case TooLarge:
+		if !s.group.uncut() {
+			s.broken(refused("log", r))
+		}
+	default: // the log ends elsewhere: another's claim, or one of this home's that came late
+		s.claim.begin(s, false)
+	}
+}
+
+// acknowledged notes that the first append of the queue is in the log.
+func (s *Shard) acknowledged(p store.Position) {
+	b := s.group.acknowledge(p)
+	s.tail.ack(b)
+	for _, e := range b.entries {
+		s.journal.ack(e.GetCommit(), s.desk.now)
+		s.outbox.settle(e.GetAcknowledged())
+		for _, t := range s.outbox.settle(e.GetDead()) {
+			s.out.Events = append(s.out.Events, Event{Kind: DeadLetter, Tell: t})
+		}
+	}
+	s.group.reuse(b.entries, &s.messages)
+	s.tell = true
+}
+
+// claimed ends a claim. The home's own appends stand up to the counter stands.
+func (s *Shard) claimed(c *claim, stands uint64) {
+	p := c.position
+	if s.state == Claiming {
+		s.group.position = p
+		s.tail.turn(p)
+		s.state, s.tell, s.opened = Open, true, s.desk.now
+		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
+		return
+	}
+	if c.forked {
+		c.lose(s, s.head)
+		return
+	}
+	if c.misses(s.checkpoint.sent()) { // that head must not come, or the next home does not open the shard
+		c.lose(s, s.head)
+		return
+	}
+	last := c.misses(s.group.position)
+	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
+		// Not at p: a checkpoint up to p makes earlier entries superfluous.
+		s.acknowledged(c.own[s.group.queue[0].counter])
+	}
+	lost, orphaned := s.tail.missing(stands, c.since), s.tail.orphaned(c)
+	s.group.resend(lost)
+	s.group.position = p
+	s.out.Events = append(s.out.Events, Event{Kind: Reclaimed, Position: p})
+	if len(lost) > 0 {
+		s.out.Events = append(s.out.Events, Event{Kind: Resent, N: len(lost)})
+	}
+	if orphaned > 0 {
+		s.out.Events = append(s.out.Events, Event{Kind: Orphaned, N: orphaned})
+	}
+	if last || len(lost)+orphaned > 0 {
+		s.tail.turn(p)
+		s.checkpoint.lost(s)
+	}
+	s.orphans = s.orphans || orphaned > 0
+	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved it meanwhile
+		s.advance()
+	}
+}
+
+// ours reports whether a head that was read is this home's. If it is not, and not a stale
+// one, the shard is dropped.
+func (s *Shard) ours(stored store.Head) bool {
+	h, err := readHead(stored)
+	if err != nil {
+		s.broken(err)
+		return false
+	}
+	return !s.refuses(h) && h.mine(s.config)
+}
+
+// outgrown drops the shard after meeting a higher epoch.
+func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}) }
+
+// broken drops the shard, for it cannot be had.
+func (s *Shard) broken(err error) { s.drop(Event{Kind: Ended, Err: err}) }
+
+// Drop ends the shard: it goes elsewhere, or the process ends.
+func (s *Shard) Drop() {
+	if s.state != Dropped {
+		s.drop(Event{Kind: Ended})
+	}
+}
+
+func (s *Shard) drop(e Event) {
+	if s.state == Dropped {
+		return
+	}
+	s.state = Dropped
+	s.desk.out = nil
+	for _, l := range s.lines() {
+		l.close()
+	}
+	s.loads = loads{asked: map[uint64]string{}, lines: map[string]*line{}}
+	s.out = Effects{Events: append(s.out.Events, e)}
+}
+
+// Check returns the first invariant that is broken, or nil.
+func (s *Shard) Check() error {
+	if s.state != Open && (s.group.last > 0 || !s.group.line.idle()) && s.state == Claiming {
+		return errors.New("invariant 1: something is appended before the shard is open")
+	}
+	if s.checkpoint.active && !s.head.mine(s.config) {
+		return errors.New("invariant 2: a checkpoint under another's head")
+	}
+	if s.state == Dropped {
+		for _, l := range s.lines() {
+			if !l.idle() {
+				return errors.New("invariant 3: a dropped shard asks for something")
+			}
+		}
+		return nil
+	}
+	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.journal.check(), s.loads.check())
+}

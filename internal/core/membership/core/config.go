@@ -1,0 +1,339 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config are a machine's settings. Zero values mean the defaults; negative ones
+// are refused.
+type Config struct {
+	// Self is this incarnation of this node. The incarnation must be new at each
+	// start.
+	Self transport.Address
+	// Cluster is the cluster's name, for errors.
+	Cluster string
+	// Roles are labels by which members are chosen. At most 64.
+	Roles []string
+	// Seeds are the names of the nodes to join through; other members answer when
+	// these do not. If no member answers, the first of them, and no other node,
+	// forms the cluster. If Seeds is empty, the joiner with the lowest incarnation
+	// forms it.
+	Seeds []string
+	// Meta is sent to all members with the record of this one. New sorts it.
+	Meta []gossip.KeyValue
+	// Compat holds settings of the cluster. They must be equal at all members that know the key:
+	// the admitting member compares them with its own, and refuses a different node with both
+	// values. All members have the same keys, unless they are of different releases, so it does not
+	// matter which of them compares.
+	Compat []gossip.KeyValue
+	// Differ compares what two members say of themselves in Meta, and describes the first
+	// difference that must not be, or returns "". It is a pure function, and finds a difference
+	// between a and b where it finds one between b and a. A node that differs from any member is
+	// refused. If its admitting member did not know the other yet, the node is downed before it
+	// becomes Up. Default nil: any members fit.
+	Differ func(a, b gossip.Member) string
+	// MinMembers is the number of members that must have joined before the leader
+	// makes the first one Up. Default 1.
+	MinMembers int
+	// MinRoleMembers are further minimums, per role.
+	MinRoleMembers []RoleMinimum
+	// Seed starts the machine's own deterministic random numbers.
+	Seed uint64
+
+	// JoinTimeout is the time after which an unadmitted node gives up. Default 30s.
+	JoinTimeout time.Duration
+	// FormWindow is how long a joiner without seeds listens for others before it
+	// may form a cluster, from the return of its own first hello. Default 200ms.
+	FormWindow time.Duration
+	// ProbeVacancy makes a joiner form a cluster after FormWindow or SeedTimeout only if the broker
+	// has reported no subscribed Up member in this round, and otherwise 6s later. Of several
+	// joiners at the same time only one forms a cluster. Members and joiners that answer late,
+	// because they have little processor time, then do not cause a second cluster. The driver must
+	// carry out Output.Probe, Output.Claim and Output.Unclaim. Default false.
+	ProbeVacancy bool
+	// Founding makes a joiner form a cluster only when it has written itself into the
+	// store's record of the founding. The driver must carry out Output.Founding. It needs
+	// ProbeVacancy. Default false.
+	Founding bool
+	// SeedTimeout is how long the first seed waits for the others before it forms
+	// the cluster. Default 1s.
+	SeedTimeout time.Duration
+	// WeaklyUpAfter is how long joining members wait for convergence before they
+	// become weakly up. Default 0, which means without a limit.
+	WeaklyUpAfter time.Duration
+
+	// GossipInterval is the time between two rounds. Default 1s.
+	GossipInterval time.Duration
+	// GossipSpeedup is how many rounds there are in an interval while under half of
+	// the members have seen the version. Default 3; 1 means no additional rounds.
+	GossipSpeedup int
+	// GossipMaxWait is how long received gossip may have waited in the driver's
+	// queue before it is dropped unread. Default 2s.
+	GossipMaxWait time.Duration
+	// GossipToUnseen is the share of rounds sent to a member that has not seen the version, from 0
+	// to 1. Default 0.8.
+	GossipToUnseen float64
+	// GossipManyMembers is the number of members up to which GossipToUnseen holds;
+	// with more it falls, to a quarter at four times as many. Default 400.
+	GossipManyMembers int
+
+	// HeartbeatInterval is the time between two heartbeats to one watched member.
+	// Default 500ms up to 50 members, 1s up to 200, 2s up to 600, 3s above: a
+	// member of a larger cluster then costs no more than one of a small cluster,
+	// and a death is noticed correspondingly later.
+	HeartbeatInterval time.Duration
+	// Watched is how many neighbours on the ring a member watches. Default 5.
+	Watched int
+	// Detection is the number of observers that make a member unreachable. It
+	// should be the same at all members. Default DetectionManyEdges.
+	Detection gossip.Detection
+	// SmallCluster is the number of members up to which each member sends its changes to all others
+	// at once, and leases follow from broadcasts to all. In larger clusters the leader spreads
+	// changes, a few members collect votes for leases, and only the leader downs members, in
+	// batches. Default 50; it should be the same at all members.
+	SmallCluster int
+	// PhiThreshold is the suspicion at which a silent member is unreachable.
+	// Default 8; 12 suits virtual machines that are migrated or overcommitted.
+	PhiThreshold float64
+	// PauseAllowance is how long a member may be silent before suspicion begins to
+	// grow: it allows for garbage collection and busy processors. Default 3s.
+	PauseAllowance time.Duration
+	// EchoInterval is the time between two echoes. Default 300ms.
+	EchoInterval time.Duration
+	// ProbeInterval is the time between two probes of a suspected member. Default
+	// 200ms.
+	ProbeInterval time.Duration
+	// PauseThreshold is the delay of a Tick above which the machine assumes a stopped process.
+	// Default 1s.
+	PauseThreshold time.Duration
+
+	// LeaseEcho is how long turns may start after the sending of the last echo that
+	// came back. Default 1s. GoneAfter must not be lower.
+	LeaseEcho time.Duration
+	// LeaseMajority is how long turns may start after a majority was heard.
+	// Default 5s. CutAfter, SilentAfter and AgreedAfter must not be lower.
+	LeaseMajority time.Duration
+	// Downing decides about unreachable members. It and its options must be equal
+	// at all members. Default DowningBroker.
+	Downing splitbrain.Downing
+	// DowningRole restricts the vote of DowningStaticQuorum, DowningKeepMajority,
+	// DowningKeepOldest and DowningLeaseMajority to the members with this role;
+	// without one of them up nothing runs. Default: all members.
+	DowningRole string
+	// StableAfter is how long the set of unreachable members must be stable before the strategy
+	// decides. A set that keeps changing is decided after twice that time and at most 5s.
+	// DowningBroker and DowningByHand do not use it. Default 20s; LeaseMajority must not be higher.
+	// Akka's default up to some hundred members is the same.
+	StableAfter time.Duration
+	// AutoDownAfter is how long a member must be unreachable before DowningAuto
+	// downs it. No default.
+	AutoDownAfter time.Duration
+	// QuorumSize is how many members DowningStaticQuorum needs. No default. The
+	// cluster never has more than 2*QuorumSize-1 members up, because otherwise two
+	// sides could reach the quorum; further nodes stay joining.
+	QuorumSize int
+	// KeepOldestAlone makes DowningKeepOldest keep the oldest member even when it
+	// is partitioned from all others. Default false: then the others go on.
+	KeepOldestAlone bool
+	// MinorityDelay is how much later than the larger side the smaller one tries
+	// to take the lease of DowningLeaseMajority. Default 2s.
+	MinorityDelay time.Duration
+	// GoneAfter is how long the broker must report no subscriber for a member, through the server
+	// of both, before the member counts as gone. Default 1s.
+	GoneAfter time.Duration
+	// CutAfter is how long a member must have no listener through another server
+	// before it is downed by majority. Default 6s. A node whose own echoes stayed
+	// away for more than LeaseEcho within the last SilentAfter waits for SilentAfter.
+	CutAfter time.Duration
+	// SilentAfter is how long a member must not answer before it is downed by
+	// majority. Default 15s.
+	SilentAfter time.Duration
+	// AgreedAfter is how long a member must not answer before DowningBroker downs it
+	// where more than half of the voters have missed it themselves, in a cluster of at
+	// most Watched+1 members, in which all watch all. A node whose own echoes stayed
+	// away waits for SilentAfter, as with CutAfter. AgreedAfter has no effect above
+	// SilentAfter. Default LeaseMajority, which must not be higher.
+	AgreedAfter time.Duration
+}
+
+// A RoleMinimum asks for a number of members with a role.
+type RoleMinimum struct {
+	Role    string // of the members that are counted
+	Members int    // how many there must be
+}
+
+func (c Config) WithDefaults() Config {
+	for _, d := range []struct {
+		value   *time.Duration
+		initial time.Duration
+	}{
+		{&c.JoinTimeout, 30 * time.Second},
+		{&c.FormWindow, 200 * time.Millisecond},
+		{&c.SeedTimeout, time.Second},
+		{&c.GossipInterval, time.Second},
+		{&c.GossipMaxWait, 2 * time.Second},
+		{&c.PauseAllowance, 3 * time.Second},
+		{&c.EchoInterval, 300 * time.Millisecond},
+		{&c.ProbeInterval, 200 * time.Millisecond},
+		{&c.PauseThreshold, time.Second},
+		{&c.LeaseEcho, time.Second},
+		{&c.LeaseMajority, 5 * time.Second},
+		{&c.GoneAfter, time.Second},
+		{&c.CutAfter, 6 * time.Second},
+		{&c.SilentAfter, 15 * time.Second},
+		{&c.StableAfter, 20 * time.Second},
+		{&c.MinorityDelay, 2 * time.Second},
+	} {
+		if *d.value == 0 {
+			*d.value = d.initial
+		}
+	}
+	if c.AgreedAfter == 0 {
+		c.AgreedAfter = c.LeaseMajority
+	}
+	if c.MinMembers == 0 {
+		c.MinMembers = 1
+	}
+	if c.GossipToUnseen == 0 {
+		c.GossipToUnseen = 0.8
+	}
+	if c.GossipSpeedup == 0 {
+		c.GossipSpeedup = 3
+	}
+	if c.GossipManyMembers == 0 {
+		c.GossipManyMembers = 400
+	}
+	if c.Watched == 0 {
+		c.Watched = 5
+	}
+	if c.SmallCluster == 0 {
+		c.SmallCluster = 50
+	}
+	if c.PhiThreshold == 0 {
+		c.PhiThreshold = 8
+	}
+	c = c.withDowning()
+	c.Roles = slices.Compact(slices.Sorted(slices.Values(c.Roles)))
+	c.Meta = gossip.SortKeyValues(c.Meta)
+	c.Compat = gossip.SortKeyValues(c.Compat)
+	return c
+}
+
+// Validate returns an error for settings that are invalid; c has its defaults.
+func (c Config) Validate() error {
+	if err := transport.CheckName("node", c.Self.Name); err != nil {
+		return fmt.Errorf("configure membership: %w", err)
+	}
+	for _, seed := range c.Seeds {
+		if err := transport.CheckName("seed", seed); err != nil {
+			return fmt.Errorf("configure membership: %w", err)
+		}
+	}
+	if len(c.Roles) > gossip.MaxRoles || len(c.Meta) > gossip.MaxKeyValues || len(c.Compat) > gossip.MaxKeyValues {
+		return fmt.Errorf("configure membership: more than %d roles or %d entries of Meta or Compat", gossip.MaxRoles, gossip.MaxKeyValues)
+	}
+	if n := gossip.DescriptionSize(c.Roles, c.Meta, c.Compat); n > gossip.MaxDescription {
+		return fmt.Errorf("configure membership: Roles, Meta and Compat have %d bytes: want at most %d (host fewer types in one process?)", n, gossip.MaxDescription)
+	}
+	for _, role := range c.Roles {
+		if !utf8.ValidString(role) {
+			return fmt.Errorf("configure membership: role %q is not UTF-8", role)
+		}
+	}
+	for _, list := range [][]gossip.KeyValue{c.Meta, c.Compat} {
+		for i, kv := range list {
+			if i > 0 && kv.Key == list[i-1].Key {
+				return fmt.Errorf("configure membership: key %q stands twice", kv.Key)
+			}
+			if !utf8.ValidString(kv.Key) || !utf8.ValidString(kv.Value) {
+				return fmt.Errorf("configure membership: %q or its value %q is not UTF-8", kv.Key, kv.Value)
+			}
+		}
+	}
+	return c.validateTimes()
+}
+
+func (c Config) validateTimes() error {
+	if c.Founding && !c.ProbeVacancy {
+		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy")
+	}
+	for _, d := range []time.Duration{
+		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,
+		c.HeartbeatInterval, c.PauseAllowance, c.EchoInterval, c.ProbeInterval, c.PauseThreshold,
+		c.LeaseEcho, c.LeaseMajority, c.GoneAfter, c.CutAfter, c.SilentAfter, c.AgreedAfter,
+		c.StableAfter, c.AutoDownAfter, c.MinorityDelay,
+	} {
+		if d < 0 {
+			return fmt.Errorf("configure membership: a duration is negative: %v (0 means the default)", d)
+		}
+	}
+	switch {
+	case c.MinMembers < 0 || c.Watched < 0 || c.SmallCluster < 0:
+		return fmt.Errorf("configure membership: MinMembers, Watched or SmallCluster is negative (0 means the default)")
+	case c.GossipSpeedup < 0 || c.GossipManyMembers < 0:
+		return fmt.Errorf("configure membership: GossipSpeedup or GossipManyMembers is negative (0 means the default)")
+	case c.Detection > gossip.DetectionSingleObserver:
+		return fmt.Errorf("configure membership: Detection is %d, which is not a kind of detection", c.Detection)
+	case c.GossipToUnseen < 0 || c.GossipToUnseen > 1:
+		return fmt.Errorf("configure membership: GossipToUnseen is %v: want 0 to 1", c.GossipToUnseen)
+	case !(c.PhiThreshold > 0) || c.PhiThreshold > 300:
+		return fmt.Errorf("configure membership: PhiThreshold is %v: want more than 0, at most 300", c.PhiThreshold)
+	case c.GoneAfter < c.LeaseEcho:
+		return fmt.Errorf("configure membership: GoneAfter %v is below LeaseEcho %v: a live member would be replaced while it runs turns", c.GoneAfter, c.LeaseEcho)
+	case c.CutAfter < c.LeaseMajority || c.SilentAfter < c.LeaseMajority || c.AgreedAfter < c.LeaseMajority:
+		return fmt.Errorf("configure membership: CutAfter %v, SilentAfter %v or AgreedAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns",
+			c.CutAfter, c.SilentAfter, c.AgreedAfter, c.LeaseMajority)
+	}
+	return c.validateDowning()
+}
+
+// withDowning fills in the settings that a downing strategy implies.
+func (c Config) withDowning() Config {
+	if c.Downing == splitbrain.DowningStaticQuorum {
+		// With fewer members than the quorum no turns run, so none is made Up
+		// before.
+		if c.DowningRole == "" {
+			c.MinMembers = max(c.MinMembers, c.QuorumSize)
+		} else {
+			c.MinRoleMembers = append(slices.Clip(c.MinRoleMembers), RoleMinimum{c.DowningRole, c.QuorumSize})
+		}
+	}
+	return c
+}
+
+// validateDowning returns an error for options that cannot be combined.
+func (c Config) validateDowning() error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("configure membership: "+format, args...)
+	}
+	byRole := c.Downing == splitbrain.DowningStaticQuorum || c.Downing == splitbrain.DowningKeepMajority ||
+		c.Downing == splitbrain.DowningKeepOldest || c.Downing == splitbrain.DowningLeaseMajority
+	switch {
+	case c.Downing >= splitbrain.KnownDownings:
+		return fail("Downing is %d, which is not a strategy", c.Downing)
+	case c.DowningRole != "" && !byRole:
+		return fail("DowningRole is %q: downing %q does not use a role", c.DowningRole, c.Downing)
+	case !utf8.ValidString(c.DowningRole):
+		return fail("DowningRole %q is not UTF-8", c.DowningRole)
+	case (c.Downing == splitbrain.DowningAuto) != (c.AutoDownAfter > 0):
+		return fail("Downing is %q and AutoDownAfter %v: they go together", c.Downing, c.AutoDownAfter)
+	case (c.Downing == splitbrain.DowningStaticQuorum) != (c.QuorumSize != 0) || c.QuorumSize < 0:
+		return fail("Downing is %q and QuorumSize %d: want static quorum and at least 1, or neither", c.Downing, c.QuorumSize)
+	case c.KeepOldestAlone && c.Downing != splitbrain.DowningKeepOldest:
+		return fail("KeepOldestAlone is set and Downing is %q: it is for %q", c.Downing, splitbrain.DowningKeepOldest)
+	case c.StableAfter < c.LeaseMajority || c.AutoDownAfter > 0 && c.AutoDownAfter < c.LeaseMajority:
+		return fail("StableAfter %v or AutoDownAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns",
+			c.StableAfter, c.AutoDownAfter, c.LeaseMajority)
+	}
+	return nil
+}
+
+// Votes reports whether a member may have a vote at all.
+func (c Config) Votes(r gossip.Member) bool { return r.HasRole(c.DowningRole) }

@@ -1,0 +1,124 @@
+package core
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Input is what the driver gives to a step of the machine; see the types below.
+type Input interface{ input() }
+
+// Start begins joining. It occurs once, after the first ConnState.
+type Start struct{}
+
+// Tick means that WakeAt has been reached, or some time has passed.
+type Tick struct{}
+
+// Receive is a message that arrived for this node, including its own echoes and
+// broadcasts.
+type Receive struct {
+	From    transport.Address // the sender, this node itself included
+	Message message.Message   // the message
+	// Server is the broker instance through which it came; "" stands for the one in the last
+	// ConnState.
+	Server string
+	// Waited is how long the message stood in the driver's queue.
+	Waited time.Duration
+}
+
+// Unreachable is the broker's answer to a message of this machine that nobody listens
+// for Peer.
+type Unreachable struct {
+	Peer   transport.Address // the node that does not listen
+	Server string            // the broker instance that answered; ignored unless it is the present one
+}
+
+// Vacant is the broker's answer to an [Output.Probe] that no member of a formed cluster
+// listens.
+type Vacant struct{}
+
+// Claimed answers an [Output.Claim]: the broker directs probes to this node now.
+type Claimed struct{ Number uint64 } // of the claim
+
+// A Founding is the store's record of who founded the cluster.
+type Founding struct {
+	Founder transport.Address // of the cluster
+	Node    transport.Address // the member that wrote the record
+	Server  string            // the broker instance behind its connection
+}
+
+// FoundingAnswer is the answer to a [FoundingRequest].
+type FoundingAnswer struct {
+	Number   uint64   // of the request
+	Founding Founding // the record that was read
+	// Revision is the revision of the record read or written; 0 means there is none.
+	Revision uint64
+	Conflict bool   // the record was not written, because it had another revision
+	Reason   string // why the outcome is not known; empty if it is
+}
+
+// ConnState is the state of the control connection. Server names the running broker
+// instance; it changes when the same server is restarted.
+type ConnState struct {
+	Connected bool   // whether the control connection stands
+	Server    string // the running instance; see above
+	Alone     bool   // whether there is no other, so that all listen there or nowhere
+}
+
+// Paused means that the driver's loop did not run for the time For, because the process
+// was stopped or starved. The machine also detects late Ticks itself.
+type Paused struct{ For time.Duration }
+
+// Leave asks to leave in order. The member becomes Leaving, and Exiting only
+// after [ExitReady].
+type Leave struct{}
+
+// ExitReady means that this node has nothing left to hand off.
+type ExitReady struct{}
+
+// DownNode is an operator's command to down a member: the given incarnation or, with incarnation 0,
+// all incarnations of the name.
+type DownNode struct{ Node transport.Address }
+
+// Undeliverable means that a required message could not be delivered to a member: the driver has
+// repeated it up to its limit without an answer. The member is quarantined: see Member.Quarantined.
+type Undeliverable struct{ Peer transport.Address }
+
+// Shutdown abandons the cluster. The machine sends nothing from then on.
+type Shutdown struct{}
+
+// LeaseAnswer is the answer to a [LeaseRequest].
+type LeaseAnswer struct {
+	Seq uint64 // of the request
+	// Token is above 0 if the lease was taken. No other node can then take it for
+	// the TTL, counted from the request.
+	Token uint64
+	// Held means that another side has the lease. If neither Token nor Held is set,
+	// the store could not answer.
+	Held   bool
+	Reason string // why it was not taken
+}
+
+// MessageLimit is the largest encoded message, in bytes, that the present connection
+// accepts. It is the driver's first input, and is repeated whenever the limit changes.
+// 0, as before the first one, means no limit.
+type MessageLimit struct{ Bytes int }
+
+func (Start) input()          {}
+func (Tick) input()           {}
+func (Receive) input()        {}
+func (Unreachable) input()    {}
+func (ConnState) input()      {}
+func (Vacant) input()         {}
+func (Claimed) input()        {}
+func (Paused) input()         {}
+func (Leave) input()          {}
+func (ExitReady) input()      {}
+func (DownNode) input()       {}
+func (Undeliverable) input()  {}
+func (Shutdown) input()       {}
+func (LeaseAnswer) input()    {}
+func (MessageLimit) input()   {}
+func (FoundingAnswer) input() {}

@@ -1,0 +1,70 @@
+package core
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A LeaseRequest asks the driver to take the lease that decides splits, and to
+// answer with [LeaseAnswer]. The lease is named after the cluster and its
+// Founder, its holder is this node, and it is never renewed.
+type LeaseRequest struct {
+	Seq     uint64            // of this machine's requests
+	Founder transport.Address // of the cluster that splits
+	TTL     time.Duration     // no other node may take the lease for this time
+	// Over is a holding from which the lease may be taken over; zero means none.
+	Over uint64
+	// Within bounds the driver's attempts.
+	Within time.Duration
+}
+
+// A FoundingRequest asks the driver to read the store's record of the cluster's founding, or to
+// write it, and to answer with [FoundingAnswer].
+type FoundingRequest struct {
+	Number   uint64 // of this machine's requests
+	Write    bool
+	Founding Founding      // to be written
+	Over     uint64        // the revision that the record must have; 0 means there must be none
+	Within   time.Duration // bounds the driver's attempt
+}
+
+// Output is the work for the driver, in this order.
+type Output struct {
+	Send   []Envelope // messages, in this order
+	Events []Event    // the changes, in order
+	// Changed means that [Machine.View] has changed.
+	Changed bool
+	// LeaseChanged means that [Machine.Lease] has changed; Lease is the present
+	// lease.
+	LeaseChanged bool
+	Lease        time.Time // until when turns may run
+	// Probe asks the driver to ask the broker whether any Up member listens. If
+	// none does, the driver answers with Vacant. Only with Config.ProbeVacancy.
+	Probe bool
+	// Unclaim asks the driver to have the broker direct no probes to this node any more,
+	// and Claim, if it is not 0, to direct them here from now on, and to answer with
+	// Claimed, which has its number. Both only with Config.ProbeVacancy.
+	Unclaim bool
+	Claim   uint64
+	// Founding asks the driver to read or write the record of the founding. Only with
+	// Config.Founding.
+	Founding *FoundingRequest
+	// TakeLease asks the driver to take the lease that decides a split. Only with
+	// DowningLeaseMajority.
+	TakeLease *LeaseRequest
+	// Refused is the reason why the Receive of this step was refused, if it was.
+	Refused Refusal
+	// WakeAt is when the next Step is due, if there is no input before. It is zero,
+	// for never, before Start and after the machine has ended.
+	WakeAt time.Time
+}
+
+// An Envelope is a message to one node, or to every node of the cluster and
+// every joiner, this one included.
+type Envelope struct {
+	To        transport.Address // one node; zero for a broadcast
+	Broadcast bool              // To is zero
+	Message   message.Message   // the message to send
+}

@@ -1,0 +1,71 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A View is the cluster as this node sees it at one moment. It never changes:
+// share it freely, and do not modify its slices.
+type View struct {
+	Self       transport.Address // whose view it is
+	SelfStatus gossip.Status     // Removed once the machine has ended
+	Founder    transport.Address // the founder, which distinguishes clusters of one name
+	// ByAge holds the members from the oldest to the youngest; those that never
+	// were Up come last. ByAddress holds the same members by address.
+	ByAge     []gossip.MemberView
+	ByAddress []gossip.MemberView
+	Leader    transport.Address // the member that may act for the cluster; zero means none
+	// Converged reports whether all counted members have seen this view, so that the leader can
+	// act. If not, Why names the obstacle.
+	Converged bool
+	Why       string
+}
+
+// Member returns the member of that address.
+func (v *View) Member(a transport.Address) (gossip.MemberView, bool) {
+	i, ok := slices.BinarySearchFunc(v.ByAddress, a, func(m gossip.MemberView, a transport.Address) int { return m.Compare(a) })
+	if !ok {
+		return gossip.MemberView{}, false
+	}
+	return v.ByAddress[i], true
+}
+
+// Oldest returns the oldest member that was ever Up and has one of the statuses.
+func (v *View) Oldest(statuses ...gossip.Status) (gossip.MemberView, bool) {
+	return v.OldestWithRole("", statuses...)
+}
+
+// OldestWithRole is Oldest among the members of a role.
+func (v *View) OldestWithRole(role string, statuses ...gossip.Status) (gossip.MemberView, bool) {
+	for _, m := range v.ByAge {
+		if m.UpNumber != 0 && m.HasRole(role) && slices.Contains(statuses, m.Status) {
+			return m, true
+		}
+	}
+	return gossip.MemberView{}, false
+}
+
+// Count returns how many members have one of the statuses.
+func (v *View) Count(statuses ...gossip.Status) int {
+	n := 0
+	for _, m := range v.ByAddress {
+		if slices.Contains(statuses, m.Status) {
+			n++
+		}
+	}
+	return n
+}
+
+// Unreachable returns the addresses of the members that cannot be reached.
+func (v *View) Unreachable() []transport.Address {
+	var nodes []transport.Address
+	for _, r := range v.ByAddress {
+		if !r.Reachable {
+			nodes = append(nodes, r.Address)
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,77 @@
+package detector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+)
+
+// An Echo sends messages of a node to itself through the broker. Only a node whose own messages
+// return may conclude failures of others from their silence.
+type Echo struct {
+	*core.Node
+	At      time.Time // when the next echo is due
+	seq     uint64
+	pending []sentEcho // sent through this connection and not yet returned
+	Sent    time.Time  // when the last echo was sent that came back
+	Good    bool       // an echo came back through this connection
+	// Muffled is the last time at which echoes returned after they had been missing
+	// for longer than LeaseEcho.
+	Muffled time.Time
+}
+
+// A sentEcho is an echo that has not returned yet.
+type sentEcho struct {
+	seq  uint64
+	sent time.Time
+}
+
+// maxEchoes bounds the echoes that have not returned: more than are sent within
+// LeaseEcho.
+const maxEchoes = 64
+
+// ResetEcho starts again for a new connection.
+func (e *Echo) ResetEcho() {
+	e.Good, e.pending = false, nil
+	e.At = e.Now
+}
+
+// RunEcho sends an echo when it is due.
+func (e *Echo) RunEcho() {
+	if e.Phase != core.Joined || !e.Due(&e.At, e.Config.EchoInterval) || !e.Conn.Connected {
+		return
+	}
+	e.seq++
+	if len(e.pending) == maxEchoes {
+		e.pending = slices.Delete(e.pending, 0, 1)
+	}
+	e.pending = append(e.pending, sentEcho{e.seq, e.Now})
+	e.Send(e.Config.Self, message.Echo{Seq: e.seq})
+}
+
+// AwaitsEcho reports whether the echo was sent over this connection and has not
+// returned yet.
+func (e *Echo) AwaitsEcho(seq uint64) bool {
+	return slices.ContainsFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
+}
+
+// NoteMuffled records that echoes return after they were missing.
+func (e *Echo) NoteMuffled() {
+	if last := e.Sent; !last.IsZero() && e.Now.Sub(last) > e.Config.LeaseEcho {
+		e.Muffled = e.Now
+	}
+}
+
+// EchoReturned handles the return of an echo that is awaited.
+func (e *Echo) EchoReturned(seq uint64) {
+	i := slices.IndexFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
+	e.Sent, e.Good = e.pending[i].sent, true
+	e.pending = slices.Delete(e.pending, 0, i+1)
+}
+
+// EchoAlive reports whether the connection to the broker works in both directions.
+func (e *Echo) EchoAlive() bool {
+	return e.Conn.Connected && e.Good && e.Now.Sub(e.Sent) <= e.Config.LeaseEcho
+}

@@ -1,0 +1,258 @@
+package detector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Heartbeats sends heartbeats to the watched members.
+type Heartbeats struct {
+	*core.Node
+	Echo  *Echo
+	Peers *Peers
+
+	watched []transport.Address // the neighbours on the ring
+	// interest are the members to which a message may be due, by address; steps skip
+	// all others. It is made for the summary madeFor, and stale once it may lack a
+	// member.
+	interest []subject
+	madeFor  *gossip.Summary
+	Stale    bool
+
+	Threshold float64 // the y of the suspicion threshold; see phi.go
+	seq       uint64
+	// Loose is when this node last sent a message that vouches for others without being
+	// bound to their heartbeats. See peers.go.
+	Loose time.Time
+	// AskAll is set while the lease of this node is in doubt; heartbeats then go to
+	// all members.
+	AskAll bool
+	// HalfHeard is when half of the voters were last heard, through a collector or
+	// directly.
+	HalfHeard time.Time
+}
+
+// A subject is a member that steps of this node have to look at.
+type subject struct {
+	*Peer
+	node    transport.Address
+	place   int // in Members
+	watched bool
+	accused bool // by anybody
+}
+
+// firstAck is how long after the first heartbeat its answer counts as expected. Without
+// it, a peer that never answers would never be suspected.
+const firstAck = time.Second
+
+// beat sends a heartbeat. The first one's answer is expected within firstAck.
+func (h *Heartbeats) beat(node transport.Address, p *Peer) {
+	if !p.beaten {
+		p.beaten, h.Stale = true, true
+		p.phi = NewPhiDetector(h.Now.Add(firstAck), h.HeartbeatInterval())
+	}
+	h.seq++
+	p.ask(h.seq, h.Now)
+	if !h.Bound() {
+		h.Loose = h.Now
+	}
+	h.Send(node, message.Heartbeat{
+		Target: message.TargetOf(node), Seq: h.seq, Server: h.Mark, Heard: p.answered.seq, Bound: h.Bound(),
+	})
+}
+
+func (h *Heartbeats) OnHeartbeat(in core.Receive, msg message.Heartbeat) {
+	if msg.Target != message.TargetOf(h.Config.Self) {
+		h.Refuse(core.RefusedTarget)
+		return
+	}
+	if _, ok := h.Gossip.Member(in.From); !ok && h.Gossip.RemovalCounter >= gossip.MaxTombstones {
+		// The sender is a new member, or one whose tombstone is forgotten. It must not
+		// count on this node before it is known which of the two it is.
+		h.Refuse(core.RefusedStranger)
+		return
+	}
+	h.Peers.KeptCompany(in.From)
+	if msg.Bound {
+		h.Peers.answeredBeat(in.From, msg.Heard)
+	} else {
+		h.Peers.Vouched(in.From)
+	}
+	h.Peers.NamedServer(in.From, in.Server, msg.Server)
+	h.Peers.vouchFor(in.From, msg.Seq)
+	h.Send(in.From, message.HeartbeatAck{Target: message.TargetOf(in.From), Seq: msg.Seq, Server: h.Mark})
+}
+
+func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
+	if _, ok := h.Gossip.Index(in.From); !ok || msg.Target != message.TargetOf(h.Config.Self) {
+		return
+	}
+	h.Peers.KeptCompany(in.From)
+	h.Peers.answeredBeat(in.From, msg.Seq)
+	h.Peers.NamedServer(in.From, in.Server, msg.Server)
+	p := h.Peers.Peer(in.From)
+	p.acked = h.Now
+	if p.beaten {
+		p.phi.Heartbeat(h.Now, h.Config.PauseAllowance)
+	}
+}
+
+// lookAround lists the members to watch and the possible receivers of heartbeats: neighbours on the
+// ring; members missed by any observer, because members on the right server can confirm or refute
+// that; suspected members; and Down members, to inform them.
+func (h *Heartbeats) lookAround() {
+	f := h.Local()
+	if h.madeFor == f.Summary && !h.Stale {
+		return
+	}
+	if h.madeFor != f.Summary {
+		h.watched = f.Ring.Neighbours(h.Gossip.Members, h.Config.Self, h.Config.Watched, f.Evidence)
+		slices.SortFunc(h.watched, transport.Address.Compare)
+		h.madeFor = f.Summary
+		//arch:order-free each peer is treated alike
+		for node := range h.Peers.Known {
+			if _, ok := h.Gossip.Index(node); !ok {
+				delete(h.Peers.Known, node)
+			}
+		}
+	}
+	h.Stale = false
+	list := slices.Clone(h.watched)
+	if h.AskAll && h.Small() {
+		list = h.Gossip.Addresses(placesOf(len(h.Gossip.Members)))
+	}
+	list = append(list, h.Gossip.Addresses(f.Accused)...)
+	list = append(list, h.Gossip.Addresses(f.Down)...)
+	//arch:order-free the list is sorted
+	for node, p := range h.Peers.Known {
+		if p.beaten || !p.Absent.IsZero() {
+			list = append(list, node)
+		}
+	}
+	slices.SortFunc(list, transport.Address.Compare)
+	h.interest = h.interest[:0:0]
+	for _, node := range slices.Compact(list) {
+		i, ok := h.Gossip.Index(node)
+		if !ok || i == f.Self || h.Gossip.Members[i].Fenced {
+			continue
+		}
+		_, accused := slices.BinarySearch(f.Accused, i)
+		h.interest = append(h.interest, subject{h.Peers.Peer(node), node, i, h.Watches(node), accused})
+	}
+}
+
+// placesOf are the first n places.
+func placesOf(n int) []int {
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	return places
+}
+
+// runBeats sends due heartbeats, more often to suspected members.
+func (h *Heartbeats) runBeats() {
+	h.lookAround()
+	own := h.Gossip.Records(h.Config.Self)
+	for _, p := range h.interest {
+		r := &h.Gossip.Members[p.place]
+		suspected := r.Status == gossip.Down && h.tellsDown(own, p.node) || h.suspected(p.Peer)
+		if !suspected && !h.beats(own, p, r.Status) {
+			if p.beaten {
+				p.beaten, h.Stale = false, true
+			}
+			continue
+		}
+		interval := h.HeartbeatInterval()
+		if suspected {
+			interval = min(interval, h.Config.ProbeInterval)
+			if limit := h.Now.Add(interval); p.Beat.After(limit) {
+				p.Beat = limit
+			}
+		}
+		switch {
+		case !h.Due(&p.Beat, interval):
+		case r.Status == gossip.Down:
+			// This is not a heartbeat, because a heartbeat would vouch for the Down
+			// member. If the member is gone, the broker reports it.
+			h.Send(p.node, message.Removal{Target: message.TargetOf(p.node)})
+		default:
+			h.beat(p.node, p.Peer)
+		}
+	}
+}
+
+// beats reports whether an unsuspected member is sent heartbeats: a neighbour, a member asked
+// because a lease ran out, or a member missed by others. In a large cluster missed members are
+// watched only by members that can find them gone and by those with evidence against them, which
+// nobody else can withdraw.
+func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
+	switch {
+	case status == gossip.Down:
+		return false
+	case p.watched:
+		return true
+	case h.Small():
+		return p.accused || h.AskAll
+	case gossip.HasRecord(own, p.node):
+		return true
+	}
+	return p.accused && h.Local().Evidence[p.place] != gossip.EvidenceGone && h.Peers.SameServer(p.Peer)
+}
+
+// tellsDown reports whether this node has to inform a member that it is Down. In a large cluster
+// only the leader and the members that missed it do so.
+func (h *Heartbeats) tellsDown(own []gossip.Record, node transport.Address) bool {
+	return h.Small() || h.Leads() || gossip.HasRecord(own, node)
+}
+
+func (h *Heartbeats) Watches(node transport.Address) bool {
+	return gossip.HasAddress(h.watched, node)
+}
+
+// probeLong is how long a suspected member is probed often, in multiples of GoneAfter.
+const probeLong = 5
+
+// suspected reports whether the peer is to be probed often.
+func (h *Heartbeats) suspected(p *Peer) bool {
+	long := probeLong * h.Config.GoneAfter
+	if !p.Absent.IsZero() && h.Now.Sub(p.Absent) < long {
+		return true
+	}
+	at := h.suspectAt(p)
+	return p.beaten && !h.Now.Before(at) && h.Now.Sub(at) < long
+}
+
+// suspectAt is when the peer's silence becomes suspicious.
+func (h *Heartbeats) suspectAt(p *Peer) time.Time {
+	return p.phi.SuspectAt(h.Threshold, h.Config.PauseAllowance)
+}
+
+// Suspect probes a member now, even if others watch it.
+func (h *Heartbeats) Suspect(node transport.Address) {
+	p := h.Peers.Peer(node)
+	p.Beat = h.Now.Add(h.Config.ProbeInterval)
+	h.beat(node, p)
+	h.Stale = true
+}
+
+// NotListening records that the broker knows of no subscription of the peer. One such
+// report means little, because the peer may be reconnecting; it starts the probing of
+// the peer.
+func (h *Heartbeats) NotListening(node transport.Address) {
+	r, ok := h.Gossip.Member(node)
+	if !ok || r.Fenced || node == h.Config.Self {
+		return
+	}
+	p := h.Peers.Peer(node)
+	if p.Absent.IsZero() {
+		p.Absent, h.Stale = h.Now, true
+	}
+	p.absentLast = h.Now
+	p.absentCount++
+}

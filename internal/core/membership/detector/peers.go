@@ -1,0 +1,224 @@
+package detector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A node runs turns only while a majority has lately vouched for it (see package lease). From
+// when on a message vouches for its receiver depends on the cluster.
+//
+// Where all watch all (see [core.Node.Bound]) a message vouches only if it is bound to a
+// heartbeat of the receiver: it is the answer to one, or a later heartbeat that names
+// one. The lease then counts from when the receiver sent that heartbeat, so it does not
+// matter how long the message was on its way, or waited in the socket of a paused
+// process. And the sender knows when that was at the latest: when the heartbeat arrived.
+// So when a member is downed, its lease ends LeaseMajority after the last heartbeat
+// that any of the others had from it, and not after the judgement. Each of the others
+// reports when that was, once it knows the member to be Down and no longer vouches for it
+// (Vouched of its record), and package downing's Fence counts from the latest.
+//
+// In larger clusters most members hear from each other by broadcast alone. Such messages
+// are loose: they count from when they left the broker, as far as the receiver can know.
+// No other node can know.
+
+// Peers holds the observations of this node's own connection, by member.
+type Peers struct {
+	*core.Node
+	Echo    *Echo
+	Known   map[transport.Address]*Peer
+	Cleared time.Time // when all evidence was last dropped
+	// mark and alone are those of the server behind the last connection.
+	mark  message.ServerMark
+	alone bool
+}
+
+// Peer returns the observations of a node.
+func (ps *Peers) Peer(node transport.Address) *Peer {
+	p := ps.Known[node]
+	if p == nil {
+		p = &Peer{}
+		ps.Known[node] = p
+	}
+	return p
+}
+
+// Heard records a sign of life, which refutes the broker's earlier answers.
+func (ps *Peers) Heard(node transport.Address) {
+	if p := ps.Known[node]; p != nil {
+		p.heard = ps.Now
+		p.Absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
+	}
+}
+
+// NamedServer records the broker instance of a member, and this node's instance through which the
+// message came; "" stands for the present one.
+func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
+	if _, ok := ps.Gossip.Index(from); !ok {
+		return
+	}
+	p := ps.Peer(from)
+	p.server, p.via, p.carried = server, ps.Mark, time.Time{}
+	if via != "" && via != ps.Conn.Server {
+		p.via = message.MarkOf(via)
+	}
+}
+
+// SameServer reports whether the peer is connected to the broker instance to which this
+// node is connected, and was heard through it. Knowledge from before this connection counts
+// once another member has vouched for this node over it: until then the peer may have found
+// this node gone, as this node is about to find the peer.
+func (ps *Peers) SameServer(p *Peer) bool {
+	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
+}
+
+// vouchedSince reports whether a member has vouched for this node since then.
+func (ps *Peers) vouchedSince(then time.Time) bool {
+	//arch:order-free any of them is enough
+	for _, p := range ps.Known {
+		if p.Vouched.After(then) {
+			return true
+		}
+	}
+	return false
+}
+
+// answeredBeat handles a message bound to this node's heartbeat of that number.
+func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
+	if _, ok := ps.Gossip.Member(from); !ok {
+		return
+	}
+	p := ps.Peer(from)
+	i := slices.IndexFunc(p.asked, func(b sentBeat) bool { return b.seq == seq })
+	if i < 0 {
+		return // too old to prolong a lease, or none of this node's
+	}
+	p.Vouched = core.Later(p.Vouched, p.asked[i].sent)
+	p.asked = slices.Delete(p.asked, 0, i) // the same one may be named again
+}
+
+// vouchFor records that a member's heartbeat is about to be answered.
+func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
+	if _, ok := ps.Gossip.Member(to); ok {
+		p := ps.Peer(to)
+		p.answered = answeredBeat{ps.Now, max(p.answered.seq, seq)}
+	}
+}
+
+// Vouched handles a loose message, which the member would not have sent to a Down or
+// removed node.
+//
+// The message may have waited long for a paused process. It certainly left the broker after the
+// last returned echo arrived there: they share one connection and its order.
+func (ps *Peers) Vouched(node transport.Address) {
+	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
+		p := ps.Peer(node)
+		p.Vouched = core.Later(p.Vouched, ps.Echo.Sent)
+	}
+}
+
+// KeptCompany records a member that counts on this node, whether or not that prolongs the lease.
+// The time is the one from which a loose message would count.
+func (ps *Peers) KeptCompany(node transport.Address) {
+	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
+		p := ps.Peer(node)
+		p.Company = core.Later(p.Company, ps.Echo.Sent)
+	}
+}
+
+// VouchedAt returns when a node certainly vouched for this one last.
+func (ps *Peers) VouchedAt(node transport.Address) time.Time {
+	if node == ps.Config.Self {
+		return ps.Now
+	}
+	if p := ps.Known[node]; p != nil {
+		return p.Vouched
+	}
+	return time.Time{}
+}
+
+// ReturnGrace is how long members may need to come back to a restarted broker, before an unheard
+// one counts as gone.
+const ReturnGrace = 4 * time.Second
+
+// DropEvidence forgets the evidence from this node's connection about others, and their servers:
+// they may have moved while this node heard nothing. Opened says that the connection is a new one.
+//
+// Where there is no other server they cannot have moved. Otherwise a member that was killed
+// while the only server stood still, or was restarted with it, could not be found gone: it
+// never names its server again. Members at a restarted server have ReturnGrace to come back.
+func (ps *Peers) DropEvidence(opened bool) {
+	ps.Cleared = ps.Now
+	was, stay := ps.mark, !opened || ps.alone && ps.Conn.Alone
+	if opened {
+		ps.mark, ps.alone = ps.Mark, ps.Conn.Alone
+	}
+	stay = stay && ps.alone
+	//arch:order-free each peer is treated alike
+	for _, p := range ps.Known {
+		p.Absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
+		p.phi.last = ps.Now
+		if !stay || p.server != was || p.via != was {
+			p.server, p.via = 0, 0
+			continue
+		}
+		if opened {
+			p.server, p.via, p.carried = ps.mark, ps.mark, ps.Now
+		}
+		if ps.mark != was {
+			p.returns = ps.Now.Add(ReturnGrace)
+		}
+	}
+}
+
+// A Peer has the observations of one other member over this node's connection.
+type Peer struct {
+	Vouched  time.Time // from when it last vouched for the lease of this node
+	Company  time.Time // since when it certainly counted on this node last
+	answered answeredBeat
+	asked    []sentBeat // the heartbeats that it may still answer, the oldest first
+	acked    time.Time  // when it last answered a heartbeat
+	heard    time.Time  // when anything last came from it
+	// beaten is set while it is sent heartbeats, and phi judges its answers.
+	beaten bool
+	phi    phiDetector
+	Beat   time.Time // when the next heartbeat is due
+	// server is the broker instance named in its last heartbeat or answer, and via the own one
+	// through which that came.
+	server, via message.ServerMark
+	carried     time.Time // since when these are known from before the connection; zero means they are not
+	returns     time.Time // from when its absence from a restarted server counts
+	// Absent is since when the broker has known no subscription of it, absentLast is
+	// its last answer to that effect, and absentCount the number of such answers.
+	Absent, absentLast time.Time
+	absentCount        int
+	marked             time.Time // when the own record was last made
+}
+
+// ask records a heartbeat that may be answered.
+func (p *Peer) ask(seq uint64, now time.Time) {
+	if len(p.asked) == maxSentBeats {
+		p.asked = slices.Delete(p.asked, 0, 1)
+	}
+	p.asked = append(p.asked, sentBeat{seq, now})
+}
+
+// An answeredBeat is the last heartbeat of a member that this node answered.
+type answeredBeat struct {
+	at  time.Time // when it was answered; zero means never
+	seq uint64    // the highest number
+}
+
+// A sentBeat is a heartbeat on its way.
+type sentBeat struct {
+	seq  uint64
+	sent time.Time
+}
+
+// maxSentBeats bounds the unanswered heartbeats to one member: more than LeaseMajority
+// holds.
+const maxSentBeats = 64

@@ -1,0 +1,155 @@
+package detector
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Suspicion weighs the evidence of heartbeats, and writes this node's records into the
+// gossiped state.
+type Suspicion struct {
+	*core.Node
+	Echo  *Echo
+	Peers *Peers
+	Beats *Heartbeats
+}
+
+// RunDetection sends heartbeats and weighs the evidence.
+func (s *Suspicion) RunDetection() {
+	s.Beats.runBeats()
+	if !s.Echo.EchoAlive() {
+		return
+	}
+	most := s.mostQuiet()
+	records := s.Gossip.Records(s.Config.Self)
+	for _, p := range s.Beats.interest {
+		held, marked := gossip.Record{}, false
+		if len(records) > 0 {
+			held, marked = gossip.RecordOf(records, p.node)
+		}
+		// Any message from the member refutes that nobody listens for it. If the record
+		// were not withdrawn at once, the member would count as gone while others
+		// count on it again.
+		if marked && (p.acked.After(p.marked) || held.Evidence >= gossip.EvidenceCut && p.heard.After(p.marked)) {
+			s.MarkAs(p.node, gossip.NoEvidence, 0)
+			held = gossip.Record{}
+		}
+		e, quiet := s.weigh(p, most)
+		if s.Gossip.Members[p.place].Status == gossip.Down && e != gossip.EvidenceGone {
+			continue // judged; only that it is gone is news
+		}
+		if e > held.Evidence {
+			p.marked = s.Now
+			s.MarkAs(p.node, e, quiet)
+		}
+	}
+}
+
+// RetractAll withdraws all records of this node.
+func (s *Suspicion) RetractAll() {
+	for _, r := range s.Gossip.Records(s.Config.Self) {
+		s.MarkAs(r.Subject, gossip.NoEvidence, 0)
+	}
+}
+
+// MarkAs writes this node's observation of a member into the gossiped state.
+func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time.Duration) {
+	held, _ := s.Gossip.Record(s.Config.Self, node)
+	s.Change(func(g *gossip.State) {
+		g.Rows = gossip.WithRecord(g.Rows, s.Config.Self, gossip.Record{Subject: node, Evidence: e, Quiet: quiet.Truncate(time.Millisecond), Vouched: held.Vouched})
+	})
+}
+
+// probeFirst is how long a silent member of a large cluster is probed before a record
+// is made against it. It is short compared with SilentAfter.
+const probeFirst = 2 * time.Second
+
+// absentProbes is how many times in a row the broker must report that nobody listens.
+const absentProbes = 3
+
+// weigh returns the evidence against a peer now, and how long it has lasted.
+func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
+	if !p.Absent.IsZero() {
+		at := core.Later(p.Absent, p.returns).Add(s.Config.GoneAfter)
+		fresh := s.Now.Sub(p.absentLast) <= absentProbes*s.Config.ProbeInterval
+		if !s.Now.Before(at) && p.absentCount >= absentProbes && fresh {
+			if s.Peers.SameServer(p.Peer) {
+				return gossip.EvidenceGone, s.Now.Sub(p.Absent)
+			}
+			return gossip.EvidenceCut, s.Now.Sub(p.Absent)
+		}
+	}
+	if !p.beaten {
+		return gossip.NoEvidence, 0
+	}
+	at := s.Beats.suspectAt(p.Peer)
+	if !s.Small() {
+		// A record is spread to all, so the member is probed for a while first.
+		at = at.Add(probeFirst)
+		if !p.watched {
+			return gossip.NoEvidence, 0 // only its observers are counted
+		}
+	}
+	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.LeaseMajority) {
+		// The fault is more likely here. Package downing (Company) decides whether this node is
+		// alone. A member still silent then gets a record, so that the surviving half can go on. A
+		// node that hears from half of all through a collector is not alone.
+		at = core.Later(at, p.phi.last.Add(s.Config.SilentAfter))
+	}
+	if s.Now.Before(at) {
+		s.WakeAt(at)
+		return gossip.NoEvidence, 0
+	}
+	return gossip.EvidenceSilent, s.Now.Sub(p.phi.last)
+}
+
+// mostPeers is the least number of watched members of which the simultaneous silence of
+// most indicates a fault of the observer.
+const mostPeers = 4
+
+// mostQuiet reports whether most watched members fell silent together. It decides
+// earlier than suspicion does; otherwise the first suspected member would be marked
+// before the others are counted. Members that the broker has lost do not count.
+func (s *Suspicion) mostQuiet() bool {
+	watched, quiet := 0, 0
+	for _, p := range s.Beats.interest {
+		if !p.watched || !p.beaten || !p.Absent.IsZero() {
+			continue
+		}
+		watched++
+		if s.Now.Sub(p.phi.last) > s.Config.PauseAllowance/2+s.HeartbeatInterval() {
+			quiet++
+		}
+	}
+	return watched >= mostPeers && 2*quiet > watched
+}
+
+// ReportVouches adds to this node's records of Down members when it last vouched for
+// them. It cannot do so while they may have received a loose message since: nobody knows
+// when those arrive.
+func (s *Suspicion) ReportVouches() {
+	if s.Phase != core.Joined || len(s.Local().Down) == 0 || s.Now.Sub(s.Beats.Loose) <= s.Config.SilentAfter {
+		return
+	}
+	var reported []gossip.Record
+	for _, held := range s.Gossip.Records(s.Config.Self) {
+		r, _ := s.Gossip.Member(held.Subject)
+		p := s.Peers.Known[held.Subject]
+		if r.Status != gossip.Down || r.Fenced || held.Evidence == gossip.EvidenceGone || held.Vouched != 0 || p == nil || p.answered.at.IsZero() {
+			continue
+		}
+		held.Vouched = max(s.Now.Sub(p.answered.at).Truncate(time.Millisecond), time.Millisecond)
+		reported = append(reported, held)
+	}
+	if len(reported) == 0 {
+		return
+	}
+	s.Change(func(g *gossip.State) {
+		for _, held := range reported {
+			g.Rows = gossip.WithRecord(g.Rows, s.Config.Self, held)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package downing
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/lease"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Company stops a node that hears only a minority.
+type Company struct {
+	*core.Node
+	Peers     *detector.Peers
+	Beats     *detector.Heartbeats
+	Voters    *lease.Voters
+	Execution *Execution
+	Majority  *Majority
+	Last      time.Time // when this node last was on the winning side as far as it hears
+	at        time.Time // when to look again
+}
+
+// runCompany stops a node that hears only a minority although its own echoes return. It is for
+// nodes whose neighbours all fell silent at once: they suspect themselves and record no evidence.
+func (c *Company) runCompany() {
+	if !c.Due(&c.at, companyInterval) {
+		return
+	}
+	if !c.Small() && c.Now.Sub(c.Beats.HalfHeard) <= c.Config.LeaseMajority {
+		c.Last = c.Now
+		return
+	}
+	var side []transport.Address
+	if c.Small() {
+		for _, node := range append(c.Voters.Voters(), c.Voters.Newcomers()...) {
+			if p := c.Peers.Known[node]; p != nil && c.Now.Sub(p.Company) <= c.Config.LeaseMajority {
+				side = gossip.WithAddress(side, node)
+			}
+		}
+	}
+	if c.Small() && c.Majority.wins(gossip.WithAddress(side, c.Config.Self)) {
+		c.Last, c.Beats.HalfHeard = c.Now, c.Now
+		return
+	}
+	alone := core.Later(c.Last, c.Peers.Cleared)
+	// The company was counted for LeaseMajority after it was last heard.
+	at := alone.Add(c.Config.SilentAfter - c.Config.LeaseMajority)
+	if c.Now.Before(at) {
+		c.WakeAt(at)
+		return
+	}
+	c.Execution.stopAsMinority(fmt.Sprintf("nothing was heard from a majority for %v", c.Config.SilentAfter))
+}
+
+// companyInterval is far below the times that are measured with it.
+const companyInterval = 200 * time.Millisecond

@@ -1,0 +1,179 @@
+package downing
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A batch is the set of members that a large cluster's leader is about to down. Every decision
+// causes a new view and moves of shards, so a cluster that loses many members at once should get
+// one new view: the leader waits until no more members are added.
+type batch struct {
+	begun, grown time.Time
+	victims      []transport.Address // by address
+}
+
+const (
+	// A batch is complete when no victim was added for batchQuiet, and batchLong
+	// after the first one at the latest.
+	batchQuiet = time.Second
+	batchLong  = 3 * time.Second
+)
+
+// An Execution moves members to Down, and ends this node if it is among them.
+type Execution struct {
+	*core.Node
+	batch batch
+	// picked are the members of the batch that can be reached. See pickedFor.
+	picked  []transport.Address
+	judgeAt time.Time // when to judge again in a large cluster
+}
+
+// downTogether downs the victims, in a large cluster as a batch. When the batch is complete,
+// those that have recovered since are left out.
+func (x *Execution) downTogether(victims []gossip.Member) {
+	if x.Small() {
+		x.DownMembers(victims, Sentence{})
+		return
+	}
+	b := &x.batch
+	nodes := gossip.AddressesOf(slices.DeleteFunc(victims, func(r gossip.Member) bool { return r.Status == gossip.Down }))
+	if len(nodes) == 0 {
+		return
+	}
+	for _, node := range nodes {
+		if !gossip.HasAddress(b.victims, node) {
+			b.victims = gossip.WithAddress(b.victims, node)
+			b.grown = x.Now
+			if b.begun.IsZero() {
+				b.begun = x.Now
+			}
+		}
+	}
+}
+
+// runBatch downs the gathered members, except those that have recovered.
+func (x *Execution) runBatch() {
+	b := &x.batch
+	if len(b.victims) == 0 {
+		return
+	}
+	b.victims = slices.DeleteFunc(b.victims, func(node transport.Address) bool {
+		r, ok := x.Gossip.Member(node)
+		return !ok || r.Status == gossip.Down || x.EvidenceAgainst(node) == gossip.NoEvidence && !gossip.HasAddress(x.picked, node)
+	})
+	at := b.grown.Add(batchQuiet)
+	if last := b.begun.Add(batchLong); last.Before(at) {
+		at = last
+	}
+	switch {
+	case len(b.victims) == 0 || !x.Leads():
+		*b = batch{}
+	case x.Now.Before(at):
+		x.WakeAt(at)
+	default:
+		var victims []gossip.Member
+		for _, node := range b.victims {
+			r, _ := x.Gossip.Member(node)
+			victims = append(victims, r)
+		}
+		*b = batch{}
+		x.DownMembers(victims, Sentence{})
+	}
+}
+
+// OnDownNode handles an operator's DownNode.
+func (x *Execution) OnDownNode(node transport.Address) {
+	if x.Phase != core.Joined {
+		return
+	}
+	var victims []gossip.Member
+	for _, r := range x.Gossip.Members {
+		if r.Name == node.Name && (node.Incarnation == 0 || r.Incarnation == node.Incarnation) {
+			victims = append(victims, r)
+		}
+	}
+	x.DownMembers(victims, Sentence{forced: true, reason: "an operator has downed this node"})
+}
+
+// DownMembers moves members to Down; if this node is among them it ends.
+func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
+	victims = slices.DeleteFunc(victims, func(r gossip.Member) bool {
+		return r.Status == gossip.Down && (r.Forced || !by.forced) && (r.Judged || !by.judged)
+	})
+	if len(victims) == 0 {
+		return
+	}
+	x.Change(func(g *gossip.State) {
+		for _, r := range victims {
+			r.Forced, r.Judged = r.Forced || by.forced, r.Judged || by.judged
+			if r.Status == gossip.Down {
+				g.SetMember(r)
+			} else {
+				g.SetStatus(r, gossip.Down)
+			}
+		}
+	})
+	if x.Self().Status == gossip.Down {
+		// This is this node's last message; the others learn of its end from it.
+		x.PushToAll()
+		x.EndMember(false, by.reason)
+	}
+}
+
+// stopAsMinority ends this node. It informs no other node: members on its side reach
+// the same conclusion, and the other side downs it. An exiting node had nothing left to
+// do, and a node that was never Up can look for another cluster.
+func (x *Execution) stopAsMinority(reason string) {
+	reason += " (is the network partitioned, or did most members die at once?)"
+	switch x.Self().Status {
+	case gossip.Exiting:
+		x.EndMember(true, "")
+	case gossip.Joining, gossip.WeaklyUp:
+		x.Publish()
+		x.Emit(core.SelfDowned{Reason: reason, Rejoin: true})
+		x.End()
+	default:
+		x.EndMember(false, reason)
+	}
+}
+
+// acts reports whether this node has to down others for its side. In a small cluster all
+// members of a side reach the same conclusion, so one of them acts. In a large one only
+// the leader looks for members with broken connections, because another first member may
+// itself be missed without knowing it.
+func (x *Execution) acts(side []transport.Address) bool {
+	if x.Small() {
+		return x.firstOf(side) == x.Config.Self
+	}
+	return x.Leads()
+}
+
+// firstOf returns the member that acts for a side: the first full member, or the first
+// one if there is none.
+func (x *Execution) firstOf(side []transport.Address) transport.Address {
+	for _, node := range side {
+		if r, _ := x.Gossip.Member(node); r.Status == gossip.Up || r.Status == gossip.Leaving {
+			return node
+		}
+	}
+	if len(side) == 0 {
+		return transport.Address{}
+	}
+	return side[0]
+}
+
+// A Sentence is the origin of a decision to down members.
+type Sentence struct {
+	forced bool // an operator says so
+	judged bool // this side has taken the lease
+	reason string
+}
+
+// judgeInterval is the time between two judgements in a large cluster, which take
+// long and can wait.
+const judgeInterval = 500 * time.Millisecond

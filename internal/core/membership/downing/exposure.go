@@ -1,0 +1,70 @@
+package downing
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/lease"
+	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A gone member is downed by any member with this evidence, also by the smaller half of the
+// cluster. A process that only stood still comes back over a new connection, and the members that
+// downed it answer with Removal. If they cannot be reached any more, it cannot know: of two
+// members, each would then go on alone, the younger because it has found the older gone, the older
+// because it wins a tie. So a node that may have been found gone wins no tie until another voter
+// counts on it again.
+
+// exposure is a node's knowledge of members that may have found it gone.
+type exposure struct {
+	server string    // to which this node was connected last
+	since  time.Time // when it came back to a server that may have lost it
+	// to are the members at that server not heard over the ended connection.
+	to []transport.Address
+}
+
+// An Exposure keeps track of members that may have found this node gone.
+type Exposure struct {
+	*core.Node
+	Echo   *detector.Echo
+	Peers  *detector.Peers
+	Voters *lease.Voters
+	known  exposure
+}
+
+// NoteExposed is called when a connection to a server has been opened, before evidence
+// from the former one is dropped. Nobody can find this node gone within GoneAfter of its
+// last echo, and only members at the server that lost it can.
+func (e *Exposure) NoteExposed(server string) {
+	x := &e.known
+	same, last := server == x.server, e.Echo.Sent
+	x.server = server
+	if e.Config.Downing != splitbrain.DowningBroker || !same || last.IsZero() || e.Now.Sub(last) <= e.Config.GoneAfter {
+		return
+	}
+	x.since = e.Now
+	for _, node := range e.Voters.Voters() {
+		if p := e.Peers.Known[node]; p != nil && e.Peers.SameServer(p) && !gossip.HasAddress(x.to, node) {
+			x.to = append(x.to, node)
+		}
+	}
+}
+
+// mayBeDowned reports whether a member may have found this node gone while no voter has
+// counted on this node since.
+func (e *Exposure) mayBeDowned() bool {
+	x := &e.known
+	if len(x.to) == 0 {
+		return false
+	}
+	for _, node := range e.Voters.Voters() {
+		if p := e.Peers.Known[node]; p != nil && !p.Vouched.Before(x.since) {
+			x.to = nil
+			return false
+		}
+	}
+	return true
+}

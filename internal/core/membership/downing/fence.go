@@ -1,0 +1,225 @@
+package downing
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/lease"
+	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Fence finds the Down members that certainly run no more turns.
+type Fence struct {
+	*core.Node
+	Echo   *detector.Echo
+	Voters *lease.Voters
+	Lease  *lease.Lease
+	// known is when this node as the leader first found enough voters that know a member to be
+	// Down; judged when it first found a member downed under the lease.
+	known, judged map[transport.Address]time.Time
+	// vouches has the latest time at which each observer may have vouched for a Down
+	// member, by member and by observer.
+	vouches map[transport.Address]map[transport.Address]time.Time
+	// at is when Fence looks again, and looked is the view at its last look.
+	at     time.Time
+	looked *gossip.Summary
+}
+
+// Fence marks the Down members that certainly run no turns any more. A lease needs messages from a
+// quorum, and a member that knows another to be Down does not vouch for it. So the lease of a Down
+// member ends for good LeaseMajority after enough members know of the decision: the others,
+// together with the Down member, must be no quorum and no winning side of a split. It has already
+// ended if the member is gone by the evidence of an observer that knows the member to be Down.
+// Where all others have reported when they last vouched for the member, it ends LeaseMajority after
+// the latest of these times: see vouchesOver. Where a side took the lease that decides splits, it
+// may be small and never know so many: then the time since the judgement alone ends the lease.
+//
+// The lease may go on even if no member of this side has heard the Down member for longer: a
+// partition may have healed a moment ago, and members that do not know of the judgement yet
+// may have vouched for it.
+//
+// Only the leader fences, and only while its own connection works: otherwise messages that
+// it sent before may still be on their way.
+func (f *Fence) Fence() {
+	l := f.Local()
+	unfenced := slices.DeleteFunc(slices.Clone(l.Down), func(i int) bool { return f.Gossip.Members[i].Fenced })
+	if len(unfenced) == 0 || !f.Echo.EchoAlive() {
+		return
+	}
+	if !f.Small() { // there are many voters, and they learn of the judgement one by one
+		if f.Now.Before(f.at) && f.looked == l.Summary {
+			f.WakeAt(f.at)
+			return
+		}
+		f.at, f.looked = f.Now.Add(fenceInterval), l.Summary
+		f.WakeAt(f.at)
+	}
+	var ended []gossip.Member
+	for _, i := range unfenced {
+		r := f.Gossip.Members[i]
+		at, known := f.fencedAt(r)
+		if !known {
+			continue
+		}
+		if f.Now.Before(at) {
+			f.WakeAt(at)
+			continue
+		}
+		r.Fenced = true
+		ended = append(ended, r)
+	}
+	if len(ended) == 0 {
+		return
+	}
+	f.Change(func(g *gossip.State) {
+		for _, r := range ended {
+			g.SetMember(r)
+		}
+	})
+}
+
+// clockSpread is the share by which clocks may differ in rate, 2 %.
+const clockSpread = 50
+
+// fenceInterval is the time between two checks in a large cluster.
+const fenceInterval = 100 * time.Millisecond
+
+// fencedAt is when a Down member's lease has certainly ended, if that is known.
+func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
+	if f.foundOut(f.known, r.Address, func() bool { return f.broken(r) }) {
+		known = true
+		if !f.surelyGone(r.Address) {
+			at = f.known[r.Address].Add(f.Config.LeaseMajority + f.Config.LeaseMajority/clockSpread)
+		}
+	}
+	if f.foundOut(f.judged, r.Address, func() bool { return r.Judged }) {
+		ends := f.judged[r.Address].Add(f.Lease.LeaseHold() + f.Lease.LeaseHold()/clockSpread + f.Config.LeaseEcho)
+		if !known || ends.Before(at) {
+			at, known = ends, true
+		}
+	}
+	if last, ok := f.vouchesOver(r); ok {
+		ends := last.Add(f.Config.LeaseMajority + f.Config.LeaseMajority/clockSpread)
+		if !known || ends.Before(at) {
+			at, known = ends, true
+		}
+	}
+	return at, known
+}
+
+// surelyGone reports whether an observer with the evidence Gone against a member knows it to be
+// Down. The evidence alone may be old: the member may have come back since, and found a lease. But
+// for that it needs the votes of all reachable members, including that observer. The observer
+// withdraws the evidence with the first message from the member, and never votes for it once it
+// knows it Down.
+func (f *Fence) surelyGone(node transport.Address) bool {
+	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
+		return false
+	}
+	return slices.ContainsFunc(f.Gossip.Rows, func(row gossip.ObserverRow) bool {
+		held, ok := f.Gossip.Record(row.Observer, node)
+		return ok && held.Evidence == gossip.EvidenceGone && f.Gossip.SeenBy(row.Observer)
+	})
+}
+
+// foundOut records when this node first found that a condition holds.
+func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
+	if _, ok := when[node]; ok {
+		return true
+	}
+	if !holds() {
+		return false
+	}
+	when[node] = f.Now
+	return true
+}
+
+// broken reports whether enough voters know the member to be Down: the others are no quorum for it.
+func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
+
+// quorumBroken reports whether the voters without those for which lost is true are not
+// a quorum for a member.
+func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
+	voters := f.Voters.Voters()
+	if f.Config.Downing == splitbrain.DowningAuto {
+		voters = slices.DeleteFunc(voters, func(node transport.Address) bool {
+			v, _ := f.Gossip.Member(node)
+			return v.Status == gossip.Down
+		})
+	}
+	if f.Config.Votes(f.Self()) {
+		voters = gossip.WithAddress(voters, f.Config.Self) // also when it is exiting
+	}
+	if f.Config.Votes(r) {
+		voters = gossip.WithAddress(voters, r.Address)
+	}
+	others := func(node transport.Address) bool { return node == r.Address || !lost(node) }
+	electorate := f.Voters.Electorate(voters)
+	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
+}
+
+// mayWin reports whether a Down member may be on a side that goes on without a quorum for a
+// lease: half of the voters with the oldest. Such a side downs the other half, and runs
+// turns once that is fenced. A member that is surely gone wins nothing.
+func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
+	if d := f.Config.Downing; d == splitbrain.DowningByHand || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
+		return false
+	}
+	side := slices.DeleteFunc(slices.Clone(e.Voters), func(node transport.Address) bool { return !with(node) })
+	return f.Strategy.Decide(splitbrain.Split{Electorate: e, Side: side}) == splitbrain.GoOn
+}
+
+// resetFence drops the times that count only while this node hears and is heard.
+func (f *Fence) resetFence() {
+	f.known = make(map[transport.Address]time.Time)
+	f.judged = make(map[transport.Address]time.Time)
+	f.vouches = make(map[transport.Address]map[transport.Address]time.Time)
+}
+
+// noteVouches keeps the latest times at which others may have vouched for a Down member, by
+// this node's clock. They reported how long before their report that was, and they reported it
+// at some time before now.
+func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]time.Time {
+	vouches := f.vouches[subject]
+	for _, row := range f.Gossip.Rows {
+		held, ok := gossip.RecordOf(row.Records, subject)
+		if _, known := vouches[row.Observer]; !ok || known || held.Vouched == 0 {
+			continue
+		}
+		if vouches == nil {
+			vouches = make(map[transport.Address]time.Time)
+			f.vouches[subject] = vouches
+		}
+		vouches[row.Observer] = f.Now.Add(held.Vouched/clockSpread - held.Vouched)
+	}
+	return vouches
+}
+
+// vouchesOver returns when others vouched for a Down member for the last time, if all
+// that are not Down themselves have reported it, and no quorum is left for the member
+// without them. Then nobody vouches for it again.
+func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
+	vouches := f.noteVouches(r.Address)
+	if len(vouches) == 0 {
+		return time.Time{}, false
+	}
+	for _, other := range f.Gossip.Members {
+		if other.Status == gossip.Down {
+			continue
+		}
+		at, reported := vouches[other.Address]
+		if !reported {
+			return time.Time{}, false
+		}
+		last = core.Later(last, at)
+	}
+	without := func(node transport.Address) bool {
+		_, reported := vouches[node]
+		return reported
+	}
+	return last, f.quorumBroken(r, without)
+}

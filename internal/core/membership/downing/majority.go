@@ -1,0 +1,164 @@
+package downing
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/lease"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Majority downs members that are gone, and judges others by keep-majority.
+type Majority struct {
+	*core.Node
+	Echo        *detector.Echo
+	Beats       *detector.Heartbeats
+	Voters      *lease.Voters
+	Execution   *Execution
+	Indirect    *Indirect
+	Exposure    *Exposure
+	Agreement   *Agreement
+	Unreachable *Unreachables
+}
+
+// downGone downs the members that are gone. The observer itself does so,
+// or the leader if the observer has died since.
+func (d *Majority) downGone() {
+	var victims []gossip.Member
+	leads := d.Leads()
+	for _, i := range d.Local().Unreachable {
+		r := d.Gossip.Members[i]
+		held, _ := d.Gossip.Record(d.Config.Self, r.Address)
+		mine := held.Evidence == gossip.EvidenceGone && d.Small()
+		if mine || leads && r.Address != d.Config.Self && d.Local().Evidence[i] == gossip.EvidenceGone {
+			victims = append(victims, r)
+		}
+	}
+	d.Execution.downTogether(victims)
+}
+
+// downAt is when an unreachable member is due to be judged. The time that the observer
+// waited before its report counts.
+//
+// Before SilentAfter a member is judged only by a node whose own echoes have come
+// back without a gap for as long. Where packets are lost, connections stand still for
+// longer than AgreedAfter and CutAfter, and the judge's own does now and then.
+func (d *Majority) downAt(place int) time.Time {
+	f, node := d.Local(), d.Gossip.Members[place].Address
+	at := d.Unreachable.since[node].Add(max(d.Config.SilentAfter-f.Quiet[place], 0))
+	clean := d.Echo.Muffled
+	if !clean.IsZero() {
+		clean = clean.Add(d.Config.SilentAfter)
+	}
+	// CutAfter counts from the answers of the broker alone: how long somebody else has not
+	// heard the member says nothing about those.
+	absent := d.Unreachable.absent[node].Add(max(d.Config.CutAfter-f.Absent[place], 0))
+	switch f.Evidence[place] {
+	case gossip.EvidenceGone:
+		at = core.Earlier(at, absent)
+	case gossip.EvidenceCut:
+		at = core.Earlier(at, core.Later(absent, clean))
+	}
+	if since, ok := d.Agreement.agreedSince(place); ok {
+		at = core.Earlier(at, core.Later(since.Add(d.Config.AgreedAfter), clean))
+	}
+	return at
+}
+
+// downByMajority judges the members that have been unreachable for long enough: the
+// winning side downs them, the losing side stops. A side has lost only when it does so
+// together with all members whose time is not over, including this node: when connections
+// have just opened, the other side's accusations against members of this one are visible
+// here for a moment.
+func (d *Majority) downByMajority() {
+	var due []gossip.Member
+	var pending []transport.Address
+	for _, i := range d.Local().Unreachable {
+		r := d.Gossip.Members[i]
+		if _, ok := d.Unreachable.since[r.Address]; !ok {
+			continue
+		}
+		switch at := d.downAt(i); {
+		case d.Now.Before(at):
+			d.WakeAt(at)
+			pending = append(pending, r.Address)
+		case r.Address != d.Config.Self:
+			due = append(due, r)
+		}
+	}
+	if len(due) == 0 {
+		d.Execution.picked, d.Indirect.since, d.Indirect.picks = nil, time.Time{}, time.Time{}
+		if len(pending) > 0 {
+			d.Indirect.watch()
+		} else {
+			d.Indirect.forget()
+		}
+		return
+	}
+	if !d.Small() && !d.Due(&d.Execution.judgeAt, judgeInterval) {
+		return
+	}
+	side, indirectlyConnected := d.Indirect.survivors()
+	lost := func(side []transport.Address) bool { return !gossip.HasAddress(side, d.Config.Self) || !d.wins(side) }
+	if lost(side) {
+		if !lost(gossip.WithAddresses(side, pending)) || d.Indirect.waitsForOthers(indirectlyConnected) {
+			return // those whose time is not over may come back, or be missed by mistake
+		}
+		d.Execution.stopAsMinority(fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(gossip.AddressesOf(due)), d.lostBecause()))
+		return
+	}
+	d.Indirect.since = time.Time{}
+	if d.Small() && d.Indirect.unsettled(side, indirectlyConnected) {
+		return // a large cluster's batch settles as well
+	}
+	if !d.Small() && d.Now.Sub(d.Beats.HalfHeard) > d.Config.LeaseMajority {
+		return // the side may count members that nobody on it hears: ADR 0009
+	}
+	if !d.Execution.acts(side) {
+		return // the acting member is reachable
+	}
+	due = slices.DeleteFunc(due, func(r gossip.Member) bool { return gossip.HasAddress(side, r.Address) })
+	picked := d.pickedFor(side)
+	d.Execution.picked = gossip.AddressesOf(picked)
+	d.Execution.downTogether(append(due, picked...))
+}
+
+// wins reports whether a side holds the majority of the voters, or half of them
+// with the oldest. If no voter is left, every side may go on: the remaining members are
+// leaving. A node that is alone on its side and may have been downed by the other half
+// does not win by its age.
+func (d *Majority) wins(side []transport.Address) bool {
+	s := d.Voters.Split(side)
+	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
+		return false
+	}
+	return len(s.Voters) == 0 || s.Majority()
+}
+
+// lostBecause explains why this node's side must stop.
+func (d *Majority) lostBecause() string {
+	if d.Exposure.mayBeDowned() {
+		return "it may have downed this node, whose connection to the server was lost"
+	}
+	return "this node is on the smaller side"
+}
+
+// pickedFor returns the members that can be reached and are left out of a side
+// all the same, because their ways are broken. In a small cluster they find that by
+// themselves, and stop.
+func (d *Majority) pickedFor(side []transport.Address) []gossip.Member {
+	if d.Small() {
+		return nil
+	}
+	var picked []gossip.Member
+	for i, r := range d.Gossip.Members {
+		if r.Status != gossip.Down && d.Local().Evidence[i] == gossip.NoEvidence && !gossip.HasAddress(side, r.Address) {
+			picked = append(picked, r)
+		}
+	}
+	return picked
+}

@@ -1,0 +1,46 @@
+package downing
+
+import (
+	"maps"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Unreachables keeps since when members are unreachable.
+type Unreachables struct {
+	*core.Node
+	Agreement *Agreement
+	since     map[transport.Address]time.Time // when this node first saw it
+	absent    map[transport.Address]time.Time // when this node first saw it Cut or Gone
+	noted     *gossip.Summary                 // the view for which these were kept last
+}
+
+// noteUnreachable keeps the times of members that are unreachable and may be downed.
+func (u *Unreachables) noteUnreachable() {
+	f := u.Local()
+	if u.noted == f.Summary {
+		return
+	}
+	u.noted = f.Summary
+	u.Agreement.noteMissed()
+	u.note(u.since, gossip.EvidenceSilent)
+	u.note(u.absent, gossip.EvidenceCut)
+}
+
+// note keeps since when members have had at least that evidence against them.
+func (u *Unreachables) note(times map[transport.Address]time.Time, least gossip.Evidence) {
+	f := u.Local()
+	maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool {
+		i, ok := u.Gossip.Index(node)
+		return !ok || f.Evidence[i] < least || u.Gossip.Members[i].Status == gossip.Down
+	})
+	for _, i := range f.Unreachable {
+		r := u.Gossip.Members[i]
+		if _, ok := times[r.Address]; !ok && f.Evidence[i] >= least && r.Status != gossip.Down {
+			times[r.Address] = u.Now
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package gossiptest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+)
+
+// CheckMonotonic returns an error unless everything that a state and the later state of
+// the same node both hold only went forward.
+func CheckMonotonic(a, merged *gossip.State) error {
+	if merged.UpCounter < a.UpCounter || merged.RemovalCounter < a.RemovalCounter {
+		return fmt.Errorf("counters fell: %v to %v", Normal(a), Normal(merged))
+	}
+	for _, r := range a.Members {
+		m, ok := merged.Member(r.Address)
+		if !ok && !merged.Removed(r.Address) {
+			return fmt.Errorf("%v was lost: %v to %v", r, Normal(a), Normal(merged))
+		}
+		if ok && (m.Status < r.Status || r.Fenced && !m.Fenced) {
+			return fmt.Errorf("%v went back to %v", r, m)
+		}
+	}
+	for _, s := range a.Tombstones {
+		if _, ok := merged.Member(s.Node); ok {
+			return fmt.Errorf("%v came back", s.Node)
+		}
+	}
+	for _, row := range a.Rows {
+		i := slices.IndexFunc(merged.Rows, func(r gossip.ObserverRow) bool { return r.Observer == row.Observer })
+		if i >= 0 && merged.Rows[i].Version < row.Version {
+			return fmt.Errorf("row %v went back to %v", row, merged.Rows[i])
+		}
+	}
+	if _, o := a.Join(merged); o != gossip.Same && o != gossip.Before {
+		return fmt.Errorf("merging made an older version: %v: %v to %v", o, a.Version, merged.Version)
+	}
+	return nil
+}
+
+// CheckMerge returns an error unless the merge of three states of one cluster obeys the
+// laws of a join semilattice, and the relation of the first to the second.
+func CheckMerge(a, b, c *gossip.State) (gossip.Ordering, error) {
+	ab, order := a.Join(b)
+	full, _ := gossip.JoinInFull(a, b)
+	for _, law := range []struct {
+		name      string
+		got, want *gossip.State
+	}{
+		{"commutative", b.Merge(a), ab},
+		{"associative", ab.Merge(c), a.Merge(b.Merge(c))},
+		{"the same without shortcuts", full, ab},
+		{"idempotent", a.Merge(a), a},
+		{"absorbing", ab.Merge(a), ab},
+	} {
+		if got, want := Normal(law.got), Normal(law.want); got != want {
+			return order, fmt.Errorf("merge is not %s:\na    %s\nb    %s\nc    %s\ngot  %s\nwant %s", law.name, Normal(a), Normal(b), Normal(c), got, want)
+		}
+	}
+	return order, CheckMonotonic(a, ab)
+}

@@ -1,0 +1,338 @@
+package gossip
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/util/invariant"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A State is the cluster's state as it travels. It is a value that never changes once
+// it is built: every change makes a new one, so snapshots and messages may share it,
+// also between goroutines.
+//
+// It is a join semilattice: [State.Merge] is commutative, associative, idempotent and
+// monotonic, for all versions.
+//
+// Invariants (see Check):
+//  1. Members, Rows, Tombstones and Version are sorted by address, and no
+//     address stands twice in one of them. Seen has a bit for each member.
+//  2. A tombstoned node is no member, has no row and is no row's subject. Version
+//     counts members and tombstoned nodes only.
+//  3. A member that is or was Up has an UpNumber of at most UpCounter.
+//  4. Tombstone numbers lie within the last MaxTombstones of RemovalCounter.
+type State struct {
+	Founder transport.Address // the node that formed the cluster; never changes
+	Members []Member          // all that are not removed
+	Rows    []ObserverRow     // the observations of unreachable members
+	// UpCounter is the highest UpNumber given out; it never falls.
+	UpCounter uint32
+	// RemovalCounter numbers the removals; it never falls.
+	RemovalCounter uint64
+	Tombstones     []Tombstone // the nodes that were removed lately
+	Ruling         Ruling      // the last split that a lease decided
+	Seen           SeenSet     // the members that have this very version
+	Version        VectorClock // the number of changes by each node
+
+	summary *summaryOnce // conclusions from all fields but Seen; nil means none are cached
+	// ownMembers is set while Members is this change's own copy, within ChangedBy.
+	ownMembers bool
+}
+
+// New returns the state of a cluster that its founder has just formed.
+func New(founder Member) *State {
+	g := &State{Founder: founder.Address}
+	return g.ChangedBy(founder.Address, func(g *State) { g.SetMember(founder) })
+}
+
+// Member returns the member of that address.
+func (g *State) Member(a transport.Address) (Member, bool) {
+	i, ok := g.Index(a)
+	if !ok {
+		return Member{}, false
+	}
+	return g.Members[i], true
+}
+
+// Named returns the members of a name.
+func (g *State) Named(name string) []Member {
+	from, _ := g.Index(transport.Address{Name: name})
+	to := from
+	for to < len(g.Members) && g.Members[to].Name == name {
+		to++
+	}
+	return g.Members[from:to]
+}
+
+// Index returns the index of a member in Members. It is slices.BinarySearchFunc written
+// out: it is called often, and a member is long to be copied.
+func (g *State) Index(a transport.Address) (int, bool) {
+	low, high := 0, len(g.Members)
+	for low < high {
+		middle := (low + high) / 2
+		if g.Members[middle].Address.Compare(a) < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < len(g.Members) && g.Members[low].Address == a
+}
+
+// Addresses returns the addresses of the members at these indexes.
+func (g *State) Addresses(indexes []int) []transport.Address {
+	nodes := make([]transport.Address, len(indexes))
+	for i, p := range indexes {
+		nodes[i] = g.Members[p].Address
+	}
+	return nodes
+}
+
+// Tombstone returns the tombstone of a node that was removed lately.
+func (g *State) Tombstone(a transport.Address) (Tombstone, bool) {
+	i, ok := slices.BinarySearchFunc(g.Tombstones, a, compareTombstone)
+	if !ok {
+		return Tombstone{}, false
+	}
+	return g.Tombstones[i], true
+}
+
+// Removed reports whether a node was removed lately.
+func (g *State) Removed(a transport.Address) bool {
+	_, ok := g.Tombstone(a)
+	return ok
+}
+
+// Forgotten reports whether nothing is left of a node, not even a tombstone. Only
+// then does it lose its count in Version. If the count were pruned with the removal, the
+// version would not cover the last changes of the removed node, and two versions would be
+// the same where one lacks the member that the node admitted before it died.
+func (g *State) Forgotten(a transport.Address) bool {
+	_, ok := g.Member(a)
+	return !ok && !g.Removed(a)
+}
+
+// SeenBy reports whether a member has seen this version.
+func (g *State) SeenBy(a transport.Address) bool {
+	i, ok := g.Index(a)
+	return ok && g.Seen.Has(i)
+}
+
+// Records returns all records of one observer.
+func (g *State) Records(observer transport.Address) []Record {
+	if len(g.Rows) == 0 {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(g.Rows, observer, compareRow)
+	if !ok {
+		return nil
+	}
+	return g.Rows[i].Records
+}
+
+// Record returns one observer's record about subject.
+func (g *State) Record(observer, subject transport.Address) (Record, bool) {
+	return RecordOf(g.Records(observer), subject)
+}
+
+// observer returns the first member, not Down, that has a record about subject.
+func (g *State) observer(subject transport.Address) transport.Address {
+	for _, row := range g.Rows {
+		if m, ok := g.Member(row.Observer); !ok || m.Status == Down {
+			continue
+		}
+		if HasRecord(row.Records, subject) {
+			return row.Observer
+		}
+	}
+	return transport.Address{}
+}
+
+// Electorate returns the Up and Leaving members. Members that a smaller side downed
+// under a lease belong to it until they are fenced: they may be the larger side.
+func (g *State) Electorate() []transport.Address {
+	var nodes []transport.Address
+	for _, r := range g.Members {
+		if r.Status == Up || r.Status == Leaving || r.Status == Down && r.Judged && !r.Fenced {
+			nodes = append(nodes, r.Address)
+		}
+	}
+	return nodes
+}
+
+// OldestOf returns the oldest of the nodes, or zero.
+func (g *State) OldestOf(nodes []transport.Address) transport.Address {
+	var oldest Member
+	for _, node := range nodes {
+		if r, ok := g.Member(node); ok && (oldest.IsZero() || r.CompareAge(oldest) < 0) {
+			oldest = r
+		}
+	}
+	return oldest.Address
+}
+
+// Clone returns a copy without conclusions, so that its fields may be set.
+func (g *State) Clone() *State {
+	next := *g
+	next.summary = nil
+	return &next
+}
+
+// ChangedBy returns a copy modified by change, as a new version seen by self alone. Change may
+// replace the slices, never write to their shared elements.
+func (g *State) ChangedBy(self transport.Address, change func(*State)) *State {
+	next := *g
+	next.summary = &summaryOnce{}
+	change(&next)
+	next.ownMembers = false
+	next.Version = next.Version.Increment(self)
+	next.Seen = NewSeenSet(len(next.Members))
+	if i, ok := next.Index(self); ok {
+		next.Seen.Add(i)
+	}
+	return &next
+}
+
+// SetMember replaces a member's record, or adds it. Only within ChangedBy.
+func (g *State) SetMember(m Member) {
+	i, ok := g.Index(m.Address)
+	if !g.ownMembers {
+		g.Members, g.ownMembers = slices.Clone(g.Members), true
+	}
+	if ok {
+		g.Members[i] = m
+		return
+	}
+	g.Members = slices.Insert(g.Members, i, m)
+}
+
+// SetStatus moves a member along the table of legal moves. Only within ChangedBy.
+func (g *State) SetStatus(r Member, to Status) {
+	if !r.Status.CanBecome(to) {
+		invariant.Failf("member %v → %v", r, to)
+	}
+	r.Status = to
+	g.SetMember(r)
+}
+
+// Remove turns a member into a tombstone. Only within ChangedBy.
+func (g *State) Remove(a transport.Address, left bool) {
+	g.RemovalCounter++
+	i, _ := slices.BinarySearchFunc(g.Tombstones, a, compareTombstone)
+	g.Tombstones = slices.Insert(slices.Clone(g.Tombstones), i, Tombstone{a, g.RemovalCounter, left})
+	g.bury()
+}
+
+// bury drops the remains of tombstoned nodes, and tombstones that are too old. It
+// copies before it changes.
+func (g *State) bury() {
+	g.Tombstones = slices.DeleteFunc(slices.Clone(g.Tombstones), func(t Tombstone) bool {
+		return t.Number+MaxTombstones <= g.RemovalCounter
+	})
+	g.Members = slices.DeleteFunc(slices.Clone(g.Members), func(m Member) bool { return g.Removed(m.Address) })
+	g.Rows = pruneRows(slices.Clone(g.Rows), g.Removed)
+	g.Version = g.Version.Prune(g.Forgotten)
+}
+
+// WithSeen returns g as seen by a member too; the version stays.
+func (g *State) WithSeen(a transport.Address) *State {
+	i, ok := g.Index(a)
+	if !ok || g.Seen.Has(i) {
+		return g
+	}
+	next := *g
+	next.Seen = g.Seen.with(i)
+	return &next
+}
+
+// WithAllSeen returns g as seen by a set too.
+func (g *State) WithAllSeen(s SeenSet) *State {
+	if g.Seen.missing(s) < 0 {
+		return g
+	}
+	next := *g
+	next.Seen = g.Seen.union(s)
+	return &next
+}
+
+// Merge joins two states of one cluster. Of a member in both the higher status
+// stands; a member in one only is kept unless the other has its tombstone. Clocks
+// lose forgotten nodes before they are compared: otherwise the count of one makes
+// versions differ forever. Seen survives only where the versions allow it: it
+// belongs to one version.
+func (g *State) Merge(o *State) *State {
+	m, _ := g.Join(o)
+	return m
+}
+
+// Join is Merge, and returns the relation of the version of g to that of o.
+//
+// A version covers another only if its state holds all of the other's, and a
+// version is of one state alone (clocks keep the counts of removed nodes as long
+// as their tombstones for that). So only concurrent states need merging.
+func (g *State) Join(o *State) (*State, Ordering) {
+	order := g.Version.Compare(o.Version)
+	switch {
+	case order == Same && len(g.Members) == len(o.Members):
+		return g.WithAllSeen(o.Seen), Same
+	case order == After:
+		return g, After
+	case order == Before:
+		return o, Before
+	}
+	return JoinInFull(g, o)
+}
+
+// Summary returns the conclusions from the state under a rule.
+func (g *State) Summary(rule Rule) *Summary {
+	if g.summary == nil {
+		return newSummary(g, rule)
+	}
+	g.summary.once.Do(func() { g.summary.made = newSummary(g, rule) })
+	if g.summary.made.rule != rule {
+		return newSummary(g, rule)
+	}
+	return g.summary.made
+}
+
+// CheckUnder is Check, done once for states that differ in Seen alone.
+func (g *State) CheckUnder(rule Rule) error {
+	if g == nil {
+		return fmt.Errorf("gossip: none")
+	}
+	if err := g.Summary(rule).malformed; err != nil {
+		return err
+	}
+	return checkSeen(g)
+}
+
+// Check tests the invariants of a State, also of one that was received.
+func (g *State) Check() error {
+	if g == nil {
+		return fmt.Errorf("gossip: none")
+	}
+	if err := checkAllButSeen(g); err != nil {
+		return err
+	}
+	return checkSeen(g)
+}
+
+// Received prepares a state that was read from a message for use, and checks it.
+func (g *State) Received() error {
+	g.summary = &summaryOnce{}
+	return g.Check()
+}
+
+// String is the members, the version and the members that have seen it.
+func (g *State) String() string {
+	if g == nil {
+		return "nothing"
+	}
+	members := make([]string, len(g.Members))
+	for i, m := range g.Members {
+		members[i] = fmt.Sprintf("%s %v", m.Name, m.Status)
+	}
+	return fmt.Sprintf("{%s} version [%v] seen [%s]", strings.Join(members, ", "), g.Version, g.Seen.namesOf(g.Members))
+}

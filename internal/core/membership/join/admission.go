@@ -1,0 +1,244 @@
+package join
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/downing"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/lease"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Admission admits joiners.
+type Admission struct {
+	*core.Node
+	Voters    *lease.Voters
+	Beats     *detector.Heartbeats
+	Execution *downing.Execution
+	Size      *Size
+	group     admission
+}
+
+// admission is the group of joiners that a member admits next, all in one version.
+type admission struct {
+	waiting []gossip.Member
+	next    time.Time // not before that
+}
+
+// voters returns the number of members that will have a vote.
+func (a admission) voters(c core.Config) int {
+	n := 0
+	for _, r := range a.waiting {
+		if c.Votes(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// welcomedAlone is the largest number of nodes, admitted at once, to which the state is
+// sent one by one. If there are more, they get it from the leader's broadcast.
+const welcomedAlone = 3
+
+// admit admits a joiner, in a small cluster at once. In a large one, or when enough join to make it
+// large, the joiners of a short time are admitted in one version.
+func (a *Admission) admit(joiner gossip.Member) {
+	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
+		a.group.waiting = append(a.group.waiting, joiner)
+	}
+	if a.Small() {
+		a.admitWaiting()
+	}
+}
+
+func (a *Admission) RunAdmission() {
+	if len(a.group.waiting) == 0 {
+		return
+	}
+	if a.Now.Before(a.group.next) {
+		a.WakeAt(a.group.next)
+		return
+	}
+	a.admitWaiting()
+}
+
+func (a *Admission) admitWaiting() {
+	joiners := a.group.waiting
+	a.group = admission{next: a.Now.Add(a.BroadcastInterval())}
+	// Two joiners may have the same name, and other members may have admitted some.
+	taken := make(map[string]bool)
+	joiners = slices.DeleteFunc(joiners, func(r gossip.Member) bool {
+		double := taken[r.Name] || len(a.Gossip.Named(r.Name)) > 0 || a.Gossip.Removed(r.Address)
+		taken[r.Name] = true
+		return double // it asks again, and is told
+	})
+	if len(joiners) == 0 {
+		return
+	}
+	a.Change(func(g *gossip.State) {
+		for _, r := range joiners {
+			g.SetMember(r)
+		}
+	})
+	if len(joiners) > welcomedAlone {
+		return
+	}
+	for _, r := range joiners {
+		a.Send(r.Address, message.Welcome{Target: message.TargetOf(r.Address), State: a.Gossip})
+	}
+}
+
+// OnHello handles the hello of a joiner that looks for members.
+func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
+	if a.Phase != core.Joined || from == a.Config.Self {
+		return
+	}
+	if status := a.Self().Status; status != gossip.Joining && status != gossip.WeaklyUp && status != gossip.Up {
+		return
+	}
+	if a.headless() {
+		return // or joiners would keep a cluster alive that has died
+	}
+	if !msg.Claim && !a.answersFirst(from, msg.Seeds, msg.Attempt) {
+		return
+	}
+	a.Send(from, message.HelloAck{Target: message.TargetOf(from)})
+}
+
+// headless reports whether there were full members and none can be reached: this node,
+// which never was one, will stop, or become one without them.
+func (a *Admission) headless() bool {
+	if a.Gossip.UpCounter == 0 {
+		return false
+	}
+	f := a.Local()
+	for i := range a.Gossip.Members {
+		if f.Full.Has(i) && (i == f.Self || f.Evidence[i] == gossip.NoEvidence) {
+			return false
+		}
+	}
+	return true
+}
+
+// answersFirst reports whether this node has to answer: it is one of the joiner's seeds
+// or, if there are none, one of the few members after the joiner on the ring. In a
+// large cluster the leader answers first, so that many simultaneous joiners get into
+// one version, and the few if the leader does not. After more attempts every member
+// answers.
+func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
+	patient := attempt >= patientAttempt
+	switch {
+	case len(seeds) > 0 && slices.Contains(seeds, a.Config.Self.Name):
+		return true
+	case a.Small() && (patient || len(seeds) == 0 && len(a.Gossip.Members) <= fewAnswer):
+		return true
+	case len(seeds) > 0 && !patient:
+		return false
+	case !a.Small() && a.Leads(), attempt >= allAnswerAttempt:
+		return true
+	case !a.Small() && !patient:
+		return false
+	}
+	return slices.Contains(a.Local().Ring.Successors(joiner, a.Gossip.Members, fewAnswer), a.Config.Self)
+}
+
+// OnJoin admits a node, or refuses it with the reason.
+func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
+	if msg.Target != message.TargetOf(a.Config.Self) {
+		a.Refuse(core.RefusedTarget)
+		return
+	}
+	if _, ok := a.Gossip.Member(from); ok {
+		a.Send(from, message.Welcome{Target: message.TargetOf(from), State: a.Gossip}) // the first Welcome was lost
+		return
+	}
+	if reason := a.incompatible(from, msg); reason != "" {
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Final: true, Reason: reason})
+		return
+	}
+	if status := a.Self().Status; status == gossip.Exiting {
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: a.Config.Self.String() + " is leaving"})
+		return
+	}
+	if old, ok := a.sameName(from); ok {
+		a.replace(old)
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: fmt.Sprintf(
+			"the name is held by %v, which is %v (stop that one, or give this one another name)", old.Address, old.Status)})
+		return
+	}
+	joiner := gossip.Member{Address: from, Status: gossip.Joining, Roles: msg.Roles, Meta: msg.Meta}
+	if a.Config.Votes(joiner) && a.Voters.Room() <= a.group.voters(a.Config) {
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: fmt.Sprintf(
+			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", a.Config.QuorumSize)})
+		return
+	}
+	if reason := a.Size.tooLarge(append(slices.Clone(a.group.waiting), joiner)); reason != "" {
+		a.Emit(core.JoinerTooLarge{Joiner: from, Reason: reason})
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: reason})
+		return
+	}
+	a.admit(joiner)
+}
+
+// incompatible returns the first setting in which a joiner differs: a setting of the cluster from
+// this member's, a setting of members from any member's and from the waiting joiners'.
+func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
+	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
+		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
+		return "its description is malformed"
+	}
+	if n := gossip.DescriptionSize(msg.Roles, msg.Meta, msg.Compat); n > gossip.MaxDescription {
+		return fmt.Sprintf("its description has %d bytes, and %d is the most", n, gossip.MaxDescription)
+	}
+	for _, theirs := range msg.Compat {
+		i, ok := slices.BinarySearchFunc(a.Config.Compat, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+		if ok && a.Config.Compat[i].Value != theirs.Value {
+			return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)",
+				theirs.Key, theirs.Value, from.Name, a.Config.Compat[i].Value, a.Config.Self.Name)
+		}
+	}
+	return a.Mismatch(gossip.Member{Address: from, Meta: msg.Meta}, a.Gossip.Members, a.group.waiting)
+}
+
+// sameName finds the member that holds the joiner's name.
+func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
+	for _, r := range a.Gossip.Named(joiner.Name) {
+		if r.Address != joiner {
+			return r, true
+		}
+	}
+	return gossip.Member{}, false
+}
+
+// replace removes the old incarnation of a node that was started again under the same
+// name: at once if it is known to be gone. Otherwise it is probed now, and the joiner
+// asks again.
+func (a *Admission) replace(old gossip.Member) {
+	if old.Address == a.Config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
+		return // it is alive, or the leader is about to remove it
+	}
+	if a.EvidenceAgainst(old.Address) == gossip.EvidenceGone {
+		a.Execution.DownMembers([]gossip.Member{old}, downing.Sentence{})
+		return
+	}
+	a.Beats.Suspect(old.Address)
+}
+
+// patientAttempt is the number of the hello from which every member of a small cluster answers, and
+// in a large one fewAnswer members beside the leader, because the regular ones did not answer. A
+// cluster without its seeds thus still admits them after their restart, and they form no second
+// cluster.
+const patientAttempt = 4
+
+// allAnswerAttempt is the number of the hello from which all members of a large cluster
+// answer.
+const allAnswerAttempt = 16
+
+// fewAnswer is the number of members that answer the first hellos.
+const fewAnswer = 5

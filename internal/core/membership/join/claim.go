@@ -1,0 +1,167 @@
+package join
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A claim is a joiner's way from the right to form the cluster to the cluster. Of several joiners
+// that claim at the same time, one forms it:
+//
+//  1. The broker directs probes to the claimant, so later joiners find the cluster occupied and
+//     claim nothing.
+//  2. The claimant broadcasts that it claims, twice. When the second broadcast has returned, the
+//     broker had given the first one to all others. So of two claimants at one broker that had
+//     both found the cluster vacant, at least one hears the other before its own second returns.
+//  3. A claimant that hears a preceding one withdraws. A claimant that hears a later one waits for
+//     it to withdraw, to be gone, or to answer as a member.
+//  4. Where there is a store, its record has the claimant as the founder: see [Foundings].
+//
+// No time decides this, with one exception: a process that stands still between two of these steps
+// gives its claim up after claimLife, and others wait longer than that.
+type claim struct {
+	began  time.Time // zero means there is no claim
+	number uint64    // of this claim
+	stands bool      // the broker directs probes here
+	said   int       // how many broadcasts of the claim went out
+	fence  uint32    // the attempt of the second of them
+	proved bool      // a broadcast from fence on has returned
+}
+
+func (c *claim) on() bool { return !c.began.IsZero() }
+
+const (
+	// claimLife is how long a claim may last. A claim that was held up is given up,
+	// because others no longer wait for it.
+	claimLife = 3 * time.Second
+	// rivalLife is for how long another's claim counts after it was last heard of. It is
+	// longer than claimLife, so the other has given its claim up by then.
+	rivalLife = 2 * claimLife
+)
+
+// beginClaim has the broker direct probes to this node.
+func (j *Joiner) beginClaim() {
+	j.Progress.claims++
+	j.Progress.claim = claim{began: j.Now, number: j.Progress.claims}
+	j.Out.Claim = j.Progress.claims
+	j.Foundings.Begin()
+}
+
+// withdraw gives the claim up, if there is one.
+func (j *Joiner) withdraw() (had bool) {
+	if had = j.Progress.claim.on(); had {
+		j.Progress.claim = claim{}
+		j.Out.Unclaim = true
+	}
+	return had
+}
+
+// OnClaimed notes that the broker directs probes to this node.
+func (j *Joiner) OnClaimed(in core.Claimed) {
+	if c := &j.Progress.claim; c.on() && in.Number == c.number && !c.stands {
+		c.stands = true
+		j.sayHello()
+		if j.Conn.Alone {
+			j.sayHello()
+		} // else the second one leaves later, when the first has reached the other brokers
+	}
+}
+
+// noteSaid counts a broadcast of the claim.
+func (c *claim) noteSaid(attempt uint32) {
+	if c.said++; c.said == 2 {
+		c.fence = attempt
+	}
+}
+
+// noteReturned takes the return of this node's own hello.
+func (c *claim) noteReturned(attempt uint32) {
+	c.proved = c.proved || c.said >= 2 && attempt >= c.fence
+}
+
+// runClaim forms the cluster if nothing stands against it any more. It reports whether it has.
+func (j *Joiner) runClaim() (formed bool) {
+	c := &j.Progress.claim
+	until := c.began.Add(claimLife)
+	if !j.Conn.Connected || !j.Now.Before(until) {
+		j.withdraw()
+		j.search(0)
+		return false
+	}
+	j.WakeAt(until)
+	if !c.proved || j.rivalled() {
+		return false
+	}
+	found, lost := j.Foundings.Found()
+	switch {
+	case found:
+		j.form()
+	case lost:
+		j.withdraw()
+		j.search(0)
+	}
+	return found
+}
+
+// noteClaim notes whether another joiner claims to form the cluster.
+func (j *Joiner) noteClaim(from transport.Address, claims bool) {
+	i, known := slices.BinarySearchFunc(j.Progress.rivals, from, func(c candidate, a transport.Address) int { return c.Compare(a) })
+	switch until := j.Now.Add(rivalLife); {
+	case known && claims:
+		j.Progress.rivals[i].until = until
+	case known:
+		j.Progress.rivals = slices.Delete(j.Progress.rivals, i, i+1)
+	case claims && len(j.Progress.rivals) < maxCandidates:
+		j.Progress.rivals = slices.Insert(j.Progress.rivals, i, candidate{from, until})
+	}
+	switch {
+	case !claims:
+	case !j.Progress.claim.on():
+		j.Progress.Vacant = false // the other may form the cluster, and be gone when others have joined
+	case gossip.FounderBefore(from, j.Config.Self):
+		j.withdraw()
+		j.search(0) // the hello that follows says so
+	}
+}
+
+// rivalled reports whether another joiner claims to form the cluster.
+func (j *Joiner) rivalled() bool {
+	j.Progress.rivals = slices.DeleteFunc(j.Progress.rivals, func(c candidate) bool { return !c.until.After(j.Now) })
+	for _, c := range j.Progress.rivals {
+		j.WakeAt(c.until)
+	}
+	return len(j.Progress.rivals) > 0
+}
+
+// pokeRivals sends a hello to each rival: it answers if it has formed the cluster, and the broker
+// does if it is gone.
+func (j *Joiner) pokeRivals(hello message.Hello) {
+	for _, c := range j.Progress.rivals {
+		j.Send(c.Address, hello)
+	}
+}
+
+// OnGone handles the broker's report of no subscriber at the address of another joiner, or of the
+// member asked by this node. Of a joiner only the present broker knows.
+func (j *Joiner) OnGone(node transport.Address, present bool) {
+	if j.Phase == core.Asking {
+		j.askedIsGone(node)
+	}
+	if !present {
+		return
+	}
+	is := func(c candidate) bool { return c.Address == node }
+	if slices.ContainsFunc(j.Progress.rivals, is) && j.withdraw() {
+		j.search(0) // it may have formed the cluster, which others have joined
+	}
+	j.Progress.rivals = slices.DeleteFunc(j.Progress.rivals, is)
+	j.Progress.candidates = slices.DeleteFunc(j.Progress.candidates, is)
+	if is(j.Progress.first) {
+		j.Progress.first = candidate{}
+	}
+}

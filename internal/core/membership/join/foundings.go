@@ -1,0 +1,165 @@
+package join
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Foundings keeps the store's record of who founded the cluster, if there is a store. A joiner
+// forms the cluster only when the record has it as the founder, by compare-and-set. The leader of
+// the cluster writes the record again and again, so a joiner sees whether the cluster lives, even
+// if it reaches another broker than the members do.
+//
+// The record of a dead cluster may be replaced: at once if it was last written through this node's
+// broker instance, where no member serves, and otherwise when it has not changed for foundingLife.
+type Foundings struct {
+	*core.Node
+	number   uint64    // of the latest request
+	waits    bool      // for its answer
+	writes   bool      // it writes
+	at       time.Time // when the next request is due
+	pause    time.Time // no request before, because the store did not answer
+	known    bool      // record and revision are those of the store, as far as this node knows
+	found    bool      // this node wrote them
+	record   core.Founding
+	revision uint64    // 0 means there is no record
+	since    time.Time // when revision was first read
+	told     transport.Address
+	trouble  string
+}
+
+const (
+	// foundingEvery is the time between two readings of the record by a joiner, and
+	// between two writings by the leader.
+	foundingEvery = time.Second
+	// foundingLife is how long a record must have stayed the same before it counts as one of
+	// a cluster that is gone.
+	foundingLife = 3*foundingEvery + foundingEvery/2
+	// foundingWithin bounds one request to the store.
+	foundingWithin = 2 * time.Second
+	// foundingPause is the time until the next request after one that failed.
+	foundingPause = 250 * time.Millisecond
+)
+
+// Free reports whether this joiner may write the record. Vacant means that the broker knows no
+// serving member.
+func (f *Foundings) Free(vacant bool) bool {
+	if !f.Config.Founding {
+		return true
+	}
+	if !f.known || !f.Now.Before(f.at) {
+		f.read()
+		return false
+	}
+	if f.revision == 0 || f.record.Founder == f.Config.Self || vacant && f.record.Server == f.Conn.Server ||
+		f.Now.Sub(f.since) >= foundingLife {
+		f.trouble = ""
+		return true
+	}
+	f.trouble = fmt.Sprintf("the store has a cluster of this name, formed by %v: its member %v wrote so through broker %s; this node is connected to %s, and nobody answers it there "+
+		"(use one broker for the whole cluster, or give the other one another name and store)", f.record.Founder, f.record.Node, f.record.Server, f.Conn.Server)
+	if f.told != f.record.Founder {
+		f.told = f.record.Founder
+		f.Emit(core.FoundedElsewhere{Other: f.record, Server: f.Conn.Server})
+	}
+	f.WakeAt(f.at)
+	return false
+}
+
+// Begin begins a claim of this joiner, which is Free.
+func (f *Foundings) Begin() { f.found, f.told = false, transport.Address{} }
+
+// Found reports whether the record has this joiner as the founder. It writes the record, and
+// reports lost if another write came between, or the outcome is not known.
+func (f *Foundings) Found() (found, lost bool) {
+	if !f.Config.Founding || f.found {
+		return true, false
+	}
+	if !f.waits && !f.known {
+		return false, true
+	}
+	f.write(f.Config.Self)
+	return false, false
+}
+
+// RunFounding writes the record again, at the leader.
+func (f *Foundings) RunFounding() {
+	if !f.Config.Founding || !f.Leads() {
+		return
+	}
+	if f.Now.Before(f.at) {
+		f.WakeAt(f.at)
+		return
+	}
+	if !f.known {
+		f.read()
+		return
+	}
+	f.write(f.Gossip.Founder)
+}
+
+func (f *Foundings) read() { f.ask(core.FoundingRequest{}) }
+
+func (f *Foundings) write(founder transport.Address) {
+	f.ask(core.FoundingRequest{
+		Write: true, Over: f.revision,
+		Founding: core.Founding{Founder: founder, Node: f.Config.Self, Server: f.Conn.Server},
+	})
+}
+
+// ask sends a request, unless one is under way. Its answer makes the next step.
+func (f *Foundings) ask(r core.FoundingRequest) {
+	switch {
+	case f.waits:
+		return
+	case f.Now.Before(f.pause):
+		f.WakeAt(f.pause)
+		return
+	}
+	f.number++
+	f.waits, f.writes = true, r.Write
+	r.Number, r.Within = f.number, foundingWithin
+	if f.record = r.Founding; !r.Write {
+		f.record = core.Founding{}
+	}
+	f.Out.Founding = &r
+}
+
+// OnFounding takes the answer to a request.
+func (f *Foundings) OnFounding(in core.FoundingAnswer) {
+	if in.Number != f.number || !f.waits {
+		return
+	}
+	f.waits = false
+	f.at = f.Now.Add(foundingEvery)
+	switch {
+	case in.Reason != "":
+		f.trouble, f.known = in.Reason, false // a write may have come through
+		f.pause = f.Now.Add(foundingPause)
+	case f.writes && in.Conflict:
+		f.known, f.at = false, time.Time{}
+	case f.writes:
+		f.known, f.found, f.revision, f.since = true, true, in.Revision, f.Now
+	default:
+		if !f.known || f.revision != in.Revision {
+			f.since = f.Now
+		}
+		f.known, f.record, f.revision = true, in.Founding, in.Revision
+		f.meet()
+	}
+}
+
+// meet returns the cluster that wrote the record, if it is not this node's.
+func (f *Foundings) meet() {
+	if f.Phase != core.Joined {
+		return
+	}
+	f.at = f.Now // the record is written over the other's
+	if f.revision != 0 && f.record.Founder != f.Gossip.Founder && f.told != f.record.Founder {
+		f.told = f.record.Founder
+		f.Emit(core.FoundedElsewhere{Other: f.record, Server: f.Conn.Server})
+	}
+}

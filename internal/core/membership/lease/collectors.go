@@ -1,0 +1,131 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// The collectors of votes follow from the view: the first full members on the ring that
+// can be reached. They are the same for all, and lie anywhere: members of one rack, named
+// in a row, are not the collectors together.
+//
+// A partition may take all of them away before the view says so. Then those that do not
+// answer are passed over, by each member for itself, until three answer. All on
+// one side of the partition pass over the same ones, and so meet at the same collectors
+// again: within some seconds, and while their leases still last if one of the three
+// is on their side.
+
+const (
+	// collectors is the number of members that collect votes. One would suffice;
+	// with more, leases last when one dies.
+	collectors = 3
+	// maxCollectors bounds the number of candidates. The probability that a
+	// majority has none of them is 2^-24.
+	maxCollectors = 24
+	// collectorMute is the time after which a collector without an answer to a vote is skipped. It
+	// is short compared with LeaseMajority.
+	collectorMute = 1500 * time.Millisecond
+	// VoteInterval is the time in which a member sends one vote to each collector.
+	VoteInterval = 3 * time.Second
+)
+
+// A collector is a member that may collect votes, with this node's knowledge of it.
+type collector struct {
+	node transport.Address
+	due  time.Time // when to vote there; zero means never yet
+	// asked is when the first vote was sent that it has not answered; zero means none.
+	asked time.Time
+	// answered is when it last answered.
+	answered time.Time
+}
+
+// Collectors chooses the members to which this node sends its votes.
+type Collectors struct {
+	*core.Node
+	Echo  *detector.Echo
+	Peers *detector.Peers
+	list  []collector // the members that may collect, the first to be asked first
+	// chosen is the view for which list was made.
+	chosen *gossip.Summary
+}
+
+// walk takes the candidates from the view, and keeps earlier knowledge of them.
+func (cs *Collectors) walk() {
+	g, f := cs.Gossip, cs.Local()
+	if cs.chosen == f.Summary {
+		return
+	}
+	cs.chosen = f.Summary
+	old := cs.list
+	cs.list = nil
+	f.Ring.Walk(func(i int) bool {
+		if !f.Full.Has(i) || f.Evidence[i] != gossip.NoEvidence && i != f.Self {
+			return true
+		}
+		c := collector{node: g.Members[i].Address}
+		for _, was := range old {
+			if was.node == c.node {
+				c = was
+			}
+		}
+		cs.list = append(cs.list, c)
+		return len(cs.list) < maxCollectors
+	})
+}
+
+// mute reports whether a collector is to be skipped and, if not, when it will be. It is
+// not skipped while this node's echoes do not return, because no answer could arrive.
+func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
+	if c.asked.IsZero() || !cs.Echo.EchoAlive() {
+		return false, time.Time{}
+	}
+	if p := cs.Peers.Known[c.node]; p != nil && !p.Absent.IsZero() {
+		return true, time.Time{}
+	}
+	at = c.asked.Add(collectorMute)
+	return !cs.Now.Before(at), at
+}
+
+// inUse returns the collectors to which this node sends votes: the first three that answer, and
+// those before them, because they may answer again.
+func (cs *Collectors) inUse() []collector {
+	answering := 0
+	for i := range cs.list {
+		mute, at := cs.mute(&cs.list[i])
+		if mute {
+			continue
+		}
+		if !at.IsZero() {
+			cs.WakeAt(at)
+		}
+		if answering++; answering == collectors {
+			return cs.list[:i+1]
+		}
+	}
+	return cs.list
+}
+
+// Forgive makes all collectors count as answering until they are asked again.
+func (cs *Collectors) Forgive() {
+	for i := range cs.list {
+		cs.list[i].asked = time.Time{}
+	}
+}
+
+// Hub returns the first collector that answers this node, or zero. Members on one side
+// of a partition mostly have the same.
+func (cs *Collectors) Hub() transport.Address {
+	for i := range cs.list {
+		c := &cs.list[i]
+		if !c.answered.IsZero() && cs.Now.Sub(c.answered) <= cs.Config.LeaseMajority {
+			if mute, _ := cs.mute(c); !mute {
+				return c.node
+			}
+		}
+	}
+	return transport.Address{}
+}

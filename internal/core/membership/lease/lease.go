@@ -1,0 +1,251 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// RenewLease computes the time until which turns may start, and reports a change in the
+// output.
+func (l *Lease) RenewLease() {
+	lease := l.leaseNow()
+	l.Out.LeaseChanged = !lease.Equal(l.Until)
+	l.Until, l.Out.Lease = lease, lease
+}
+
+// A Lease is the time until which this node may run turns.
+type Lease struct {
+	*core.Node
+	Echo       *detector.Echo
+	Peers      *detector.Peers
+	Beats      *detector.Heartbeats
+	Voters     *Voters
+	Collectors *Collectors
+	Votes      *Votes
+
+	Until time.Time
+	// since is when the lease ran out last. While Heartbeats.AskAll is set, others may
+	// have judged this node meanwhile, so a majority is not enough to start again: it
+	// could be one of nodes that all stood still. All reachable members must have vouched
+	// since then, and a majority: over a new connection no member at all may be reachable
+	// at first.
+	since time.Time
+	kept  leaseBench // of small clusters
+	// Met is when this node first counted another's vote. See Unheard.
+	Met map[transport.Address]time.Time
+}
+
+// leaseNow computes the lease from the vouchers for this node and their times.
+func (l *Lease) leaseNow() time.Time {
+	over := l.Until
+	if over.IsZero() || over.After(l.Now) {
+		over = l.Now.Add(-1)
+	}
+	if l.Phase != core.Joined {
+		return over
+	}
+	alone := l.Votes.otherVoters() == 0
+	if alone && l.Self().UpNumber == 0 && len(l.Gossip.Members) > 1 {
+		return over // the others may be Up by now, and this node downed by them
+	}
+	if alone && l.enoughAlone() {
+		l.Beats.AskAll, l.Votes.majority = false, l.Now
+		return time.Time{}
+	}
+	var all bool
+	if l.Small() {
+		all = l.countVouched()
+	} else {
+		all = !l.Votes.all.Before(l.since)
+	}
+	if !l.Beats.AskAll && !l.Until.IsZero() && !l.Until.After(l.Now) {
+		l.Doubt()
+		return over
+	}
+	if l.Beats.AskAll && (!all || l.Votes.majority.Before(l.since)) {
+		return over
+	}
+	if _, unheard := l.Unheard(); unheard {
+		return over
+	}
+	lease := l.Votes.majority.Add(l.Config.LeaseMajority)
+	if byEcho := l.Echo.Sent.Add(l.Config.LeaseEcho); byEcho.Before(lease) {
+		lease = byEcho
+	}
+	if !lease.After(l.Now) {
+		return over
+	}
+	if l.Beats.AskAll {
+		l.Beats.AskAll, l.Beats.Stale = false, true
+	}
+	return lease
+}
+
+// enoughAlone reports whether this node is a quorum when no other member counts.
+func (l *Lease) enoughAlone() bool {
+	var voters []transport.Address
+	if l.Config.Votes(l.Self()) {
+		voters = append(voters, l.Config.Self)
+	}
+	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
+}
+
+// A leaseBench is the set of members whose vouchers count for the lease. It is cached
+// for a view and an electorate, because every step needs it.
+//
+// A quorum of all is not enough where some came Up after the last converged view, or where this node
+// is not Up yet: the other side of a split may not count these, and have a majority of the rest
+// (ADR 0008). So a quorum of those whose votes are settled has to vouch too.
+type leaseBench struct {
+	of, elected  *gossip.Summary
+	all, settled bench
+	others       []leaseVoter
+}
+
+// A bench is voters, of whom a quorum has to vouch.
+type bench struct {
+	quorum splitbrain.Quorum
+	voters []*detector.Peer // in the order of quorum.voters; nil means this node
+	times  []time.Time
+}
+
+// A leaseVoter is another member that is not Down.
+type leaseVoter struct {
+	*detector.Peer
+	reachable bool
+}
+
+// bench returns the members that count for the lease now.
+func (l *Lease) bench() *leaseBench {
+	f, b := l.Local(), &l.kept
+	if b.of == f.Summary && b.elected == l.Voters.Elected {
+		return b
+	}
+	*b = leaseBench{of: f.Summary, elected: l.Voters.Elected}
+	var voters []transport.Address
+	for i, r := range l.Gossip.Members {
+		if i != f.Self && !l.Voters.counted(r) {
+			continue
+		}
+		if l.Config.Votes(r) {
+			voters = append(voters, r.Address)
+		}
+		if i != f.Self && r.Status != gossip.Down {
+			b.others = append(b.others, leaseVoter{l.Peers.Peer(r.Address), f.Evidence[i] == gossip.NoEvidence})
+		}
+	}
+	b.all, b.settled = l.benchOf(voters), l.benchOf(l.Voters.settledOf(voters))
+	return b
+}
+
+// benchOf is the bench of these voters.
+func (l *Lease) benchOf(voters []transport.Address) bench {
+	b := bench{l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]*detector.Peer, len(voters)), make([]time.Time, len(voters))}
+	for i, node := range voters {
+		if node != l.Config.Self {
+			b.voters[i] = l.Peers.Peer(node)
+		}
+	}
+	return b
+}
+
+// vouchedBy is when a quorum of the bench vouched for this node last.
+func (l *Lease) vouchedBy(b *bench) time.Time {
+	for i, p := range b.voters {
+		b.times[i] = l.Now
+		if p != nil {
+			b.times[i] = p.Vouched
+		}
+	}
+	return b.quorum.SinceTimes(b.times, l.Peers.VouchedAt)
+}
+
+// countVouched counts direct vouchers, in a small cluster: when a
+// quorum vouched, when all others did, and whether all that can be reached have
+// since the doubt began.
+func (l *Lease) countVouched() (all bool) {
+	b := l.bench()
+	since := l.vouchedBy(&b.all)
+	if len(b.settled.voters) > 0 {
+		since = core.Earlier(since, l.vouchedBy(&b.settled))
+	}
+	l.Votes.majority = core.Later(l.Votes.majority, since)
+	all, l.Votes.every = true, l.Now
+	for _, p := range b.others {
+		l.Votes.every = core.Earlier(l.Votes.every, p.Vouched)
+		if p.reachable && p.Absent.IsZero() && p.Vouched.Before(l.since) {
+			all = false
+		}
+	}
+	return all
+}
+
+// Doubt puts the lease in doubt, or does so again, and sends heartbeats to all members
+// at once.
+func (l *Lease) Doubt() {
+	l.Beats.AskAll, l.since = true, l.Now
+	l.Echo.At, l.Beats.Stale = l.Now, true
+	for i := range l.Collectors.list {
+		l.Collectors.list[i].due = l.Now
+	}
+	//arch:order-free each peer is treated alike
+	for _, p := range l.Peers.Known {
+		p.Beat = l.Now
+	}
+	l.WakeAt(l.Now)
+}
+
+// LeaseHold bounds how long a side may go on without the lease, counted from the last word of any
+// of the others that it counts on this side: the time to find that one unreachable, to decide, and
+// to take the lease. After it nobody on that side runs turns, so the side with the lease may give
+// away the shards there. The lease is kept for twice as long, so no side takes it later in good
+// faith.
+func (l *Lease) LeaseHold() time.Duration {
+	c := l.Config
+	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.LeaseMajority
+}
+
+// Unheard returns a voter, not Down, from which no counting message has arrived for
+// longer than LeaseHold. That voter's side may have taken the lease, and given away the
+// shards of this node: then it runs no turns, and claims nothing.
+func (l *Lease) Unheard() (gossip.Member, bool) {
+	if l.Config.Downing != splitbrain.DowningLeaseMajority {
+		return gossip.Member{}, false
+	}
+	if !l.Small() { // the collectors hear for this node
+		since := core.Later(l.Votes.every, l.MemberSince)
+		return gossip.Member{Address: transport.Address{Name: "some member"}}, l.Now.Sub(since) > l.LeaseHold()
+	}
+	for _, r := range l.Gossip.Members {
+		if r.Status == gossip.Down || !l.Voters.counted(r) || !l.Config.Votes(r) {
+			continue
+		}
+		last, ok := l.Met[r.Address]
+		if !ok {
+			last = l.Now
+			l.Met[r.Address] = l.Now
+		}
+		if p := l.Peers.Known[r.Address]; p != nil {
+			last = core.Later(last, p.Vouched)
+		}
+		if l.Now.Sub(last) > l.LeaseHold() {
+			return r, true
+		}
+	}
+	return gossip.Member{}, false
+}
+
+const (
+	// MaxUnsettled is how much longer than twice StableAfter a split is not judged because
+	// the sides keep changing.
+	MaxUnsettled = 5 * time.Second
+	// MaxClaim is how long a side tries to take the lease.
+	MaxClaim = 10 * time.Second
+	// ClaimAgain is the time from an answer that says nothing to the next request.
+	ClaimAgain = time.Second
+)

@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"math"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Voters determines the members whose vote decides.
+type Voters struct {
+	*core.Node
+	Converged []transport.Address // the Up and Leaving members of the last converged view
+	Elected   *gossip.Summary     // the view for which Converged was made
+	// joined are the voters that this node knew last while it was not Up itself.
+	joined []transport.Address
+}
+
+// Note keeps the voters of the present view if it has converged, or if this node is still
+// joining.
+func (v *Voters) Note() {
+	f := v.Local()
+	switch {
+	case f.Why == "" && v.Elected != f.Summary:
+		v.Elected, v.Converged = f.Summary, v.Gossip.Electorate()
+	case len(v.Converged) == 0 && v.Self().UpNumber == 0:
+		v.joined = v.settled()
+	}
+}
+
+// Voters are the members whose vote decides: those of the last converged view, except members that
+// are gone, have left, are fenced, or were downed by an operator. A Down member counts until it is
+// fenced: otherwise members that stood still through several decisions could wake up as a majority
+// of their old view.
+func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
+
+// voteless reports whether a member's vote does not count, or does not count any more.
+func (v *Voters) voteless(node transport.Address) bool {
+	r, ok := v.Gossip.Member(node)
+	return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
+		v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+}
+
+// Newcomers are the members that came Up after the last converged view.
+func (v *Voters) Newcomers() []transport.Address {
+	settled := v.settled()
+	return slices.DeleteFunc(v.Gossip.Electorate(), func(node transport.Address) bool {
+		return slices.Contains(settled, node) || v.voteless(node)
+	})
+}
+
+// Split is one side of a partition for a strategy to judge. Newcomers have no vote on this side,
+// because the other side may not know them. They have one on the other side, because it may know
+// that the view with them has converged. Likewise Exiting members: the other side may still know
+// them as Leaving. So two sides never both win (ADR 0008).
+func (v *Voters) Split(side []transport.Address) splitbrain.Split {
+	voters := v.Voters()
+	for _, node := range append(v.Newcomers(), v.exiting()...) {
+		if !gossip.HasAddress(side, node) {
+			voters = gossip.WithAddress(voters, node)
+		}
+	}
+	return splitbrain.Split{Electorate: v.Electorate(voters), Side: side}
+}
+
+// exiting are the voters of the last converged view that are Exiting in the present one.
+func (v *Voters) exiting() []transport.Address {
+	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
+		r, ok := v.Gossip.Member(node)
+		return !ok || r.Status != gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
+			v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+	})
+}
+
+// settled are the Up and Leaving members of the last converged view. A node without one uses the
+// voters known before it was Up, because the leader has seen them in a converged view, or the
+// joining members before any is Up.
+func (v *Voters) settled() []transport.Address {
+	nodes := slices.Clone(v.Converged)
+	if len(nodes) == 0 && v.Self().UpNumber != 0 {
+		return slices.Clone(v.joined)
+	}
+	if len(nodes) == 0 {
+		nodes = v.Gossip.Electorate()
+	}
+	if len(nodes) == 0 {
+		for _, r := range v.Gossip.Members {
+			if r.UpNumber == 0 && r.Status != gossip.Down {
+				nodes = append(nodes, r.Address)
+			}
+		}
+	}
+	return nodes
+}
+
+// settledOf returns those of the nodes that settled returns too.
+func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
+	settled := v.settled()
+	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })
+}
+
+// Electorate adds the oldest member to the voters: of the last converged view, and among them.
+func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
+	e := splitbrain.Electorate{Voters: voters}
+	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
+		r, ok := v.Gossip.Member(node)
+		return !ok || r.Fenced || r.Forced || !v.Config.Votes(r)
+	})
+	for _, oldest := range []transport.Address{v.Gossip.OldestOf(settled), v.Gossip.OldestOf(voters)} {
+		if !oldest.IsZero() && !slices.Contains(e.Oldest, oldest) {
+			e.Oldest = append(e.Oldest, oldest)
+		}
+	}
+	return e
+}
+
+// counted reports whether a member is one of the others whose word counts for this node's lease.
+func (v *Voters) counted(r gossip.Member) bool {
+	if r.Address == v.Config.Self || v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
+		return false
+	}
+	switch r.Status {
+	case gossip.Up, gossip.Leaving:
+		return true
+	case gossip.Down:
+		// Until it is fenced: on the wrong side of a partition, an operator's word must not
+		// make this node the only one.
+		return !r.Fenced && r.UpNumber != 0 && v.Config.Downing != splitbrain.DowningAuto
+	case gossip.NoStatus, gossip.Joining, gossip.WeaklyUp, gossip.Exiting, gossip.Removed:
+	}
+	return false
+}
+
+// Room returns the number of further voters for which two sides still cannot both have
+// a static quorum.
+func (v *Voters) Room() int {
+	most, bounded := splitbrain.MostVoters(v.Strategy)
+	if !bounded {
+		return math.MaxInt
+	}
+	n := 0
+	for _, r := range v.Gossip.Members {
+		if r.UpNumber != 0 && v.Config.Votes(r) {
+			n++
+		}
+	}
+	return most - n
+}

@@ -1,0 +1,292 @@
+package lease
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A node runs turns only while a majority has lately counted on it (see lease.go). In a small
+// cluster all hear from all. In a large one each member sends a few collectors its vote: it counts
+// on all but the barred members, Down or removed in its view, and sends a fingerprint of these. A
+// collector answers a vote with the age of the vote that makes a quorum for the voter: of those
+// with the same fingerprint, for they count on it as it does on itself.
+//
+// The ages are safe like [detector.Peers.Vouched]: a vote counts as old as the collector's last
+// returned echo, because it cannot have reached the broker unseen before that; and the voter counts
+// the ages from the sending of the answered vote. So any process that stands still on the way makes
+// leases shorter.
+
+// Votes sends this node's votes, and counts those of others as a collector.
+type Votes struct {
+	*core.Node
+	Echo       *detector.Echo
+	Peers      *detector.Peers
+	Beats      *detector.Heartbeats
+	Voters     *Voters
+	Collectors *Collectors
+
+	first time.Time // from which the times of votes are counted
+	seq   uint64
+	sent  []sentVote // not answered yet
+
+	counted  *gossip.Summary              // the view for which others was counted
+	others   int                          // other members that count, whether or not they have a vote
+	withVote int                          // members with a vote, this node included
+	ballots  map[transport.Address]ballot // of the voters, at a collector
+	tally    tally                        // kept for tallyLife: a thousand voters ask for much the same
+
+	// majority is when a quorum certainly vouched for this node last. That proof stays
+	// valid, even if members join or leave later. all is the time when all reachable
+	// members did, every when all did that are not Down.
+	majority, all, every time.Time
+}
+
+// A sentVote waits for its answer.
+type sentVote struct {
+	seq  uint64
+	sent time.Time
+}
+
+// maxSentVotes bounds the votes on their way: more than LeaseMajority holds.
+const maxSentVotes = 2 * maxCollectors
+
+// A ballot is the last vote of a member.
+type ballot struct {
+	barred uint64
+	at     time.Time // since when it certainly stood last
+}
+
+// A tally is a collector's count for all members that bar the same ones.
+type tally struct {
+	of     *gossip.Summary
+	barred uint64
+	made   time.Time
+	quorum splitbrain.Quorum
+	same   map[transport.Address]time.Time // since when members that bar the same count on the others
+	enough time.Time                       // since when a quorum does
+	half   time.Time                       // since when half of all were heard, whomever they bar
+	// oldest is the oldest vote of the reachable members that bar the same, every the oldest of all
+	// not Down; zero means one is missing.
+	oldest, every time.Time
+}
+
+// tallyLife is how long a tally is used. It makes leases shorter by this time.
+const tallyLife = 50 * time.Millisecond
+
+// RunVotes sends the votes that are due: one to each collector in its time.
+func (v *Votes) RunVotes() {
+	if v.Small() || v.Phase != core.Joined {
+		v.Collectors.list, v.Collectors.chosen = nil, nil
+		return
+	}
+	v.Collectors.walk()
+	used := v.Collectors.inUse()
+	for i := range used {
+		if c := &used[i]; !v.Now.Before(c.due) {
+			c.due = v.nextVote(i)
+			v.vote(c)
+		}
+		v.WakeAt(used[i].due)
+	}
+}
+
+// ForgetBallots drops the votes of nodes that are no longer members.
+func (v *Votes) ForgetBallots() {
+	maps.DeleteFunc(v.ballots, func(node transport.Address, _ ballot) bool {
+		_, ok := v.Gossip.Index(node)
+		return !ok
+	})
+}
+
+// nextVote is when the i-th collector gets its next vote. The times of three collectors in
+// a row are evenly spaced: if two answers came together, the lease could lapse before the
+// next one. The times of several members are random, though they may have begun together.
+func (v *Votes) nextVote(i int) time.Time {
+	if v.first.IsZero() {
+		v.first = v.Now.Add(time.Duration(v.Random.Int64N(int64(VoteInterval))))
+	}
+	const part = VoteInterval / collectors
+	next := v.first.Add(time.Duration(i%collectors) * part)
+	rounds := v.Now.Add(part/2).Sub(next)/VoteInterval + 1
+	if next.After(v.Now.Add(part / 2)) {
+		rounds = 0
+	}
+	return next.Add(rounds * VoteInterval)
+}
+
+// vote sends a vote to a collector.
+func (v *Votes) vote(c *collector) {
+	v.Beats.Loose = v.Now
+	v.seq++
+	if len(v.sent) == maxSentVotes {
+		v.sent = slices.Delete(v.sent, 0, 1)
+	}
+	v.sent = append(v.sent, sentVote{v.seq, v.Now})
+	v.countVoters()
+	vote := message.Vote{
+		Seq: v.seq, Barred: v.Local().Barred, Voters: uint32(v.withVote), Server: v.Mark,
+	}
+	if c.node == v.Config.Self {
+		if v.Echo.EchoAlive() {
+			v.OnVoteAck(c.node, v.answer(c.node, vote))
+		}
+		return
+	}
+	if c.asked.IsZero() {
+		c.asked = v.Now
+		v.WakeAt(v.Now.Add(collectorMute))
+	}
+	vote.Target = message.TargetOf(c.node)
+	v.Send(c.node, vote)
+}
+
+// otherVoters returns the number of other members that count, whether or not they have
+// a vote.
+func (v *Votes) otherVoters() int {
+	v.countVoters()
+	return v.others
+}
+
+// countVoters counts the voters, once for each view.
+func (v *Votes) countVoters() {
+	f := v.Local()
+	if v.counted == f.Summary {
+		return
+	}
+	v.counted, v.others, v.withVote = f.Summary, 0, 0
+	for i, r := range v.Gossip.Members {
+		counted := v.Voters.counted(r)
+		if counted {
+			v.others++
+		}
+		if (counted || i == f.Self) && v.Config.Votes(r) {
+			v.withVote++
+		}
+	}
+}
+
+// OnVote records a vote and answers it.
+func (v *Votes) OnVote(in core.Receive, msg message.Vote) {
+	if _, ok := v.Gossip.Index(in.From); !ok || msg.Target != message.TargetOf(v.Config.Self) {
+		return
+	}
+	if v.Small() && msg.Barred == v.Local().Barred {
+		v.Peers.KeptCompany(in.From)
+		v.Peers.Vouched(in.From)
+	}
+	v.Peers.NamedServer(in.From, in.Server, msg.Server)
+	if !v.Echo.Good {
+		return
+	}
+	if v.ballots == nil {
+		v.ballots = make(map[transport.Address]ballot)
+	}
+	v.ballots[in.From] = ballot{msg.Barred, v.Echo.Sent}
+	v.Send(in.From, v.answer(in.From, msg))
+}
+
+// answer makes a collector's answer to a voter.
+func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAck {
+	t := v.tallied(msg.Barred)
+	enough := t.enough
+	if need := splitbrain.MajorityOf(int(msg.Voters)); need > t.quorum.Need {
+		// The voter knows of more: it takes a majority in the eyes of both.
+		q := t.quorum
+		q.Need = need
+		enough = q.Since(func(node transport.Address) time.Time { return t.same[node] })
+	}
+	return message.VoteAck{
+		Target: message.TargetOf(voter), Seq: msg.Seq,
+		Majority: v.ageOf(enough), All: v.ageOf(t.oldest), Every: v.ageOf(t.every), Heard: v.ageOf(t.half),
+	}
+}
+
+// ageOf is at least a millisecond, or 0 for never.
+func (v *Votes) ageOf(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(v.Now.Sub(at), time.Millisecond)
+}
+
+// tallied counts the ballots that bar the same, and this node's own, cast now.
+func (v *Votes) tallied(barred uint64) *tally {
+	f := v.Local()
+	if v.tally.of == f.Summary && v.tally.barred == barred && v.Now.Sub(v.tally.made) <= tallyLife {
+		return &v.tally
+	}
+	t := tally{of: f.Summary, barred: barred, made: v.Now, same: v.tally.same, oldest: v.Now, every: v.Now}
+	if t.same == nil {
+		t.same = make(map[transport.Address]time.Time)
+	}
+	clear(t.same)
+	var voters []transport.Address
+	var heard []time.Time
+	for i, r := range v.Gossip.Members {
+		if i != f.Self && !v.Voters.counted(r) {
+			continue
+		}
+		b := v.ballots[r.Address] // none has a zero time
+		if i == f.Self {
+			b = ballot{f.Barred, v.Now}
+		}
+		if v.Config.Votes(r) {
+			voters = append(voters, r.Address)
+			heard = append(heard, b.at)
+		}
+		if b.barred != barred {
+			b.at = time.Time{}
+		}
+		t.same[r.Address] = b.at
+		if r.Status == gossip.Down {
+			continue
+		}
+		t.every = core.Earlier(t.every, b.at)
+		if f.Evidence[i] == gossip.NoEvidence {
+			t.oldest = core.Earlier(t.oldest, b.at)
+		}
+	}
+	t.quorum = v.Strategy.Quorum(v.Voters.Electorate(voters))
+	t.enough = t.quorum.Since(func(node transport.Address) time.Time { return t.same[node] })
+	if n := (len(heard) + 1) / 2; n > 0 {
+		slices.SortFunc(heard, func(a, b time.Time) int { return b.Compare(a) })
+		t.half = heard[n-1]
+	}
+	v.tally = t
+	return &v.tally
+}
+
+// OnVoteAck handles a collector's answer, which prolongs the lease.
+func (v *Votes) OnVoteAck(from transport.Address, msg message.VoteAck) {
+	if msg.Target != message.TargetOf(v.Config.Self) {
+		return
+	}
+	i := slices.IndexFunc(v.sent, func(s sentVote) bool { return s.seq == msg.Seq })
+	k := slices.IndexFunc(v.Collectors.list, func(c collector) bool { return c.node == from })
+	if i < 0 || k < 0 {
+		return
+	}
+	v.Collectors.list[k].asked, v.Collectors.list[k].answered = time.Time{}, v.Now
+	sent := v.sent[i].sent
+	v.sent = slices.Delete(v.sent, i, i+1)
+	if msg.Heard != 0 {
+		v.Beats.HalfHeard = core.Later(v.Beats.HalfHeard, sent.Add(-msg.Heard))
+	}
+	if msg.Majority != 0 {
+		v.majority = core.Later(v.majority, sent.Add(-msg.Majority))
+	}
+	if msg.Every != 0 {
+		v.every = core.Later(v.every, sent.Add(-msg.Every))
+	}
+	if msg.All != 0 {
+		v.all = core.Later(v.all, sent.Add(-msg.All))
+	}
+}

@@ -1,0 +1,281 @@
+package message
+
+import (
+	"bytes"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+const (
+	// compressFrom is the size from which compression is worthwhile, in bytes.
+	compressFrom = 512
+	// maxQuiet bounds the silence that a record may claim.
+	maxQuiet = 24 * time.Hour
+)
+
+// An addressTable has the addresses of a message, each once.
+type addressTable struct {
+	places map[transport.Address]uint32
+	list   []*wire.MembershipAddress
+}
+
+func newAddressTable() *addressTable {
+	return &addressTable{places: make(map[transport.Address]uint32)}
+}
+
+func (t *addressTable) place(a transport.Address) uint32 {
+	i, ok := t.places[a]
+	if !ok {
+		i = uint32(len(t.list))
+		t.places[a] = i
+		t.list = append(t.list, toWire(a))
+	}
+	return i
+}
+
+func (t *addressTable) placeClock(v gossip.VectorClock) (nodes []uint32, counts []uint64) {
+	for _, e := range v {
+		nodes = append(nodes, t.place(e.Node))
+		counts = append(counts, e.Count)
+	}
+	return nodes, counts
+}
+
+// addresses are the addresses of a received message. err is set by the first index
+// outside the list, and is checked once at the end.
+type addresses struct {
+	list []transport.Address
+	err  error
+}
+
+func readAddresses(list []*wire.MembershipAddress) (*addresses, error) {
+	out := &addresses{list: make([]transport.Address, len(list))}
+	for i, w := range list {
+		a, err := fromWire(w)
+		if err != nil {
+			return nil, err
+		}
+		out.list[i] = a
+	}
+	return out, nil
+}
+
+func (t *addresses) at(place uint32) transport.Address {
+	if int64(place) >= int64(len(t.list)) {
+		t.err = fmt.Errorf("address %d of %d", place, len(t.list))
+		return transport.Address{}
+	}
+	return t.list[place]
+}
+
+func (t *addresses) clock(nodes []uint32, counts []uint64) gossip.VectorClock {
+	if len(nodes) != len(counts) {
+		t.err = fmt.Errorf("version of %d nodes and %d counts", len(nodes), len(counts))
+		return nil
+	}
+	var v gossip.VectorClock
+	for i, node := range nodes {
+		v = append(v, gossip.ClockEntry{Node: t.at(node), Count: counts[i]})
+	}
+	return v
+}
+
+func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
+	if g == nil {
+		return nil, errors.New("no state")
+	}
+	plain, err := proto.Marshal(gossipToWire(g))
+	if err != nil {
+		return nil, err
+	}
+	if len(plain) > maxGossipBytes {
+		return nil, fmt.Errorf("state has %d bytes: want at most %d (less Config.Meta?)", len(plain), maxGossipBytes)
+	}
+	if len(plain) >= compressFrom {
+		packed, err := deflate(plain)
+		if err != nil {
+			return nil, err
+		}
+		if len(plain) <= unpackedLimit(len(packed)) && checkState(plain, len(packed)) == nil {
+			return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed}, nil
+		}
+	}
+	// A state whose compressed form receivers would refuse, as too small for it, is sent as it is.
+	if err := checkState(plain, len(plain)); err != nil {
+		return nil, fmt.Errorf("state has %w (less Config.Meta?)", err)
+	}
+	return &wire.MembershipState{Gossip: plain}, nil
+}
+
+// deflaters are reused, because each has more than half a megabyte.
+var deflaters = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.BestSpeed)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	return w
+}}
+
+func deflate(plain []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(&packed)
+	if _, err := w.Write(plain); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+func gossipToWire(g *gossip.State) *wire.MembershipGossip {
+	t := newAddressTable()
+	w := &wire.MembershipGossip{
+		Founder:        t.place(g.Founder),
+		UpCounter:      g.UpCounter,
+		RemovalCounter: g.RemovalCounter,
+		Seen:           seenToWire(g.Seen, len(g.Members)),
+	}
+	for _, m := range g.Members {
+		w.Members = append(w.Members, &wire.MembershipMember{
+			Address:   t.place(m.Address),
+			Status:    wire.MembershipMember_Status(m.Status),
+			Roles:     m.Roles,
+			UpNumber:  m.UpNumber,
+			ExitReady: m.ExitReady,
+			Forced:    m.Forced,
+			Judged:    m.Judged,
+			Fenced:    m.Fenced,
+			Meta:      keyValuesToWire(m.Meta),
+
+			Quarantined: m.Quarantined,
+		})
+	}
+	for _, row := range g.Rows {
+		out := &wire.MembershipRow{Observer: t.place(row.Observer), Version: row.Version}
+		for _, r := range row.Records {
+			out.Records = append(out.Records, &wire.MembershipRecord{
+				Subject:           t.place(r.Subject),
+				Evidence:          wire.MembershipRecord_Evidence(r.Evidence),
+				QuietMilliseconds: uint64(min(r.Quiet, maxQuiet).Milliseconds()),
+				WordMilliseconds:  uint64(min(r.Vouched, maxQuiet).Milliseconds()),
+			})
+		}
+		w.Rows = append(w.Rows, out)
+	}
+	for _, s := range g.Tombstones {
+		w.Tombstones = append(w.Tombstones, &wire.MembershipTombstone{Address: t.place(s.Node), Number: s.Number, Left: s.Left})
+	}
+	if g.Ruling != (gossip.Ruling{}) {
+		w.Ruling = &wire.MembershipRuling{Holder: t.place(g.Ruling.Holder), Token: g.Ruling.Token}
+	}
+	w.VersionNodes, w.VersionCounts = t.placeClock(g.Version)
+	w.Addresses = t.list
+	return w
+}
+
+func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
+	plain, err := unpack(w)
+	if err != nil {
+		return nil, fmt.Errorf("unpack state: %w", err)
+	}
+	if err := checkState(plain, len(w.GetGossip())); err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	in := &wire.MembershipGossip{}
+	if err := proto.Unmarshal(plain, in); err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	g, err := gossipFromWire(in)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	return g, nil
+}
+
+// unpack returns a state without its compression, if it is within the bounds.
+func unpack(w *wire.MembershipState) ([]byte, error) {
+	sent := w.GetGossip()
+	limit := unpackedLimit(len(sent))
+	switch w.GetCompression() {
+	case wire.MembershipState_NONE:
+		if len(sent) > maxGossipBytes {
+			return nil, fmt.Errorf("more than %d bytes", maxGossipBytes)
+		}
+		return sent, nil
+	case wire.MembershipState_DEFLATE:
+		plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(sent)), int64(limit)+1))
+		if err == nil && len(plain) > limit {
+			err = fmt.Errorf("more than %d bytes", limit)
+		}
+		return plain, err
+	}
+	return nil, fmt.Errorf("%w: compression %d", ErrUnknown, w.GetCompression())
+}
+
+func gossipFromWire(w *wire.MembershipGossip) (*gossip.State, error) {
+	t, err := readAddresses(w.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	g := &gossip.State{
+		Founder:        t.at(w.Founder),
+		UpCounter:      w.UpCounter,
+		RemovalCounter: w.RemovalCounter,
+		Version:        t.clock(w.VersionNodes, w.VersionCounts),
+	}
+	for _, m := range w.Members {
+		if m.GetStatus() < 0 || m.GetStatus() > wire.MembershipMember_DOWN {
+			return nil, fmt.Errorf("%w: status %d", ErrUnknown, m.GetStatus())
+		}
+		g.Members = append(g.Members, gossip.Member{
+			Address:   t.at(m.GetAddress()),
+			Status:    gossip.Status(m.GetStatus()),
+			Roles:     m.GetRoles(),
+			UpNumber:  m.GetUpNumber(),
+			ExitReady: m.GetExitReady(),
+			Forced:    m.GetForced(),
+			Judged:    m.GetJudged(),
+			Fenced:    m.GetFenced(),
+			Meta:      keyValuesFromWire(m.GetMeta()),
+
+			Quarantined: m.GetQuarantined(),
+		})
+	}
+	if g.Seen, err = seenFromWire(w.Seen, len(g.Members)); err != nil {
+		return nil, err
+	}
+	for _, row := range w.Rows {
+		out := gossip.ObserverRow{Observer: t.at(row.GetObserver()), Version: row.GetVersion()}
+		for _, r := range row.GetRecords() {
+			if r.GetEvidence() < 0 || r.GetEvidence() > wire.MembershipRecord_GONE {
+				return nil, fmt.Errorf("%w: evidence %d", ErrUnknown, r.GetEvidence())
+			}
+			quiet, word := milliseconds(r.GetQuietMilliseconds()), milliseconds(r.GetWordMilliseconds())
+			out.Records = append(out.Records, gossip.Record{Subject: t.at(r.GetSubject()), Evidence: gossip.Evidence(r.GetEvidence()), Quiet: quiet, Vouched: word})
+		}
+		g.Rows = append(g.Rows, out)
+	}
+	for _, s := range w.Tombstones {
+		g.Tombstones = append(g.Tombstones, gossip.Tombstone{Node: t.at(s.GetAddress()), Number: s.GetNumber(), Left: s.GetLeft()})
+	}
+	if r := w.Ruling; r != nil {
+		g.Ruling = gossip.Ruling{Holder: t.at(r.GetHolder()), Token: r.GetToken()}
+	}
+	if t.err != nil {
+		return nil, t.err
+	}
+	return g, g.Received()
+}

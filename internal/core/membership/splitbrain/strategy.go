@@ -1,0 +1,83 @@
+package splitbrain
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Strategy decides a split, as pure functions of the voters and of one side.
+type Strategy interface {
+	// Decide judges a split whose time has come, as one of this side.
+	Decide(s Split) Verdict
+	// Quorum returns the sets of voters that must vouch for a node for it to run turns. Every side
+	// for which Decide returns GoOn has a voter in each of these sets: otherwise its downed members
+	// would go on running turns.
+	Quorum(v Electorate) Quorum
+}
+
+// An Electorate is the members that have a vote, as one node knows them.
+type Electorate struct {
+	// Voters are the Up and Leaving members, and the Down ones that may still run, by address; with
+	// a role only its members. Members Up since the last converged view are voters only for the
+	// other side.
+	Voters []transport.Address
+	// Oldest are the oldest of the voters of the last converged view known to this node, and of the
+	// voters known now. They are two only while the oldest leaves. By asking for both, a side with
+	// less knowledge and one with more cannot both get a yes.
+	Oldest []transport.Address
+}
+
+// A Split is one side of a partition, or of an apparent one.
+type Split struct {
+	Electorate
+	Side []transport.Address // the members on this side, this node included, by address
+}
+
+// Votes returns the number of voters on this side.
+func (s Split) Votes() int {
+	n := 0
+	for _, node := range s.Voters {
+		if gossip.HasAddress(s.Side, node) {
+			n++
+		}
+	}
+	return n
+}
+
+// holdsOldest reports whether the oldest are on this side.
+func (s Split) holdsOldest() bool {
+	return len(s.Oldest) > 0 && !slices.ContainsFunc(s.Oldest, func(a transport.Address) bool { return !gossip.HasAddress(s.Side, a) })
+}
+
+// Majority reports whether this side has more than half of the voters, or half of
+// them and the oldest.
+func (s Split) Majority() bool {
+	return 2*s.Votes() > len(s.Voters) || 2*s.Votes() == len(s.Voters) && s.holdsOldest()
+}
+
+// A Verdict is the decision of a side of a split.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Wait     Verdict = iota // do nothing yet
+	GoOn                    // this side downs the others
+	Stop                    // this side stops
+	StopAll                 // all members stop
+	AskFirst                // take the lease, and go on if it is taken
+	AskLater                // the same, after MinorityDelay
+)
+
+// String names the Verdict.
+func (v Verdict) String() string {
+	return [...]string{"wait", "go on", "stop", "stop all", "ask first", "ask later"}[v]
+}
+
+// MostVoters returns the number of voters that there may be under a strategy, if it is
+// bounded.
+func MostVoters(s Strategy) (most int, bounded bool) {
+	q, ok := s.(staticQuorum)
+	return q.most(), ok
+}

@@ -1,0 +1,145 @@
+package spread
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/lease"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// In a large cluster a member cannot push its changes to all others. It sends a change to the
+// leader. The leader broadcasts the state, each receiver acknowledges with a small status, and the
+// leader broadcasts the convergence. Rounds of gossip repair losses. So a change costs two
+// broadcasts and one small message a member, and versions that follow each other closely cost as
+// much as one.
+//
+// A partition may separate members from the leader. There is no new leader before evidence against
+// the old one, and against all members before the next one in line, has spread. So a leader silent
+// for leaderMute after a message to it is skipped for now: changes go to the first collector that
+// answers, for broadcasting.
+
+// A Broadcaster spreads changes in a large cluster.
+type Broadcaster struct {
+	*core.Node
+	Collectors *lease.Collectors
+	GossipAt   time.Time // when the next round is due
+	progress   broadcastProgress
+}
+
+// broadcastProgress is the progress of the present version.
+type broadcastProgress struct {
+	digest        gossip.Digest // the version at the last look
+	version       time.Time     // since when it has been the present one
+	broadcastNode uint64        // the ring place of the member that broadcast then
+	seen          bool          // this node has acknowledged the version to it
+	owed          bool          // the state has to be sent: by the leader to all, by others to the leader
+	next          time.Time     // the earliest time for the next state
+	// told is when the leader was sent something that it has not answered yet.
+	told time.Time
+	// announced is the version that was last broadcast as seen by all.
+	announced gossip.Digest
+}
+
+const (
+	// broadcastAnswers is how long after a new version members with an older one are not
+	// answered, because the broadcast is on its way.
+	broadcastAnswers = time.Second
+	// leaderMute is the time without an answer after which the leader is skipped. It broadcasts
+	// every second as long as some members have not seen the version that it was sent.
+	leaderMute = 2500 * time.Millisecond
+)
+
+// broadcastNode returns the broadcaster of this node's changes: the leader, or while the leader is
+// silent the first collector that answers. It is zero if there is none.
+func (b *Broadcaster) broadcastNode() transport.Address {
+	leader := b.Local().Leader
+	if leader == b.Config.Self || b.progress.told.IsZero() {
+		return leader
+	}
+	if at := b.progress.told.Add(leaderMute); b.Now.Before(at) {
+		b.WakeAt(at)
+		return leader
+	}
+	return b.Collectors.Hub()
+}
+
+// broadcasts reports whether this node has to broadcast changes.
+func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
+
+// LeaderSpoke records a message from a member. A leader that sends is not skipped.
+func (b *Broadcaster) LeaderSpoke(from transport.Address) {
+	if !b.progress.told.IsZero() && b.Phase == core.Joined && from == b.Local().Leader {
+		b.progress.told = time.Time{}
+	}
+}
+
+// spreadLarge does the spreading that is due after a step.
+func (b *Broadcaster) spreadLarge() {
+	f := b.Local()
+	broadcastNode := b.broadcastNode()
+	broadcasts := broadcastNode == b.Config.Self
+	if place := gossip.RingPlace(broadcastNode); b.progress.digest != f.Digest || b.progress.broadcastNode != place {
+		if b.progress.digest != f.Digest {
+			b.progress.version = b.Now
+		}
+		b.progress.digest, b.progress.broadcastNode, b.progress.seen = f.Digest, place, false
+		b.progress.owed = broadcasts || !b.Gossip.SeenBy(broadcastNode)
+	}
+	switch {
+	case broadcastNode.IsZero():
+	case b.progress.owed:
+		if b.Now.Before(b.progress.next) {
+			b.WakeAt(b.progress.next)
+			return
+		}
+		b.progress.owed, b.progress.seen, b.progress.next = false, true, b.Now.Add(b.BroadcastInterval())
+		if broadcasts {
+			b.GossipAt = b.Now.Add(b.Config.GossipInterval)
+			b.Broadcast(message.Gossip{State: b.Gossip})
+		} else {
+			b.tellBroadcaster(message.Gossip{Target: message.TargetOf(broadcastNode), State: b.Gossip})
+		}
+	case broadcasts:
+		if b.progress.announced != f.Digest && b.allReachedHaveSeen() {
+			b.progress.announced = f.Digest
+			b.Broadcast(b.Status(0))
+		}
+	case !b.progress.seen:
+		b.progress.seen = true
+		b.tellBroadcaster(b.Status(message.TargetOf(broadcastNode)))
+	}
+}
+
+// tellBroadcaster sends a message to the broadcaster, and expects an answer if it is the leader.
+func (b *Broadcaster) tellBroadcaster(msg message.Message) {
+	broadcastNode := b.broadcastNode()
+	if b.progress.told.IsZero() {
+		b.progress.told = b.Now
+		b.WakeAt(b.Now.Add(leaderMute))
+	}
+	b.Send(broadcastNode, msg)
+}
+
+// allReachedHaveSeen reports whether all members that have to see the version for the view
+// to converge have seen it, except unreachable ones.
+func (b *Broadcaster) allReachedHaveSeen() bool {
+	f := b.Local()
+	if f.Why == "" {
+		return true
+	}
+	lacking := f.Must.Count() - b.Gossip.Seen.Common(f.Must)
+	for _, i := range f.Unreachable {
+		if f.Must.Has(i) && !b.Gossip.Seen.Has(i) {
+			lacking--
+		}
+	}
+	return lacking == 0
+}
+
+// forgetBroadcasts resets the progress, in a cluster that is small.
+func (b *Broadcaster) forgetBroadcasts() {
+	b.progress = broadcastProgress{}
+}

@@ -1,0 +1,262 @@
+package spread
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Spreader sends changes of the gossiped state to others, and receives theirs.
+type Spreader struct {
+	*core.Node
+	Broadcaster *Broadcaster
+}
+
+// Spread sends the changes of this step to others at once, so that they need not wait for the
+// rounds. In a small cluster the author of a version sends it to all, and each receiver informs the
+// leader. When all have seen it, the leader acts and informs all of the convergence. So a change
+// takes two ways there and back and about three messages a member. For large ones see broadcast.go.
+func (s *Spreader) Spread(before *gossip.State) {
+	if s.Phase != core.Joined {
+		return
+	}
+	if !s.Small() {
+		s.Broadcaster.spreadLarge()
+		return
+	}
+	s.Broadcaster.forgetBroadcasts()
+	if s.Gossip == before {
+		return
+	}
+	leader := s.Local().Speaker()
+	newVersion := before == nil || s.Local().Digest != before.Summary(s.Rule()).Digest
+	switch {
+	case s.Own:
+		s.PushToAll()
+	case leader != s.Config.Self:
+		if newVersion {
+			s.tell(leader)
+		}
+	case s.Local().Why == "":
+		for _, node := range s.Audience() {
+			s.tell(node)
+		}
+	case newVersion && s.Gossip.Seen.Count() == 1:
+		// The version was merged from concurrent ones. Only one member sends it to
+		// all; otherwise every member would send every intermediate version to
+		// every other.
+		s.PushToAll()
+	}
+}
+
+// tell sends the status if the node has seen the version, and otherwise the state. In a
+// large cluster it always sends the status: the node mostly has the state from the leader,
+// and asks for it if not.
+func (s *Spreader) tell(node transport.Address) {
+	if node.IsZero() || node == s.Config.Self {
+		return
+	}
+	if s.Gossip.SeenBy(node) || !s.Small() {
+		s.Send(node, s.Status(message.TargetOf(node)))
+	} else {
+		s.Send(node, message.Gossip{Target: message.TargetOf(node), State: s.Gossip})
+	}
+}
+
+// RunGossip does the rounds: one an interval, and GossipSpeedup while under half of
+// the members have seen the version. The leader of a large cluster tells all at once
+// as long as some have not seen it.
+func (s *Spreader) RunGossip() {
+	interval := s.Config.GossipInterval
+	broadcasts := s.Broadcaster.broadcasts()
+	if !broadcasts && 2*s.Gossip.Seen.Count() < len(s.Gossip.Members) {
+		interval /= time.Duration(s.Config.GossipSpeedup)
+		if limit := s.Now.Add(interval); s.Broadcaster.GossipAt.After(limit) {
+			s.Broadcaster.GossipAt = limit
+		}
+	}
+	if !s.Due(&s.Broadcaster.GossipAt, interval) {
+		return
+	}
+	if broadcasts && !s.Broadcaster.allReachedHaveSeen() {
+		s.Broadcast(s.Status(0))
+		return
+	}
+	if node, ok := s.partner(); ok {
+		s.tell(node)
+	}
+}
+
+// partner returns the receiver of a round: any reachable member, or most often one that has not
+// seen the version.
+func (s *Spreader) partner() (transport.Address, bool) {
+	n := len(s.Gossip.Members)
+	held := s.Gossip.Records(s.Config.Self)
+	other := func(i int) bool {
+		r := s.Gossip.Members[i]
+		return i != s.Local().Self && !r.Fenced && (len(held) == 0 || !gossip.HasRecord(held, r.Address))
+	}
+	if s.Gossip.Seen.Count() < n {
+		var unseen []int
+		for i := range n {
+			if !s.Gossip.Seen.Has(i) && other(i) {
+				unseen = append(unseen, i)
+			}
+		}
+		if len(unseen) > 0 && s.Random.Float64() < s.ToUnseen() {
+			return s.Gossip.Members[unseen[s.Random.IntN(len(unseen))]].Address, true
+		}
+	}
+	// One after the other from anywhere: only those behind the few that cannot be
+	// chosen are chosen a little more often.
+	for k, from := 0, s.Random.IntN(n); k < n; k++ {
+		if i := (from + k) % n; other(i) {
+			return s.Gossip.Members[i].Address, true
+		}
+	}
+	return transport.Address{}, false
+}
+
+// ToUnseen is the share of rounds sent to a member that has not seen the version. In a large
+// cluster many members would pick the same few.
+func (s *Spreader) ToUnseen() float64 {
+	share := s.Config.GossipToUnseen
+	low := share / 4
+	many := s.Config.GossipManyMembers
+	switch n := len(s.Gossip.Members); {
+	case n <= many:
+		return share
+	case n >= 4*many:
+		return low
+	default:
+		return share - (share-low)*float64(n-many)/float64(3*many)
+	}
+}
+
+// acceptable reports whether gossip of that sender may be read: the state is of this cluster, and
+// the sender is a reachable member. Or it is unknown to all, because its admitting member died
+// before spreading it. Removed nodes are unknown too, but do not get here.
+func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
+	_, lost := s.Gossip.Record(s.Config.Self, from)
+	switch {
+	case target != message.TargetOf(s.Config.Self) && target != 0:
+		s.Refuse(core.RefusedTarget)
+	case founder != s.Gossip.Founder:
+		s.Refuse(core.RefusedCluster)
+	case lost:
+		s.Refuse(core.RefusedUnreachable)
+	default:
+		return true
+	}
+	return false
+}
+
+// OnGossip takes a newer state, merges a concurrent one, and answers an older one
+// with its own.
+func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
+	if in.Waited > s.Config.GossipMaxWait {
+		s.Refuse(core.RefusedLate)
+		return
+	}
+	if msg.State.CheckUnder(s.Rule()) != nil {
+		s.Refuse(core.RefusedMalformed)
+		return
+	}
+	if !s.acceptable(in.From, msg.Target, msg.State.Founder) || !s.comparable(in.From, msg.State) {
+		return
+	}
+	if t, ok := msg.State.Tombstone(s.Config.Self); ok {
+		s.EndRemoved(t.Left, in.From, in.From.Name+" says that this node was removed")
+		return
+	}
+	mine, ok := msg.State.Member(s.Config.Self)
+	if !ok {
+		s.Refuse(core.RefusedStale)
+		s.introduce(in.From, msg.Target)
+		return
+	}
+	// An unknown member that was Up was removed so long ago that its tombstone is forgotten. A
+	// member not yet Up may be known to nobody, because its admitting member died: it joins, or
+	// leaves, by this very message.
+	if sender, ok := msg.State.Member(in.From); !ok ||
+		(sender.UpNumber != 0 || sender.Status > gossip.Leaving) && s.Gossip.Forgotten(in.From) {
+		s.Refuse(core.RefusedStranger)
+		return
+	}
+	merged, order := s.Gossip.Join(msg.State)
+	s.Gossip = merged.WithSeen(s.Config.Self)
+	if mine.Status == gossip.Down {
+		s.EndDowned(in.From.Name + " says that this node was downed")
+		return
+	}
+	if mine.Quarantined {
+		s.EndMember(false, in.From.Name+" says that messages which had to arrive could not be delivered to this node")
+		return
+	}
+	switch {
+	case order == gossip.Same || order == gossip.Before:
+	case !s.Small() && (msg.Target == 0 || in.From == s.Broadcaster.broadcastNode()):
+		s.Broadcaster.progress.owed = true // it is told soon, and perhaps on the way already
+	default:
+		s.Send(in.From, message.Gossip{Target: message.TargetOf(in.From), State: s.Gossip})
+	}
+}
+
+// introduce sends this node's state to a member that does not know this node, if the node has not
+// been Up. The member that admitted it may have died before it told anybody, and then nobody
+// else has a reason to ask for this state: theirs has changed more often. It answers only what was
+// sent to this node alone.
+func (s *Spreader) introduce(to transport.Address, target uint32) {
+	if target != 0 && s.Self().UpNumber == 0 {
+		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})
+	}
+}
+
+// comparable reports whether a state can be merged with this node's. If more members were removed
+// between two states than there are tombstones, the older one may hold members whose removal the
+// newer has forgotten. It belongs to a process that stood still: no full member falls so far
+// behind.
+func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
+	switch {
+	case g.RemovalCounter+gossip.MaxTombstones <= s.Gossip.RemovalCounter:
+		s.Refuse(core.RefusedStale)
+		if _, ok := s.Gossip.Member(from); ok {
+			s.Send(from, message.Gossip{Target: message.TargetOf(from), State: s.Gossip})
+		} else {
+			s.Send(from, message.Removal{Target: message.TargetOf(from)})
+		}
+		return false
+	case s.Gossip.RemovalCounter+gossip.MaxTombstones <= g.RemovalCounter:
+		if r, ok := g.Member(s.Config.Self); ok && r.Status != gossip.Down {
+			s.Gossip = g.WithSeen(s.Config.Self) // the own state is the old one
+		}
+	}
+	return true
+}
+
+// OnStatus compares versions: a node with an older one asks with its status, one with a
+// newer or concurrent one answers with its state.
+func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
+	if !s.acceptable(from, msg.Target, s.Gossip.Founder) {
+		return
+	}
+	f := s.Local()
+	switch {
+	case f.Digest == msg.Version:
+		if msg.All {
+			msg.Seen, msg.Members = gossip.FullSeenSet(len(s.Gossip.Members)), len(s.Gossip.Members)
+		}
+		if msg.Members == len(s.Gossip.Members) && msg.Seen.Fits(msg.Members) {
+			s.Gossip = s.Gossip.WithAllSeen(msg.Seen)
+		}
+	case f.Changes < msg.Changes:
+		s.Send(from, s.Status(message.TargetOf(from))) // the sender's is later, or concurrent
+	case !s.Small() && s.Now.Sub(s.Broadcaster.progress.version) < broadcastAnswers && !s.Broadcaster.broadcastNode().IsZero():
+		// The leader has just told all, or is about to.
+	default:
+		s.Send(from, message.Gossip{Target: message.TargetOf(from), State: s.Gossip})
+	}
+}

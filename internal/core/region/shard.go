@@ -1,0 +1,296 @@
+package region
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/internal/util/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// State is where a shard stands at this node.
+type State uint8
+
+// The states of a shard at one node.
+const (
+	Closed     State = iota // not here
+	Preparing               // its state arrives from the old home
+	Prepared                // all state is here, waiting for Open
+	Open                    // here: turns run
+	Draining                // moving away: running turns end, no new ones begin
+	Sent                    // moving away: the state is on its way
+	Forwarding              // moved away: calls that still arrive are sent on
+)
+
+// String names the state.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case Preparing:
+		return "preparing"
+	case Prepared:
+		return "prepared"
+	case Open:
+		return "open"
+	case Draining:
+		return "draining"
+	case Sent:
+		return "sent"
+	case Forwarding:
+		return "forwarding"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// legal is the table of legal moves between states.
+var legal = map[State][]State{
+	Closed:     {Preparing, Open},
+	Preparing:  {Prepared, Open, Closed, Forwarding},
+	Prepared:   {Open, Closed, Preparing, Forwarding},
+	Open:       {Draining, Closed, Open},
+	Draining:   {Sent, Open, Closed, Forwarding},
+	Sent:       {Forwarding, Open, Closed},
+	Forwarding: {Open, Preparing, Closed},
+}
+
+// A Shard is one shard at one node. It is not safe for concurrent use, except for Look.
+//
+// Invariants:
+//  1. A turn is under way only in Open and Draining.
+//  2. While the shard is Draining, running is the number of busy entities.
+//  3. A mailbox is empty unless its entity is busy and wanted.
+//  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
+//     than its own wait in its queue; unless it was forwarded to a departed home.
+//  5. A Forwarding shard remembers where it went, a Closed one does not.
+//  6. A shard that runs or ran here has had its home here since an epoch of at most its own.
+//  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
+//  8. Only an Open shard is on offer, and only where the old home serves on.
+//  9. Unless the shard is Open, every entity that is busy or live is wanted, and
+//     an idle one is live if and only if it has a Value.
+//  10. barred is set while a barrier is closed, or calls are not direct.
+//  11. Every live entity is in the list of active ones, and they are counted.
+//  12. Each call that waits has reserved its size, and nothing else has.
+//  13. Senders have yet to flush only while the shard is Forwarding and not settled,
+//     and only a Forwarding shard is settled.
+//  14. A shard that is Closed or Forwarding has no entity.
+//  15. Tells are counted if and only if the turn under way is one of tells.
+//  16. An entity whose turn has a call is busy and wanted.
+type Shard struct {
+	// Driver is the driver's own. It is set once, before anything else.
+	Driver any
+
+	id     placement.ShardID
+	self   transport.Address
+	limits Limits
+
+	// Where the shard stands at this node, by the placements and moves that are known here.
+	state State
+	epoch placement.Epoch   // of the latest placement known here
+	term  uint32            // of the latest table known here
+	since placement.Epoch   // from which epoch on this node was its home without a break; 0: Closed
+	last  placement.Epoch   // Forwarding: under which this node was its home
+	home  transport.Address // under epoch
+	peer  transport.Address // the other end of a move
+	moveE placement.Epoch   // the move's epoch
+
+	// Where calls and flushes go for which the shard has left. A shard that has moved away is
+	// settled when no known sender's calls still come here. From then on it counts as gone, and
+	// late direct calls are answered with Moved, also while it comes back: an older one, which was
+	// refused, may not have come here again. Its departures stay: late flushes, and calls that
+	// older homes forward, still take the way of the calls before them.
+	departures departures
+	shown      placement.Epoch // the highest that a table named
+	settled    bool            // Forwarding: no sender is known whose calls still come here
+	over       placement.Epoch // of the latest departure after which the shard was settled
+	owed       owed            // senders that have yet to flush
+
+	// Entities and their turns.
+	entities index
+	spare    []*entityCold // empty parts of entities, for reuse
+	running  int           // turns under way, counted while Draining
+	orphans  []*Entity     // whose turns are under way although the shard was lost
+
+	// Calls that wait for the shard and for its barriers.
+	waiting   queue
+	bytes     int // reserved by the calls that wait, also for turns
+	barriers  barriers
+	barred    atomic.Bool // no turn begins outside the lock; see Entity.Enter
+	direct    bool        // see Direct
+	reopening int         // calls of reopen that are under way, one within the other
+
+	// A move to another home, and its stop hooks.
+	pending     *move           // waits for the barriers
+	offered     *move           // under way while the shard goes on (Handoff.Serving)
+	granted     bool            // the other end is ready: no Init follows when the turns have ended
+	off         placement.Epoch // moves up to this epoch are cancelled
+	stops       bool            // the driver is between Stop and Stopped: no call begins a turn
+	stopE       placement.Epoch // of the move that Stop was for
+	stopping    []*Entity       // the entities in the turns of which the stop hooks run
+	passivating *Entity         // the one of stopping that the driver is at; nil means none yet
+}
+
+// New returns the shard, Closed.
+func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
+	s := &Shard{id: id, self: self, limits: l}
+	s.rebar()
+	return s
+}
+
+// become changes the state, by the table of legal moves. From then on it is recorded
+// again which senders have yet to flush.
+func (s *Shard) become(to State) {
+	if !slices.Contains(legal[s.state], to) {
+		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
+	}
+	s.state, s.settled, s.owed = to, false, nil
+}
+
+// ID is the shard's kind and number.
+func (s *Shard) ID() placement.ShardID { return s.id }
+
+// State is where the shard stands.
+func (s *Shard) State() State { return s.state }
+
+// Epoch and Home are the latest placement that this node knows.
+func (s *Shard) Epoch() placement.Epoch { return s.epoch }
+
+// Home is zero when the shard has no known home.
+func (s *Shard) Home() transport.Address { return s.home }
+
+// Peer and MoveEpoch are the other end and the epoch of the latest move.
+func (s *Shard) Peer() transport.Address { return s.peer }
+
+// MoveEpoch is the epoch that the latest move leads to.
+func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
+
+// LastEpoch is the one under which a Forwarding shard had its home here.
+func (s *Shard) LastEpoch() placement.Epoch { return s.last }
+
+// begins returns the epoch from which on the shard's home is or was here, or, while it arrives,
+// will be here.
+func (s *Shard) begins() placement.Epoch {
+	if s.state == Preparing || s.state == Prepared {
+		return s.moveE
+	}
+	return s.since
+}
+
+// leaves reports whether the shard is about to move away.
+func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
+
+func (s *Shard) check() {
+	if invariant.Enabled {
+		if err := s.Check(); err != nil {
+			invariant.Failf("%v", err)
+		}
+	}
+}
+
+// Check returns the first broken invariant.
+func (s *Shard) Check() error {
+	running, alive := 0, 0
+	for e := range s.entities.all() {
+		w := e.word.Load()
+		has := w & flags
+		if of := has&told != 0; of != (tells(w) > 0) || of && has&busy == 0 {
+			return fmt.Errorf("shard %v: invariant 15: %q has flags %b and %d tells", s.id, e.ID, has, tells(w))
+		}
+		if has&live != 0 {
+			alive++
+		}
+		if has&live != 0 && !e.listed() {
+			return fmt.Errorf("shard %v: invariant 11: %q is live and not in the list", s.id, e.ID)
+		}
+		if has&busy != 0 {
+			running++
+		}
+		if e.mailbox().len() > 0 && has&(busy|wanted) != busy|wanted {
+			return fmt.Errorf("shard %v: invariant 3: %q has flags %b and %d calls wait for it", s.id, e.ID, has, e.mailbox().len())
+		}
+		if e.Turn() != nil && has&(busy|wanted) != busy|wanted {
+			return fmt.Errorf("shard %v: invariant 16: %q has flags %b and the turn of a call", s.id, e.ID, has)
+		}
+		if s.state != Open && has&(busy|live) != 0 && has&wanted == 0 {
+			return fmt.Errorf("shard %v: invariant 9: %q has flags %b in a shard that is %v", s.id, e.ID, has, s.state)
+		}
+		if s.state != Open && has&busy == 0 && (has&live != 0) != (e.Value != nil) {
+			return fmt.Errorf("shard %v: invariant 9: %q has flags %b and its value is %v", s.id, e.ID, has, e.Value)
+		}
+	}
+	if alive != s.Live() {
+		return fmt.Errorf("shard %v: invariant 11: %d entities are live, counted %d", s.id, alive, s.Live())
+	}
+	if !s.barred.Load() && (len(s.barriers.closed) > 0 || !s.direct) {
+		return fmt.Errorf("shard %v: invariant 10: it is not barred, with %d barriers", s.id, len(s.barriers.closed))
+	}
+	if forwarding := len(s.departures) > 0; s.state == Forwarding && !forwarding || s.state == Closed && forwarding {
+		return fmt.Errorf("shard %v: invariant 5: %v, forwarding %v", s.id, s.state, s.departures)
+	}
+	if ran := s.state == Open || s.state == Forwarding || s.leaves(); ran && (s.since == 0 || s.since > s.epoch) {
+		return fmt.Errorf("shard %v: invariant 6: %v since %v, now %v", s.id, s.state, s.since, s.epoch)
+	}
+	if s.state == Sent && s.active() {
+		return fmt.Errorf("shard %v: invariant 7: sent, and an entity is active", s.id)
+	}
+	if running > 0 && s.state != Open && s.state != Draining {
+		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, running, s.state)
+	}
+	if s.state == Open || s.state == Forwarding && !s.strays() || s.state == Closed {
+		for c := range s.waiting.all() {
+			if c.Epoch <= s.epoch {
+				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
+			}
+		}
+	}
+	if err := s.checkSettled(); err != nil {
+		return err
+	}
+	if err := s.checkRoom(); err != nil {
+		return err
+	}
+	if n := s.entities.n; n > 0 && (s.state == Closed || s.state == Forwarding) {
+		return fmt.Errorf("shard %v: invariant 14: %v with %d entities", s.id, s.state, n)
+	}
+	if s.offered != nil && (s.state != Open || !s.limits.Handoff.Serving) {
+		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)
+	}
+	if s.state == Draining && running != s.running {
+		return fmt.Errorf("shard %v: invariant 2: %d busy, counted %d", s.id, running, s.running)
+	}
+	return nil
+}
+
+// checkSettled is invariant 13.
+func (s *Shard) checkSettled() error {
+	if away := s.state == Forwarding; s.settled && !away || len(s.owed) > 0 && (!away || s.settled) {
+		return fmt.Errorf("shard %v: invariant 13: %v, settled %v, and %d senders have yet to flush", s.id, s.state, s.settled, len(s.owed))
+	}
+	return nil
+}
+
+// checkRoom is invariant 12.
+func (s *Shard) checkRoom() error {
+	sum, lost := 0, false
+	count := func(q *queue) *Call {
+		for c := range q.all() {
+			sum += c.Size
+			lost = lost || !c.held
+		}
+		return nil
+	}
+	for e := range s.entities.all() {
+		count(e.mailbox())
+	}
+	count(&s.waiting)
+	s.barriers.find(count)
+	if s.reopening > 0 {
+		return nil // calls that barriers held are on their way
+	}
+	if sum != s.bytes || lost {
+		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, %d are reserved", s.id, sum, s.bytes)
+	}
+	return nil
+}

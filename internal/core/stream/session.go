@@ -1,0 +1,501 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/util/invariant"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Errors of Append.
+var (
+	// ErrTooLarge means that one envelope exceeds the broker's payload limit.
+	ErrTooLarge = errors.New("exceeds the broker's payload limit")
+	// ErrFull means that the session holds more than MaxBuffered unacknowledged bytes.
+	ErrFull = errors.New("too much unacknowledged")
+)
+
+// FullError is ErrFull with the number of bytes that the session holds. Its text is made
+// only when it is read, because a refused caller may try again very often.
+type FullError struct {
+	Bytes int // held by the session when it refused the envelope
+	Peer  transport.Address
+}
+
+// Error implements error.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%v: %d bytes for %s", ErrFull, e.Bytes, e.Peer)
+}
+
+// Unwrap returns ErrFull.
+func (e *FullError) Unwrap() error { return ErrFull }
+
+// Times of a session. They are far above a round trip on a network and far below the time
+// for which a caller waits.
+const (
+	// RetryAfter is how long a session waits for progress before it sends unacknowledged
+	// frames again, and between tries to reach an absent peer.
+	RetryAfter = 200 * time.Millisecond
+	// AckDelay is how long an acknowledgement may wait for a frame to ride on.
+	AckDelay = 20 * time.Millisecond
+	// nackGap is the least time between two requests to send again.
+	nackGap = 10 * time.Millisecond
+)
+
+// Config has the settings of a session. All but Session and Account are equal for all sessions of a process.
+type Config struct {
+	Self transport.Peer
+	// Session is the number of this side of a session between a member and a client. It
+	// is greater than that of each earlier session of this process with the peer. 0
+	// between members.
+	Session     uint64
+	MaxPayload  int // of the broker, in bytes, to begin with; see SetLimit
+	Window      int // bytes granted to the peer
+	MaxBuffered int // bytes kept for the peer before calls to it are refused
+	// Account bounds the bytes kept for a client, which are answers; nil means no bound.
+	Account *Account
+}
+
+// A Session is the stream of envelopes between this process and one peer on one
+// lane. It is not safe for concurrent use.
+//
+// The window counts envelopes that the peer has not handled. The acknowledgement also
+// leaves out handled envelopes whose refusals have not arrived. So two peers that refuse
+// each other's calls do not wait for each other.
+//
+// Invariant: an acknowledgement never goes out before a refusal below it.
+type Session struct {
+	frames
+	acks
+	handshake handshake
+
+	// Account is Config.Account. It is never changed.
+	Account *Account
+
+	cfg  Config
+	peer transport.Peer
+
+	window  int
+	retryAt time.Time // zero means that nothing is under way
+	owedAt  time.Time // since when the peer owes an acknowledgement; zero means it owes none
+	probing bool      // the peer was absent: one frame at a time until it answers
+	retries uint64    // how often Tick sent again, because nothing was acknowledged for RetryAfter
+	early   bool      // Receive has taken the acknowledgement of the frame under way
+	bye     bool
+}
+
+// NewSession returns a session with peer. Both sides must make a new one for each pair of
+// incarnations.
+func NewSession(cfg Config, peer transport.Peer) *Session {
+	return &Session{
+		Account: cfg.Account, cfg: cfg, peer: peer, window: cfg.Window, handshake: newHandshake(cfg, peer),
+		frames: frames{next: 1, maxPayload: cfg.MaxPayload, account: cfg.Account}, acks: acks{granted: cfg.Window},
+	}
+}
+
+// Peer returns the other end.
+func (p *Session) Peer() transport.Peer { return p.peer }
+
+// Append adds an envelope to the stream and returns its sequence. Calls and tells are
+// refused with ErrFull above MaxBuffered. Answers and control messages are not: those for
+// members are bounded by the calls of members, and those for clients by the Account, whose
+// Excess the driver asks for before it runs a call.
+func (p *Session) Append(e *wire.Envelope) (uint64, error) {
+	size := e.SizeBound()
+	if size+wire.MaxFrameHeader > p.maxPayload {
+		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, p.maxPayload-wire.MaxFrameHeader)
+	}
+	if p.held > p.cfg.MaxBuffered && (e.Type == wire.TypeCall || e.Type == wire.TypeTell) {
+		return 0, &FullError{Bytes: p.held, Peer: p.peer.Address}
+	}
+	f := p.openFrame(size)
+	before := len(f.buf)
+	f.buf = wire.AppendEnvelope(reserve(f.buf, size), e)
+	p.held += len(f.buf) - before
+	p.account.add(len(f.buf) - before)
+	f.count++
+	if e.Type == wire.TypeRefusal {
+		p.noteRefusal(f, e)
+	}
+	seq := p.next
+	p.next++
+	return seq, nil
+}
+
+// Take hands out the next frame to publish, with ack as the sequence up to which
+// everything from the peer was handled. The token names this sending of the frame, for
+// Bounced; it is 0 for a frame without envelopes. ok is false when there is nothing to
+// send, the peer's window is full, or the session waits to try again. The payload is
+// valid until the next Take or Unsent, so only one goroutine at a time may be publishing.
+func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
+	defer p.check()
+	p.lent = 0
+	if p.awaitsNumber() {
+		return p.hello(now, ack)
+	}
+	mayRepeat := p.sendAt == p.handled && !now.Before(p.retryAt)
+	if p.sendAt < len(p.list) && (p.probing && mayRepeat || !p.probing && p.unacked < p.window) {
+		f := &p.list[p.sendAt]
+		p.end(f)
+		f.sends++
+		p.sendAt++
+		p.unacked += len(f.body())
+		if p.probing || p.retryAt.IsZero() {
+			p.retryAt = now.Add(RetryAfter)
+		}
+		p.lent = f.first
+		if p.owedAt.IsZero() {
+			p.owedAt = now
+		}
+		return p.seal(f, ack), f.token(), true
+	}
+	return p.TakeAck(now, ack)
+}
+
+// TakeAck is Take for a process that may send only acknowledgements.
+func (p *Session) TakeAck(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
+	if p.ackNow || !p.ackDueAt.IsZero() && !now.Before(p.ackDueAt) {
+		return p.seal(p.empty(), ack), 0, true
+	}
+	return nil, 0, false
+}
+
+// Bye returns the last frame to the peer. It says that no envelope beyond ack was or will be handled.
+func (p *Session) Bye(ack uint64) []byte {
+	p.bye = true
+	return p.seal(p.empty(), ack)
+}
+
+// LiftWindow makes Take hand out all remaining frames, even beyond the peer's window,
+// because no more acknowledgements will arrive.
+func (p *Session) LiftWindow() { p.window, p.probing = math.MaxInt, false }
+
+// seal writes the header into the room before the body.
+func (p *Session) seal(f *frame, ack uint64) []byte {
+	var scratch [wire.MaxFrameHeader]byte
+	h := wire.FrameHeader{
+		Version: wire.FrameVersion, From: p.cfg.Self, Seq: f.first, Count: f.count,
+		Ack: p.safeAck(f, ack), Handled: ack, Window: uint64(p.cfg.Window), Session: p.handshake.number,
+	}
+	if p.nack {
+		h.Flags |= wire.FlagNack
+	}
+	if p.bye {
+		h.Flags |= wire.FlagBye
+	}
+	if p.handshake.asked || p.awaitsNumber() {
+		h.Hello = p.handshake.hello
+		p.handshake.asked = false
+	}
+	p.nack, p.ackNow, p.ackDueAt, p.ackSent, p.unsaid = false, false, time.Time{}, ack, 0
+	header := wire.AppendFrameHeader(scratch[:0], &h)
+	start := wire.MaxFrameHeader - len(header)
+	copy(f.buf[start:], header)
+	return f.buf[start:]
+}
+
+// Unsent takes back a Take whose frame the broker's client did not accept.
+func (p *Session) Unsent(token uint64, now time.Time) {
+	defer p.check()
+	p.lent, p.owedAt = 0, time.Time{}
+	if token == 0 {
+		p.ackNow = true
+		return
+	}
+	first, _ := sendingOf(token)
+	for i := p.head; i < p.sendAt; i++ {
+		if p.list[i].first == first {
+			p.list[i].sends--
+			p.rewindTo(i)
+			p.probing = true
+			p.retryAt = now.Add(RetryAfter)
+			return
+		}
+	}
+}
+
+// Bounced notes that nobody listened when the frame was published, and waits before the next try.
+// Envelopes of a frame that bounced every time were certainly not executed. A repeated bounce, or
+// one older than a later sending's, changes nothing.
+func (p *Session) Bounced(token uint64, now time.Time) {
+	defer p.check()
+	first, sending := sendingOf(token)
+	for i := p.handled; i < len(p.list); i++ {
+		if f := &p.list[i]; f.first == first && sending > f.bounced && sending <= f.sends {
+			f.bounces++
+			f.bounced = sending
+			p.rewindTo(p.handled)
+			p.probing = true
+			p.retryAt = now.Add(RetryAfter)
+			return
+		}
+	}
+}
+
+// Rewind makes Take return all unhandled frames again at once, after a lost connection is back.
+func (p *Session) Rewind() {
+	defer p.check()
+	p.owedAt = time.Time{}
+	p.again()
+}
+
+// again makes Take return all unhandled frames again at once.
+func (p *Session) again() {
+	p.rewindTo(p.handled)
+	p.probing = false
+	p.retryAt, p.handshake.helloAt = time.Time{}, time.Time{}
+}
+
+// Ack takes the acknowledgement and the window of a frame that Receive accepted, after its
+// envelopes were handled. It reports whether more may be sent than before: the peer has handled
+// more, or has sent the session's number.
+func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
+	defer p.check()
+	if h.Window > 0 {
+		p.window = int(min(h.Window, uint64(1<<30)))
+	}
+	if p.received > p.ackSent && p.ackDueAt.IsZero() {
+		p.ackDueAt = now.Add(AckDelay) // the last one was sent before all was handled
+	}
+	handled := max(h.Ack, h.Handled)
+	progress := handled < p.next && (h.Ack > p.acked || handled > p.handledTo)
+	if progress {
+		p.acked = max(p.acked, h.Ack)
+		p.handledTo = max(p.handledTo, handled)
+		p.release()
+		p.probing = false
+		p.retryAt, p.owedAt = time.Time{}, time.Time{}
+		if p.sendAt > p.handled {
+			p.retryAt = now.Add(RetryAfter)
+		}
+		if p.sendAt > p.head {
+			p.owedAt = now
+		}
+	}
+	if h.Flags&wire.FlagNack != 0 && p.sendAt > p.handled {
+		p.again()
+	}
+	more := progress || p.handshake.begun || p.early // with the number, frames that waited for it
+	p.handshake.begun, p.early = false, false
+	return more
+}
+
+// Tick sends again when that is due, and returns when to call it next. Zero means only
+// after another call.
+func (p *Session) Tick(now time.Time) (wake time.Time) {
+	defer p.check()
+	if p.sendAt > p.handled && !p.retryAt.IsZero() && !now.Before(p.retryAt) {
+		p.rewindTo(p.handled)
+		p.probing = true
+		p.retryAt = now
+		p.retries++
+	}
+	if p.sendAt > p.handled || p.probing && p.handled < len(p.list) {
+		wake = p.retryAt
+	}
+	if p.awaitsNumber() && (p.Unpublished() || p.ackNow) {
+		wake = p.handshake.helloAt
+	}
+	if !p.ackDueAt.IsZero() && (wake.IsZero() || p.ackDueAt.Before(wake)) {
+		wake = p.ackDueAt
+	}
+	return wake
+}
+
+// Retries returns how often Tick sent frames again because the peer had acknowledged nothing
+// for RetryAfter.
+func (p *Session) Retries() uint64 { return p.retries }
+
+// Check returns the first broken invariant.
+func (p *Session) Check() error {
+	if err := p.broken(); err != nil {
+		return fmt.Errorf("session to %s: %w", p.peer.Address, err)
+	}
+	return nil
+}
+
+func (p *Session) check() {
+	if invariant.Enabled {
+		if err := p.Check(); err != nil {
+			invariant.Failf("%v", err)
+		}
+	}
+}
+
+// Receive takes the header of a frame from the peer and returns how many of its
+// envelopes, from the front, are known already; the others must be handled now,
+// in order, and then the driver calls Ack. ok is false when the driver must ignore the frame
+// and not call Ack, because something before the frame is missing, it belongs to another session, or
+// there is no room for the answers to the client that sent it.
+func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
+	defer p.check()
+	last := h.Seq + uint64(h.Count) - 1 // h.Seq-1 for a frame without envelopes
+	switch {
+	case h.Seq == 0 || last+1 < h.Seq:
+		return 0, false // foreign: sequences start at 1 and do not wrap
+	case !p.belongs(h, now):
+		return 0, false
+	case p.Account.Excess() != Within:
+		p.early = p.Ack(h, now) // before its envelopes are handled, for it may make room for them; a client refuses nothing
+		if h.Count > 0 && p.held > fairBytes && p.Account.Excess() >= Crowded {
+			return 0, false // the client sends it again, with a later acknowledgement
+		}
+	}
+	switch {
+	case h.Seq > p.received+1:
+		if now.Sub(p.nackedAt) >= nackGap || p.nackedAt.IsZero() {
+			p.nack, p.ackNow, p.nackedAt = true, true, now
+		}
+		return 0, false
+	case h.Count > 0 && last <= p.received:
+		p.ackNow = true // the acknowledgement was lost
+		return h.Count, true
+	}
+	if h.Count > 0 {
+		skip = uint32(p.received + 1 - h.Seq)
+		p.received = last
+		if p.ackDueAt.IsZero() {
+			p.ackDueAt = now.Add(AckDelay)
+		}
+	}
+	if h.Flags&wire.FlagAckNow != 0 {
+		p.ackNow = true
+	}
+	return skip, true
+}
+
+// Stalled returns for how long the peer has acknowledged none of the frames that were sent to it; 0 if it
+// owes no acknowledgement, and while the broker cannot be reached.
+func (p *Session) Stalled(now time.Time) time.Duration {
+	if p.owedAt.IsZero() {
+		return 0
+	}
+	return now.Sub(p.owedAt)
+}
+
+// Unreached reports whether the peer never heard of the session: it sent nothing, and
+// every frame that was published to it bounced.
+func (p *Session) Unreached() bool {
+	if p.received > 0 || p.handledTo > 0 {
+		return false
+	}
+	for i := p.head; i < len(p.list); i++ {
+		if !p.list[i].neverArrived() {
+			return false
+		}
+	}
+	return true
+}
+
+// awaitsNumber reports whether only an empty frame that asks for the session's number may
+// be sent.
+func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
+
+// hello returns the frame that asks for the session's number. ok is false before the next
+// try is due, and while nothing waits to be sent and the member has sent nothing.
+func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
+	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
+		return nil, 0, false
+	}
+	p.handshake.helloAt = now.Add(RetryAfter)
+	return p.seal(p.empty(), ack), 0, true
+}
+
+// belongs reports whether the frame belongs to this session, and not to one that either
+// side has dropped.
+func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
+	switch {
+	case p.peer.Client && h.Session == 0:
+		p.ackNow = p.handshake.question(h.Hello) || p.ackNow
+		return false
+	case p.peer.Client:
+		if h.Session != p.handshake.number && (p.nackedAt.IsZero() || now.Sub(p.nackedAt) >= nackGap) {
+			p.ackNow, p.nackedAt = true, now // any frame says the number
+		}
+		return h.Session == p.handshake.number
+	case p.cfg.Self.Client && (h.Session == 0 || h.Session != p.handshake.number):
+		belongs, ask := p.handshake.answer(h)
+		p.ackNow = p.ackNow || ask
+		return belongs
+	}
+	return true
+}
+
+// Dropped reports whether a frame has shown that the peer dropped its side of the
+// session. This side must then begin a new session with that frame.
+func (p *Session) Dropped() bool { return p.handshake.dropped }
+
+// Goodbye reports whether the frame is the goodbye of a client that never used this
+// session, and so never learnt its number.
+func (p *Session) Goodbye(h *wire.FrameHeader) bool {
+	return p.peer.Client && h.Session == 0 && h.Flags&wire.FlagBye != 0 && h.Hello >= p.handshake.hello && p.received == 0
+}
+
+// Shrink takes back a Take whose frame is larger than limit, the broker's present bound in bytes.
+// Frames still to be sent, or to be sent again, are divided to fit. Sequences stay the same, so a
+// peer skips those that it has received. Envelopes that do not fit alone are removed and returned:
+// results are replaced by the answer "too large", and others by nothing. With a part of a shard's
+// state all other waiting parts are removed, including the last, because the new home must not take
+// an incomplete state for the whole.
+func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
+	defer p.check()
+	p.lent = 0
+	p.maxPayload = limit
+	first, _ := sendingOf(token)
+	for i := p.head; i < p.sendAt; i++ {
+		if p.list[i].first == first {
+			p.list[i].sends--
+			p.rewindTo(i)
+			break
+		}
+	}
+	for i := p.sendAt; i < len(p.list); i++ {
+		if len(p.list[i].buf) <= limit {
+			continue
+		}
+		parts, over := p.divide(&p.list[i])
+		p.list = slices.Replace(p.list, i, i+1, parts...)
+		i += len(parts) - 1
+		out = append(out, over...)
+	}
+	for i := range out {
+		if out[i].Envelope.Type == wire.TypeInit {
+			p.voidState(&out[i].Envelope)
+		}
+	}
+	p.release() // the peer may have handled a part
+	return out
+}
+
+// acks are the acknowledgements that a session owes for received frames.
+type acks struct {
+	granted  int    // bytes granted to the peer
+	received uint64 // the highest sequence received without a gap
+	nackedAt time.Time
+	nack     bool   // the next frame asks for those that are missing
+	ackSent  uint64 // the last acknowledgement that was sent
+	unsaid   int    // bytes of frames that were handled since an acknowledgement was sent
+	ackDueAt time.Time
+	ackNow   bool
+}
+
+// Received returns the highest sequence received without a gap.
+func (a *acks) Received() uint64 { return a.received }
+
+// AckOwed ends a frame of that many bytes, all handled with ack. It makes the next Take
+// send an acknowledgement, and returns true, if the frames since the last one fill a
+// quarter of the window, because the peer may soon have to wait for it.
+func (a *acks) AckOwed(ack uint64, bytes int) bool {
+	if a.unsaid += bytes; a.unsaid >= a.granted/4 && ack > a.ackSent {
+		a.ackNow = true
+	}
+	return a.ackNow
+}
+
+// AckSoon makes the next Take send an acknowledgement.
+func (a *acks) AckSoon() { a.ackNow = true }

@@ -1,0 +1,334 @@
+package calls
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/routing"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// ByeGrace is how long a member that left in order may still say goodbye on its lanes. Then its
+// unacknowledged envelopes count as lost.
+const ByeGrace = 3 * time.Second
+
+// DismissAfter is how long a process that has left waits for the homes of the calls it still holds.
+const DismissAfter = time.Second
+
+// dismissEvery is how often such a process looks.
+const dismissEvery = 5 * time.Millisecond
+
+// WhyDropped explains the unknown outcome of calls on a session dropped by the peer.
+const WhyDropped = "dropped its state of this connection, which was away for too long"
+
+// A Plane handles what other processes send and leave behind. See the package.
+type Plane struct{ env Env }
+
+// Init sets the process. It is called once, before anything else.
+func (p *Plane) Init(env Env) { p.env = env }
+
+// Receive handles an envelope from another process that is neither an ask or a tell nor an
+// answer.
+func (p *Plane) Receive(from Session, lane int, e *wire.Envelope) {
+	switch e.Type {
+	case 0: // a call that was withdrawn
+	case wire.TypeRefusal:
+		p.refused(from, e)
+	case wire.TypeCancel:
+		if s, ok := p.env.Shard(e.Kind, e.Shard); ok {
+			s.Cancel(from.Peer().Address, string(e.Entity), e.ID)
+		}
+	case wire.TypeFlush:
+		p.flush(from, lane, e)
+	default:
+		p.moveStep(from, e)
+	}
+}
+
+// refused takes back an envelope that the peer did not execute.
+func (p *Plane) refused(from Session, e *wire.Envelope) {
+	if e.Code != wire.CodeMoved {
+		if e.ID == 0 || !p.env.Calls().Complete(e.ID, Result{Code: e.Code, Text: string(e.Text)}) {
+			p.env.TellRefused(from, e)
+		}
+		return
+	}
+	sent, ok := from.Find(e.Seq)
+	if !ok {
+		p.env.Count(Ignored)
+		return
+	}
+	if r := p.env.Route(sent.Kind, sent.Shard); r != nil {
+		p.env.Count(Retried)
+		r.Refused(from.Peer().Address, sent, e.Node.Address, placement.Epoch(e.Epoch))
+	}
+}
+
+// flush passes a Flush on to the shard's new home, behind everything that was forwarded there.
+func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
+	from.AckSoon()
+	f := region.Flush{
+		Sender: from.Peer(), Via: p.env.Self(), Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
+		Lost: !e.Node.IsZero() && p.env.Parted(e.Node.Address),
+	}
+	if s, ok := p.env.Shard(e.Kind, e.Shard); ok {
+		s.Flush(f)
+		return
+	}
+	if e.Node.IsZero() {
+		return
+	}
+	if to, ok := p.env.Session(e.Node, lane); ok {
+		to.Post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
+	}
+}
+
+// moveStep handles an envelope of a shard's move.
+func (p *Plane) moveStep(from Session, e *wire.Envelope) {
+	s, ok := p.env.Shard(e.Kind, e.Shard)
+	if !ok && e.Type == wire.TypeInit {
+		from.Post(&wire.Envelope{
+			Type: wire.TypeReject, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch,
+			Text: []byte(p.env.Self().Name + " does not host the type"),
+		})
+	}
+	if !ok || !s.MoveStep(from, e) {
+		p.env.Count(Ignored)
+	}
+}
+
+// Refuse counts an ask or a tell that was not taken. seq is the number of its envelope. It returns
+// the answer and the session on which it leaves; nil if there is none. The envelope must not be
+// acknowledged before the answer is appended, so that its sender still has it.
+func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
+	p.env.Refused(r.Code)
+	answer, direct, ok := r.Answer(e, seq)
+	if !ok {
+		p.env.Lost(e, LostRefused)
+		return nil, nil
+	}
+	if direct {
+		return from, answer
+	}
+	if to, ok = p.env.Session(e.Node, lane); !ok {
+		p.env.Count(NoPeer)
+		return nil, nil
+	}
+	return to, answer
+}
+
+// Learn learns the home of a shard from an answer, if the answer names it.
+func (p *Plane) Learn(answer *wire.Envelope) {
+	if answer.Code != wire.CodeMoved || answer.Epoch == 0 {
+		return
+	}
+	if r := p.env.Route(answer.Kind, answer.Shard); r != nil {
+		r.Learn(answer.Node.Address, placement.Epoch(answer.Epoch), false)
+	}
+}
+
+// Answer passes an answer to its caller. It reports whether a caller waited for it.
+func (p *Plane) Answer(e *wire.Envelope) bool {
+	p.Learn(e)
+	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
+}
+
+// Withdraw takes back an abandoned call, if that is still possible; on is the session on which it
+// was sent. A turn that may be running is cancelled, also where the call has followed its shard.
+func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
+	if r.Withdraw(id) {
+		return WithdrawnUnsent, nil
+	}
+	shard, kind := r.Shard(), r.Kind()
+	to, seq := c.SentOn()
+	on, sent := to.(Session)
+	if !sent {
+		if s, ok := p.env.Shard(kind, shard.Shard); ok && s.Cancel(p.env.Self().Address, entity, id) {
+			return WithdrawnQueued, nil
+		}
+		return WithdrawnBegun, nil
+	}
+	if on.Void(seq) {
+		return WithdrawnUndelivered, on
+	}
+	cancel := &wire.Envelope{Type: wire.TypeCancel, ID: id, Kind: kind, Shard: shard.Shard, Entity: []byte(entity)}
+	on.Post(cancel)
+	p.cancelAtHome(r, on, cancel)
+	return WithdrawnDelivered, on
+}
+
+// cancelAtHome sends the cancellation of a call to the current home of the shard. The call may have
+// gone there from the shard's former home, which knows it no more.
+func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelope) {
+	t := r.Target()
+	if t == nil {
+		return
+	}
+	if home, ok := t.Session.(Session); ok && home.Peer().Address != sent.Peer().Address {
+		home.Post(cancel)
+	}
+	if s, ok := p.env.Shard(cancel.Kind, cancel.Shard); ok && t.Local != nil {
+		s.Cancel(p.env.Self().Address, string(cancel.Entity), cancel.ID)
+	}
+}
+
+// Follow brings the shards of a type to where a newer table has them. Unchanged entries are
+// skipped, because a table arrives with every move, except for routes that wait for a home.
+func (p *Plane) Follow(old, t *placement.Table, kind string) {
+	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
+	sameTerm := old.Version().Term == term
+	for e := range t.Type(kind).All() {
+		r := p.env.Route(name, e.Shard)
+		if before, ok := was.Lookup(e.Shard); ok && sameTerm && before == e && r.Target() != nil {
+			continue
+		}
+		if s, ok := p.env.Shard(name, e.Shard); ok {
+			s.Place(e.Home, e.Epoch, term.Number)
+		}
+		r.Learn(e.Home, e.Epoch, false)
+	}
+}
+
+// PeerGone closes all sessions with a removed process (AllLanes), or the one session on a lane with
+// a goodbye. Calls that it certainly did not run are sent to the shards' next homes. Calls that may
+// have run fail with the code Lost.
+func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
+	left, ok := p.env.Close(a, lane, bye)
+	if !ok {
+		return
+	}
+	is := func(o transport.Address) bool { return o == a }
+	// Calls that come back from the peer take another route, ahead of those held by barriers.
+	p.env.EachShard(lane, func(s Shard) { s.Forget(is) })
+	for i := range left {
+		p.giveBack(&left[i])
+	}
+	p.env.EachShard(lane, func(s Shard) { s.OpenBarriers(is) })
+	if lane != AllLanes {
+		return
+	}
+	p.env.EachRoute(AllLanes, func(r *routing.Route) { r.HomeDeparted(a, nil) })
+	// A peer closes a lane only after answering or forwarding all its calls: those without an
+	// answer run elsewhere.
+	p.env.Calls().CompleteSent(func(s Carrier) bool {
+		return s.Peer().Address == a && !s.(Session).SaidGoodbye()
+	}, Result{Code: Lost, Lost: a})
+}
+
+// Replace begins a new session with a peer that has dropped its side of s, and returns it; nil if
+// the peer has departed. Unanswered calls fail with the code Lost if they may have reached a member
+// over s; otherwise they go to the shards' homes now. Sessions on other lanes are replaced
+// separately.
+func (p *Plane) Replace(s Session) Session {
+	next, left := p.env.Renew(s)
+	if left == nil {
+		return next
+	}
+	p.giveBack(left)
+	if s.Peer().Client {
+		return next
+	}
+	a := s.Peer().Address
+	lost := p.env.Calls().CompleteSent(func(o Carrier) bool { return o == s },
+		Result{Code: Lost, Lost: a, Text: WhyDropped})
+	p.env.Renewed(left, lost)
+	// Calls for the member's shards go by the new session. If the table does not have a
+	// shard, its home is asked for.
+	t := p.env.Table()
+	p.env.EachRoute(left.Lane, func(r *routing.Route) {
+		if !r.LeadsTo(a) {
+			return
+		}
+		r.HomeDeparted(a, nil)
+		if e, ok := t.Lookup(r.Shard()); ok && e.Home == a {
+			r.Learn(a, e.Epoch, true)
+		}
+	})
+	return next
+}
+
+// giveBack sorts the envelopes that a closed session leaves unacknowledged.
+func (p *Plane) giveBack(left *Left) {
+	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
+}
+
+// BeginAnew closes the sessions with all processes but members, and forgets the homes of shards,
+// because the process has come to another life of the cluster. Calls that may have run fail with
+// the code Lost; the others wait for the next home.
+func (p *Plane) BeginAnew(members map[transport.Address]bool) {
+	// Routes come first. A route waiting for a departed home would otherwise go to the next home of
+	// the former cluster, on a session that outlives this method.
+	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
+	for _, a := range p.env.Peers() {
+		if !members[a] {
+			p.env.Part(a)
+		}
+	}
+	for _, a := range p.env.Peers() {
+		if !members[a] {
+			p.PeerGone(a, AllLanes, false)
+		}
+	}
+	for a := range members { //arch:order-free each is forgiven by itself
+		p.env.Forgive(a) // the process may come back to this incarnation
+	}
+	// Again, so that homes are asked for: calls have come back meanwhile.
+	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
+}
+
+// Homes returns the other processes that routes lead to, each once, except those that have left or
+// were removed.
+func (p *Plane) Homes() (all []transport.Address) {
+	self := p.env.Self().Address
+	p.env.EachRoute(AllLanes, func(r *routing.Route) {
+		a := r.Home()
+		if !a.IsZero() && a != self && !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	})
+	return slices.DeleteFunc(all, p.env.Parted)
+}
+
+// Needs reports whether a process that leaves waits for one of its shards.
+func (p *Plane) Needs() (needs bool) {
+	p.env.EachShard(AllLanes, func(s Shard) { needs = needs || s.Needed() })
+	return needs
+}
+
+// PeerLeft ends the sessions with a member that left in order, when it has had time to say
+// goodbye on them.
+func (p *Plane) PeerLeft(a transport.Address) {
+	p.env.MarkLeft(a)
+	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
+}
+
+// Depart ends the part of a process that has left and handles no more messages: late calls are
+// forwarded as soon as a table has a newer home of their shard, or refused after DismissAfter. Then
+// it calls done, before closing the lanes: a peer then assumes that all received calls have been
+// answered or forwarded.
+func (p *Plane) Depart(done func()) { p.depart(0, done) }
+
+func (p *Plane) depart(waited time.Duration, done func()) {
+	if p.mustWait(waited) {
+		p.env.After(dismissEvery, func() { p.depart(waited+dismissEvery, done) })
+		return
+	}
+	p.Dismiss()
+	done()
+}
+
+// mustWait reports whether the process waits for a table after having waited for that long.
+func (p *Plane) mustWait(waited time.Duration) (wait bool) {
+	if waited >= DismissAfter {
+		return false
+	}
+	p.env.EachShard(AllLanes, func(s Shard) { wait = wait || s.Holds() })
+	return wait
+}
+
+// Dismiss refuses the calls held by shards after the process has left.
+func (p *Plane) Dismiss() { p.env.EachShard(AllLanes, Shard.Dismiss) }

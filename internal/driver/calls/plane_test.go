@@ -1,0 +1,454 @@
+package calls
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/core/stream"
+	"github.com/shardgen/shardgen/internal/driver/routing"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A stage is a process with one hosted shard and one session. It notes what the Plane does.
+// Methods that a test does not expect are those of the nil interface, and panic.
+type stage struct {
+	Env
+	Plane
+	calls   Table
+	did     []string
+	left    []stream.Unacknowledged
+	hosts   bool
+	peer    *session
+	closed  bool
+	flushes []region.Flush // that shards got
+	after   func(time.Duration, func())
+	parted  map[transport.Address]bool
+	route   *routing.Route // the only one; nil means there is none
+	dropped *Left          // what Renew leaves; nil means that the session was replaced before
+}
+
+func newStage() *stage {
+	s := &stage{hosts: true}
+	s.peer = &session{stage: s}
+	s.Init(s)
+	s.calls.Init(func() Caller { return sleeper{} })
+	return s
+}
+
+func (s *stage) say(format string, args ...any) { s.did = append(s.did, fmt.Sprintf(format, args...)) }
+
+func (s *stage) Self() transport.Peer                { return transport.Peer{Address: address("self")} }
+func (s *stage) Calls() *Table                       { return &s.calls }
+func (s *stage) Refused(c wire.Code)                 { s.say("refused: %d", c) }
+func (s *stage) Count(e Counter)                     { s.say("count %d", e) }
+func (s *stage) Lost(_ *wire.Envelope, how Loss)     { s.say("lost: %v", how) }
+func (s *stage) EachShard(_ int, f func(Shard))      { f(&shard{stage: s}) }
+func (s *stage) Shard([]byte, uint32) (Shard, bool)  { return &shard{stage: s}, s.hosts }
+func (s *stage) Peers() []transport.Address          { return []transport.Address{address("b"), address("c")} }
+func (s *stage) Part(a transport.Address)            { s.say("part with %s", a.Name) }
+func (s *stage) Forgive(a transport.Address)         { s.say("forgive %s", a.Name) }
+func (s *stage) MarkLeft(a transport.Address)        { s.say("%s left", a.Name) }
+func (s *stage) Parted(a transport.Address) bool     { return s.parted[a] }
+func (s *stage) After(d time.Duration, f func())     { s.after(d, f) }
+func (s *stage) Route([]byte, uint32) *routing.Route { return s.route }
+func (s *stage) EachRoute(_ int, f func(*routing.Route)) {
+	s.say("home gone")
+	if s.route != nil {
+		f(s.route)
+	}
+}
+
+func (s *stage) Session(to transport.Peer, _ int) (Session, bool) {
+	return s.peer, to.Address != address("gone")
+}
+func (s *stage) TellRefused(Session, *wire.Envelope)          { s.say("tell refused") }
+func (s *stage) Returned(*wire.Envelope, int) *shardhost.Call { return &shardhost.Call{} }
+func (s *stage) Close(transport.Address, int, bool) ([]Left, bool) {
+	if s.closed {
+		return nil, false
+	}
+	s.closed = true
+	return []Left{{Session: s.peer, Unacknowledged: s.left}}, true
+}
+
+func (s *stage) Table() *placement.Table { return nil }
+func (s *stage) Renewed(left *Left, lost int) {
+	s.say("renewed %s, lost %d", left.Session.Peer().Name, lost)
+}
+func (s *stage) Renew(Session) (Session, *Left) { return &session{stage: s}, s.dropped }
+
+type sleeper struct{}
+
+func (sleeper) Wake() {}
+
+type session struct {
+	Session
+	stage   *stage
+	name    string // of the peer; empty means b
+	goodbye bool
+	sent    map[uint64]wire.Envelope // calls to the peer, by their sequence numbers
+}
+
+func (s *session) Peer() transport.Peer { return transport.Peer{Address: address(cmp.Or(s.name, "b"))} }
+func (s *session) SaidGoodbye() bool    { return s.goodbye }
+func (s *session) Dropped() bool        { return false }
+func (s *session) AckSoon()             { s.stage.say("acknowledge soon") }
+func (s *session) Find(seq uint64) (wire.Envelope, bool) {
+	e, ok := s.sent[seq]
+	return e, ok
+}
+func (s *session) Void(uint64) bool      { return false }
+func (s *session) Post(e *wire.Envelope) { s.stage.say("post %d", e.Type) }
+
+type shard struct {
+	Shard
+	stage *stage
+}
+
+func (s *shard) Forget(func(transport.Address) bool)       { s.stage.say("forget") }
+func (s *shard) OpenBarriers(func(transport.Address) bool) { s.stage.say("open barriers") }
+func (s *shard) Return(_ *shardhost.Call, died bool)       { s.stage.say("return, died: %v", died) }
+
+func (s *shard) Flush(f region.Flush) {
+	s.stage.say("flush of %s", f.Sender.Name)
+	s.stage.flushes = append(s.stage.flushes, f)
+}
+func (s *shard) MoveStep(shardhost.Session, *wire.Envelope) bool { return false }
+func (s *shard) Dismiss()                                        { s.stage.say("dismiss") }
+func (s *shard) Needed() bool                                    { return s.stage.hosts }
+func (s *shard) Holds() bool                                     { return true }
+
+func address(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
+
+// TestLostProcess: calls that come back from a lost process run ahead of calls that barriers
+// hold, a call that it may have run fails, and a second report does nothing.
+func TestLostProcess(t *testing.T) {
+	s := newStage()
+	c, id := s.calls.Open(0, 0)
+	s.left = []stream.Unacknowledged{
+		{Envelope: wire.Envelope{Type: wire.TypeCall, ID: 7, Node: transport.Peer{Address: address("c")}}, NotExecuted: true},
+		{Envelope: wire.Envelope{Type: wire.TypeTell, Node: transport.Peer{Address: address("c")}}},
+		{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}},
+	}
+	s.PeerGone(address("b"), 0, false)
+	require.Equal(t, []string{
+		"forget", fmt.Sprintf("count %d", Retried), "return, died: true", "lost: forwarded to a process that is gone",
+		"lost: sent to a process that is gone", "open barriers",
+	}, s.did)
+	require.Equal(t, Result{Code: Lost, Lost: address("b")}, *c.Result())
+	s.did = nil
+	s.PeerGone(address("b"), 0, false)
+	require.Empty(t, s.did)
+}
+
+// TestAnswersOfARemovedProcess: calls that were sent to a removed process fail, since no answer
+// comes any more. Those sent to others do not, nor those for which it said goodbye: it had
+// answered or forwarded them.
+func TestAnswersOfARemovedProcess(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		session session
+		lane    int
+		fails   bool
+	}{
+		{"sent to it", session{}, AllLanes, true},
+		{"sent to it, and it said goodbye", session{goodbye: true}, AllLanes, false},
+		{"sent to another", session{name: "c"}, AllLanes, false},
+		{"sent to it on a lane that ended", session{}, 0, false},
+	} {
+		s := newStage()
+		c.session.stage = s
+		_, id := s.calls.Open(0, 0)
+		s.calls.Sent(id, &c.session, 1)
+		s.PeerGone(address("b"), c.lane, false)
+		require.Equal(t, c.fails, !s.calls.Waits(id), c.name)
+	}
+}
+
+// TestCallsOnADroppedSession: a member that has dropped its side of a session may have run the calls that
+// were sent on it, and answers them no more: they fail, and say why. Those on other sessions go on, also
+// one to the same member on another lane. So do all if another goroutine has replaced the session, for it
+// has seen to them.
+func TestCallsOnADroppedSession(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		s := newStage()
+		send := func(on *session) (*Call, uint64) {
+			c, id := s.calls.Open(0, 0)
+			s.calls.Sent(id, on, 1)
+			return c, id
+		}
+		c, id := send(s.peer)
+		_, lane := send(&session{stage: s})
+		_, other := send(&session{stage: s, name: "c"})
+		if !replaced {
+			s.dropped = &Left{Session: s.peer}
+		}
+		require.NotNil(t, s.Replace(s.peer))
+		require.Equal(t, replaced, s.calls.Waits(id))
+		require.True(t, s.calls.Waits(lane))
+		require.True(t, s.calls.Waits(other))
+		if replaced {
+			require.Empty(t, s.did)
+			continue
+		}
+		require.Equal(t, Result{Code: Lost, Lost: address("b"), Text: WhyDropped}, *c.Result())
+		require.Contains(t, s.did, "renewed b, lost 1")
+	}
+}
+
+// TestCallThatIsSentAgain: a call that a removed process certainly did not run, and that is sent
+// again, does not fail with those that were sent there.
+func TestCallThatIsSentAgain(t *testing.T) {
+	s := newStage()
+	_, id := s.calls.Open(0, 0)
+	s.calls.Sent(id, s.peer, 1)
+	remains{s, &Left{Session: s.peer}}.Again(&wire.Envelope{ID: id})
+	s.PeerGone(address("b"), AllLanes, false)
+	require.True(t, s.calls.Waits(id))
+}
+
+// TestEnvelopesWithoutAShard: a Flush goes on to the next home, the state of a shard is refused,
+// and every other step of a move is counted.
+func TestEnvelopesWithoutAShard(t *testing.T) {
+	s := newStage()
+	s.hosts = false
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeFlush, Node: transport.Peer{Address: address("c")}})
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeFlush, Node: transport.Peer{Address: address("gone")}})
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeInit})
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeReady})
+	s.Receive(s.peer, 0, &wire.Envelope{})
+	ignored := fmt.Sprintf("count %d", Ignored)
+	require.Equal(t, []string{
+		"acknowledge soon", fmt.Sprintf("post %d", wire.TypeFlushed), "acknowledge soon",
+		fmt.Sprintf("post %d", wire.TypeReject), ignored, ignored,
+	}, s.did)
+}
+
+// TestFlushForAHomeThatIsGone: the shard hears that the home is gone which a Flush names.
+func TestFlushForAHomeThatIsGone(t *testing.T) {
+	s := newStage()
+	s.parted = map[transport.Address]bool{address("gone"): true}
+	for _, to := range []string{"c", "gone"} {
+		s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeFlush, Node: transport.Peer{Address: address(to)}})
+	}
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeFlush})
+	var lost []bool
+	for _, f := range s.flushes {
+		lost = append(lost, f.Lost)
+	}
+	require.Equal(t, []bool{false, true, false}, lost)
+}
+
+// TestRefusal: the answer to a refused call goes back on the session that it came on; that to
+// one that was forwarded goes to its sender, and a tell that was forwarded is lost.
+func TestRefusal(t *testing.T) {
+	s := newStage()
+	other := &session{stage: s}
+	to, answer := s.Refuse(other, 0, &wire.Envelope{Type: wire.TypeCall, ID: 3}, 9, shardhost.Refusal{Code: wire.CodeMoved})
+	require.Same(t, other, to)
+	require.Equal(t, wire.TypeRefusal, answer.Type)
+	require.Equal(t, uint64(9), answer.Seq)
+	forwarded := wire.Envelope{Type: wire.TypeCall, ID: 3, Node: transport.Peer{Address: address("c")}}
+	to, answer = s.Refuse(other, 0, &forwarded, 9, shardhost.Refusal{Code: wire.CodeMoved})
+	require.Same(t, s.peer, to)
+	require.Equal(t, wire.TypeAnswer, answer.Type)
+	forwarded.Node.Address = address("gone")
+	to, _ = s.Refuse(other, 0, &forwarded, 9, shardhost.Refusal{Code: wire.CodeMoved})
+	require.Nil(t, to)
+	forwarded.Type = wire.TypeTell
+	s.did = nil
+	to, answer = s.Refuse(other, 0, &forwarded, 9, shardhost.Refusal{Code: wire.CodeMoved})
+	require.Nil(t, to)
+	require.Nil(t, answer)
+	require.Equal(t, []string{fmt.Sprintf("refused: %d", wire.CodeMoved), "lost: forwarded, and refused"}, s.did)
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, Code: wire.CodeOverloaded})
+	require.Equal(t, "tell refused", s.did[len(s.did)-1])
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, Code: wire.CodeMoved})
+	require.Equal(t, fmt.Sprintf("count %d", Ignored), s.did[len(s.did)-1])
+}
+
+// TestRefusedCall: a call that the peer refused is answered; one for which nobody waits counts as a tell.
+func TestRefusedCall(t *testing.T) {
+	s := newStage()
+	c, id := s.calls.Open(0, 0)
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, ID: id, Code: wire.CodeOverloaded, Text: []byte("full")})
+	require.Equal(t, &Result{Code: wire.CodeOverloaded, Text: "full"}, c.Result())
+	require.Empty(t, s.did)
+	s.Receive(s.peer, 0, &wire.Envelope{Type: wire.TypeRefusal, ID: id, Code: wire.CodeOverloaded})
+	require.Equal(t, []string{"tell refused"}, s.did)
+}
+
+// TestDepartureWaitsForATable: a process that has left waits for homes of the calls that it
+// holds, but not for long.
+func TestDepartureWaitsForATable(t *testing.T) {
+	s := newStage()
+	var waited time.Duration
+	s.after = func(d time.Duration, f func()) {
+		waited += d
+		require.LessOrEqual(t, waited, DismissAfter)
+		f()
+	}
+	done := false
+	s.Depart(func() { done = true })
+	require.True(t, done)
+	require.Equal(t, DismissAfter, waited)
+	require.Equal(t, []string{"dismiss"}, s.did)
+}
+
+// TestPeerLeft: a member that left in order may still say goodbye for a while.
+func TestPeerLeft(t *testing.T) {
+	s := newStage()
+	s.after = func(d time.Duration, f func()) {
+		require.Equal(t, ByeGrace, d)
+		require.Equal(t, []string{"b left"}, s.did)
+		f()
+	}
+	s.PeerLeft(address("b"))
+	require.True(t, s.closed)
+}
+
+// TestNeeds: a process that leaves waits for its shards.
+func TestNeeds(t *testing.T) {
+	s := newStage()
+	require.True(t, s.Needs())
+	s.hosts = false
+	require.False(t, s.Needs())
+}
+
+// A network is the process of a route, with a home for each name.
+type network struct {
+	routing.Env
+	homes map[transport.Address]*home
+	asked int
+}
+
+func (n *network) Self() transport.Peer                 { return transport.Peer{Address: address("self")} }
+func (n *network) Now() time.Time                       { return time.Unix(1, 0) }
+func (n *network) Local() (routing.Local, bool)         { return nil, false }
+func (n *network) Ask()                                 { n.asked++ }
+func (n *network) Waits(uint64) bool                    { return true }
+func (n *network) Sent(uint64, routing.Session, uint64) {}
+func (n *network) Taken([]stream.Outgoing)              {}
+func (n *network) Released([]stream.Outgoing)           {}
+
+func (n *network) Known(a transport.Address) (routing.Session, bool) {
+	h, ok := n.homes[a]
+	return h, ok
+}
+
+func (n *network) Session(a transport.Address) (routing.Session, bool) {
+	if n.homes[a] == nil {
+		n.homes[a] = &home{name: a.Name}
+	}
+	return n.homes[a], true
+}
+
+// A home is a session of a route. It notes the calls that were sent there.
+type home struct {
+	routing.Session
+	name  string
+	seq   uint64
+	calls []uint64
+}
+
+func (h *home) Peer() transport.Peer       { return transport.Peer{Address: address(h.name)} }
+func (h *home) Lock()                      {}
+func (h *home) Unlock()                    {}
+func (h *home) DepartedLocked() bool       { return false }
+func (h *home) HasDeparted() bool          { return false }
+func (h *home) AckedLocked() uint64        { return 0 }
+func (h *home) AwaitLocked(*routing.Route) {}
+func (h *home) Flush()                     {}
+func (h *home) AppendLocked(e *wire.Envelope) (uint64, error) {
+	if e.Type == wire.TypeCall {
+		h.calls = append(h.calls, e.ID)
+	}
+	h.seq++
+	return h.seq, nil
+}
+
+// table is one of a term, with an entry for the shard of a route.
+func table(t *testing.T, term, number uint32, home string, epoch placement.Epoch) *placement.Table {
+	t.Helper()
+	it, err := (*placement.Table)(nil).Apply(placement.Diff{
+		Full: true, To: placement.Version{Term: placement.Term{Number: term}, Seq: uint64(number)},
+		Entries: []placement.Entry{{ShardID: placement.ShardID{Kind: "K", Shard: 1}, Home: address(home), Epoch: epoch}},
+	})
+	require.NoError(t, err)
+	return it
+}
+
+// TestTableOfALaterTerm: a table that shows an older home than the one that is known is not
+// followed. The coordinator of a later term may have written it while a move was under way.
+func TestTableOfALaterTerm(t *testing.T) {
+	s := newStage()
+	n := &network{homes: map[transport.Address]*home{}}
+	s.route = &routing.Route{}
+	s.route.Init(n, []byte("K"), 1)
+	s.hosts = false
+	first := table(t, 1, 1, "b", placement.MakeEpoch(1, 3))
+	s.Follow(nil, first, "K")
+	require.True(t, s.route.LeadsTo(address("b")))
+	s.route.Learn(address("c"), placement.MakeEpoch(1, 4), false) // b has refused a call
+	later := table(t, 2, 1, "b", placement.MakeEpoch(1, 3))
+	s.Follow(first, later, "K")
+	require.True(t, s.route.LeadsTo(address("c")))
+	s.Follow(later, table(t, 2, 2, "d", placement.MakeEpoch(2, 1)), "K")
+	require.True(t, s.route.LeadsTo(address("d")))
+}
+
+// TestRefusedCallIsSentAgain: a call that its home refused because the shard has moved goes to the
+// home that the refusal names.
+func TestRefusedCallIsSentAgain(t *testing.T) {
+	s := newStage()
+	n := &network{homes: map[transport.Address]*home{}}
+	s.route = &routing.Route{}
+	s.route.Init(n, []byte("K"), 1)
+	s.route.Learn(address("b"), placement.MakeEpoch(1, 1), false)
+	s.peer.sent = map[uint64]wire.Envelope{4: {Type: wire.TypeCall, Seq: 4, ID: 7}}
+	s.Receive(s.peer, 0, &wire.Envelope{
+		Type: wire.TypeRefusal, Code: wire.CodeMoved, Seq: 4,
+		Node: transport.Peer{Address: address("c")}, Epoch: uint64(placement.MakeEpoch(1, 2)),
+	})
+	require.Contains(t, s.did, fmt.Sprintf("count %d", Retried))
+	require.True(t, s.route.LeadsTo(address("c")))
+	require.Equal(t, []uint64{7}, n.homes[address("c")].calls)
+}
+
+// TestAnotherLifeOfTheCluster: a process that comes to another life of the cluster parts with all
+// but its members. Its calls go to no home of the life before, also not one to which a shard was
+// about to move and which is a member again; they wait for a home that is asked for.
+func TestAnotherLifeOfTheCluster(t *testing.T) {
+	s := newStage()
+	n := &network{homes: map[transport.Address]*home{}}
+	s.route = &routing.Route{}
+	s.route.Init(n, []byte("K"), 1)
+	hold := func(id uint64) {
+		s.route.Core.Hold(stream.Outgoing{Envelope: wire.Envelope{Type: wire.TypeCall, ID: id}})
+	}
+	hold(1)
+	s.route.Learn(address("b"), placement.MakeEpoch(1, 1), false)
+	require.Equal(t, []uint64{1}, n.homes[address("b")].calls)
+	s.route.Learn(address("c"), placement.MakeEpoch(1, 2), false)
+	require.Nil(t, s.route.Target(), "b has not acknowledged the call")
+	hold(2)
+	n.asked = 0
+	s.BeginAnew(map[transport.Address]bool{address("c"): true})
+	require.Contains(t, s.did, "part with b")
+	require.NotContains(t, s.did, "part with c")
+	require.Contains(t, s.did, "forgive c")
+	require.NotContains(t, n.homes, address("c"), "a home of the life before")
+	require.Nil(t, s.route.Target())
+	require.Equal(t, 1, s.route.Core.Held())
+	require.Positive(t, n.asked)
+	s.route.Learn(address("c"), placement.MakeEpoch(1, 1), false)
+	require.Equal(t, []uint64{2}, n.homes[address("c")].calls, "epochs count from the beginning")
+}

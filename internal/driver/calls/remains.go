@@ -1,0 +1,54 @@
+package calls
+
+import (
+	"github.com/shardgen/shardgen/internal/driver/routing"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// remains sorts the unacknowledged envelopes of a closed session.
+type remains struct {
+	env  Env
+	left *Left
+}
+
+var _ routing.Sender = remains{}
+
+// RouteOf returns the route of an envelope.
+func (r remains) RouteOf(e *wire.Envelope) *routing.Route { return r.env.Route(e.Kind, e.Shard) }
+
+// Waits reports whether a caller still waits for the answer.
+func (r remains) Waits(id uint64) bool { return r.env.Calls().Waits(id) }
+
+// Lost answers a call that may have run.
+func (r remains) Lost(e *wire.Envelope) {
+	r.env.Lost(e, LostUnacknowledged)
+	lost := Result{Code: Lost, Lost: r.left.Session.Peer().Address}
+	if r.left.Session.Dropped() {
+		lost.Text = WhyDropped
+	}
+	r.env.Calls().Complete(e.ID, lost)
+}
+
+// Again counts a call that is sent again.
+func (r remains) Again(e *wire.Envelope) {
+	r.env.Calls().Sent(e.ID, nil, 0)
+	r.env.Count(Retried)
+}
+
+// Returned takes back a call forwarded to a departed peer, after the shard has forgotten that peer.
+// If certain, it was not handled there. Otherwise it may have run, and its sender waits until its
+// deadline.
+func (r remains) Returned(e *wire.Envelope, certain bool) {
+	s, ok := r.env.Shard(e.Kind, e.Shard)
+	switch {
+	case !ok:
+	case e.Type == wire.TypeFlushed:
+		s.Flushed(shardhost.FlushOf(e))
+	case certain:
+		r.env.Count(Retried)
+		s.Return(r.env.Returned(e, r.left.Lane), !r.left.Session.SaidGoodbye())
+	default:
+		r.env.Lost(e, LostForwarded)
+	}
+}

@@ -1,0 +1,359 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/internal/wire/hostmeta"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Times of serving the table to processes outside the cluster.
+const (
+	gatewayStatusEvery = time.Second
+	gatewayForget      = 10 * time.Second // after the last hello
+	HelloEvery         = time.Second      // between two hellos of a process outside to its gateway
+)
+
+// gateway serves the table to processes that are not members, as a coordinator does to
+// members: differences at once, a status every second, and the whole table on request. It
+// is used only by the control loop.
+type gateway struct {
+	m       *Member
+	clients map[transport.Address]*servedClient
+	named   clientsByName        // that were heard of lately
+	asked   map[string]askedType // types that clients wait for
+	last    *placement.Table     // the latest that clients were sent
+	lost    []*wire.GatewayNode  // the latest members that were downed
+	at      time.Time            // of the next status; zero means nobody is served and nothing expires
+	met     quota                // of new clients
+
+	mostClients, mostAsked int // for bounded.Refit
+}
+
+type servedClient struct {
+	peer   transport.Peer
+	seen   time.Time
+	digest uint64 // of the member list that it has
+	hello  uint64 // the number of its latest hello
+	hellos quota
+}
+
+func (g *gateway) init(m *Member) {
+	g.m, g.clients = m, map[transport.Address]*servedClient{}
+	g.named, g.asked = clientsByName{}, map[string]askedType{}
+}
+
+// served returns the clients, in order of their addresses.
+func (g *gateway) served() []*servedClient {
+	return slices.SortedFunc(maps.Values(g.clients), func(a, b *servedClient) int {
+		return a.peer.Compare(b.peer.Address)
+	})
+}
+
+func (g *gateway) wakeAt() time.Time { return g.at }
+
+// message handles a message of a client.
+func (g *gateway) message(from transport.Peer, body []byte) error {
+	var m wire.Gateway
+	if err := proto.Unmarshal(body, &m); err != nil {
+		return fmt.Errorf("read gateway message: %w", err)
+	}
+	switch {
+	case m.GetProbe() != nil:
+		// Its arrival is enough: the broker did not answer that nobody listens.
+	case !from.Client:
+		return fmt.Errorf("gateway message from %v, which is no client", from.Address)
+	case m.GetBye() != nil:
+		g.drop(from.Address)
+	case m.GetHello() != nil:
+		g.hello(from, m.GetHello())
+	}
+	return nil
+}
+
+// probe asks the broker whether any member serves. The broker answers only if none does.
+func (g *gateway) probe() {
+	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
+	if err == nil {
+		err = g.m.env.Link().Anycast(0, g.m.seal(wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body))
+	}
+	if err != nil && !errors.Is(err, transport.ErrDisconnected) {
+		g.m.env.LogSeldom(Warn, "members cannot be asked whether one serves", "", "err", err)
+	}
+}
+
+func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
+	now := g.m.env.Now()
+	if !g.serves() {
+		g.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}}) // another member answers the next one
+		return
+	}
+	if reason := g.mismatch(h); reason != "" {
+		g.send(from, &wire.Gateway{Refusal: &wire.GatewayRefusal{Reason: reason}})
+		return
+	}
+	client := g.admit(from, now)
+	if client == nil {
+		return
+	}
+	client.seen, client.digest, client.hello = now, h.GetMembers(), h.GetSeq()
+	for _, kind := range h.GetAsks() {
+		g.ask(from, kind, now)
+	}
+	g.welcome(client)
+	g.status(from)
+}
+
+// welcome sends a client the types, the members if it has another list, and the members
+// that were lost.
+func (g *gateway) welcome(client *servedClient) {
+	m := &wire.GatewayWelcome{
+		Kinds: g.types(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,
+	}
+	members := g.members()
+	if m.Digest = digestOf(members); m.Digest != client.digest {
+		m.Members, client.digest = members, m.Digest
+	}
+	g.send(client.peer, &wire.Gateway{Welcome: m})
+}
+
+// members are the members that clients may call.
+func (g *gateway) members() []*wire.GatewayNode {
+	var list []*wire.GatewayNode
+	for _, m := range g.m.View().ByAddress {
+		if m.Status != membership.Down {
+			list = append(list, nodeOf(m.Address))
+		}
+	}
+	return list
+}
+
+func nodeOf(a transport.Address) *wire.GatewayNode {
+	return &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation}
+}
+
+// AddressOf returns the address of a process in a gateway message.
+func AddressOf(n *wire.GatewayNode) transport.Address {
+	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
+}
+
+// digestOf distinguishes lists of members. It is not 0 for a list with members.
+func digestOf(list []*wire.GatewayNode) uint64 {
+	h := xxhash.New()
+	for _, n := range list {
+		fmt.Fprintf(h, "%s %x\n", n.GetName(), n.GetIncarnation())
+	}
+	return h.Sum64()
+}
+
+// maxLost bounds the downed members that a gateway remembers.
+const maxLost = 64
+
+// lostMember records a downed member, so that clients give up calls waiting for it at once.
+func (g *gateway) lostMember(a transport.Address) {
+	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return AddressOf(n) == a }) {
+		return
+	}
+	g.lost = append(g.lost, nodeOf(a))
+	g.lost = g.lost[max(0, len(g.lost)-maxLost):]
+	for _, client := range g.served() {
+		g.welcome(client)
+	}
+}
+
+// serves reports whether this member may serve clients. One that leaves may not, because
+// it will soon have no table.
+func (g *gateway) serves() bool {
+	v := g.m.View()
+	return v != nil && v.SelfStatus == membership.Up
+}
+
+// membersChanged sends all clients the members, if they have another list, or has them
+// look for another gateway.
+func (g *gateway) membersChanged() {
+	if len(g.clients) == 0 {
+		return
+	}
+	if !g.serves() {
+		for _, client := range g.served() {
+			g.send(client.peer, &wire.Gateway{Bye: &wire.GatewayBye{}})
+			g.drop(client.peer.Address)
+		}
+		return
+	}
+	now := digestOf(g.members())
+	for _, client := range g.served() {
+		if client.digest != now {
+			g.welcome(client)
+		}
+	}
+}
+
+func (g *gateway) mismatch(h *wire.GatewayHello) string {
+	if lanes := g.m.cfg.Lanes; int(h.GetLanes()) != lanes {
+		return fmt.Sprintf("Config.Lanes is %d in the cluster and %d in this process (set it alike)", lanes, h.GetLanes())
+	}
+	if h.GetFrame() != wire.FrameVersion {
+		return fmt.Sprintf("the cluster speaks frame format %d, this process %d (upgrade the older one)", wire.FrameVersion, h.GetFrame())
+	}
+	return ""
+}
+
+// types are the types hosted in the cluster, by name.
+func (g *gateway) types() []*wire.GatewayKind {
+	var kinds []*wire.GatewayKind
+	seen := map[string]bool{}
+	for _, m := range g.m.View().ByAddress {
+		for _, kv := range m.Meta {
+			name, ok := hostmeta.Split(kv.Key)
+			shards, hosted := hostmeta.Value(kv.Value, hostmeta.Shards)
+			if !ok || seen[name] || !hosted {
+				continue
+			}
+			seen[name] = true
+			n, _ := strconv.ParseUint(shards, 10, 32)
+			hash, _ := hostmeta.Value(kv.Value, hostmeta.Hash)
+			pkg, _ := hostmeta.Value(kv.Value, hostmeta.Package)
+			kinds = append(kinds, &wire.GatewayKind{Name: name, Shards: uint32(n), Hash: hash, Package: pkg})
+		}
+	}
+	slices.SortFunc(kinds, func(a, b *wire.GatewayKind) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return kinds
+}
+
+func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
+	body, err := proto.Marshal(m)
+	g.m.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
+}
+
+// status sends a client the version of the latest table, so that it asks for missing parts.
+func (g *gateway) status(to transport.Peer) {
+	if t := g.m.follower.core.Table(); t != nil {
+		g.m.SendPlacement(to, coordinator.TableStatus{Version: t.Version()})
+	}
+}
+
+// placement answers a client's part of the table protocol.
+func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
+	t := g.m.follower.core.Table()
+	switch m := m.(type) {
+	case coordinator.TableRequest:
+		for _, part := range coordinator.Answer(t, m) {
+			g.m.SendPlacement(from, part)
+		}
+	case coordinator.Ask:
+		g.ask(from, m.Type, g.m.env.Now())
+	}
+}
+
+// tableChanged sends all clients the difference.
+func (g *gateway) tableChanged(t *placement.Table) {
+	last := g.last
+	g.last = t
+	if len(g.clients) == 0 {
+		return
+	}
+	for _, part := range coordinator.Split(last.Diff(t)) {
+		for _, client := range g.served() {
+			g.m.SendPlacement(client.peer, part)
+		}
+	}
+}
+
+// noHome sends the clients that have asked for a type the reason why its calls wait. They ask
+// again with each hello, so a client costs a message for each of its questions and no more.
+func (g *gateway) noHome(m coordinator.NoHome) {
+	asked := g.asked[m.Type]
+	if len(asked.askers) == 0 {
+		return
+	}
+	for _, client := range asked.askers {
+		g.m.SendPlacement(client, m)
+	}
+	asked.askers = nil
+	g.asked[m.Type] = asked
+}
+
+// wants reports whether a client waits for a home of the type.
+func (g *gateway) wants(kind string) bool {
+	asked, ok := g.asked[kind]
+	return ok && g.m.env.Now().Sub(asked.at) < 2*HelloEvery
+}
+
+// unreachable stops serving a client that does not listen. If it lives it says hello
+// again.
+func (g *gateway) unreachable(a transport.Address) { g.drop(a) }
+
+func (g *gateway) tick(now time.Time) {
+	if g.at.IsZero() || now.Before(g.at) {
+		return
+	}
+	g.at = now.Add(gatewayStatusEvery)
+	for _, client := range g.served() {
+		if now.Sub(client.seen) > gatewayForget {
+			g.drop(client.peer.Address)
+			continue
+		}
+		g.status(client.peer)
+	}
+	g.expire(now)
+	if len(g.clients) == 0 && len(g.asked) == 0 && len(g.named) == 0 {
+		g.at = time.Time{}
+	}
+}
+
+// refuse tells a client why it is not served.
+func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
+	of := g.clientsOf(to.Name, now)
+	if n, tell := g.m.env.CountOf(OverQuota, to.Name); tell {
+		g.m.env.Log(Warn, "client refused: too many of its name", "from", to.Address.String(), "why", why, "count", n)
+	}
+	if of.refused.take(now, maxRefused) {
+		g.send(to, &wire.Gateway{Refusal: &wire.GatewayRefusal{Reason: why}})
+	}
+}
+
+// drop stops serving a client.
+func (g *gateway) drop(a transport.Address) {
+	if _, ok := g.clients[a]; !ok {
+		return
+	}
+	delete(g.clients, a)
+	if of := g.named[a.Name]; of != nil {
+		of.clients--
+	}
+}
+
+// expire forgets types without requests, and names of clients silent for gatewayForget.
+func (g *gateway) expire(now time.Time) {
+	for kind, asked := range g.asked { //arch:order-free each is removed by itself
+		if g.wants(kind) {
+			continue
+		}
+		delete(g.asked, kind)
+		if of := g.named[asked.by]; of != nil {
+			of.asked--
+		}
+	}
+	g.asked = bounded.Refit(g.asked, &g.mostAsked)
+	g.clients = bounded.Refit(g.clients, &g.mostClients)
+	for name, of := range g.named { //arch:order-free each is removed by itself
+		if of.clients == 0 && of.asked == 0 && now.Sub(of.seen) > gatewayForget {
+			delete(g.named, name)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Bounds of the memory and the work that processes outside the cluster may cost a member. A client
+// repeats a hello that was not answered. The clients of one name granted by the broker have lower
+// bounds than all together, so that a flood of one name leaves room for others.
+const (
+	// maxClients bounds the clients that a member serves, and maxNamed those of one name.
+	// Further ones are refused until another client says goodbye, or has not said hello for
+	// gatewayForget.
+	maxClients = 4096
+	maxNamed   = 1024
+	// newClients and newNamed bound the clients that are met in each limitEvery.
+	newClients = 512
+	newNamed   = 128
+	// maxHellos and namedHellos bound the hellos that are answered in each limitEvery, of one
+	// client and of all clients of a name.
+	maxHellos   = 64
+	namedHellos = 2 * maxNamed
+	// maxRefused bounds the refusals that are sent to the clients of one name in each limitEvery.
+	maxRefused = 16
+	// limitEvery is the time for which clients, hellos and refusals are counted.
+	limitEvery = time.Second
+	// maxAsked bounds the types that clients wait for, and maxNamedAsked those of clients of one
+	// name. Further ones are not asked for until others have homes.
+	maxAsked      = 1024
+	maxNamedAsked = 256
+	// maxAskers bounds the clients that are sent the reason why calls of a type wait. Others
+	// are sent the next one.
+	maxAskers = 256
+)
+
+// A quota counts events since a moment. The zero value is empty.
+type quota struct {
+	since time.Time
+	n     int
+}
+
+// take counts one more, and reports whether at most limit were counted in this limitEvery.
+func (q *quota) take(now time.Time, limit int) bool {
+	if now.Sub(q.since) >= limitEvery {
+		*q = quota{since: now}
+	}
+	if q.n >= limit {
+		return false
+	}
+	q.n++
+	return true
+}
+
+// namedClients are the clients of one name.
+type namedClients struct {
+	clients int // that are served
+	asked   int // types that they wait for
+	// met, hellos and refused count new clients, hellos and refusals.
+	met, hellos, refused quota
+	seen                 time.Time // of its latest message
+}
+
+// clientsByName are the clients that were heard of lately, by name.
+type clientsByName map[string]*namedClients
+
+// of returns the clients of a name.
+func (c clientsByName) of(name string, now time.Time) *namedClients {
+	of := c[name]
+	if of == nil {
+		of = &namedClients{}
+		c[strings.Clone(name)] = of
+	}
+	of.seen = now
+	return of
+}
+
+// admit returns the client of a hello, possibly a new one, or nil above the bounds.
+func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
+	of, client := g.clientsOf(from.Name, now), g.clients[from.Address]
+	if client == nil {
+		if of.clients >= maxNamed {
+			g.refuse(from, fmt.Sprintf("it serves %d processes called %s and no more (give processes names of their own, or close connections)", maxNamed, from.Name), now)
+			return nil
+		}
+		if len(g.clients) >= maxClients || !of.met.take(now, newNamed) || !g.met.take(now, newClients) {
+			g.m.env.Count(OverQuota)
+			return nil
+		}
+		client = &servedClient{peer: from}
+		g.clients[from.Address] = client
+		of.clients++
+	}
+	if !client.hellos.take(now, maxHellos) || !of.hellos.take(now, namedHellos) {
+		g.m.env.Count(OverQuota)
+		return nil
+	}
+	return client
+}
+
+// An askedKind is a type that clients wait for.
+type askedType struct {
+	at time.Time
+	by string // the name of the first client that asked
+	// askers are the clients that have asked since the latest reason was sent, each once.
+	askers []transport.Peer
+}
+
+// ask notes that a client waits for a home of the type, and asks the coordinator for one.
+func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
+	of := g.clientsOf(from.Name, now)
+	asked, known := g.asked[kind]
+	switch {
+	case known:
+	case len(g.asked) >= maxAsked || of.asked >= maxNamedAsked || len(kind) > bounded.Most:
+		g.m.env.Count(OverQuota)
+		return
+	default:
+		of.asked++
+		asked.by = strings.Clone(from.Name)
+	}
+	asked.at = now
+	if len(asked.askers) < maxAskers && !slices.Contains(asked.askers, from) {
+		from.Name = strings.Clone(from.Name) // it may be a part of a message
+		asked.askers = append(asked.askers, from)
+	}
+	g.asked[kind] = asked
+	g.m.reports.ask(kind)
+}
+
+// clientsOf returns the clients of a name. It makes a tick due within gatewayStatusEvery, in which
+// clients, names and types expire.
+func (g *gateway) clientsOf(name string, now time.Time) *namedClients {
+	if g.at.IsZero() {
+		g.at = now.Add(gatewayStatusEvery)
+	}
+	return g.named.of(name, now)
+}

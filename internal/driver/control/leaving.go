@@ -1,0 +1,67 @@
+package control
+
+import (
+	"github.com/shardgen/shardgen/internal/wire/hostmeta"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// Leave begins leaving in order: this member exits when it has nothing left to give away.
+func (m *Member) Leave() {
+	m.members.step(membership.Leave{})
+	m.checkLeaving()
+}
+
+// Exit gives leaving in order up: shards that are still here stay.
+func (m *Member) Exit() {
+	if !m.exitReady {
+		m.singles.Abandon()
+		m.readyToExit()
+	}
+}
+
+// checkLeaving has the cluster remove this member when it leaves and has nothing left to give.
+func (m *Member) checkLeaving() {
+	v, env := m.View(), m.env
+	if m.exitReady || v == nil || v.SelfStatus != membership.Leaving {
+		return
+	}
+	if !m.singles.Settled() {
+		return
+	}
+	if !m.otherHosts(v) {
+		m.readyToExit()
+		return
+	}
+	if core := m.seat.core; core != nil && !core.HandedDown() || env.HoldsShards() {
+		return
+	}
+	env.SetExiting(true)   // nothing comes in from here on
+	if env.HoldsShards() { // but something came before
+		env.SetExiting(false)
+		return
+	}
+	m.readyToExit()
+}
+
+// readyToExit lets the cluster remove this member, which takes no shard from now on.
+func (m *Member) readyToExit() {
+	m.exitReady = true
+	m.env.SetExiting(true)
+	m.members.step(membership.ExitReady{})
+}
+
+// otherHosts reports whether another member could take the shards of this one, now or when it
+// comes Up.
+func (m *Member) otherHosts(v *membership.View) bool {
+	for _, o := range v.ByAge {
+		if o.Address != m.self.Address && comesUp(o.Status) && hostmeta.HostsAny(o.Member) {
+			return true
+		}
+	}
+	return false
+}
+
+// comesUp reports whether a member is Up or will soon be.
+func comesUp(s membership.Status) bool {
+	return s == membership.Joining || s == membership.WeaklyUp || s == membership.Up
+}

@@ -1,0 +1,309 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// members drives the membership's machine.
+type members struct {
+	m        *Member
+	machine  Machine
+	view     atomic.Pointer[membership.View]
+	wakeAt   time.Time
+	joining  bool   // the machine has started
+	refusal  string // why a member did not admit this process, as last logged
+	limit    int    // bytes that the broker takes in a message, as the machine was last told
+	tooLarge string // the joiner that was refused for its size, as last logged
+	traffic  Traffic
+}
+
+// start has the machine join through seeds.
+func (s *members) start(seeds []string) {
+	s.joining = true
+	s.m.seeds.begin(seeds, s.m.self.Name, s.m.cfg.SeedTimeout, s.m.env.Now())
+	s.step(membership.Start{})
+}
+
+// join is start by command, through the given seeds, or the configured ones if none are given.
+func (s *members) join(seeds []string) error {
+	if s.joining {
+		return nil
+	}
+	for _, seed := range seeds {
+		if err := transport.CheckName("seed", seed); err != nil {
+			return err
+		}
+	}
+	names := s.m.cfg.Seeds
+	if len(seeds) > 0 {
+		names = seeds
+		machine, err := s.m.setup.Members(seeds)
+		if err != nil {
+			return err
+		}
+		s.machine = machine
+		s.m.ConnState(s.m.env.Link().State(transport.Control))
+	}
+	s.start(names)
+	return nil
+}
+
+func (s *members) tick(now time.Time) {
+	if due(s.wakeAt, now) {
+		s.step(membership.Tick{})
+	}
+}
+
+func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// message takes a message of another member's machine.
+func (s *members) message(from transport.Peer, body []byte, server string, at time.Time) error {
+	msg, err := membership.Decode(body)
+	if err != nil {
+		return err
+	}
+	s.traffic.noteReceived(msg)
+	s.noteRefusal(from.Address, msg)
+	s.step(membership.Receive{From: from.Address, Message: msg, Server: server, Waited: s.m.env.Now().Sub(at)})
+	return nil
+}
+
+// noteRefusal logs at once why a member refuses to admit this process, which will ask again. A final reason ends the process.
+func (s *members) noteRefusal(from transport.Address, m membership.Message) {
+	r, ok := m.(message.JoinRefused)
+	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {
+		return
+	}
+	s.refusal = r.Reason
+	s.m.env.Log(Warn, "not admitted yet, asking again", "cluster", s.m.cfg.Cluster, "self", s.m.self.Address.String(),
+		"by", from.String(), "why", bounded.Text(r.Reason), "until", s.m.cfg.JoinTimeout)
+}
+
+// unreachable takes the broker's word that nobody listens at an address. The zero address stands
+// for all serving members.
+func (s *members) unreachable(a transport.Address, server string) {
+	if a.IsZero() {
+		s.step(membership.Vacant{})
+		return
+	}
+	s.step(membership.Unreachable{Peer: a, Server: server})
+	s.m.gateway.unreachable(a)
+}
+
+// bounced notes that nobody listens at the address, as the data plane found.
+func (s *members) bounced(a transport.Address, server string) {
+	s.step(membership.Unreachable{Peer: a, Server: server})
+	if v := s.view.Load(); v != nil {
+		if _, member := v.Member(a); !member {
+			s.partWithAbsent()
+		}
+	}
+}
+
+// partWithAbsent ends sessions with homes of this process's routes outside the cluster: they were
+// removed before it was admitted, so no event ever names them. The home of a shard was Up, and all
+// Up members have seen a process before it becomes Up. So a home not seen by a member has been
+// removed. It may still say goodbye.
+func (s *members) partWithAbsent() {
+	v := s.view.Load()
+	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
+		return
+	}
+	for _, a := range s.m.env.Homes() {
+		if _, member := v.Member(a); !member {
+			s.m.env.Log(Info, "home parted with: it is no member any more", "member", a.String())
+			s.m.env.PeerLeft(a)
+		}
+	}
+}
+
+// step passes one input to the machine and carries out its output.
+func (s *members) step(in membership.Input) {
+	if limit := s.m.limit(); limit != s.limit { // a reconnect or a reload may change it
+		s.limit = limit
+		s.step(membership.MessageLimit{Bytes: limit})
+	}
+	env := s.m.env
+	out := s.machine.Step(env.Now(), in)
+	s.wakeAt = out.WakeAt
+	if out.LeaseChanged {
+		env.RenewLease(out.Lease)
+	}
+	if out.Unclaim {
+		env.Serve(false, nil)
+	}
+	if out.Claim != 0 {
+		env.Serve(true, func() { s.step(membership.Claimed{Number: out.Claim}) })
+	}
+	for _, e := range out.Send {
+		s.traffic.noteSent(e.Message)
+		body, err := membership.Encode(e.Message)
+		s.m.send(transport.Peer{Address: e.To}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body, err)
+	}
+	if out.Refused != membership.NotRefused {
+		env.CountRefused(out.Refused)
+	}
+	if out.Probe {
+		s.m.gateway.probe()
+	}
+	if out.TakeLease != nil {
+		env.TakeLease(*out.TakeLease)
+	}
+	if out.Founding != nil {
+		env.Founding(*out.Founding, func(a membership.FoundingAnswer) { s.step(a) })
+	}
+	if out.Changed || len(out.Events) > 0 {
+		env.Publish(s.machine.View(), out.Events)
+	}
+	if out.Changed {
+		s.view.Store(s.machine.View())
+		s.m.viewChanged()
+	}
+	for _, e := range out.Events {
+		s.event(e)
+	}
+}
+
+// event follows an event of the machine.
+func (s *members) event(e membership.Event) {
+	env, self := s.m.env, s.m.self.Address
+	env.Log(Debug, "membership", "event", e.String())
+	switch e := e.(type) {
+	case membership.MemberUp:
+		env.Log(Info, "member up", "member", e.Member.Address.String(), "age", e.Member.UpNumber)
+		if e.Member.Address == self {
+			env.Up()
+			env.Serve(true, nil)
+			s.m.reports.askForRemembered()
+		}
+	case membership.MemberLeaving:
+		if e.Member.Address == self {
+			s.m.leaving = true
+			env.Leaving()
+			env.Serve(false, nil)
+		}
+	case membership.MemberDowned:
+		if e.Why != "" {
+			env.Log(Warn, "member downed", "member", e.Member.Address.String(), "why", e.Why)
+		} else {
+			env.Log(Warn, "member downed", "member", e.Member.Address.String())
+		}
+		m, _ := s.machine.View().Member(e.Member.Address)
+		s.traffic.noteDowned(m.Evidence)
+		if e.Member.Address != self {
+			s.m.lost(e.Member.Address)
+		}
+	case membership.MemberRemoved:
+		s.removed(e.Member)
+	case membership.UnreachableMember:
+		env.Log(Warn, "member unreachable", "member", e.Member.Address.String(), "evidence", e.Evidence.String())
+	case membership.ReachableMember:
+		env.Log(Info, "member reachable again", "member", e.Member.Address.String())
+	case membership.FoundedElsewhere:
+		s.foundedElsewhere(e)
+	case membership.JoinerTooLarge:
+		if node := e.Joiner.String(); node != s.tooLarge {
+			s.tooLarge = node
+			env.Log(Warn, "node not admitted", "joiner", node, "why", e.Reason)
+		}
+	case membership.StateTooLarge:
+		env.Log(Error, "the state of the cluster does not fit a message: nobody can join, leave or be removed until the broker's max_payload is raised",
+			"bytes", e.Bytes, "limit", e.Limit)
+	case membership.JoinFailed:
+		env.Fail(e.Err)
+	case membership.SelfDowned:
+		env.Downed(e.Reason)
+	case membership.SelfRemoved:
+		env.Left()
+	}
+}
+
+// foundedElsewhere logs that another cluster of this name uses the same store.
+func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
+	level, text := Warn, "not the first: the store has a cluster of this name; this node forms one only if that one is gone"
+	if v := s.m.View(); v != nil && v.SelfStatus != membership.NoStatus {
+		level, text = Error, "another cluster of this name uses the same store, and takes shards of this one: stop it (use one broker for the whole cluster, or give each its own name and store)"
+	}
+	s.m.env.Log(level, text, "cluster", s.m.cfg.Cluster, "founder", e.Other.Founder.String(), "member", e.Other.Node.String(),
+		"through", e.Other.Server, "this node's broker", e.Server)
+}
+
+// removed follows the removal of a member. When many leave together, those that left in
+// order are no news at the others.
+func (s *members) removed(m membership.Member) {
+	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
+	if inOrder && s.m.leaving {
+		level = Debug
+	}
+	s.m.env.Log(level, "member removed", "member", m.Address.String(), "was", m.Status.String())
+	switch {
+	case m.Address == s.m.self.Address:
+	case inOrder:
+		s.m.env.PeerLeft(m.Address) // Exiting may have been too short to be seen
+	default:
+		s.m.lost(m.Address)
+	}
+}
+
+// refuseDown returns the reason for refusing an operator's command to down a member.
+func (s *members) refuseDown(node transport.Address, force bool) error {
+	v := s.machine.View()
+	m, ok := v.Member(node)
+	switch {
+	case v.SelfStatus == membership.NoStatus:
+		return fmt.Errorf("%s is no member itself (ask one that is)", s.m.self.Name)
+	case !ok:
+		return fmt.Errorf("%v is no member (shardctl members lists them)", node)
+	case m.Reachable && m.Status != membership.Down && !force:
+		return fmt.Errorf("%v is %v and reachable: what it runs would be given to others while it still does (let it leave; or force it if its process has certainly stopped)", node, m.Status)
+	}
+	return nil
+}
+
+// seedPatience is how many times Config.SeedTimeout a seed may take to become a member
+// before it is asked whether its name is right.
+const seedPatience = 10
+
+// seeds are the names for joining that were no members yet.
+type seeds struct {
+	names []string
+	after time.Duration
+	due   time.Time // when those that are left are logged; zero means they were
+}
+
+// begin starts waiting for the names, but for the process's own.
+func (s *seeds) begin(names []string, self string, timeout time.Duration, now time.Time) {
+	s.names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == self })
+	s.after = seedPatience * timeout
+	s.due = now.Add(s.after)
+}
+
+// seen takes a view: the name of a member was spelt right.
+func (s *seeds) seen(v *membership.View) {
+	s.names = slices.DeleteFunc(s.names, func(name string) bool {
+		return slices.ContainsFunc(v.ByAddress, func(m membership.MemberView) bool { return m.Name == name })
+	})
+}
+
+// tick logs, once, the names that no member has had for too long. Nothing else would show a
+// wrong name, because other seeds let the process in as well.
+func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any)) {
+	if !due(s.due, now) {
+		return
+	}
+	s.due = time.Time{}
+	if len(s.names) > 0 {
+		log(Warn, "no member has the name of a seed: is it spelt right, and does it run?",
+			"seeds", strings.Join(s.names, " "), "after", s.after)
+	}
+}

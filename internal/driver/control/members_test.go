@@ -1,0 +1,250 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/driver/singlehost"
+	"github.com/shardgen/shardgen/internal/wire/hostmeta"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestDownIsRefused: an operator may down a member that is unreachable or Down already, and by
+// force one that is reachable. A process that is no member knows too little to obey.
+func TestDownIsRefused(t *testing.T) {
+	b := transport.Address{Name: "b", Incarnation: 1}
+	for name, c := range map[string]struct {
+		self      membership.Status
+		node      transport.Address
+		status    membership.Status
+		reachable bool
+		force     bool
+		refusal   string
+	}{
+		"unreachable":         {membership.Up, b, membership.Up, false, false, ""},
+		"reachable":           {membership.Up, b, membership.Up, true, false, "is up and reachable"},
+		"reachable, by force": {membership.Up, b, membership.Up, true, true, ""},
+		"down already":        {membership.Up, b, membership.Down, true, false, ""},
+		"no member":           {membership.Up, self, membership.Up, false, false, "is no member"},
+		"asked of no member":  {membership.NoStatus, b, membership.Up, false, false, "is no member itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _, machine := newTestMember(t)
+			machine.view.SelfStatus = c.self
+			machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: b, Status: c.status}, Reachable: c.reachable}}
+			err := m.members.refuseDown(c.node, c.force)
+			if c.refusal == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.refusal)
+			}
+		})
+	}
+}
+
+// TestViewHasSingletons: operators see every singleton that a member hosts, and the reason why
+// its instance is not known.
+func TestViewHasSingletons(t *testing.T) {
+	m, _, machine := newTestMember(t)
+	b := transport.Address{Name: "b", Incarnation: 1}
+	machine.view.ByAge = []membership.MemberView{{Member: membership.Member{
+		Address: b, Status: membership.Up, Meta: []membership.KeyValue{{Key: hostmeta.SingletonKey("K"), Value: "1"}},
+	}}}
+	machine.view.ByAddress = machine.view.ByAge
+	m.setup.Callable = func(string) singlehost.Callable { return nil }
+	rows := m.operatorView().Singletons
+	require.Len(t, rows, 1)
+	require.Equal(t, "K", rows[0].Kind)
+	require.Equal(t, []transport.Address{b}, rows[0].Hosts)
+	require.NotEmpty(t, rows[0].Why)
+}
+
+// TestInquiry: answers go to an inquiry until it is concluded, and late ones to nobody.
+func TestInquiry(t *testing.T) {
+	m, _, _ := newTestMember(t)
+	var got []uint64
+	begin := func() uint64 {
+		var id uint64
+		id = m.Inquire(func(transport.Address, coordinator.Message) { got = append(got, id) })
+		return id
+	}
+	first, second := begin(), begin()
+	m.answered(first, self, nil)
+	m.answered(second, self, nil)
+	require.Equal(t, []uint64{first, second}, got)
+	m.Conclude(first)
+	require.False(t, m.Inquires(first))
+	require.True(t, m.Inquires(second))
+	m.answered(first, self, nil)
+	m.answered(second, self, nil)
+	require.Equal(t, []uint64{first, second, second}, got)
+}
+
+// TestReasonIsSaidForItsLife: a reason counts for reasonLife after it was said last.
+func TestReasonIsSaidForItsLife(t *testing.T) {
+	m, env, _ := newTestMember(t)
+	singletons{m.env, m}.SetWhy("K", "no member hosts it")
+	require.NotEmpty(t, m.Reasons().Lately("K", env.now.Add(reasonLife)))
+	require.Empty(t, m.Reasons().Lately("K", env.now.Add(reasonLife+1)))
+}
+
+// TestSeedsThatBecomeMembersAreSeen: a seed that was a member in any view is not logged as
+// misspelt.
+func TestSeedsThatBecomeMembersAreSeen(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	m.seeds.begin([]string{"b", "c"}, self.Name, time.Second, env.now)
+	machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: transport.Address{Name: "b", Incarnation: 1}, Status: membership.Up}}}
+	m.viewChanged()
+	require.Equal(t, []string{"c"}, m.seeds.names)
+}
+
+// TestReasonOfRefusalIsLoggedOnce: a joiner that is refused again and again logs each reason once.
+// It does not log the refusal of an earlier process of its name, nor a final one, which ends it.
+func TestReasonOfRefusalIsLoggedOnce(t *testing.T) {
+	m, env, _ := newTestMember(t)
+	b, this := transport.Address{Name: "b", Incarnation: 1}, uint32(self.Incarnation)
+	for _, c := range []struct {
+		name    string
+		refusal message.JoinRefused
+		lines   int
+	}{
+		{"for good", message.JoinRefused{Target: this, Final: true, Reason: "lanes"}, 0},
+		{"of an earlier process", message.JoinRefused{Target: this + 1, Reason: "clock"}, 0},
+		{"a reason", message.JoinRefused{Target: this, Reason: "clock"}, 1},
+		{"the same again", message.JoinRefused{Target: this, Reason: "clock"}, 0},
+		{"another", message.JoinRefused{Target: this, Reason: "full"}, 1},
+	} {
+		env.logged = nil
+		m.members.noteRefusal(b, c.refusal)
+		require.Len(t, env.logged, c.lines, c.name)
+	}
+}
+
+// TestLeavesInOrderAreLogged: that a member was removed is logged for operators, but for those
+// that leave in order while this one leaves too, as when a cluster is shut down.
+func TestLeavesInOrderAreLogged(t *testing.T) {
+	b := transport.Address{Name: "b", Incarnation: 1}
+	for name, c := range map[string]struct {
+		leaving bool
+		was     membership.Status
+		level   Level
+	}{
+		"left in order":                        {false, membership.Exiting, Info},
+		"left in order while this one leaves":  {true, membership.Exiting, Debug},
+		"was downed while this one leaves":     {true, membership.Down, Info},
+		"leaving was all that was seen, alone": {false, membership.Leaving, Info},
+	} {
+		m, env, _ := newTestMember(t)
+		m.leaving = c.leaving
+		m.members.removed(membership.Member{Address: b, Status: c.was})
+		require.Equal(t, []string{fmt.Sprint(int(c.level), " member removed")}, env.logged, name)
+		require.Equal(t, c.was != membership.Down, len(env.left) == 1, "%s: it may still say goodbye", name)
+	}
+}
+
+// TestMembershipProbes: the broker is asked whether anybody serves when the membership wants to
+// know it, and then only.
+func TestMembershipProbes(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	m.members.step(membership.Tick{})
+	require.Zero(t, env.probes)
+	machine.out.Probe = true
+	m.members.step(membership.Leave{})
+	require.Positive(t, env.probes)
+	require.Empty(t, env.logged)
+	for _, c := range []struct {
+		fails  error
+		logged []string
+	}{
+		{errors.New("no room"), []string{fmt.Sprint(int(Warn), " members cannot be asked whether one serves")}},
+		{fmt.Errorf("probe: %w", transport.ErrDisconnected), nil}, // the connection's own line says so
+	} {
+		env.logged, env.fails = nil, c.fails
+		m.gateway.probe()
+		require.Equal(t, c.logged, env.logged, c.fails)
+	}
+}
+
+// TestChangesOfMembersAreLogged: operators see in the log when a member comes, cannot be reached, can
+// be reached again, is downed or removed.
+func TestChangesOfMembersAreLogged(t *testing.T) {
+	b := membership.Member{Address: transport.Address{Name: "b", Incarnation: 1}, Status: membership.Down}
+	for _, c := range []struct {
+		event membership.Event
+		want  string
+	}{
+		{membership.MemberUp{Member: b}, fmt.Sprint(int(Info), " member up")},
+		{membership.UnreachableMember{Member: b}, fmt.Sprint(int(Warn), " member unreachable")},
+		{membership.ReachableMember{Member: b}, fmt.Sprint(int(Info), " member reachable again")},
+		{membership.MemberDowned{Member: b}, fmt.Sprint(int(Warn), " member downed")},
+		{membership.MemberRemoved{Member: b}, fmt.Sprint(int(Info), " member removed")},
+	} {
+		m, env, _ := newTestMember(t)
+		m.members.event(c.event)
+		require.Contains(t, env.logged, c.want)
+	}
+}
+
+// TestEventsArePublished: the user hears of events that leave the view as it is, too.
+func TestEventsArePublished(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	m.members.step(membership.Tick{})
+	require.Zero(t, env.published)
+	machine.out.Events = []membership.Event{membership.ReachableMember{}}
+	m.members.step(membership.Tick{})
+	require.Equal(t, 1, env.published)
+}
+
+// TestExitGivesUpWaiting: a member that gives leaving in order up exits, whatever it still holds.
+func TestExitGivesUpWaiting(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	env.holds = true
+	m.Exit()
+	require.True(t, env.exiting)
+	require.Contains(t, machine.steps, membership.Input(membership.ExitReady{}))
+}
+
+// TestReasonHoldsSinceItWasSaidFirst: a reason that is said again is told with the time since it was
+// said first, and another one begins anew.
+func TestReasonHoldsSinceItWasSaidFirst(t *testing.T) {
+	var r Reasons
+	now := time.Unix(1_000_000, 0)
+	r.Note("K", "no member hosts it", now)
+	now = now.Add(2 * time.Second)
+	r.Note("K", "no member hosts it", now)
+	require.Equal(t, "no member hosts it (for 2s)", r.Lately("K", now))
+	r.Note("K", "it moves", now)
+	require.Equal(t, "it moves", r.Lately("K", now))
+}
+
+// TestMisspeltSeedIsLoggedOnce: a seed that was never a member is logged when it has had
+// its time, once, and one that was a member is not.
+func TestMisspeltSeedIsLoggedOnce(t *testing.T) {
+	var logged []string
+	log := func(_ Level, _ string, args ...any) { logged = append(logged, fmt.Sprintln(args...)) }
+	begin := time.Unix(1_000_000, 0)
+	var s seeds
+	s.begin([]string{"a", "b", "bb"}, "a", time.Second, begin)
+	s.seen(&membership.View{ByAddress: []membership.MemberView{
+		{Member: membership.Member{Address: transport.Address{Name: "b", Incarnation: 1}}},
+	}})
+	s.tick(begin, log)
+	s.tick(begin.Add(seedPatience*time.Second-1), log)
+	require.Empty(t, logged, "before its time")
+	s.tick(begin.Add(seedPatience*time.Second), log)
+	require.Equal(t, []string{"seeds bb after 10s\n"}, logged)
+	s.tick(begin.Add(time.Hour), log)
+	require.Len(t, logged, 1, "again")
+
+	logged = nil
+	s.begin([]string{"a"}, "a", time.Second, begin)
+	s.tick(begin.Add(time.Hour), log)
+	require.Empty(t, logged, "of a process that joins through itself")
+}

@@ -1,0 +1,236 @@
+package control
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// ResendEvery is the time between two sendings of a report whose effect does not show in the
+// table, and of a question.
+const ResendEvery = 500 * time.Millisecond
+
+// reports has the reports of this process to the coordinator about its shards. Each is
+// sent again until the table shows its effect.
+type reports struct {
+	m       *Member
+	done    map[placement.ShardID]placement.Epoch
+	aborted aborts
+	log     abortedMoves    // of aborted
+	asks    map[string]bool // types that calls wait for
+	at      time.Time       // of the next resending; zero means nothing to report
+}
+
+// An abort is the report of a move that this process gave up.
+type abort struct {
+	epoch  placement.Epoch
+	reason string
+}
+
+// aborts are those of which the table does not show the end, at most one a shard.
+type aborts map[placement.ShardID]abort
+
+// add takes an abort in, and reports whether it is to be sent. It is not when a later one
+// waits, or the table shows the end already: the report of a former move may come late, as
+// the refusal of state that was under way for long does.
+func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
+	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
+		return false
+	}
+	a[id] = one
+	return true
+}
+
+func (r *reports) init(m *Member) {
+	r.m = m
+	r.done = map[placement.ShardID]placement.Epoch{}
+	r.aborted = aborts{}
+	r.log.log = m.env.Log
+	r.asks = map[string]bool{}
+}
+
+// wakeAt is when resend is due.
+func (r *reports) wakeAt() time.Time {
+	if at := r.log.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
+		return at
+	}
+	return r.at
+}
+
+func (r *reports) plan() {
+	if len(r.done)+len(r.aborted)+len(r.asks) == 0 {
+		r.at = time.Time{}
+	} else if r.at.IsZero() {
+		r.at = r.m.env.Now().Add(ResendEvery)
+	}
+}
+
+// resend sends everything again whose effect does not show.
+func (r *reports) resend(now time.Time) {
+	r.log.tick(now)
+	if !due(r.at, now) {
+		return
+	}
+	r.at = time.Time{}
+	for _, id := range sortedShards(r.done) {
+		r.sendDone(id)
+	}
+	for _, id := range sortedShards(r.aborted) {
+		r.sendAborted(id)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.asks)) {
+		if r.m.env.Waiting(kind) == 0 && !r.m.gateway.wants(kind) && !r.missesHomes(kind) {
+			delete(r.asks, kind)
+			continue
+		}
+		r.sendAsk(kind)
+	}
+	r.plan()
+}
+
+func sortedShards[V any](m map[placement.ShardID]V) []placement.ShardID {
+	return slices.SortedFunc(maps.Keys(m), func(a, b placement.ShardID) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Shard, b.Shard))
+	})
+}
+
+func (r *reports) sendDone(id placement.ShardID) {
+	r.m.ToCoordinator(coordinator.MoveDone{Term: r.m.follower.core.Term(), ShardID: id, Epoch: r.done[id]})
+}
+
+func (r *reports) sendAborted(id placement.ShardID) {
+	a := r.aborted[id]
+	r.m.ToCoordinator(coordinator.MoveAborted{Term: r.m.follower.core.Term(), ShardID: id, Epoch: a.epoch, Reason: a.reason})
+}
+
+func (r *reports) sendAsk(kind string) {
+	r.asks[kind] = true
+	r.m.ToCoordinator(coordinator.Ask{Type: kind, Have: r.m.follower.core.Table().Version()})
+}
+
+// ask asks for a home for the type's shards, if that was not just asked.
+func (r *reports) ask(kind string) {
+	if !r.asks[kind] {
+		r.sendAsk(kind)
+		r.plan()
+	}
+}
+
+// missesHomes reports whether the type's entities may have to be activated again, and its
+// shards have no homes: they had none yet, or the last one died with the coordinator that
+// knew of it.
+func (r *reports) missesHomes(kind string) bool {
+	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
+}
+
+// askForRemembered asks for homes that nobody's call may ever ask for.
+func (r *reports) askForRemembered() {
+	for _, kind := range r.m.env.Remembered() {
+		if r.missesHomes(kind) {
+			r.m.Ask(kind)
+		}
+	}
+}
+
+// opened reports a shard that runs here, unless the table says so.
+func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
+	if e, ok := r.m.follower.core.Table().Lookup(id); !ok || e.Epoch < epoch {
+		r.done[id] = epoch
+		r.sendDone(id)
+		r.plan()
+	}
+}
+
+// abort gives a move up that this process should have made, unless it is too late.
+func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason string) {
+	s := r.m.env.Shard(id)
+	if s == nil || !s.CancelMove(epoch) {
+		return
+	}
+	if !r.aborted.add(id, abort{epoch, reason}, r.m.follower.core.Table()) {
+		return
+	}
+	r.log.add(id, epoch, reason, r.m.env.Now())
+	r.sendAborted(id)
+	r.plan()
+}
+
+// tableChanged drops the reports whose effect shows.
+func (r *reports) tableChanged(t *placement.Table) {
+	maps.DeleteFunc(r.done, func(id placement.ShardID, epoch placement.Epoch) bool {
+		e, ok := t.Lookup(id)
+		return ok && e.Epoch >= epoch
+	})
+	maps.DeleteFunc(r.aborted, func(id placement.ShardID, a abort) bool {
+		e, ok := t.Lookup(id)
+		return ok && e.Epoch > a.epoch
+	})
+	maps.DeleteFunc(r.asks, func(kind string, _ bool) bool {
+		return r.m.env.Waiting(kind) == 0 && !r.missesHomes(kind)
+	})
+	r.plan()
+}
+
+const (
+	// abortedEvery is how long moves that were given up are gathered for one line of
+	// the log.
+	abortedEvery = time.Second
+	// maxAborted bounds the reasons that are gathered.
+	maxAborted = 16
+)
+
+// abortedMoves gathers moves that were given up: when nodes leave together there are many, for one
+// reason.
+type abortedMoves struct {
+	log func(l Level, text string, args ...any)
+	all map[abortCause]*abortedShards
+	at  time.Time // when to log; zero means nothing to log
+}
+
+type abortCause struct{ kind, reason string }
+
+type abortedShards struct {
+	shards int
+	first  placement.ShardID
+	epoch  placement.Epoch
+}
+
+// add takes a move in, to be logged within abortedEvery.
+func (s *abortedMoves) add(id placement.ShardID, epoch placement.Epoch, reason string, now time.Time) {
+	s.log(Debug, "shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", bounded.Text(reason))
+	why := abortCause{id.Kind, bounded.Text(reason)}
+	if s.all[why] == nil && len(s.all) == maxAborted {
+		s.flush()
+	}
+	if len(s.all) == 0 {
+		s.all, s.at = map[abortCause]*abortedShards{}, now.Add(abortedEvery)
+	}
+	if s.all[why] == nil {
+		s.all[why] = &abortedShards{first: id, epoch: epoch}
+	}
+	s.all[why].shards++
+}
+
+// tick logs the moves that have gathered, when it is time.
+func (s *abortedMoves) tick(now time.Time) {
+	if due(s.at, now) {
+		s.flush()
+	}
+}
+
+func (s *abortedMoves) flush() {
+	order := slices.SortedFunc(maps.Keys(s.all), func(a, b abortCause) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.reason, b.reason))
+	})
+	for _, why := range order {
+		one := s.all[why]
+		s.log(Info, "shards stay: their moves were given up", "kind", why.kind, "shards", one.shards,
+			"first", one.first.String(), "epoch", one.epoch.String(), "reason", why.reason)
+	}
+	s.all, s.at = nil, time.Time{}
+}

@@ -1,0 +1,68 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A sender seals messages of the control channel, and reports those that cannot be read or
+// sent.
+type sender struct {
+	env     Env
+	cluster string
+	self    transport.Peer
+}
+
+func (s *sender) seal(topic wire.ControlTopic, body []byte) []byte {
+	return wire.SealControl(s.cluster, s.self, topic, body)
+}
+
+// send seals and sends a message to one process, or to every member if to is zero. If err, the
+// error of encoding it, is not nil, it only logs that.
+func (s *sender) send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
+	if err != nil {
+		s.env.Log(Error, "control message not sent", "to", to.String(), "err", err)
+		return
+	}
+	b := s.seal(topic, body)
+	if to.IsZero() {
+		err = s.env.Link().Broadcast(b)
+	} else {
+		err = s.env.Link().Send(transport.Control, to, 0, b)
+	}
+	if err != nil && !errors.Is(err, transport.ErrDisconnected) && !errors.Is(err, transport.ErrClosed) {
+		s.env.LogSeldom(Error, "control message not sent", topic.String(), "to", to.String(), "bytes", len(b), "err", err)
+	}
+}
+
+func (s *sender) sendSingleton(to transport.Peer, m singleton.Message) {
+	body, err := singleton.Encode(m)
+	s.send(to, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body, err)
+}
+
+// newer skips a message that only a later release can read.
+func (s *sender) newer(err error) {
+	s.env.Count(Newer)
+	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
+}
+
+// foreign refuses bytes that are no message. from is the sender in their subject. It need not be a
+// member.
+func (s *sender) foreign(from transport.Address, bytes int, err error) {
+	if n, tell := s.env.CountOf(Foreign, from.Name); tell {
+		s.env.Log(Warn, "foreign bytes refused", "channel", "control", "from", from.Name, "bytes", bytes, "err", bounded.Error(err), "count", n)
+	}
+}
+
+// limit returns how many bytes the body of a message may have.
+func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhead }
+
+// envelopeOverhead bounds the bytes that the control envelope adds to a message.
+const envelopeOverhead = 512
+
+func unknownTopic(topic wire.ControlTopic) error { return fmt.Errorf("unknown topic %d", topic) }

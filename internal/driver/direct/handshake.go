@@ -1,0 +1,81 @@
+package direct
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/direct/agree"
+)
+
+// Behind the handshake of TLS the process that dialed sends version and the nonce. The other one
+// answers with version, and frames follow both ways.
+const version = 1
+
+// errVersion is the error of a peer that speaks another version.
+var errVersion = errors.New("the peer speaks another version of direct lanes")
+
+// dial connects to a process that must show the key, and shows it the nonce.
+func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(func()), limit func() int) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, agree.DialFor)
+	defer cancel()
+	c, err := DialerOf(ctx).DialContext(ctx, "tcp", d.Address)
+	if err != nil {
+		return nil, err
+	}
+	out := newOutlet(c, most, spawn)
+	secure := tls.Client(out, id.config(func(k agree.Key) bool { return k == d.Key }))
+	if err := greet(ctx, c, secure, d.Nonce); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return newConn(secure, out, limit), nil
+}
+
+// greet is the dialing side of the handshake.
+func greet(ctx context.Context, c net.Conn, secure *tls.Conn, nonce agree.Nonce) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	if _, err := secure.Write(append([]byte{version}, nonce[:]...)); err != nil {
+		return fmt.Errorf("greet: %w", err)
+	}
+	var answer [1]byte
+	if _, err := io.ReadFull(secure, answer[:]); err != nil {
+		return fmt.Errorf("greet: %w", err)
+	}
+	if answer[0] != version {
+		return fmt.Errorf("greet: %w: %d", errVersion, answer[0])
+	}
+	if !stop() {
+		return fmt.Errorf("greet: %w", ctx.Err())
+	}
+	return nil
+}
+
+// greeted is the listening side of the handshake: it reads the key and the nonce of a process
+// that dialed.
+func greeted(secure *tls.Conn) (key agree.Key, nonce agree.Nonce, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), agree.DialFor)
+	defer cancel()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return key, nonce, fmt.Errorf("handshake: %w", err)
+	}
+	if err := secure.SetReadDeadline(time.Now().Add(agree.DialFor)); err != nil {
+		return key, nonce, err
+	}
+	greeting := make([]byte, 1+len(nonce))
+	if _, err := io.ReadFull(secure, greeting); err != nil {
+		return key, nonce, fmt.Errorf("greet: %w", err)
+	}
+	if greeting[0] != version {
+		return key, nonce, fmt.Errorf("greet: %w: %d", errVersion, greeting[0])
+	}
+	copy(nonce[:], greeting[1:])
+	return hashOf(secure.ConnectionState().PeerCertificates[0]), nonce, secure.SetReadDeadline(time.Time{})
+}

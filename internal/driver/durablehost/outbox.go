@@ -1,0 +1,78 @@
+package durablehost
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// maxTells bounds the tells of one shard that are under way.
+const maxTells = 1024
+
+// outbox sends the tells that the core says are due. Of one entity's tells one is under way at a time,
+// for the core gives out no more.
+type outbox struct {
+	queue []durable.Tell
+	under map[tellKey]bool // queued, or under way
+	busy  int              // under way
+}
+
+type tellKey struct {
+	target durable.Target
+	number uint64
+}
+
+func (o *outbox) put(tell durable.Tell) {
+	key := tellKey{tell.Target, tell.Number}
+	if o.under[key] {
+		return // it takes long, and is due again
+	}
+	if o.under == nil {
+		o.under = map[tellKey]bool{}
+	}
+	o.under[key] = true
+	o.queue = append(o.queue, tell)
+}
+
+func (o *outbox) next() (tell durable.Tell, ok bool) {
+	if o.busy == maxTells || len(o.queue) == 0 {
+		return tell, false
+	}
+	tell = o.queue[0]
+	o.queue = o.queue[1:]
+	o.busy++
+	return tell, true
+}
+
+func (o *outbox) done(tell durable.Tell) {
+	delete(o.under, tellKey{tell.Target, tell.Number})
+	o.busy--
+}
+
+// tellLocked sends tells as long as more may be under way.
+func (t *Tenure) tellLocked() {
+	for {
+		tell, ok := t.outbox.next()
+		if !ok {
+			return
+		}
+		t.shard.cfg.Host.Go(func() {
+			arrived := t.shard.cfg.Host.Tell(t.ctx, t.Shard(), tell)
+			t.do(func(now time.Time) {
+				t.outbox.done(tell)
+				if arrived {
+					t.core.Arrived(now, tell.Target, tell.Number)
+				}
+				t.tellLocked()
+			})
+		})
+	}
+}
+
+// TellID is the command of a tell that a shard's log has.
+func TellID(from store.Shard, tell durable.Tell) ID {
+	return ID{
+		Log: durable.Target{Log: from.Type, Shard: uint32(from.Number)}, Number: tell.Number, Floor: tell.Floor,
+	}
+}

@@ -1,0 +1,137 @@
+package durablehost
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Process is the usual [Host]. It logs the events that operators should see, and asks the store
+// about the coordinator's terms and the properties of durable types.
+type Process struct {
+	Cluster string
+	Store   store.Backend
+	Ctx     context.Context // of the process; it is no call's
+	Spawn   func(func())    // Host.Go
+	// Send is Host.Tell.
+	Send func(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool)
+	// GivenUp is told of a dead letter.
+	GivenUp func(from store.Shard, tell durable.Tell)
+	Log     *slog.Logger
+	Appends Appends // of all its shards
+	Claims  Claims  // likewise
+
+	untrimmed atomic.Uint64 // how often a log could not be trimmed
+}
+
+var _ Host = (*Process)(nil)
+
+// Context ends with the process.
+func (p *Process) Context() context.Context { return p.Ctx }
+
+// Go runs f unless the process has ended.
+func (p *Process) Go(f func()) { p.Spawn(f) }
+
+// Tell sends a tell.
+func (p *Process) Tell(ctx context.Context, from store.Shard, tell durable.Tell) bool {
+	return p.Send(ctx, from, tell)
+}
+
+// Event logs an event of a tenure.
+func (p *Process) Event(t *Tenure, e durable.Event) {
+	log := p.Log.With("shard", t.Shard().String(), "epoch", durable.EpochText(t.Epoch()))
+	switch {
+	case e.Kind == durable.Opened:
+		log.Debug("durable shard opened", "position", e.Position)
+	case e.Kind == durable.Resent:
+		log.Error("the store has lost what it had acknowledged; it was appended again from memory", "appends", e.N)
+	case e.Kind == durable.Orphaned:
+		log.Error("the store has lost what it had acknowledged to older homes; a checkpoint writes it from memory", "appends", e.N)
+	case e.Kind == durable.Untrimmed:
+		if n := p.untrimmed.Add(1); n&(n-1) == 0 { // the first, second, fourth, eighth and so on
+			log.Warn("the store does not trim logs, which take more and more room; it is asked again", "err", e.Err, "count", n)
+		}
+	case e.Kind == durable.DeadLetter:
+		p.GivenUp(t.Shard(), e.Tell)
+	case e.Kind == durable.Ended && e.Err != nil:
+		log.Error("durable shard cannot be opened; it is tried again", "err", e.Err)
+	case e.Kind == durable.Ended && e.Epoch == t.Epoch():
+		log.Warn("durable shard is given up, for another process has its epoch or its log lacks what this home needs; it is claimed again")
+	case e.Kind == durable.Ended && e.Epoch != 0:
+		log.Warn("durable shard is another home's", "met", durable.EpochText(e.Epoch))
+	}
+}
+
+// One request of the control plane to the store may take try, and the next begins after
+// pause. Failures are logged seldom.
+const (
+	try     = 5 * time.Second
+	pause   = 250 * time.Millisecond
+	logEach = 40
+)
+
+// Above raises the record of the coordinator's terms, which the coordinator then finds above its
+// own. It tries until the process ends, and returns the last term.
+func (p *Process) Above(term uint32) (last uint32) {
+	for n := 0; p.Ctx.Err() == nil; n++ {
+		ctx, cancel := context.WithTimeout(p.Ctx, try)
+		last, err := RaiseTerm(ctx, p.Store, p.Cluster, term)
+		cancel()
+		if err == nil {
+			return last
+		}
+		if n%logEach == 0 && !errors.Is(err, store.ErrConflict) && p.Ctx.Err() == nil {
+			p.Log.Warn("the record of the coordinator's terms could not be raised; it is tried again", "err", err)
+		}
+		select {
+		case <-p.Ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return term
+}
+
+// LastTerm returns the highest term in the store, or 0 if the store does not answer: it is asked
+// again later.
+func (p *Process) LastTerm() uint32 {
+	ctx, cancel := context.WithTimeout(p.Ctx, try)
+	defer cancel()
+	term, err := LastTerm(ctx, p.Store, p.Cluster)
+	if err != nil {
+		return 0
+	}
+	return term
+}
+
+// TakeTerm returns the term of a coordinator that begins, and the one before: see NextTerm. It
+// tries until the process ends.
+func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
+	for n := 0; ; n++ {
+		ctx, cancel := context.WithTimeout(p.Ctx, try)
+		term, before, err = NextTerm(ctx, p.Store, p.Cluster, atLeast)
+		cancel()
+		if err == nil || p.Ctx.Err() != nil {
+			return term, before, err
+		}
+		if n%logEach == 0 && !errors.Is(err, store.ErrConflict) {
+			p.Log.Warn("the coordinator waits for its term: shards that are lost or move get no home until the store answers", "err", err)
+		}
+		select {
+		case <-p.Ctx.Done():
+			return 0, 0, p.Ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Check compares a durable type with its description in the store.
+func (p *Process) Check(ctx context.Context, kind string, shards uint32, hash string) error {
+	ctx, cancel := context.WithTimeout(ctx, try)
+	defer cancel()
+	return CheckType(ctx, p.Store, kind, Type{Cluster: p.Cluster, Shards: shards, Hash: hash})
+}

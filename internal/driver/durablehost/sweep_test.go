@@ -1,0 +1,185 @@
+package durablehost
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// records counts the records of entities in a shard.
+func records(t *testing.T, s store.Shards) (n int) {
+	t.Helper()
+	for after := store.None; ; {
+		page, err := s.List(within(t, 20*time.Second), account, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			return n
+		}
+		for _, r := range page {
+			after = r.Revision
+			if strings.HasPrefix(r.Key, "e") {
+				n++
+			}
+		}
+	}
+}
+
+// fill commits many entities, of which every third does not expire, and writes their records.
+func fill(t *testing.T, s *Shard, n int, ttl time.Duration) {
+	t.Helper()
+	tenure, ctx := tenureOf(t, s), within(t, time.Minute)
+	for i := range n {
+		turn := durable.Turn{Entity: fmt.Sprint("a", i), State: []byte("1")}
+		if i%3 != 0 {
+			turn.Expires = time.Now().Add(ttl).UnixMilli()
+		}
+		if _, err := tenure.Load(ctx, turn.Entity); err != nil {
+			t.Fatal(err)
+		}
+		ticket, err := tenure.Commit(&turn)
+		if err == nil && (i%64 == 0 || i == n-1) {
+			err = tenure.Wait(ctx, ticket)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tenure.Passivated(turn.Entity)
+	}
+	if err := s.Leave(ctx, anEpoch+1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newSweeping(t *testing.T, s store.Shards, node int, w Sweep) *Shard {
+	w.On = true
+	sh := New(Config{
+		Shard: account, Store: s, Node: fmt.Sprintf("n%d", node), Incarnation: uint64(node),
+		Patience: 5 * time.Second, Host: newProcess(t), Sweep: w,
+	})
+	t.Cleanup(sh.Close)
+	return sh
+}
+
+// TestSweep: records of entities that have expired are deleted though nobody calls them again, those of
+// others stay, and each walk begins after a rest.
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		s := server.Client().Shards()
+		first, _ := newShard(t, s, 1, durable.Limits{})
+		first.Open(anEpoch + 1)
+		const n = 999 // more than one page of deletions
+		fill(t, first, n, 10*time.Minute)
+		second := newSweeping(t, s, 2, Sweep{})
+		second.Open(anEpoch + 2)
+		tenure := tenureOf(t, second)
+		time.Sleep(30 * time.Minute)
+		if got := records(t, s); got != n {
+			t.Errorf("%d records before the second walk, want %d", got, n)
+		}
+		set(t, tenure, "a1", "2") // is activated again, and does not expire
+		time.Sleep(time.Hour)
+		if got := records(t, s); got != n/3+1 {
+			t.Errorf("%d records are left, want %d", got, n/3+1)
+		}
+		for id, want := range map[string]string{"a0": "1", "a1": "2", "a2": ""} {
+			if got := get(t, tenure, id); got != want {
+				t.Errorf("%s has %q, want %q", id, got, want)
+			}
+		}
+	})
+}
+
+// TestSweepReadsAPageAtATime: the shards of a process read one page in each pause, together.
+func TestSweepReadsAPageAtATime(t *testing.T) {
+	var s sweeps
+	now := time.Now()
+	if !s.begin(now) || s.begin(now) {
+		t.Error("two pages are read at once, or none")
+	}
+	s.end(time.Hour)
+	if s.begin(now.Add(59*time.Minute)) || !s.begin(time.Now().Add(time.Hour)) {
+		t.Error("the pause is not kept")
+	}
+}
+
+// TestSweepJetStream: the same on a real server.
+func TestSweepJetStream(t *testing.T) {
+	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	open, err := natsstore.Open(within(t, 30*time.Second), server.URL(), natsstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(open.Close)
+	s := open.Shards()
+	first, _ := newShard(t, s, 1, durable.Limits{})
+	first.Open(anEpoch + 1)
+	const n = 600
+	fill(t, first, n, time.Second)
+	if got := records(t, s); got != n {
+		t.Fatalf("%d records, want %d", got, n)
+	}
+	second := newSweeping(t, s, 2, Sweep{First: time.Millisecond, Pause: time.Millisecond, Rest: time.Millisecond})
+	second.Open(anEpoch + 2)
+	tenure := tenureOf(t, second)
+	for ctx := within(t, time.Minute); records(t, s) != n/3; {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d records are left, want %d", records(t, s), n/3)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	third, _ := newShard(t, s, 3, durable.Limits{})
+	third.Open(anEpoch + 3)
+	if got := get(t, tenureOf(t, third), "a3"); got != "1" {
+		t.Errorf("a3 has %q, want 1", got)
+	}
+	if got := get(t, tenureOf(t, third), "a1"); got != "" {
+		t.Errorf("a1 has %q, want nothing", got)
+	}
+	_ = tenure
+}
+
+// TestSweepOfForgotten: the record that an ended entity leaves for the keys of its commands is deleted
+// when they are a day old, though nothing expires.
+func TestSweepOfForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New().Client().Shards()
+		first, _ := newShard(t, s, 1, durable.Limits{})
+		first.Open(anEpoch + 1)
+		tenure := tenureOf(t, first)
+		for i, id := range []string{"forgotten", "lives"} {
+			if _, err := tenure.Load(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			c := commandOf(ID{Key: "k"}, 7, id, "Leave", nil)
+			if _, err := tenure.Commit(&durable.Turn{Entity: id, State: []byte("1"), Ended: i == 0, Command: &c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := first.Leave(t.Context(), anEpoch+1); err != nil {
+			t.Fatal(err)
+		}
+		second := newSweeping(t, s, 2, Sweep{First: time.Hour, Rest: 24 * time.Hour})
+		second.Open(anEpoch + 2)
+		tenureOf(t, second)
+		time.Sleep(23 * time.Hour)
+		if got := records(t, s); got != 2 {
+			t.Fatalf("%d records while the keys are kept, want 2", got)
+		}
+		time.Sleep(4 * time.Hour)
+		if got := records(t, s); got != 1 {
+			t.Errorf("%d records, want that of the entity that lives", got)
+		}
+	})
+}

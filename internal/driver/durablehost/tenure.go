@@ -1,0 +1,639 @@
+package durablehost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Tenure is one time for which a process has a shard, from its claim on. It is safe for
+// concurrent use, but an entity has one turn at a time.
+type Tenure struct {
+	shard *Shard
+	epoch atomic.Uint64 // grows until the tenure has opened, where the shard is alone; changed under mu
+
+	ctx    context.Context // of its requests
+	cancel context.CancelFunc
+	opened chan struct{} // closed when it has opened
+	open   atomic.Bool   // it has opened, and not ended
+
+	mu        sync.Mutex
+	core      *durable.Shard
+	reached   atomic.Uint64 // the ticket up to which all is in the log; changed under mu
+	waits     []wait
+	loads     loads
+	outbox    outbox
+	timer     *time.Timer
+	wake      time.Time        // when timer fires
+	begin     beginner         // sends appends without a goroutine; nil means the store cannot
+	next      *durable.Request // the append to be made next; nil means none
+	appending bool             // append runs
+	queued    atomic.Bool      // it is in the queue of Appends; changed under the mutex there
+	claim     tenureClaim      // guarded by the mutex of Claims
+	tail      int64            // bytes of its log's tail, as Appends counts them
+	over      bool
+	left      chan struct{} // closed when it has ended; made by leave
+	away      [2]bool       // the store did not answer the last append, or the last write of records, or could not take it
+	failed    error         // the store's last fault; nil after a success
+	failing   time.Time     // when the first fault since the last success was
+	tellDoubt bool          // callers that ask again are to be told of failed
+	followers followerLook
+	idle      idle
+	walk      walk // through its records, for those of expired entities
+}
+
+// A Waiter waits until the log has all up to a ticket.
+type Waiter interface {
+	// Logged is called once. err is nil, or the reason why that is not known, as [Tenure.Then]
+	// and [Tenure.Answer] have it.
+	Logged(err error)
+}
+
+// A WaiterFunc is a Waiter that is a function.
+type WaiterFunc func(err error)
+
+// Logged calls the function.
+func (f WaiterFunc) Logged(err error) { f(err) }
+
+// A wait has a ticket that somebody waits for.
+type wait struct {
+	ticket durable.Ticket
+	again  bool // it is told of the store's faults, and asks again
+	Waiter
+}
+
+// newTenure begins a claim. The shard's lock is held.
+func newTenure(s *Shard, epoch uint64) *Tenure {
+	now := time.Now()
+	t := &Tenure{shard: s, opened: make(chan struct{}), idle: newIdle(&s.cfg, now)}
+	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
+	config := durable.Config{
+		Epoch: epoch, Above: s.cfg.Alone != nil, Known: s.known, FirstTell: max(s.tells, uint64(max(now.UnixMicro(), 0))),
+		Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
+	}
+	t.core = durable.New(now, config)
+	t.epoch.Store(epoch)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.takeLocked() // requests only: nothing is to be done without the lock
+	t.begin, _ = s.cfg.Store.(beginner)
+	return t
+}
+
+// Epoch returns the epoch in the store. It only grows over the tenures of a shard, wherever they are.
+func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
+
+// fix returns the next tenure's knowledge: this one's highest epoch, its last head, and a number above
+// those of its tells.
+func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.core.FixEpoch()
+	return t.core.Epoch(), t.core.Mark(), t.core.NextTell()
+}
+
+// isOpen reports whether turns may begin.
+func (t *Tenure) isOpen() bool { return t.open.Load() }
+
+// Ended reports whether the tenure is over.
+func (t *Tenure) Ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
+}
+
+// do changes the core and carries out its effects.
+func (t *Tenure) do(f func(now time.Time)) {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return
+	}
+	f(time.Now())
+	after := t.takeLocked()
+	t.mu.Unlock()
+	after.run(t)
+}
+
+// look is do for a function that needs no effects.
+func (t *Tenure) look(f func(now time.Time)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		f(time.Now())
+	}
+}
+
+// takeLocked carries out the core's effects. It returns those that need the lock to be free.
+func (t *Tenure) takeLocked() deferredEffects { return t.effectsLocked(t.core.Take()) }
+
+func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
+	for i := range out.Requests {
+		r := &out.Requests[i]
+		if r.Op == durable.OpAppend && t.begin != nil && after.append == nil {
+			after.append = r
+			continue
+		}
+		t.sendLocked(*r)
+	}
+	for _, l := range out.Loaded {
+		t.loads.done(l)
+	}
+	ended := durable.Event{Kind: durable.Ended}
+	for _, e := range out.Events {
+		switch e.Kind {
+		case durable.Opened:
+			t.open.Store(true)
+			t.shard.cfg.Claims.over(t)
+			after.add(func() {
+				t.shard.opened(t)
+				close(t.opened)
+			})
+		case durable.Ended:
+			ended = e
+		case durable.Checkpointed:
+			t.idle.checkpointed(&t.shard.cfg, time.Now())
+		default:
+		}
+		after.add(func() { t.shard.cfg.Host.Event(t, e) })
+	}
+	if out.Durable > durable.Ticket(t.reached.Load()) {
+		t.reached.Store(uint64(out.Durable))
+		after.logged = t.releaseLocked()
+	}
+	if t.left != nil && t.core.State() == durable.Open && !t.core.Busy() {
+		t.core.Drop() // all is in records
+		for _, e := range t.core.Take().Events {
+			after.add(func() { t.shard.cfg.Host.Event(t, e) })
+		}
+	}
+	if t.core.State() == durable.Dropped {
+		t.endLocked(ended, &after)
+		return after
+	}
+	if t.tellDoubt {
+		t.tellDoubt = false
+		after.doubted, t.waits = askAgain(t.waits)
+		after.why = fmt.Errorf("shard %v: %w: %w", t.shard.cfg.Shard, errUnconfirmed, t.failed)
+	}
+	for _, tell := range out.Tells {
+		t.outbox.put(tell)
+	}
+	t.tellLocked()
+	t.armLocked()
+	return after
+}
+
+// releaseLocked returns the waits for tickets that are in the log.
+func (t *Tenure) releaseLocked() (due []wait) {
+	var kept []wait
+	reached := durable.Ticket(t.reached.Load())
+	for i, w := range t.waits {
+		switch {
+		case w.ticket > reached:
+			kept = append(kept, w)
+		case len(kept) > 0:
+			due = append(due, w)
+		default:
+			due = t.waits[: i+1 : i+1] // they come in order, as a rule
+		}
+	}
+	if t.waits = kept; kept == nil {
+		t.waits = make([]wait, 0, len(due)) // as many are likely to come until the next append
+	}
+	return due
+}
+
+// endLocked ends everything that waits.
+func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
+	t.over = true
+	t.backLocked(0)
+	t.backLocked(1)
+	t.shard.cfg.Appends.tailOf(t)
+	t.open.Store(false)
+	t.shard.cfg.Claims.over(t)
+	t.cancel()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	if t.left != nil {
+		close(t.left)
+	}
+	after.doubted, after.why = t.waits, t.inDoubt(e)
+	t.waits = nil
+	t.loads.end()
+	after.add(func() { t.shard.ended(t, e) })
+}
+
+// inDoubt returns the error for calls that wait when the tenure ends.
+func (t *Tenure) inDoubt(e durable.Event) error {
+	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
+	if e.Err != nil {
+		err = fmt.Errorf("%w: %w", err, e.Err)
+	}
+	return err
+}
+
+// Drop ends the tenure. It may be called again, and on nil.
+func (t *Tenure) Drop() {
+	if t != nil {
+		t.do(func(time.Time) { t.core.Drop() })
+	}
+}
+
+// leave has all that is committed written to records, and ends the tenure then.
+func (t *Tenure) leave(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.left == nil {
+		t.left = make(chan struct{})
+	}
+	left := t.left
+	t.mu.Unlock()
+	t.shard.cfg.Claims.want(t)
+	t.do(func(now time.Time) {
+		t.core.Verify(now) // nobody else knows what the store has lost
+		t.core.Checkpoint(now)
+	})
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("shard %v: write its entities to the store: %w%s", t.shard.cfg.Shard, ctx.Err(), t.trouble())
+	}
+}
+
+// trouble returns ": " and the store's last fault, or nothing.
+func (t *Tenure) trouble() string {
+	if t == nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failed == nil {
+		return ""
+	}
+	return ": " + t.failed.Error()
+}
+
+// shortestNap is the shortest time for which the timer is set.
+const shortestNap = time.Millisecond
+
+// armLocked sets the timer to the core's next wake.
+func (t *Tenure) armLocked() {
+	at := t.core.Wake()
+	if t.timer != nil && !at.Before(t.wake) {
+		return // it fires sooner anyway
+	}
+	t.wake = at
+	d := max(time.Until(at), shortestNap)
+	if t.timer == nil {
+		t.timer = time.AfterFunc(d, t.tick)
+	} else {
+		t.timer.Reset(d)
+	}
+}
+
+// tick lets time pass for the core.
+func (t *Tenure) tick() {
+	if t.ctx.Err() != nil { // the process has ended
+		t.Drop()
+		return
+	}
+	t.do(func(now time.Time) {
+		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
+		t.core.Tick(now)
+		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
+		t.followers.next(t, now)
+		t.idle.look(t, now)
+		t.walk.next(t, now)
+	})
+}
+
+// asker asks the store for this tenure.
+func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx} }
+
+// sendLocked asks the store.
+func (t *Tenure) sendLocked(r durable.Request) {
+	if r.Op == durable.OpGet && len(r.IDs) == 1 && t.core.State() == durable.Open {
+		t.loads.queue = append(t.loads.queue, r)
+		t.loadLocked()
+		return
+	}
+	if r.Op == durable.OpAppend {
+		if t.next = &r; !t.appending {
+			t.appending = true
+			t.shard.cfg.Host.Go(t.append)
+		}
+		return
+	}
+	if r.Op == durable.OpHead && t.core.State() == durable.Claiming {
+		t.shard.cfg.Claims.ask(t, func() { t.goAsk(r) })
+		return
+	}
+	t.goAsk(r)
+}
+
+// goAsk is ask on a goroutine of its own.
+func (t *Tenure) goAsk(r durable.Request) { t.shard.cfg.Host.Go(func() { t.ask(r) }) }
+
+// ask asks the store, and tells the core.
+func (t *Tenure) ask(r durable.Request) {
+	a := t.asker().ask(r)
+	if r.Op == durable.OpTrim && a.Err != nil && t.ctx.Err() == nil {
+		t.shard.cfg.Host.Event(t, durable.Event{Kind: durable.Untrimmed, Err: a.Err})
+	}
+	t.do(func(now time.Time) { t.doneLocked(now, &r, a) })
+}
+
+// doneLocked brings the core an answer of the store.
+func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
+	t.note(r, a)
+	if stream := streamOf(r.Op); stream >= 0 && !errors.Is(a.Err, store.ErrBusy) {
+		if a.Outcome == durable.NotApplied || a.Outcome == durable.Uncertain {
+			t.away[stream] = true
+		} else {
+			t.backLocked(stream)
+		}
+	}
+	t.idle.verify(t.core, &t.shard.cfg, now) // before the core takes what it has written for kept
+	if r.Op == durable.OpAppend && a.Err == nil {
+		t.shard.cfg.Appends.written.Add(int64(len(r.Data)))
+	}
+	t.core.Done(now, a)
+	if t.shard.cfg.Alone != nil {
+		t.epoch.Store(t.core.Epoch())
+	}
+	if t.shard.cfg.Appends.tailOf(t) {
+		t.core.Relieve(now)
+	}
+}
+
+// streamOf returns the stream written by an operation: 0 for the log's, 1 for the records', -1 for none.
+func streamOf(op durable.Op) int {
+	switch op {
+	case durable.OpAppend:
+		return 0
+	case durable.OpPut, durable.OpSetHead:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// backLocked counts an outage of a stream at its end, or when the tenure will not learn of its end.
+func (t *Tenure) backLocked(stream int) {
+	if t.away[stream] {
+		t.away[stream] = false
+		t.shard.cfg.Appends.outages.Add(1)
+	}
+}
+
+// append appends for as long as there is something to append. The core has one append under
+// way at a time, so one goroutine does them all, and its stack need not grow each time.
+func (t *Tenure) append() {
+	for {
+		t.mu.Lock()
+		r := t.next
+		t.next = nil
+		t.appending = r != nil
+		t.mu.Unlock()
+		if r == nil {
+			return
+		}
+		t.ask(*r)
+	}
+}
+
+// loadLocked sends waiting reads, as many as may be under way.
+func (t *Tenure) loadLocked() {
+	for {
+		together := t.loads.next()
+		if together == nil {
+			return
+		}
+		t.shard.cfg.Host.Go(func() {
+			all := t.asker().askTogether(together)
+			t.do(func(now time.Time) {
+				t.loads.under--
+				for i, a := range all {
+					t.note(&together[i], a)
+					t.core.Done(now, a)
+				}
+				t.loadLocked()
+			})
+		})
+	}
+}
+
+// note keeps the store's last fault, for callers that wait for too long. A conflict
+// is none.
+func (t *Tenure) note(r *durable.Request, a durable.Response) {
+	switch {
+	case r.Op == durable.OpTrim:
+	case a.Err == nil:
+		t.failed, t.failing, t.tellDoubt = nil, time.Time{}, false
+	case !errors.Is(a.Err, store.ErrConflict) && t.ctx.Err() == nil:
+		now := time.Now()
+		if t.failing.IsZero() {
+			t.failing = now
+		}
+		t.failed, t.tellDoubt = a.Err, now.Sub(t.failing) >= doubtAfter
+	}
+}
+
+// Admit decides on a command that came.
+func (t *Tenure) Admit(c *durable.Command) (a durable.Admission) {
+	a.Verdict = durable.Closed
+	t.look(func(now time.Time) { a = t.core.Admit(now, c) })
+	return a
+}
+
+// Keyed decides on a command with a key, for an entity that was loaded: see
+// [durable.Shard.Keyed].
+func (t *Tenure) Keyed(entity string, c *durable.Command) (a durable.Admission) {
+	a.Verdict = durable.Closed
+	t.do(func(now time.Time) { a = t.core.Keyed(now, entity, c) })
+	return a
+}
+
+// Discard ends a command whose turn committed nothing.
+func (t *Tenure) Discard(c *durable.Command) {
+	t.look(func(time.Time) { t.core.Discard(c) })
+}
+
+// Commit ends a turn that changed something. It fails with durable.ErrTooLarge, and then
+// the entity must be loaded again, or with durable.ErrNotOpen.
+func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
+	var after deferredEffects
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return 0, fmt.Errorf("commit: entity %q: %w", turn.Entity, durable.ErrNotOpen)
+	}
+	t.idle.changed = time.Now()
+	ticket, err = t.core.Commit(t.idle.changed, turn)
+	if t.core.Waiting() && !t.shard.cfg.Appends.late(t) { // else the answer to the append takes it
+		after = t.takeLocked()
+	}
+	t.mu.Unlock()
+	after.run(t)
+	return ticket, err
+}
+
+// Observe ends a turn that changed nothing: see durable.Shard.Observe.
+func (t *Tenure) Observe(entity string, leased bool) (ticket durable.Ticket) {
+	t.do(func(now time.Time) { ticket = t.core.Observe(now, entity, leased) })
+	return ticket
+}
+
+// Seen returns the ticket of the entity's last commit.
+func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
+	t.look(func(time.Time) { ticket = t.core.Seen(entity) })
+	return ticket
+}
+
+// Then calls do once the log has all up to the ticket, with nil, or when the tenure ends
+// before that, with ErrInDoubt. It may be called before Then returns. Ticket 0 is in the log
+// of a tenure that has not ended.
+func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
+	t.then(wait{ticket, false, WaiterFunc(do)})
+}
+
+// Answer is Then for an answer whose caller asks again with the same command. Where the
+// store has failed for over a second, it comes with the store's last fault, so that
+// the caller knows it when its time is over. The commit is still under way then.
+func (t *Tenure) Answer(ticket durable.Ticket, w Waiter) { t.then(wait{ticket, true, w}) }
+
+func (t *Tenure) then(w wait) {
+	t.mu.Lock()
+	switch {
+	case t.over:
+		t.mu.Unlock()
+		w.Logged(t.inDoubt(durable.Event{}))
+	case w.ticket <= durable.Ticket(t.reached.Load()):
+		t.mu.Unlock()
+		w.Logged(nil)
+	default:
+		t.waits = append(t.waits, w)
+		t.mu.Unlock()
+	}
+}
+
+// Reached reports whether the log has all up to the ticket, and the tenure has not ended.
+func (t *Tenure) Reached(ticket durable.Ticket) bool {
+	return ticket <= durable.Ticket(t.reached.Load()) && t.open.Load()
+}
+
+// Wait is Then for a caller that waits.
+func (t *Tenure) Wait(ctx context.Context, ticket durable.Ticket) error {
+	done := make(chan error, 1)
+	t.Then(ticket, func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("shard %v: %w: commit not acknowledged by the store%s", t.shard.cfg.Shard, ctx.Err(), t.trouble())
+	}
+}
+
+// Load activates an entity. It waits for the store if the entity is not at hand.
+func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error) {
+	var l durable.Loaded
+	var there bool
+	got := make(chan durable.Loaded, 1)
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return l, fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrNotHere)
+	}
+	if l, there = t.core.Load(time.Now(), entity); !there {
+		t.loads.wait(entity, got)
+	}
+	after := t.takeLocked()
+	t.mu.Unlock()
+	after.run(t)
+	if there {
+		return l, nil
+	}
+	select {
+	case l, ok := <-got:
+		if !ok {
+			return l, fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrNotHere)
+		}
+		return l, l.Err
+	case <-ctx.Done():
+		t.do(func(time.Time) {
+			t.loads.forget(entity, got)
+			t.core.Passivated(entity)
+		})
+		return l, fmt.Errorf("shard %v: read entity %q: %w%s", t.shard.cfg.Shard, entity, ctx.Err(), t.trouble())
+	}
+}
+
+// Passivated is the counterpart of Load: the entity is not active any more.
+func (t *Tenure) Passivated(entity string) {
+	t.do(func(time.Time) { t.core.Passivated(entity) })
+}
+
+// Shard returns the shard as the store names it.
+func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }
+
+// deferredEffects are the effects of a change of a tenure's core that need the tenure's lock to be
+// free. The zero value has none.
+type deferredEffects struct {
+	append  *durable.Request // to be sent by the goroutine that has it; nil means none
+	logged  []wait           // the log has what they wait for
+	doubted []wait           // they end with why
+	why     error
+	rest    []func()
+}
+
+func (a *deferredEffects) add(f func()) { a.rest = append(a.rest, f) }
+
+// run carries the effects out, without the lock.
+func (a *deferredEffects) run(t *Tenure) {
+	if a.append != nil {
+		t.beginAppend(a.append)
+	}
+	for _, w := range a.logged {
+		w.Logged(nil)
+	}
+	for _, w := range a.doubted {
+		w.Logged(a.why)
+	}
+	for _, f := range a.rest {
+		f()
+	}
+}
+
+// doubtAfter is how long the store must have failed before callers that ask again learn why.
+const doubtAfter = time.Second
+
+// errUnconfirmed is the cause where a tenure goes on, and the store fails.
+var errUnconfirmed = errors.New("commit not acknowledged by the store")
+
+// askAgain partitions waits by whether they retry after a store fault. It does not modify waits,
+// because released ones share its memory.
+func askAgain(all []wait) (due, kept []wait) {
+	for _, w := range all {
+		if w.again {
+			due = append(due, w)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	return due, kept
+}

@@ -1,0 +1,465 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/stream"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/internal/wire/identity"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// MinPayload is the smallest payload limit, in bytes, that the broker must have: room
+// for an id, the names and some state or arguments.
+const MinPayload = 8 << 10
+
+// A Session is the session with a peer on one lane. It connects a Stream, by
+// sessionEnv, to this process and decides when appended envelopes are published. It is safe
+// for concurrent use.
+type Session struct {
+	Stream
+	path
+	set   *Set
+	lane  transport.Channel
+	class identity.Class // of the peer
+	link  transport.Link
+	// Receiving is held from Receive to Received, so that one frame of the peer is handled at
+	// a time: the broker and a direct lane may bring frames at once. Another goroutine
+	// may unlock it than locked it.
+	Receiving sync.Mutex
+	retries   uint64 // Core.Retries when it was last read; see stalled
+	// Guarded by the session's lock.
+	queued bool // it waits for the pump, or for the last of the woken callers
+	timer  *time.Timer
+	probed time.Time // when an acknowledgement was last sent only to learn whether the client still listens
+}
+
+// newSession returns a new session. The lock of the Set is held.
+func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
+	p := &Session{set: s, lane: lane, class: identity.Of(to.Incarnation), link: s.cfg.Link()}
+	p.Init((*sessionEnv)(p), s.configLocked(to), to)
+	return p
+}
+
+// Class returns the class of the peer, by which its envelopes are allowed or refused.
+func (p *Session) Class() identity.Class { return p.class }
+
+// Lane returns the lane of the session.
+func (p *Session) Lane() int { return int(p.lane) }
+
+// DirectLane returns the direct lane that carries the session's frames; nil if the broker
+// does.
+func (p *Session) DirectLane() DirectLane { return p.direct() }
+
+// Use has a direct lane carry the session's frames, if none does yet. Frames under way by the
+// broker are sent again on it, because later ones would overtake them; the peer drops the
+// repetitions.
+func (p *Session) Use(c DirectLane) {
+	p.Lock()
+	used := p.use(c)
+	if used {
+		p.retries = p.Core.Retries()
+		p.Core.Rewind()
+	}
+	p.Unlock()
+	if used {
+		p.Flush()
+	}
+}
+
+// Leave has the broker carry the session's frames again, if c does now. Frames that c may
+// have lost are sent again.
+func (p *Session) Leave(c DirectLane) {
+	if p.leave(c) {
+		p.Rewind()
+	}
+}
+
+// Post appends an envelope that is not a call, and publishes it. An envelope that
+// cannot be appended, because the peer has departed, is counted and dropped.
+func (p *Session) Post(e *wire.Envelope) {
+	if err := p.append(e); err == nil {
+		p.Flush()
+	}
+}
+
+// append is Post without publishing.
+func (p *Session) append(e *wire.Envelope) error {
+	_, err := p.Append(e)
+	if err != nil {
+		p.set.env.Count(NoPeer)
+	}
+	return err
+}
+
+// Answer appends an envelope that is not a call, to be published by by, or at once if
+// by is nil. It reports false if the peer has departed. For a client that acknowledges nothing a smaller
+// one is kept, or none: see stream.Account.
+func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
+	p.Lock()
+	if a := p.Core.Account; a.Excess() >= stream.Crowded {
+		kept := a.Excuse(e)
+		if kept != e {
+			p.set.env.Count(AnswerDropped)
+		}
+		if e = kept; e == nil {
+			p.Unlock()
+			return true
+		}
+	}
+	_, err := p.AppendLocked(e)
+	if errors.Is(err, stream.ErrTooLarge) && e.Type == wire.TypeAnswer {
+		_, err = p.AppendLocked(tooLarge(e, err))
+	}
+	if err == nil && by == nil && !p.WritingLocked() {
+		p.PublishLocked(false)
+	}
+	p.Unlock()
+	if err == nil && by != nil {
+		by.PublishLater(p)
+	}
+	return err == nil
+}
+
+// tooLarge is the answer to a caller whose results are larger than the broker accepts.
+func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
+	code := reply.Code
+	if code == wire.CodeOK {
+		code = wire.CodeTooLarge
+	}
+	return &wire.Envelope{Type: wire.TypeAnswer, ID: reply.ID, Code: code, Text: []byte(err.Error())}
+}
+
+// By says which goroutine publishes appended envelopes, unless one is publishing the session
+// already. Callers pass the one that suits them, and PublishUnlock decides. Answers are published
+// by Answer at once or by its Publisher later, and sessions given to a pump by pump.run.
+type By uint8
+
+const (
+	// Together means the appender, or the last of the callers just woken and about to call again,
+	// so that one frame has the calls of all.
+	Together By = iota
+	// Alone is Together for a single call. On an idle session the caller publishes at
+	// once, so that a lone call never waits. If many calls are under way, it first lets
+	// others append theirs.
+	Alone
+	// Pumped means the lane's pump, for an appender that continues at once and may
+	// append more.
+	Pumped
+)
+
+// yieldAbove is the number of calls under way above which a writer lets others append
+// theirs before it publishes. That buys a tenth to a fifth of the remote calls of many callers
+// ("letting others append before a frame is published" in bench/README.md).
+const yieldAbove = 2
+
+// PublishUnlock arranges the publication of appended envelopes, and unlocks the
+// session.
+func (p *Session) PublishUnlock(by By) {
+	calls := p.set.cfg.Calls
+	switch {
+	case p.WritingLocked() || p.queued:
+		p.Unlock()
+	case by == Pumped:
+		p.queued = true
+		p.Unlock()
+		p.Publish()
+	case calls.Woken() > 0:
+		p.queued = true
+		p.Unlock()
+		calls.Delay(p)
+	default:
+		p.PublishLocked(by == Alone && calls.UnderWay() > yieldAbove)
+		p.Unlock()
+	}
+}
+
+// Publish gives the session, whose queued is set, to its lane's pump.
+func (p *Session) Publish() {
+	q := &p.set.pumps[p.lane]
+	q.mu.Lock()
+	q.sessions = append(q.sessions, p)
+	q.mu.Unlock()
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
+}
+
+// NobodyListens handles the broker's report of no listener for the frame with that token.
+func (p *Session) NobodyListens(token uint64) {
+	absent, a := p.Bounced(token), p.Peer().Address
+	if p.Peer().Client && absent > time.Duration(p.set.patient.Load()) {
+		p.set.expire(a)
+	}
+	if p.set.HasLeft(a) {
+		p.partIfStranger()
+	}
+}
+
+// partIfStranger ends the session with a member that has left, if no frame ever
+// arrived on it and the member no longer listens.
+func (p *Session) partIfStranger() {
+	if p.Unreached() {
+		p.set.env.Stranger(p)
+	}
+}
+
+// inUse reports whether any frame was sent or received on the session, and its peer
+// has not departed.
+func (p *Session) inUse() bool {
+	p.Lock()
+	defer p.Unlock()
+	return !p.DepartedLocked() && p.UsedLocked()
+}
+
+// Owed returns the number of envelopes up to a sequence number that the peer has not
+// acknowledged. It is 0 if everything has bounced for patience, because such a peer need
+// not be waited for.
+func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
+	p.Lock()
+	defer p.Unlock()
+	if absent := p.AbsentLocked(); p.DepartedLocked() || !absent.IsZero() && now.Sub(absent) >= patience {
+		return 0
+	}
+	return p.UnackedLocked(last)
+}
+
+// Last returns the sequence number of the last appended envelope.
+func (p *Session) Last() uint64 {
+	p.Lock()
+	defer p.Unlock()
+	return p.Core.Next() - 1
+}
+
+// Unsettled reports whether any envelope is unacknowledged.
+func (p *Session) Unsettled() bool {
+	p.Lock()
+	defer p.Unlock()
+	return !p.DepartedLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
+}
+
+// Silence returns for how long the peer has sent nothing; 0 if it never sent anything.
+func (p *Session) Silence(now time.Time) time.Duration {
+	p.Lock()
+	defer p.Unlock()
+	if p.HeardLocked().IsZero() {
+		return 0
+	}
+	return now.Sub(p.HeardLocked())
+}
+
+// shrinkLocked adapts waiting envelopes to a smaller payload limit of the broker, and
+// answers those that no longer fit. It reports false if that does not help: the payload fits
+// again, or the limit is too low even for small messages.
+func (p *Session) shrinkLocked(token uint64, size int) bool {
+	limit := p.link.MaxPayload()
+	if token == 0 || size <= limit {
+		return false
+	}
+	if limit < MinPayload {
+		p.set.env.Count(LimitTooLow)
+		return false
+	}
+	over := p.Core.Shrink(token, limit)
+	for i := range over {
+		p.set.env.Oversize(p, &over[i])
+	}
+	return true
+}
+
+// CheckPayload returns an error if a link's broker has too small a limit.
+func CheckPayload(l transport.Link) error {
+	if n := l.MaxPayload(); n < MinPayload {
+		return fmt.Errorf("the broker accepts %d bytes a message: want at least %d (raise its max_payload)", n, MinPayload)
+	}
+	return nil
+}
+
+// sessionEnv implements StreamEnv for a Session.
+type sessionEnv Session
+
+var _ StreamEnv = (*sessionEnv)(nil)
+
+// Now returns the time.
+func (v *sessionEnv) Now() time.Time { return time.Now() }
+
+// Send sends a frame over the direct lane, or publishes it on the lane.
+func (v *sessionEnv) Send(token uint64, frame []byte) error {
+	if token != 0 {
+		v.set.frames.Add(1)
+		if sent := v.set.sent.Load(); sent != nil {
+			(*sent)(frame)
+		}
+	}
+	direct := v.path.lane.Load()
+	if direct == nil {
+		if token != 0 && v.set.cfg.Direct {
+			v.ask()
+		}
+		return v.link.Send(v.lane, v.Peer(), token, frame)
+	}
+	return v.sendDirect(*direct, token, frame)
+}
+
+// sendDirect sends a frame over the direct lane, if that can be relied on.
+func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error {
+	if len(frame) > MinPayload && len(frame) > v.link.MaxPayload() {
+		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
+	}
+	if v.stalled(c) {
+		return v.link.Send(v.lane, v.Peer(), token, frame)
+	}
+	if c.Send(frame) == nil {
+		if token != 0 {
+			v.set.direct.Add(1)
+		}
+		return nil
+	}
+	v.leave(c)
+	if token == 0 {
+		return v.link.Send(v.lane, v.Peer(), token, frame)
+	}
+	// The frame counts as sent, for it may have arrived. It goes again with all others that
+	// the direct lane may have lost.
+	v.Lock()
+	v.Core.Rewind()
+	v.Unlock()
+	return nil
+}
+
+// ask asks for a direct lane, from time to time.
+func (v *sessionEnv) ask() {
+	if v.mayAsk(int64(time.Since(v.set.base))) {
+		v.set.env.Wanted((*Session)(v))
+	}
+}
+
+// stalled reports whether nothing was acknowledged for stream.RetryAfter, so that frames are sent
+// again. Then the direct lane may be broken without either side noticing, and the session
+// leaves it. Frames that come on it later have it used again.
+func (v *sessionEnv) stalled(c DirectLane) bool {
+	v.Lock()
+	retries := v.Core.Retries()
+	stalled := retries != v.retries
+	v.retries = retries
+	v.Unlock()
+	if stalled && v.leave(c) {
+		c.Stalled()
+	}
+	return stalled
+}
+
+// Repack adapts frames to a smaller payload limit of the broker.
+func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
+	return errors.Is(err, transport.ErrTooLarge) && (*Session)(v).shrinkLocked(token, size)
+}
+
+// MayAnswer reports whether this node's lease lets answers leave.
+func (v *sessionEnv) MayAnswer() bool { return v.set.cfg.MayAnswer() }
+
+// MaxPayload returns the broker's limit, at least MinPayload.
+func (v *sessionEnv) MaxPayload() int { return max(v.link.MaxPayload(), MinPayload) }
+
+// WakeAfter sets the timer.
+func (v *sessionEnv) WakeAfter(d time.Duration) {
+	if v.timer == nil {
+		v.timer = time.AfterFunc(d, v.tick)
+	} else {
+		v.timer.Reset(d)
+	}
+}
+
+func (v *sessionEnv) tick() {
+	if !v.set.env.Closed() {
+		v.Tick()
+	}
+}
+
+// Yield lets other goroutines run.
+func (v *sessionEnv) Yield() { runtime.Gosched() }
+
+// Ignored counts a frame, and closes the sessions with a client that said goodbye.
+func (v *sessionEnv) Ignored(bye bool) {
+	v.set.env.Count(FrameIgnored)
+	if bye {
+		v.set.ClientLeft((*Session)(v))
+	}
+}
+
+// A Publisher publishes sessions to which envelopes were appended, now or together with
+// others.
+type Publisher interface{ PublishLater(p *Session) }
+
+// A Batch is a set of sessions for one goroutine: it appends many envelopes and then publishes all
+// sessions. The zero value is empty.
+type Batch struct{ sessions []*Session }
+
+// PublishLater adds the session to the batch.
+func (b *Batch) PublishLater(p *Session) {
+	for _, s := range b.sessions {
+		if s == p {
+			return
+		}
+	}
+	b.sessions = append(b.sessions, p)
+}
+
+// Publish publishes the sessions, and empties the batch.
+func (b *Batch) Publish() {
+	for i, p := range b.sessions {
+		p.Lock()
+		p.PublishUnlock(Together)
+		b.sessions[i] = nil
+	}
+	b.sessions = b.sessions[:0]
+}
+
+// Pumps gives sessions to their lanes' pumps, so that envelopes of many goroutines share
+// frames.
+type Pumps struct{}
+
+// PublishLater gives the session to its lane's pump.
+func (Pumps) PublishLater(p *Session) {
+	p.Lock()
+	p.PublishUnlock(Pumped)
+}
+
+// A pump publishes sessions of one lane in place of their senders. Giving it a session never
+// blocks. Without it, remote tells of one sender run at 0.4 of their rate (What each trick buys in
+// bench/README.md).
+type pump struct {
+	mu       sync.Mutex
+	sessions []*Session
+	signal   chan struct{}
+}
+
+// run publishes until stop is closed.
+func (q *pump) run(stop <-chan struct{}) {
+	var spare []*Session
+	for {
+		select {
+		case <-stop:
+			return
+		case <-q.signal:
+		}
+		q.mu.Lock()
+		sessions := q.sessions
+		q.sessions = spare[:0]
+		q.mu.Unlock()
+		for i, p := range sessions {
+			p.Lock()
+			p.queued = false
+			if !p.WritingLocked() {
+				p.PublishLocked(true)
+			}
+			p.Unlock()
+			sessions[i] = nil
+		}
+		spare = sessions
+	}
+}

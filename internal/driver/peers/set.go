@@ -1,0 +1,440 @@
+package peers
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/stream"
+	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/routing"
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Counter is one of the counters of a process, which [Env.Count] raises by one.
+type Counter uint8
+
+// The counters.
+const (
+	FrameIgnored  Counter = iota // a frame was out of order, repeated or from an unknown process
+	NoPeer                       // an envelope was for a peer that has departed
+	LimitTooLow                  // the broker's limit is below MinPayload
+	Expired                      // sessions with a client ended that had never been used, where nobody listens, or nothing is acknowledged
+	AnswerDropped                // an answer, or its results, for a client that leaves too much unacknowledged
+)
+
+// An Env is the process of a Set. Its methods must not block.
+type Env interface {
+	// Closed reports whether the process is ending.
+	Closed() bool
+	Count(Counter)
+	// Oversize handles the message in an envelope that is larger than the broker accepts.
+	// It is called with the session's lock held.
+	Oversize(*Session, *stream.Oversize)
+	// OverQuota is called for a client that gets no session, because there are MaxNamed
+	// processes of its name. It may be called very often.
+	OverQuota(transport.Peer)
+	// Wanted is called for a session that sends frames and has no direct lane, if
+	// Config.Direct is set. It may be called often.
+	Wanted(*Session)
+	// Stranger is called for the session with a member that has left, if no message ever
+	// arrived on it: such a member says no goodbye there.
+	Stranger(*Session)
+}
+
+// A Config describes the process of a Set.
+type Config struct {
+	Self  transport.Peer
+	Lanes int
+	// Window and MaxBuffered are as in stream.Config.
+	Window, MaxBuffered int
+	// AnswerBytes bounds the bytes that are kept for all clients of one name.
+	AnswerBytes int
+	// Calls counts the callers of this process that are about to call again.
+	Calls *calls.Coalescer
+	// Direct is set if sessions may have direct lanes.
+	Direct bool
+	// Link returns the connection to the broker, which each session has from its beginning on. It must not block.
+	Link func() transport.Link
+	// MayAnswer reports whether the process's lease lets answers leave. It must not block.
+	MayAnswer func() bool
+}
+
+// clientPatience is how long a client may be absent before its sessions are dropped.
+// Members are judged by membership instead. No record of a dropped session is kept: see
+// package stream.
+const clientPatience = time.Minute
+
+// A Set is the sessions of a process. It is safe for concurrent use.
+type Set struct {
+	env  Env
+	cfg  Config
+	base time.Time // of the sessions' times
+
+	pumps   []pump        // one for each lane
+	begun   atomic.Uint64 // sessions between members and clients that this process has begun
+	patient atomic.Int64  // clientPatience; tests change it
+	sent    atomic.Pointer[func(frame []byte)]
+	frames  atomic.Uint64 // that were sent
+	direct  atomic.Uint64 // of these, on direct lanes
+
+	mu      sync.RWMutex // guards the fields below
+	peers   map[transport.Address]*peer
+	most    int // peers, for bounded.Refit
+	named   map[string]*name
+	removed removed
+	left    map[transport.Address]bool // left in order, and may still say goodbye
+
+	departed departed
+}
+
+// Init makes a Set without peers. It is called once, before anything else.
+func (s *Set) Init(env Env, cfg Config) {
+	s.env, s.cfg, s.base = env, cfg, time.Now()
+	s.peers, s.left = map[transport.Address]*peer{}, map[transport.Address]bool{}
+	s.named = map[string]*name{}
+	s.patient.Store(int64(clientPatience))
+	s.pumps = make([]pump, max(cfg.Lanes, 0))
+	for i := range s.pumps {
+		s.pumps[i].signal = make(chan struct{}, 1)
+	}
+}
+
+// SetClientPatience sets how long a client may be absent before its sessions are dropped.
+func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
+
+// SetSent makes f be called for each sent frame with envelopes, by the broker or on a direct lane; nil
+// means no function. f must not keep the frame.
+func (s *Set) SetSent(f func(frame []byte)) {
+	if f == nil {
+		s.sent.Store(nil)
+		return
+	}
+	s.sent.Store(&f)
+}
+
+// Frames returns how many frames with envelopes were sent, and how many of these on direct
+// lanes.
+func (s *Set) Frames() (sent, direct uint64) { return s.frames.Load(), s.direct.Load() }
+
+// RunPump publishes the sessions that are given to the lane's pump, until ctx ends.
+func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
+
+// Session returns the session with a peer on a lane, which it makes at the first call.
+// It is nil if the peer was removed, or is a client too many of its name.
+func (s *Set) Session(to transport.Peer, lane int) *Session {
+	s.mu.RLock()
+	p := s.peers[to.Address]
+	s.mu.RUnlock()
+	if p == nil {
+		if p = s.add(to); p == nil {
+			return nil
+		}
+	}
+	return p.sessions[lane]
+}
+
+func (s *Set) find(a transport.Address) *peer {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.peers[a]
+}
+
+func (s *Set) add(to transport.Peer) *peer {
+	p, over := s.addWithin(to)
+	if over {
+		s.env.OverQuota(to)
+	}
+	return p
+}
+
+// addWithin is add. It reports true if there are too many clients of that name.
+func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.removed.has(to.Address) {
+		return nil, false
+	}
+	if p := s.peers[to.Address]; p != nil {
+		return p, false
+	}
+	to.Name = strings.Clone(to.Name) // it may be a part of a frame
+	if to.Client {
+		if !s.nameLocked(to.Name) {
+			return nil, true
+		}
+	}
+	p = &peer{Peer: to, began: time.Now()}
+	for i := range s.cfg.Lanes {
+		p.sessions = append(p.sessions, newSession(s, to, transport.Channel(i)))
+	}
+	s.peers[to.Address] = p
+	return p, false
+}
+
+// removeLocked removes a process from peers.
+func (s *Set) removeLocked(a transport.Address) {
+	p := s.peers[a]
+	if p == nil {
+		return
+	}
+	delete(s.peers, a)
+	if !p.Client {
+		return
+	}
+	if n := s.named[a.Name]; n.clients > 1 {
+		n.clients--
+	} else {
+		delete(s.named, a.Name)
+	}
+}
+
+// Known returns the session with a peer if there is one, and nil otherwise.
+func (s *Set) Known(a transport.Address, lane int) *Session {
+	s.mu.RLock()
+	p := s.peers[a]
+	s.mu.RUnlock()
+	if p == nil {
+		return nil
+	}
+	return p.sessions[lane]
+}
+
+// Addresses returns all processes with which this one has sessions.
+func (s *Set) Addresses() []transport.Address {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.peers))
+}
+
+// All returns the sessions with all peers.
+func (s *Set) All() (all []*Session) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, p := range s.peers {
+		all = append(all, p.sessions...)
+	}
+	return all
+}
+
+// AwaitsBounce reports whether a bounce may be under way and prove that a peer never received some
+// envelopes.
+func (s *Set) AwaitsBounce() bool {
+	return slices.ContainsFunc(s.All(), func(p *Session) bool { return p.AwaitsBounce() })
+}
+
+// Rewind makes all sessions of a lane send unacknowledged envelopes again, because the
+// lane's connection is back.
+func (s *Set) Rewind(lane transport.Channel) {
+	for _, p := range s.All() {
+		if p.lane == lane {
+			p.Rewind()
+		}
+	}
+}
+
+// Left is what remains of a session whose peer has departed, for the Set's user. Calls certainly
+// not run by the peer must be sent to the shards' next homes. Calls that it may have run fail with
+// outcome Unknown.
+type Left struct {
+	Session        *Session
+	Unacknowledged []stream.Unacknowledged
+	Stopped        []*routing.Route // routes that wait for the peer's acknowledgement
+}
+
+// Remove closes all sessions with a removed process, or the one session on a lane (0 and up) with a
+// goodbye. It reports false if the process had been removed before.
+func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok bool) {
+	s.mu.Lock()
+	if s.removed.has(a) {
+		s.mu.Unlock()
+		return nil, false
+	}
+	p := s.peers[a]
+	if lane < 0 {
+		s.removeLocked(a)
+		delete(s.left, a)
+		s.removed.add(a, time.Now())
+	}
+	s.mu.Unlock()
+	s.departed.add(a, lane)
+	if p == nil {
+		return nil, true
+	}
+	for i, p := range p.sessions {
+		if lane < 0 || lane == i {
+			unacknowledged, stopped := p.Close(bye)
+			left = append(left, Left{p, unacknowledged, stopped})
+		}
+	}
+	return left, true
+}
+
+// MarkLeft records that a member has left. On a lane on which it received nothing it
+// says no goodbye; there a bounced frame ends the wait for it.
+func (s *Set) MarkLeft(a transport.Address) {
+	s.mu.Lock()
+	s.left[a] = true
+	p := s.peers[a]
+	s.mu.Unlock()
+	if p != nil {
+		for _, p := range p.sessions {
+			p.partIfStranger()
+		}
+	}
+}
+
+// MarkBack undoes MarkLeft, because the report was premature.
+func (s *Set) MarkBack(a transport.Address) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.left, a)
+	p := s.peers[a]
+	if p == nil {
+		return
+	}
+	next := &peer{p.Peer, slices.Clone(p.sessions), p.began}
+	for i, old := range next.sessions {
+		if old.HasDeparted() { // nothing was ever exchanged: it starts again
+			next.sessions[i] = newSession(s, p.Peer, transport.Channel(i))
+		}
+	}
+	s.peers[a] = next
+}
+
+// HasLeft reports whether a member has left and may still say goodbye.
+func (s *Set) HasLeft(a transport.Address) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.left[a]
+}
+
+// WasRemoved reports whether the process was removed: all sessions with it are closed.
+func (s *Set) WasRemoved(a transport.Address) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.removed.has(a)
+}
+
+// Forgive lets a process that was removed have sessions again.
+func (s *Set) Forgive(a transport.Address) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removed.forget(a)
+}
+
+// ClientLeft handles a client's goodbye on one lane. Its messages on other lanes may
+// still arrive, so it is dropped when it has said goodbye on all lanes that it used.
+func (s *Set) ClientLeft(p *Session) {
+	p.Close(true)
+	a := p.Peer().Address
+	if pp := s.find(a); pp != nil && !slices.ContainsFunc(pp.sessions, (*Session).inUse) {
+		s.drop(a)
+	}
+}
+
+// drop closes the sessions with a client that said goodbye, or no longer listens. If it
+// is still alive, it gets new ones.
+func (s *Set) drop(a transport.Address) {
+	s.mu.Lock()
+	p := s.peers[a]
+	s.removeLocked(a)
+	s.mu.Unlock()
+	if p != nil {
+		for _, p := range p.sessions {
+			p.Close(true)
+		}
+	}
+}
+
+// Replace begins a new session with a peer that has dropped its side of p, and returns it;
+// nil if the peer has departed. left has the envelopes that the peer may have received over p; it
+// is nil if another goroutine has replaced p already.
+func (s *Set) Replace(p *Session) (next *Session, left *Left) {
+	a, lane := p.Peer().Address, int(p.lane)
+	s.mu.Lock()
+	old := s.peers[a]
+	if old == nil || old.sessions[lane] != p {
+		s.mu.Unlock()
+		return s.Known(a, lane), nil
+	}
+	renewed := &peer{old.Peer, slices.Clone(old.sessions), old.began}
+	next = newSession(s, old.Peer, p.lane)
+	next.path.lane.Store(p.path.lane.Load())
+	renewed.sessions[lane] = next
+	s.peers[a] = renewed
+	s.mu.Unlock()
+	unacknowledged, stopped := p.Close(false)
+	return next, &Left{p, unacknowledged, stopped}
+}
+
+// HasDeparted reports whether a process is a departed peer of the lane: it was removed,
+// or said goodbye there.
+func (s *Set) HasDeparted(a transport.Address, lane int) bool {
+	s.mu.RLock()
+	p, removed := s.peers[a], s.removed.has(a)
+	s.mu.RUnlock()
+	return removed || p != nil && p.sessions[lane].HasDeparted()
+}
+
+// Departed returns the latest departed peers of the lane. An old home sends them with Open. A new
+// home that started later then does not wait for their acknowledgements.
+func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
+
+// configLocked returns the configuration of a new session.
+func (s *Set) configLocked(to transport.Peer) stream.Config {
+	c := stream.Config{
+		Self: s.cfg.Self, MaxPayload: s.cfg.Link().MaxPayload(),
+		Window: s.cfg.Window, MaxBuffered: s.cfg.MaxBuffered,
+	}
+	if to.Client || s.cfg.Self.Client {
+		c.Session = s.begun.Add(1)
+	}
+	if to.Client {
+		c.Account = stream.NewAccount(s.cfg.MaxBuffered, s.named[to.Name].account)
+	}
+	return c
+}
+
+// SweepClients ends the sessions of clients that never used them or acknowledge nothing. It sends a
+// message to clients that were silent for long. It is to be called every few seconds.
+func (s *Set) SweepClients(now time.Time) {
+	for _, p := range s.clients() {
+		switch heard, used := p.lastHeard(); {
+		case !used && now.Sub(p.began) > unusedFor:
+			s.expire(p.Address)
+		case p.stalled(now) > stalledFor:
+			s.expire(p.Address)
+		case used && now.Sub(heard) > silentFor:
+			p.probe(now)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peers = bounded.Refit(s.peers, &s.most)
+}
+
+func (s *Set) clients() (all []*peer) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.named) == 0 {
+		return nil
+	}
+	for _, p := range s.peers {
+		if p.Client {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// expire drops a client, and counts it.
+func (s *Set) expire(a transport.Address) {
+	s.env.Count(Expired)
+	s.drop(a)
+}

@@ -1,0 +1,322 @@
+// Package remembering remembers the ids of entities and activates these entities again.
+//
+// A process has one [Memory]. It drives the cores of package remember: the Machine for ids kept by
+// other members, and a StoreMachine for each type with ids in a store. It has a loop of its own, so
+// that large sets do not delay heartbeats. A [Type] is one type of entities that are remembered,
+// and activates them, all at once or at a constant rate. A [Shard] remembers the entities of one
+// shard at its home.
+package remembering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/core/remember"
+	"github.com/shardgen/shardgen/internal/util/tasks"
+	"github.com/shardgen/shardgen/internal/wire/hostmeta"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Memory has the remembered ids of a process: those of its own shards' entities, and
+// those that it keeps for other members. It is safe for concurrent use, except for Type and
+// Begin, which must be called before Run.
+type Memory struct {
+	process Process
+	loop    *tasks.Loop
+	types   map[string]*Type
+
+	// The loop's own.
+	machine  *remember.Machine
+	recorder map[string]*recorder // of the types with a store, by name
+	wakeAt   time.Time
+	ticket   remember.Ticket
+	waiting  map[remember.Ticket]chan remember.Done
+}
+
+// How long an activation waits for its id to be safe.
+const (
+	memberPatience = time.Second
+	storePatience  = 3 * time.Second
+)
+
+// New returns an empty Memory.
+func New(p Process) *Memory {
+	return &Memory{process: p, loop: tasks.NewLoop(), types: map[string]*Type{}, waiting: map[remember.Ticket]chan remember.Done{}}
+}
+
+// Type adds a type whose entities are remembered.
+func (m *Memory) Type(kind string, s Settings) *Type {
+	t := newType(m, kind, s)
+	m.types[kind] = t
+	return t
+}
+
+// Begin makes the machines for the types; nothing runs yet. maxMessage is the broker's
+// limit for a message, in bytes.
+func (m *Memory) Begin(maxMessage int) {
+	kinds := map[string]remember.Kind{}
+	m.recorder = map[string]*recorder{}
+	for kind, t := range m.types {
+		if t.settings.Store != nil {
+			m.recorder[kind] = newRecorder(m, kind, t.settings)
+		} else {
+			kinds[kind] = remember.Kind{Replicas: t.settings.Replicas, Max: t.settings.MaxPerShard}
+		}
+	}
+	m.machine = remember.New(remember.Config{
+		Kinds: kinds, MaxBatch: min(48<<10, maxMessage/4),
+	})
+}
+
+// Run drives the machines until stop is closed.
+func (m *Memory) Run(stop <-chan struct{}) {
+	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
+}
+
+// tick passes the time to all cores.
+func (m *Memory) tick() {
+	m.wakeAt = time.Time{}
+	m.stepMachine(remember.Tick{})
+	for _, r := range m.recorder {
+		r.step(remember.Tick{})
+	}
+}
+
+// step passes an input about one type to the type's core.
+func (m *Memory) step(kind string, in remember.Input) {
+	if r := m.recorder[kind]; r != nil {
+		r.step(in)
+		return
+	}
+	m.stepMachine(in)
+}
+
+func (m *Memory) stepMachine(in remember.Input) {
+	out := m.machine.Step(time.Now(), in)
+	m.due(out.WakeAt)
+	for _, e := range out.Send {
+		m.process.Send(e.To, e.Message)
+	}
+	m.finish(out.Done, out.Recalled, out.Activate)
+}
+
+// due makes the loop wake up by then; too early does no harm.
+func (m *Memory) due(at time.Time) {
+	if !at.IsZero() && (m.wakeAt.IsZero() || at.Before(m.wakeAt)) {
+		m.wakeAt = at
+	}
+}
+
+// finish answers the waiting calls, and activates entities to be active again.
+func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
+	for _, d := range done {
+		if ch := m.waiting[d.Ticket]; ch != nil {
+			delete(m.waiting, d.Ticket)
+			ch <- d
+		}
+	}
+	for _, r := range recalled {
+		if len(r.Silent) > 0 {
+			m.process.Log().Warn("entities may be forgotten: members that may have more ids do not answer", "shard", r.ShardID.String(),
+				"remembered", r.Found, "silent", fmt.Sprint(r.Silent))
+		} else if r.Found > 0 {
+			m.process.Log().Debug("entities remembered", "shard", r.ShardID.String(), "entities", r.Found)
+		}
+	}
+	for _, s := range activate {
+		if t := m.types[s.Kind]; t != nil && t.shards[s.Shard] != nil {
+			t.activate(t.shards[s.Shard], s.IDs)
+		}
+	}
+}
+
+// Message handles a message of a member.
+func (m *Memory) Message(from transport.Address, body []byte) error {
+	msg, err := remember.Decode(body)
+	if err != nil {
+		return err
+	}
+	m.loop.Post(func() { m.stepMachine(remember.Receive{From: from, Message: msg}) })
+	return nil
+}
+
+// ViewChanged updates the members that may keep ids.
+func (m *Memory) ViewChanged(v *membership.View) {
+	var view remember.View
+	for _, o := range v.ByAge {
+		if o.Address == m.process.Self() || o.Status == membership.Down || !hostmeta.HostsAny(o.Member) {
+			continue
+		}
+		view.Members = append(view.Members, remember.Member{
+			Address: o.Address, Up: o.Status == membership.Up, Kinds: hostmeta.Kinds(o.Member),
+		})
+	}
+	m.loop.Post(func() { m.stepMachine(view) })
+}
+
+// post posts an input about a shard to the loop.
+func (m *Memory) post(kind string, in remember.Input) {
+	m.loop.Post(func() { m.step(kind, in) })
+}
+
+var errStore = errors.New("the store of remembered ids does not answer (is it up?)")
+
+// add remembers an entity, whose turn the caller has, and waits until its id is safe. fresh
+// is true when it was not remembered before.
+func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
+	done := make(chan remember.Done, 1)
+	m.loop.Post(func() {
+		m.ticket++
+		m.waiting[m.ticket] = done
+		m.step(id.Kind, remember.Add{ShardID: id, ID: entity, Ticket: m.ticket})
+	})
+	limit := memberPatience
+	if t.settings.Store != nil {
+		limit = storePatience
+	}
+	patience := time.NewTimer(limit)
+	defer patience.Stop()
+	select {
+	case d := <-done:
+		if errors.Is(d.Err, remember.ErrFull) {
+			d.Err = m.process.Full(d.Err)
+		}
+		return d.New, d.Err
+	case <-patience.C:
+		m.process.Count(Late)
+		if t.settings.Store != nil {
+			return false, fmt.Errorf("%w within %v", errStore, limit)
+		}
+		return false, nil // the id is still being sent; there may be no other member to keep it
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-m.process.Context().Done():
+		return false, m.process.Stopped()
+	}
+}
+
+// ids returns the ids that move with a shard; known is false if there may be more.
+func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
+	m.ask(func() {
+		if r := m.recorder[id.Kind]; r != nil {
+			ids, known = r.machine.IDs(id)
+			return
+		}
+		ids, known = m.machine.IDs(id)
+	})
+	return ids, known
+}
+
+// has reports whether an entity, whose turn the caller has, is remembered.
+func (m *Memory) has(id placement.ShardID, entity string) (has bool) {
+	m.ask(func() {
+		if r := m.recorder[id.Kind]; r != nil {
+			has = r.machine.Has(id, entity)
+			return
+		}
+		has = m.machine.Has(id, entity)
+	})
+	return has
+}
+
+// KeptFor returns the number of ids that are kept for other members' shards.
+func (m *Memory) KeptFor() (kept int) {
+	m.ask(func() { kept = m.machine.KeptFor() })
+	return kept
+}
+
+// Flush waits until all ids are in the stores, but not after the end of ctx and at most 3
+// seconds.
+func (m *Memory) Flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		idle := true
+		m.ask(func() {
+			for _, r := range m.recorder {
+				idle = idle && r.machine.Idle()
+			}
+		})
+		if idle {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			m.process.Log().Warn("the store lacks the latest changes of remembered entities", "after", storePatience)
+			return
+		}
+	}
+}
+
+// ask runs f on the loop and waits for it, unless the process stops.
+func (m *Memory) ask(f func()) {
+	ended := make(chan struct{})
+	m.loop.Post(func() {
+		f()
+		close(ended)
+	})
+	select {
+	case <-ended:
+	case <-m.process.Context().Done():
+	}
+}
+
+// A Process is the member that a Memory is part of. It is safe for concurrent use.
+type Process interface {
+	Self() transport.Address
+	Cluster() string
+	Log() *slog.Logger
+	// Send sends a message to a member.
+	Send(to transport.Address, m remember.Message)
+
+	// Context ends when the process stops, and Stopped returns the error for that.
+	Context() context.Context
+	Stopped() error
+	// Go runs f on a goroutine that the process waits for before it has stopped.
+	Go(f func())
+
+	// MayAnswer reports whether this process may answer for its shards at this moment, and
+	// WaitLease waits until it may run turns, or until ctx ends or the process stops.
+	MayAnswer() bool
+	WaitLease(ctx context.Context) error
+
+	// Full returns the error of an entity that is not remembered because of err: its shard
+	// remembers as many as it may.
+	Full(err error) error
+	// Count raises a counter by one, and returns its value and whether it is to be
+	// logged.
+	Count(c Counter) (n uint64, tell bool)
+}
+
+// A Counter is one of the counters of a process, which [Process.Count] raises by one.
+type Counter uint8
+
+// The counters.
+const (
+	Activated        Counter = iota // a remembered entity was activated again
+	ActivationFailed                // such an entity's activation failed
+	Late                            // an id was not stored or copied in time
+	StoreFailed                     // the store of remembered ids failed
+)
+
+// A Home runs the entities of one shard. It is safe for concurrent use.
+type Home interface {
+	// MayRun reports whether a turn may begin at this moment.
+	MayRun() bool
+	// Ticks returns the coarse clock that region.Shard uses.
+	Ticks() uint32
+	// Activate activates an entity in a turn that has begun. Before it ends the turn it calls
+	// ended, with the reason if the activation failed.
+	Activate(e *region.Entity, ended func(error))
+	// EndTurn ends the turn of an entity and begins the next one.
+	EndTurn(e *region.Entity)
+}

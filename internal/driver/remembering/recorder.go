@@ -1,0 +1,283 @@
+package remembering
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/remember"
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A recorder remembers one type's entities in a store. It posts answers to the memory's
+// loop; the requests run on other goroutines.
+type recorder struct {
+	memory  *Memory
+	kind    string
+	store   store.Store
+	locate  func(id string) (shard uint32, err error)
+	want    layout // without its space
+	machine *remember.StoreMachine
+	slots   chan struct{} // bounds the requests under way
+
+	placing sync.Mutex
+	space   string // where the ids are; guarded by placing until it is set
+	attempt int    // guarded by placing
+}
+
+// storeRequests bounds a type's concurrent requests to its store.
+const storeRequests = 16
+
+func newRecorder(m *Memory, kind string, s Settings) *recorder {
+	return &recorder{
+		memory: m, kind: kind, store: s.Store, locate: s.Locate, want: layout{Shards: s.Shards, Hash: s.HashName}, slots: make(chan struct{}, storeRequests),
+		machine: remember.NewStoreMachine(remember.Kind{Max: s.MaxPerShard}),
+	}
+}
+
+// base is the prefix of the keys of the type's records.
+func (r *recorder) base() string {
+	return "remembered/" + r.memory.process.Cluster() + "/" + r.kind + "/"
+}
+
+// prefix is the prefix of the keys of a shard's records.
+func (r *recorder) prefix(id placement.ShardID) string {
+	return r.base() + r.space + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
+}
+
+// recordKey is the key of a record below the prefix of a space.
+func recordKey(space string, id placement.ShardID, bucket int) string {
+	return space + strconv.FormatUint(uint64(id.Shard), 10) + "/" + strconv.Itoa(bucket)
+}
+
+func (r *recorder) step(in remember.Input) {
+	out := r.machine.Step(time.Now(), in)
+	r.memory.due(out.WakeAt)
+	for _, l := range out.Load {
+		r.request(func(ctx context.Context) remember.Input { return r.load(ctx, l) })
+	}
+	for _, w := range out.Write {
+		r.request(func(ctx context.Context) remember.Input {
+			revision, err := r.store.Put(ctx, recordKey(r.base()+r.space+"/", w.ShardID, w.Bucket), w.Value, w.Expect)
+			return remember.Written{Load: w.Load, Bucket: w.Bucket, Revision: revision, Err: r.fault(w.ShardID, err)}
+		})
+	}
+	for _, w := range out.Find {
+		r.request(func(ctx context.Context) remember.Input {
+			record, err := r.store.Get(ctx, recordKey(r.base()+r.space+"/", w.ShardID, w.Bucket))
+			if errors.Is(err, store.ErrNotFound) {
+				record, err = store.Record{}, nil
+			}
+			return remember.Found{Load: w.Load, Bucket: w.Bucket, Revision: record.Revision, Err: r.fault(w.ShardID, err)}
+		})
+	}
+	r.memory.finish(out.Done, out.Recalled, out.Activate)
+}
+
+// request asks the store and brings the answer to the machine.
+func (r *recorder) request(do func(context.Context) remember.Input) {
+	p := r.memory.process
+	p.Go(func() {
+		if !r.place() {
+			return
+		}
+		select {
+		case r.slots <- struct{}{}:
+		case <-p.Context().Done():
+			return
+		}
+		if !p.MayAnswer() && p.WaitLease(p.Context()) != nil {
+			return // the shards may be another node's
+		}
+		ctx, cancel := context.WithTimeout(p.Context(), storePatience)
+		in := do(ctx)
+		cancel()
+		<-r.slots
+		r.memory.loop.Post(func() { r.step(in) })
+	})
+}
+
+func (r *recorder) load(ctx context.Context, l remember.Load) remember.Loaded {
+	prefix := r.prefix(l.ShardID)
+	records, err := r.store.List(ctx, prefix)
+	in := remember.Loaded{Load: l, Err: r.fault(l.ShardID, err)}
+	for _, record := range records {
+		if n, err := strconv.Atoi(strings.TrimPrefix(record.Key, prefix)); err == nil && n < remember.Buckets {
+			in.Records = append(in.Records, remember.Record{Bucket: n, Value: record.Value, Revision: record.Revision})
+		}
+	}
+	return in
+}
+
+// fault returns the error for a failure of the store, and counts it.
+func (r *recorder) fault(id placement.ShardID, err error) error {
+	if err == nil || errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	if n, tell := r.memory.process.Count(StoreFailed); tell {
+		r.memory.process.Log().Error("the store of remembered entities fails; it is tried again every second", "shard", id.String(), "err", err, "count", n)
+	}
+	return fmt.Errorf("shard %v: %w (is the store of remembered ids up?)", id, err)
+}
+
+// A layout is what a type's ids in the store are written under. Its record is
+// "remembered/<cluster>/<kind>/layout", and the ids are below
+// "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
+//
+// A program with another number of shards or another shard function can start only when no member
+// hosts the former type. It then moves the ids: each process that needs them writes them to a space
+// of its own, and the first to replace the layout's record, by compare-and-set, has moved them. The
+// ids are therefore under the former layout or the new one, each once, whatever fails.
+type layout struct {
+	Shards uint32 `json:"shards"`
+	Hash   string `json:"hash"` // the name of the shard function
+	Space  string `json:"space"`
+}
+
+const (
+	layoutName = "layout"
+	// movePatience bounds one attempt to move all ids of a type.
+	movePatience = time.Minute
+	// placeRetry is the pause after a failed attempt.
+	placeRetry = time.Second
+)
+
+// place waits until the ids of the type are where this program looks for them. It reports false when
+// the process stops.
+func (r *recorder) place() bool {
+	p := r.memory.process
+	r.placing.Lock()
+	defer r.placing.Unlock()
+	for r.space == "" {
+		if !p.MayAnswer() && p.WaitLease(p.Context()) != nil {
+			return false // the shards may be another node's
+		}
+		ctx, cancel := context.WithTimeout(p.Context(), movePatience)
+		space, err := r.settle(ctx)
+		cancel()
+		if err == nil {
+			r.space = space
+			return true
+		}
+		if n, tell := p.Count(StoreFailed); tell {
+			p.Log().Error("the remembered entities of a type cannot be found in the store; it is tried again every second", "kind", r.kind, "err", err, "count", n)
+		}
+		select {
+		case <-time.After(placeRetry):
+		case <-p.Context().Done():
+			return false
+		}
+	}
+	return true
+}
+
+// settle returns the space of the type's ids, after it has moved them if they are under another
+// layout.
+func (r *recorder) settle(ctx context.Context) (space string, err error) {
+	key := r.base() + layoutName
+	for tried := ""; ; {
+		record, err := r.store.Get(ctx, key)
+		absent := errors.Is(err, store.ErrNotFound)
+		if err != nil && !absent {
+			return "", err
+		}
+		var have layout
+		if !absent {
+			if err := json.Unmarshal(record.Value, &have); err != nil {
+				return "", fmt.Errorf("record %q of the store is damaged: %w (stop all members, and run shardctl store clear %s -remembered)", key, err, r.memory.process.Cluster())
+			}
+		}
+		if have.Shards == r.want.Shards && have.Hash == r.want.Hash {
+			if tried != "" && have.Space != tried { // another process was first
+				r.drop(ctx, func(space string) bool { return space == tried })
+			}
+			return have.Space, nil
+		}
+		r.attempt++
+		want := r.want
+		want.Space = fmt.Sprintf("%016x-%d", r.memory.process.Self().Incarnation, r.attempt)
+		ids, err := r.move(ctx, have, want)
+		if err != nil {
+			return "", err
+		}
+		value, err := json.Marshal(want)
+		if err != nil {
+			return "", err
+		}
+		expect := record.Revision
+		if absent {
+			expect = store.None
+		}
+		_, err = r.store.Put(ctx, key, value, expect)
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			tried = want.Space
+		case err != nil:
+			return "", err
+		case absent:
+			return want.Space, nil
+		default:
+			r.memory.process.Log().Info("remembered entities moved to the shards of another layout", "kind", r.kind, "entities", ids,
+				"shards", want.Shards, "were", have.Shards, "hash", want.Hash, "was", have.Hash)
+			// Also of processes that ended during the move; one still moving is not the first any more.
+			r.drop(ctx, func(space string) bool { return space != want.Space && space != layoutName })
+			return want.Space, nil
+		}
+	}
+}
+
+// move writes the ids of a space to their shards in another one, and returns their number.
+func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err error) {
+	if from.Space == "" {
+		return 0, nil
+	}
+	prefix := r.base() + from.Space + "/"
+	records, err := r.store.List(ctx, prefix)
+	if err != nil {
+		return 0, err
+	}
+	stored := make([]remember.Stored, 0, len(records))
+	for _, record := range records {
+		shard, bucket, _ := strings.Cut(strings.TrimPrefix(record.Key, prefix), "/")
+		s, err := strconv.ParseUint(shard, 10, 32)
+		b, bad := strconv.Atoi(bucket)
+		if err = errors.Join(err, bad); err != nil {
+			return 0, fmt.Errorf("key %q: %w (the record is not shardgen's)", record.Key, err)
+		}
+		stored = append(stored, remember.Stored{ShardID: placement.ShardID{Kind: r.kind, Shard: uint32(s)}, Bucket: b, Value: record.Value})
+	}
+	moved, ids, homeless, err := remember.Reshard(stored, r.locate)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range moved {
+		if _, err := r.store.Put(ctx, recordKey(r.base()+to.Space+"/", m.ShardID, m.Bucket), m.Value, store.None); err != nil {
+			return 0, fmt.Errorf("move remembered ids from %d shards to %d: %w (are there too few shards for them?)", from.Shards, to.Shards, err)
+		}
+	}
+	if len(homeless) > 0 {
+		r.memory.process.Log().Error("remembered entities are dropped: the shard function refuses their ids", "kind", r.kind,
+			"entities", len(homeless), "one", bounded.ID(homeless[0]))
+	}
+	return ids, nil
+}
+
+// drop deletes the records of spaces that nobody needs any more, as far as it can.
+func (r *recorder) drop(ctx context.Context, space func(string) bool) {
+	records, err := r.store.List(ctx, r.base())
+	for _, record := range records {
+		if in, _, _ := strings.Cut(strings.TrimPrefix(record.Key, r.base()), "/"); space(in) {
+			err = errors.Join(err, r.store.Delete(ctx, record.Key, record.Revision))
+		}
+	}
+	if err != nil {
+		r.memory.process.Log().Warn("superseded records of remembered entities stay in the store", "kind", r.kind, "err", err)
+	}
+}

@@ -1,0 +1,193 @@
+package remembering
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/core/remember"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
+	"github.com/shardgen/shardgen/internal/util/bounded"
+)
+
+// A Shard remembers the entities of one shard of a type at its home. It is safe for
+// concurrent use. Methods that end in Locked are called with the shard's lock held.
+type Shard struct {
+	kind  *Type
+	shard *shardhost.Shard
+	home  Home
+
+	// Guarded by shard.Mu.
+	open       bool                     // the memory knows that the shard runs here
+	backingOff map[string]*time.Timer   // entities that wait to be activated again
+	coming     *shardhost.RememberedIDs // ids that come with the shard
+}
+
+// Leaving returns the ids to move with the shard, after its turns have ended.
+func (s *Shard) Leaving() (l shardhost.RememberedIDs) {
+	ids, known := s.kind.memory.ids(s.shard.ID)
+	l.IDs, l.All = make(map[string]struct{}, len(ids)), known
+	for _, id := range ids {
+		l.IDs[id] = struct{}{}
+	}
+	return l
+}
+
+// ArrivedLocked keeps ids that came with a part of the shard's state until the shard opens.
+func (s *Shard) ArrivedLocked(part shardhost.RememberedIDs) {
+	if s.coming == nil || s.coming.Epoch != part.Epoch {
+		s.coming = &shardhost.RememberedIDs{Epoch: part.Epoch, IDs: map[string]struct{}{}}
+	}
+	maps.Copy(s.coming.IDs, part.IDs)
+	s.coming.All = s.coming.All || part.All
+}
+
+// ChangedLocked follows a change of the shard. Opened means that it runs here under a
+// new epoch.
+func (s *Shard) ChangedLocked(opened bool) {
+	switch state := s.shard.Core.State(); {
+	case opened:
+		o := remember.Open{ShardID: s.shard.ID, Epoch: s.shard.Core.Epoch()}
+		if l := s.coming; l != nil && l.All {
+			o.IDs, o.Known = slices.Sorted(maps.Keys(l.IDs)), true
+		}
+		s.open, s.coming = true, nil
+		s.kind.memory.post(o.Kind, o)
+	case state == region.Preparing, state == region.Prepared:
+	case state == region.Open, state == region.Draining, state == region.Sent:
+		s.coming = nil
+	default:
+		s.coming = nil
+		if s.open {
+			s.open = false
+			for _, t := range s.backingOff {
+				t.Stop()
+			}
+			s.backingOff = nil
+			s.kind.memory.post(s.shard.ID.Kind, remember.Close{ShardID: s.shard.ID})
+		}
+	}
+}
+
+// Activate activates an entity, by wake, in a turn of it that the caller has. The entity is
+// remembered before, and ctx bounds the waiting for that.
+func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
+	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
+	if err != nil {
+		if fresh {
+			s.Forget(id)
+		} else {
+			s.ActivateLater(id) // if it is remembered after all
+		}
+		return fmt.Errorf("remember %s/%s (shard %v): %w", s.shard.ID.Kind, bounded.ID(id), s.shard.ID, err)
+	}
+	alive := false
+	defer func() { // also when the hook ends this goroutine
+		switch {
+		case alive:
+		case fresh:
+			s.Forget(id)
+		default:
+			s.ActivateLater(id)
+		}
+	}()
+	err = wake()
+	alive = err == nil
+	return err
+}
+
+// Forget ends the remembering of an entity, whose turn the caller has. It does not wait.
+func (s *Shard) Forget(id string) {
+	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
+}
+
+// ForgetPassivated is Forget for a passivated entity. It does nothing if the shard was lost
+// meanwhile, because the shard's present home, which may be this process again, remembers
+// the entity.
+func (s *Shard) ForgetPassivated(e *region.Entity) {
+	s.shard.Mu.Lock()
+	defer s.shard.Mu.Unlock()
+	if !e.Lost() {
+		s.Forget(e.ID)
+	}
+}
+
+// WaitForgotten waits until the memory has handled all earlier calls of Forget, which can
+// be made faster than the memory handles them.
+func (s *Shard) WaitForgotten() { s.kind.memory.ask(func() {}) }
+
+// ActivateAgain activates an entity again, if it is remembered.
+func (s *Shard) ActivateAgain(id string) { s.kind.activate(s, []string{id}) }
+
+// ActivateLater is ActivateAgain after the type's back-off.
+func (s *Shard) ActivateLater(id string) {
+	s.shard.Mu.Lock()
+	defer s.shard.Mu.Unlock()
+	if state := s.shard.Core.State(); s.backingOff[id] != nil || state != region.Open && state != region.Draining {
+		return // where the shard goes it is activated anyway
+	}
+	if s.backingOff == nil {
+		s.backingOff = map[string]*time.Timer{}
+	}
+	s.backingOff[id] = time.AfterFunc(s.kind.settings.Backoff, func() {
+		s.shard.Mu.Lock()
+		delete(s.backingOff, id)
+		s.shard.Mu.Unlock()
+		if s.kind.memory.process.Context().Err() == nil {
+			s.ActivateAgain(id)
+		}
+	})
+}
+
+// mayActivate reports whether the entity is not active yet, and the shard is here.
+func (s *Shard) mayActivate(id string) bool {
+	s.shard.Mu.Lock()
+	defer s.shard.Mu.Unlock()
+	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
+}
+
+// activateUncalled activates an entity in a turn without a call. If it has a turn already, that turn
+// activates it.
+func (s *Shard) activateUncalled(id string) {
+	p := s.kind.memory.process
+	if p.WaitLease(p.Context()) != nil {
+		return
+	}
+	if shard, err := s.kind.settings.Locate(id); err != nil || shard != s.shard.ID.Shard {
+		// Calls of the entity go to another shard, where it would be active a second time.
+		if n, tell := p.Count(ActivationFailed); tell {
+			p.Log().Error("a remembered entity is not of its shard any more, and not activated (does its shard function have other results than before? give the function a new name, and the ids are moved)",
+				"kind", s.shard.ID.Kind, "entity", bounded.ID(id), "shard", s.shard.ID.String(), "now", shard, "err", err, "count", n)
+		}
+		return
+	}
+	s.shard.Mu.Lock()
+	e := s.shard.Core.Take(id, s.home.Ticks())
+	s.shard.Mu.Unlock()
+	if e == nil {
+		return
+	}
+	if e.Value != nil || !s.kind.memory.has(s.shard.ID, id) {
+		s.home.EndTurn(e)
+		return
+	}
+	if !s.home.MayRun() { // lost between; the table, or the lease's return, decides
+		s.home.EndTurn(e)
+		s.ActivateLater(id)
+		return
+	}
+	s.home.Activate(e, func(err error) {
+		if err == nil {
+			p.Count(Activated)
+			return
+		}
+		if n, tell := p.Count(ActivationFailed); tell {
+			p.Log().Error("a remembered entity's activation failed; it is tried again", "kind", s.shard.ID.Kind, "entity", bounded.ID(id),
+				"shard", s.shard.ID.String(), "after", s.kind.settings.Backoff, "err", err, "count", n)
+		}
+		s.ActivateLater(id)
+	})
+}

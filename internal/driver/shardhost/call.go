@@ -1,0 +1,160 @@
+package shardhost
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/util/bounded"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Call is a call at its entity's host: from another process, from this one through its queues, or
+// of a local caller waiting for its turn. Its host embeds it, and puts itself into
+// region.Call.Driver.
+type Call struct {
+	region.Call
+	ID       uint64 // the caller's number; 0 for a tell
+	Method   []byte
+	Args     []byte
+	Links    []byte // the encoded turns that wait for it
+	Deadline int64  // nanoseconds after the process's base; 0 means none
+	Command  []byte // the id of a durable entity's command, encoded; nil means none
+	Info     []byte // what the call says about itself, encoded; nil means nothing
+	Tell     bool
+	Frame    uint32 // bytes of the frame that the slices are part of; 0 means they are the call's own
+}
+
+// carrier is the type of region.Call.Driver.
+type carrier interface{ hosted() *Call }
+
+func (c *Call) hosted() *Call { return c }
+
+// of is the Call that c is part of.
+func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
+
+// Fill makes an empty c the call of an envelope that came from a process at a time, in
+// nanoseconds after the process's base. The slices stay those of the envelope.
+func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
+	c.ID, c.Method, c.Args, c.Links, c.Command = e.ID, e.Method, e.Payload, e.Chain, e.Command
+	c.Tell, c.Info = e.Type == wire.TypeTell, e.Info
+	c.Entity = wire.StringOf(e.Entity)
+	c.Sender = from
+	if e.Relayed() {
+		c.Sender, c.Via, c.Straight = e.Node, from.Address, e.Hop != 0
+	}
+	if len(e.Info) > 0 {
+		c.Gateway = wire.GatewayOf(e.Info)
+	}
+	c.Epoch, c.Size = placement.Epoch(e.Epoch), e.KeptSize()
+	if len(e.Chain) > 0 {
+		c.Chain = Chain(e.Chain)
+	}
+	c.Deadline = e.Deadline(at)
+}
+
+// smallFrame is the size in bytes up to which a frame is kept in any case.
+const smallFrame = 512
+
+// Detach gives a waiting call memory of its own if its frame is much larger, because the call would
+// keep all of the frame. Nobody else has the call yet.
+func (c *Call) Detach() {
+	if int(c.Frame) < 2*c.Size+smallFrame {
+		return
+	}
+	own := make([]byte, 0, c.Size)
+	take := func(b []byte) []byte {
+		if len(b) == 0 {
+			return b
+		}
+		at := len(own)
+		own = append(own, b...)
+		return own[at:len(own):len(own)]
+	}
+	c.Args, c.Method, c.Links, c.Command = take(c.Args), take(c.Method), take(c.Links), take(c.Command)
+	c.Info = take(c.Info)
+	at := len(own)
+	own = append(own, c.Entity...)
+	c.Entity = wire.StringOf(own[at:])
+	if c.Chain != nil {
+		c.Chain = Chain(c.Links)
+	}
+	c.Frame = 0
+}
+
+// envelope is the call as it travels on, at a time in nanoseconds after the base.
+func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
+	e := &wire.Envelope{
+		Type: wire.TypeCall, ID: c.ID, Kind: kind, Shard: shard,
+		Entity: []byte(c.Entity), Method: c.Method, Payload: c.Args, Chain: c.Links,
+		Command: c.Command, Info: c.Info,
+	}
+	if c.Tell {
+		e.Type = wire.TypeTell
+	}
+	if c.Deadline != 0 {
+		e.Timeout = uint64(max(time.Duration(c.Deadline-now).Microseconds(), 1))
+	}
+	return e
+}
+
+// A Chain is the encoded turns that wait for a call. It is parsed only when a call meets a busy
+// entity or a shard that is not open.
+type Chain []byte
+
+// HoldsShard reports whether a turn in that shard waits for the call.
+func (c Chain) HoldsShard(s placement.ShardID) bool {
+	return c.any(func(l wire.Link) bool { return l.Kind == s.Kind && l.Shard == s.Shard })
+}
+
+// HoldsEntity reports whether that entity's turn waits for the call.
+func (c Chain) HoldsEntity(s placement.ShardID, entity string) bool {
+	return c.any(func(l wire.Link) bool { return l.Kind == s.Kind && l.Entity == entity })
+}
+
+func (c Chain) any(match func(wire.Link) bool) bool {
+	links, err := wire.ParseChain(c)
+	if err != nil {
+		return false
+	}
+	for _, l := range links {
+		if match(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// String prints the chain for people: "Cart/7 → Stock/tea → ".
+func (c Chain) String() string {
+	links, _ := wire.ParseChain(c)
+	var s string
+	for _, l := range links {
+		s += l.Kind + "/" + bounded.ID(l.Entity) + " → "
+	}
+	return s
+}
+
+// A Refusal is why a call from another process is not taken.
+type Refusal struct {
+	Code  wire.Code
+	Epoch placement.Epoch   // with CodeMoved: the placement that this process knows
+	Home  transport.Address // with CodeMoved
+	Text  string
+}
+
+// Answer is the answer to the call with that sequence number. Its sender still has it, unless it
+// was forwarded: then direct is false, and the answer goes to e.Node. ok is false for a forwarded
+// tell, which is lost.
+func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
+	answer = &wire.Envelope{
+		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,
+		Code: r.Code, Epoch: uint64(r.Epoch), Node: transport.Peer{Address: r.Home}, Text: []byte(r.Text),
+	}
+	if !e.Relayed() {
+		return answer, true, true
+	}
+	answer.Type, answer.Seq = wire.TypeAnswer, 0
+	return answer, false, e.Type != wire.TypeTell
+}

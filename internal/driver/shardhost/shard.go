@@ -1,0 +1,422 @@
+package shardhost
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Shard drives one region.Shard at a process: its calls, its turns and its moves. It is
+// safe for concurrent use; Core is guarded by Mu, except where package region says
+// otherwise.
+type Shard struct {
+	ID   placement.ShardID
+	host Host
+	cfg  *Config
+
+	Mu   sync.Mutex
+	Core *region.Shard
+
+	sweeping  bool                // a sweep will look at waiting calls
+	departed  []transport.Address // by the old home's word, when it gave the shard to this process
+	departing departing
+	onTurnEnd []func() // of those who wait for the end of a turn
+}
+
+// Init makes the shard, Closed. It is called once, before anything else; then the host may
+// set Core.Driver.
+func (s *Shard) Init(id placement.ShardID, h Host, cfg *Config, l region.Limits) {
+	s.ID, s.host, s.cfg = id, h, cfg
+	s.Core = region.New(id, cfg.Self, l)
+}
+
+// Accept has a call of this process run here, now or later, or answers it. It reports
+// false when the call must look for its home anew.
+func (s *Shard) Accept(c *Call, at time.Time, current func() bool) bool {
+	e, v := s.Deliver(c, at, current)
+	return s.Accepted(c, e, v)
+}
+
+// Accepted is the rest of Accept, for a call that was delivered.
+func (s *Shard) Accepted(c *Call, e *region.Entity, v region.Verdict) bool {
+	switch v {
+	case region.Run:
+		s.host.Run(e, c)
+	case region.Moved:
+		return false
+	case region.Overloaded:
+		s.answer(c, wire.CodeOverloaded, s.host.Why(c, v))
+	case region.Shed:
+		s.answer(c, wire.CodeDropped, "")
+	case region.Circular:
+		s.answer(c, wire.CodeCircular, s.host.Why(c, v))
+	}
+	return true
+}
+
+// Refusal is why Deliver did not take the call, for another process. It reports false for a
+// verdict that is no refusal.
+func (s *Shard) Refusal(c *Call, v region.Verdict) (r Refusal, refused bool) {
+	switch v {
+	case region.Moved:
+		epoch, home := s.Placement()
+		return Refusal{Code: wire.CodeMoved, Epoch: epoch, Home: home}, true
+	case region.Overloaded:
+		return Refusal{Code: wire.CodeOverloaded, Text: s.host.Why(c, v)}, true
+	case region.Shed:
+		return Refusal{Code: wire.CodeDropped}, true
+	case region.Circular:
+		return Refusal{Code: wire.CodeCircular, Text: s.host.Why(c, v)}, true
+	}
+	return r, false
+}
+
+// Withdraw takes back a call that waits. It reports false when its turn has begun.
+func (s *Shard) Withdraw(c *Call) bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Core.Cancel(&c.Call)
+}
+
+// Cancel takes back a call whose caller gave it up, or cancels its turn. It reports
+// whether the call still waited, and so will not run.
+func (s *Shard) Cancel(from transport.Address, entity string, id uint64) (waited bool) {
+	s.Mu.Lock()
+	c, running := s.Core.Find(entity, func(c *region.Call) bool { return c.Sender.Address == from && of(c).ID == id })
+	var giveUp func()
+	if c != nil && !running {
+		waited = s.Core.Cancel(c)
+	} else if c != nil {
+		giveUp = s.host.Canceler(of(c))
+	}
+	s.Mu.Unlock()
+	if giveUp != nil {
+		giveUp()
+	}
+	if waited {
+		s.host.Count(CallCancelled)
+	}
+	return waited
+}
+
+// Placement returns the shard's home, as far as this process knows.
+func (s *Shard) Placement() (placement.Epoch, transport.Address) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Core.Epoch(), s.Core.Home()
+}
+
+// Direct notes whether this process's calls come straight here, as its route has it.
+func (s *Shard) Direct(on bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Core.Direct(on)
+}
+
+// Place follows a table's entry. Term is the table's.
+func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32) {
+	if home == s.cfg.Self && s.host.Exiting() {
+		return // given to a process that leaves by one that did not know: it will be given anew
+	}
+	s.Do(func(now uint32, at time.Time) region.Effects {
+		known := s.Core.Epoch()
+		// A shard opened here by a move has its home here, although the first table of a new
+		// coordinator may still show the old home: MoveDone informs that coordinator.
+		force := epoch < known && known.Term() < term && s.Core.Home() != s.cfg.Self
+		return s.Core.Place(home, epoch, force, now, at).With(s.Core.BeginTerm(term, now))
+	})
+}
+
+// BeginMove takes the coordinator's order to give the shard away.
+func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) {
+	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
+	s.host.Release()
+	s.watchDrain(epoch)
+}
+
+// watchDrain gives a move up whose shard does not drain in time.
+func (s *Shard) watchDrain(epoch placement.Epoch) {
+	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
+}
+
+// watch gives a move up if the shard is still in that state after HandoffTimeout.
+func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
+	stays := func() bool {
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		return s.Core.State() == state && s.Core.MoveEpoch() == epoch
+	}
+	if !stays() {
+		return
+	}
+	s.host.After(s.cfg.HandoffTimeout, func() {
+		if stays() {
+			s.host.MoveAborted(epoch, fmt.Sprintf("%s (%v)", why, s.cfg.HandoffTimeout))
+		}
+	})
+}
+
+// HandOff runs the stop hooks of a shard whose last turn has ended, and sends its state.
+func (s *Shard) HandOff() {
+	s.Mu.Lock()
+	epoch, to := s.Core.MoveEpoch(), s.Core.Peer()
+	entities, ok := s.Core.Stop()
+	s.Mu.Unlock()
+	if !ok {
+		return // the move is off, or its hooks run already
+	}
+	s.host.StopEntities(entities, func(err error) {
+		if err != nil {
+			s.giveUp(epoch, err)
+		} else {
+			s.send(to, epoch)
+		}
+	})
+}
+
+// MayStop reports whether the host may run the stop hook of the entity: see Core.MayPassivate.
+func (s *Shard) MayStop(e *region.Entity) bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Core.MayPassivate(e)
+}
+
+// send sends the states that the stop hooks left to the new home, if the move is still on.
+func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
+	parts := s.Parts(epoch, s.host.Remembered())
+	p, ok := s.host.Session(transport.Peer{Address: to})
+	s.Do(func(now uint32, _ time.Time) region.Effects {
+		fx, sent := s.Core.Stopped(epoch, now)
+		if !sent {
+			return fx
+		}
+		if !ok {
+			s.host.MoveAborted(epoch, to.String()+" is gone")
+		} else if err := p.AppendAll(parts); err != nil {
+			s.host.Count(NoPeer)
+			s.host.MoveAborted(epoch, "send the state to "+to.String()+": "+err.Error())
+		}
+		return fx
+	})
+	if ok {
+		p.Flush()
+	}
+	s.watch(region.Sent, epoch, to.Name+" did not say within HandoffTimeout that it has the shard's state")
+	s.host.Progress()
+}
+
+// giveUp ends a move whose stop hooks have not run, for a reason of this process's own. The
+// shard is still this process's, and opens again when the coordinator says so.
+func (s *Shard) giveUp(epoch placement.Epoch, why error) {
+	s.Do(func(now uint32, _ time.Time) region.Effects {
+		fx, _ := s.Core.CancelMove(epoch)
+		ended, _ := s.Core.Stopped(epoch, now)
+		return fx.With(ended)
+	})
+	s.host.MoveAborted(epoch, why.Error())
+}
+
+// Parts are the encoded states of the shard's entities and the remembered ids, in
+// envelopes that fit the broker.
+func (s *Shard) Parts(epoch placement.Epoch, ids RememberedIDs) []*wire.Envelope {
+	var states []region.Encoded
+	if !s.cfg.Drops {
+		s.Mu.Lock()
+		states = s.Core.States()
+		s.Mu.Unlock()
+	}
+	limit := s.host.MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
+	payloads := pack(states, ids, limit)
+	parts := make([]*wire.Envelope, len(payloads))
+	for i, b := range payloads {
+		parts[i] = s.envelope(wire.TypeInit, epoch)
+		parts[i].Payload, parts[i].Last = b, i == len(payloads)-1
+	}
+	return parts
+}
+
+// prepare takes a part of the state from the old home.
+func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
+	states, ids, err := unpack(e.Payload)
+	ids.Epoch = epoch
+	s.Mu.Lock()
+	refused := err != nil || s.host.Exiting()
+	ready := false
+	if !refused {
+		ready, refused = s.Core.Prepare(from.Peer().Address, epoch, states, e.Last)
+	}
+	switch {
+	case refused:
+		r := s.envelope(wire.TypeReject, epoch)
+		r.Text = []byte("it knows a newer placement, or leaves")
+		if err != nil {
+			r.Text = []byte(err.Error())
+		}
+		s.postTo(from, r)
+	case ready:
+		s.postTo(from, s.envelope(wire.TypeReady, epoch))
+	}
+	if !refused {
+		s.host.Arrived(ids)
+	}
+	s.Mu.Unlock()
+	from.Flush()
+	s.host.Progress()
+}
+
+// ready takes the new home's word that it has the shard's state.
+func (s *Shard) ready(from transport.Address, epoch placement.Epoch) {
+	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Ready(from, epoch) })
+	s.host.Release()
+	s.watchDrain(epoch) // only a shard that served on drains now
+}
+
+// OpenAt lets the shard run, by the old home's Open or after its departure.
+func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch) {
+	s.Do(func(now uint32, at time.Time) region.Effects {
+		fx := s.Core.OpenAt(from, epoch, now, at)
+		if fx.Opened {
+			s.host.Count(MovedIn)
+		}
+		return fx
+	})
+}
+
+// CancelMove takes the word that a move is off. It reports whether it is off here.
+func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
+	s.Do(func(uint32, time.Time) region.Effects {
+		var fx region.Effects
+		fx, off = s.Core.CancelMove(epoch)
+		return fx
+	})
+	return off
+}
+
+// FlushOf is the Flush of an envelope that passed it on. If the home that it ends at does
+// not decode, the barrier there times out.
+func FlushOf(e *wire.Envelope) region.Flush {
+	f := region.Flush{Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop)}
+	if to, err := wire.ParsePeer(e.Payload); err == nil {
+		f.To = to.Address
+	}
+	return f
+}
+
+// Step takes an envelope of a shard's move from another process. It reports false for one
+// that is no such step. opens, if it is not nil, is called instead of OpenAt.
+func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.Address, epoch placement.Epoch)) bool {
+	epoch, a := placement.Epoch(e.Epoch), from.Peer().Address
+	switch e.Type {
+	case wire.TypeInit:
+		s.prepare(from, epoch, e)
+	case wire.TypeReady:
+		s.ready(a, epoch)
+	case wire.TypeOpen:
+		if opens == nil {
+			opens = s.OpenAt
+		}
+		refused, departed := openPayload(e.Payload)
+		s.Do(func(uint32, time.Time) region.Effects { return s.Core.RefuseWaiting(a, epoch, refused) })
+		opens(a, epoch)
+		s.hearOpen(refused, departed)
+	case wire.TypeReject:
+		s.host.MoveAborted(epoch, "the new home refused: "+string(e.Text))
+	case wire.TypeBarrier:
+		s.CloseBarrier(a, e.Via.Address, epoch)
+	case wire.TypeFlushed:
+		s.Flushed(FlushOf(e))
+	default:
+		return false
+	}
+	return true
+}
+
+// Obey obeys the coordinator's order about the shard and returns the answer to it; nil for
+// none.
+func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Message {
+	switch m := m.(type) {
+	case coordinator.MoveBegin:
+		if epoch, home := s.Placement(); home == s.cfg.Self && epoch == m.From {
+			s.BeginMove(m.To, m.Epoch)
+		}
+		if status, ok := s.status(m.Epoch, term); ok {
+			return status
+		}
+	case coordinator.MoveCancel:
+		if s.CancelMove(m.Epoch) {
+			return coordinator.MoveCancelled(m)
+		}
+		if status, ok := s.status(m.Epoch, term); ok {
+			return status
+		}
+		return coordinator.MoveDone{Term: term, ShardID: m.ShardID, Epoch: m.Epoch}
+	}
+	return nil
+}
+
+// status is how far a move is at its old home; ok is false when this is not its old home.
+func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinator.MoveStatus, ok bool) {
+	s.Mu.Lock()
+	o, ok := standing(s.Core)
+	s.Mu.Unlock()
+	if !ok || o.State == coordinator.Preparing || o.State == coordinator.Prepared ||
+		o.State == coordinator.Active && o.Epoch >= epoch {
+		return m, false
+	}
+	return coordinator.MoveStatus{Term: term, ShardID: s.ID, Epoch: epoch, State: o.State}, true
+}
+
+// Needed reports whether a process that leaves waits for the shard: it is here, or on its way
+// here or away, calls wait here, or a sender will have its last calls followed by a Flush.
+func (s *Shard) Needed() bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.Core.Settled() {
+		return false
+	}
+	o, ok := standing(s.Core)
+	return ok && (o.State != coordinator.Forwarding || s.holdsLocked() || s.Core.Owes(s.host.Now()))
+}
+
+// Held returns the process's registration of the shard. It reports false when nothing of the
+// shard is here any more, and for one that moved away for good, as the table shows.
+func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.Core.Settled() {
+		return o, false
+	}
+	return standing(s.Core)
+}
+
+// standing is how a shard stands here, in the coordinator's terms. It reports false when
+// the shard is not here at all.
+func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
+	o = coordinator.HeldShard{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
+	switch s.State() {
+	case region.Open:
+		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
+		if to, epoch, ok := s.Underway(); ok { // it serves on, and will move
+			o.State, o.Move, o.Peer = coordinator.Draining, epoch, to
+		}
+	case region.Draining:
+		o.State = coordinator.Draining
+	case region.Sent:
+		o.State = coordinator.Sent
+	case region.Forwarding:
+		o.State, o.Epoch = coordinator.Forwarding, s.LastEpoch()
+	case region.Preparing:
+		o.State, o.Epoch = coordinator.Preparing, 0
+	case region.Prepared:
+		o.State, o.Epoch = coordinator.Prepared, 0
+	default:
+		return o, false
+	}
+	return o, true
+}

@@ -1,0 +1,398 @@
+package singlehost
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
+	"github.com/shardgen/shardgen/internal/driver/turnlease"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Instance is the only entity of a hosted singleton. Beside the turns of calls it has two of its
+// own: one to activate it before any call, and one held from its death to its next activation, so
+// that calls wait. It is safe for concurrent use.
+type Instance struct {
+	shard  *shardhost.Shard
+	home   Home
+	guard  turnlease.Lease // over when the singleton's lease is; renewed forever without one
+	post   func(singleton.Input)
+	opened func(from transport.Address, epoch placement.Epoch)
+	tasks  tasks
+
+	// Guarded by shard.Mu.
+	entity   *region.Entity  // whose turn is kept
+	busy     bool            // a goroutine works on entity and will let go of it
+	life     context.Context // ends when the instance must stop
+	end      context.CancelFunc
+	came     came // with the shard, while the instance is being activated
+	relays   bool // what comes with the shard is kept for the next member: no instance begins
+	dying    bool // it has died: the next end of a turn keeps the turn
+	stopping bool
+	reason   string // why it died
+}
+
+// came is the state that came with a shard.
+type came struct {
+	state []byte
+	why   codegen.Activation
+}
+
+// NewInstance returns the instance of a shard, which must have one entity.
+func NewInstance(s *shardhost.Shard, home Home) *Instance {
+	in := &Instance{shard: s, home: home}
+	in.tasks.instance = in
+	in.guard.Init(home.Now())
+	in.guard.Renew(time.Time{})
+	in.post = func(singleton.Input) {} // until it is hosted
+	in.opened = func(transport.Address, placement.Epoch) {}
+	in.life, in.end = context.WithCancel(home.Context())
+	return in
+}
+
+// LeaseValid reports whether the singleton's own lease, if it has one, lets turns run.
+func (in *Instance) LeaseValid() bool {
+	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
+}
+
+// PredecessorOpened is called when everything waiting at the predecessor has come, under that
+// epoch.
+func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Epoch) {
+	in.opened(from, epoch)
+}
+
+// at returns the epoch of the shard, and reports whether the instance runs here, which is while the shard
+// is open.
+func (in *Instance) at() (placement.Epoch, bool) {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
+}
+
+// holds reports whether something of the shard is still here, or on its way.
+func (in *Instance) holds() bool {
+	o, ok := in.shard.Held()
+	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
+}
+
+// arrivedFrom returns the predecessor that has sent the state and the waiting calls, as long as
+// the shard has not opened with them; zero means none has.
+func (in *Instance) arrivedFrom() (from transport.Address) {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	if in.shard.Core.State() == region.Prepared {
+		from = in.shard.Core.Peer()
+	}
+	return from
+}
+
+// relay notes whether what comes with the shard is only kept for the next member.
+func (in *Instance) relay(on bool) {
+	in.shard.Mu.Lock()
+	in.relays = on
+	in.shard.Mu.Unlock()
+}
+
+// Lead takes the first turn after the shard has opened. A relay keeps it.
+func (in *Instance) Lead(e *region.Entity) {
+	in.shard.Mu.Lock()
+	relays := in.relays
+	in.entity, in.busy, in.dying, in.stopping = e, !relays, false, false
+	in.shard.Mu.Unlock()
+	if !relays {
+		in.home.Go(func() { in.activate(e) })
+	}
+}
+
+// again activates an instance that died. It reports false when none died here: then the
+// shard has to be opened.
+func (in *Instance) again() bool {
+	in.shard.Mu.Lock()
+	e := in.entity
+	if e != nil {
+		in.busy, in.dying = true, false
+	}
+	in.shard.Mu.Unlock()
+	if e != nil {
+		in.home.Go(func() { in.activate(e) })
+	}
+	return e != nil
+}
+
+// activate runs the factory and OnActivate, then lets calls in. A stop that comes before has what
+// came with the shard go on as it is, also when it interrupts OnActivate.
+func (in *Instance) activate(e *region.Entity) {
+	s := in.shard
+	in.end()
+	life, end := context.WithCancel(in.home.Context())
+	s.Mu.Lock()
+	if in.stopping {
+		in.entity, in.busy = nil, false
+		s.Mu.Unlock()
+		end()
+		in.home.EndTurn(e)
+		return
+	}
+	in.life, in.end = life, end
+	in.tasks.had = false
+	in.came = came{e.State(), e.Why()}
+	s.Mu.Unlock()
+	err := errors.New("runtime.Goexit in OnActivate or the factory")
+	defer func() { // also when the hook ends this goroutine
+		if err != nil {
+			in.home.Log(slog.LevelError, "activation failed", "kind", s.ID.Kind, "entity", e.ID, "err", err)
+			s.Mu.Lock()
+			in.dying, in.reason = true, err.Error()
+			s.Mu.Unlock()
+			in.bury(e)
+			return
+		}
+		in.post(singleton.InstanceStarted{})
+		s.Mu.Lock()
+		in.entity, in.busy, in.came = nil, false, came{}
+		s.Mu.Unlock()
+		in.home.EndTurn(e)
+	}()
+	err = in.home.Activate(life, e)
+}
+
+// Fail ends the instance after a panic, a Goexit, or a task's error: the turn under way is
+// its last, or one is taken at once.
+func (in *Instance) Fail(reason string) {
+	s := in.shard
+	s.Mu.Lock()
+	if in.dying || in.stopping {
+		s.Mu.Unlock()
+		return
+	}
+	in.dying, in.reason = true, reason
+	e := s.Core.Take(codegen.SingletonID, in.home.Ticks())
+	if e != nil {
+		in.entity, in.busy = e, true
+	}
+	s.Mu.Unlock()
+	in.home.Log(slog.LevelError, "singleton's instance died", "kind", s.ID.Kind, "why", reason)
+	if e != nil {
+		in.home.Go(func() { in.bury(e) })
+	}
+}
+
+// KeepLocked reports whether the turn that ends is the instance's last: then it is kept, and
+// the next call does not begin. The shard's lock is held.
+func (in *Instance) KeepLocked(e *region.Entity) bool {
+	if !in.dying || in.stopping || in.entity != nil {
+		return false
+	}
+	in.entity, in.busy = e, true
+	in.shard.Core.Detach(e)
+	in.home.Go(func() { in.bury(e) })
+	return true
+}
+
+// bury ends the tasks that are left of a dead instance and reports its death. Its state in memory is
+// not trusted any more.
+func (in *Instance) bury(e *region.Entity) {
+	in.end()
+	in.tasks.then(func() { in.buried(e) })
+}
+
+// buried is bury when no task is left.
+func (in *Instance) buried(e *region.Entity) {
+	s := in.shard
+	in.home.Lost(e)
+	e.Clear()
+	s.Mu.Lock()
+	in.busy = false
+	reason, stopping := in.reason, in.stopping
+	if stopping {
+		in.entity = nil
+		e.SetState(in.came.state, in.came.why) // none, unless OnActivate failed
+	}
+	in.came = came{}
+	s.Mu.Unlock()
+	if stopping {
+		in.home.EndTurn(e) // the goroutine that stops it waits for that
+		return
+	}
+	in.post(singleton.InstanceStopped{Reason: reason})
+}
+
+// stop drains the shard and ends the instance. With a successor its state and the waiting calls go
+// there, under that epoch.
+func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
+	s := in.shard
+	kept, open := in.endLife(func() {
+		if known := s.Core.Epoch(); to.IsZero() || epoch <= known {
+			to, epoch = transport.Address{}, known+1
+		}
+	})
+	if !open {
+		in.tasks.then(func() { in.post(singleton.InstanceStopped{}) })
+		return
+	}
+	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
+	if kept != nil {
+		in.home.EndTurn(kept)
+	}
+}
+
+// endLife ends the context of the instance, which stops. It calls locked with the shard's
+// lock held, and returns the entity whose turn was kept, if nobody works on it, and whether
+// the shard is open.
+func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
+	in.shard.Mu.Lock()
+	in.stopping = true
+	locked()
+	if !in.busy {
+		kept, in.entity = in.entity, nil
+	}
+	open = in.shard.Core.State() == region.Open
+	end := in.end
+	in.shard.Mu.Unlock()
+	end()
+	return kept, open
+}
+
+// HandOff ends the instance when the last turn has ended: it runs the stop hook, and sends the
+// state and the waiting calls to the successor, if there is one.
+func (in *Instance) HandOff() {
+	s := in.shard
+	s.Mu.Lock()
+	epoch, to := s.Core.MoveEpoch(), s.Core.Peer()
+	entities, ok := s.Core.Stop()
+	s.Mu.Unlock()
+	if !ok {
+		return
+	}
+	in.tasks.then(func() { in.handOff(entities, to, epoch) })
+}
+
+// handOff is HandOff when no task is left.
+func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epoch placement.Epoch) {
+	s := in.shard
+	why := codegen.Moving
+	if to.IsZero() {
+		why = codegen.Stopping
+	}
+	in.home.Passivate(entities, why)
+	parts := s.Parts(epoch, shardhost.RememberedIDs{})
+	var p shardhost.Session
+	handed := false
+	if !to.IsZero() {
+		p, handed = in.home.Session(transport.Peer{Address: to})
+	}
+	has, stopped := handed, false
+	s.Do(func(now uint32, _ time.Time) (fx region.Effects) {
+		if fx, stopped = s.Core.Stopped(epoch, now); !stopped {
+			return fx
+		}
+		handed = handed && p.AppendAll(parts) == nil
+		return fx
+	})
+	if has {
+		p.Flush()
+	}
+	if !stopped {
+		return // a call came in between; this runs again behind it
+	}
+	if !handed {
+		in.close()
+	}
+	in.post(singleton.InstanceStopped{Handed: handed})
+	in.home.Progress()
+}
+
+// close gives the shard up: calls that wait here look for the instance anew.
+func (in *Instance) close() {
+	s := in.shard
+	s.Do(func(now uint32, at time.Time) region.Effects {
+		return s.Core.Place(transport.Address{}, max(s.Core.Epoch(), s.Core.MoveEpoch())+1, false, now, at)
+	})
+}
+
+// dropArrived gives up the state of a predecessor, because all members that could run the instance
+// leave. It reports false if there is none.
+func (in *Instance) dropArrived() bool {
+	s := in.shard
+	s.Mu.Lock()
+	state := s.Core.State()
+	s.Mu.Unlock()
+	if state != region.Preparing && state != region.Prepared {
+		return false
+	}
+	in.close()
+	return true
+}
+
+// abandon lets no turn begin any more, and ends the tasks' context.
+func (in *Instance) abandon() {
+	in.guard.Renew(in.home.Now())
+	in.shard.Mu.Lock()
+	end := in.end
+	in.shard.Mu.Unlock()
+	end()
+}
+
+// forsaken gives up the handoff to a node that is gone.
+func (in *Instance) forsaken(gone func(transport.Address) bool) {
+	s := in.shard
+	s.Mu.Lock()
+	sent := s.Core.State() == region.Sent && gone(s.Core.Peer())
+	s.Mu.Unlock()
+	if sent {
+		in.close()
+	}
+}
+
+// Quit ends the instance of a process that stops. It calls ended when none of its tasks is
+// left; the hooks run after that.
+func (in *Instance) Quit(ended func()) {
+	if kept, _ := in.endLife(func() {}); kept != nil {
+		in.home.EndTurn(kept)
+	}
+	in.tasks.then(ended)
+}
+
+// Go starts a task of the instance: see shard.Go. It reports false when the instance is
+// ending.
+func (in *Instance) Go(task Task) bool {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	if in.stopping || in.dying {
+		return false
+	}
+	in.tasks.startLocked(in.life, task)
+	return true
+}
+
+// Prepare returns a function that starts a task of the present instance, as Go does. It starts
+// nothing when the instance has ended by then. Prepare reports false when the instance is ending.
+func (in *Instance) Prepare(task Task) (start func(), ok bool) {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	if in.stopping || in.dying {
+		return nil, false
+	}
+	life := in.life
+	return func() {
+		in.shard.Mu.Lock()
+		defer in.shard.Mu.Unlock()
+		if in.life == life && !in.stopping && !in.dying {
+			in.tasks.startLocked(life, task)
+		}
+	}, true
+}
+
+// HadTasks reports whether the present instance has started a task.
+func (in *Instance) HadTasks() bool {
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	return in.tasks.had
+}

@@ -1,0 +1,209 @@
+package clusterview
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/runtime/admin"
+)
+
+// Rates are the turns of a cluster in some seconds, as JSON has them: fields are added, never
+// changed. All rates are per second.
+type (
+	Rates struct {
+		Cluster  string            `json:"cluster"`
+		Seconds  float64           `json:"seconds"`
+		Types    []TypeRate        `json:"types"`
+		Methods  []MethodRate      `json:"methods"`
+		Entities []EntityRate      `json:"entities"`
+		Callers  []CallerRate      `json:"callers"`
+		Running  []RunningTurn     `json:"running"`
+		Nodes    []NodeRate        `json:"nodes"`
+		Silent   map[string]string `json:"silent,omitempty"` // why a member did not answer
+	}
+	MethodRate struct {
+		Type    string  `json:"type"`
+		Method  string  `json:"method"`
+		Rate    float64 `json:"rate"`
+		Failed  float64 `json:"failed"`
+		Mean    float64 `json:"mean_seconds"` // of a turn
+		Longest float64 `json:"longest_seconds"`
+		turns   float64
+	}
+	// TypeRate is the sum of the rates of a type's methods.
+	TypeRate struct {
+		Type    string  `json:"type"`
+		Rate    float64 `json:"rate"`
+		Failed  float64 `json:"failed"`
+		Mean    float64 `json:"mean_seconds"` // of a turn
+		P99     float64 `json:"p99_seconds"`  // at most an eighth too high; 0 means no turn has ended, or the members are older
+		Longest float64 `json:"longest_seconds"`
+	}
+	EntityRate struct {
+		Type string  `json:"type"`
+		ID   string  `json:"id"`
+		Node string  `json:"node"`
+		Rate float64 `json:"rate"`
+		Busy float64 `json:"busy"` // share of the time in which a turn ran
+	}
+	CallerRate struct {
+		From string  `json:"from"`
+		Type string  `json:"type"`
+		ID   string  `json:"id"`
+		Rate float64 `json:"rate"`
+	}
+	RunningTurn struct {
+		Type    string  `json:"type"`
+		ID      string  `json:"id"`
+		Method  string  `json:"method"`
+		From    string  `json:"from"`
+		Node    string  `json:"node"`
+		Seconds float64 `json:"seconds"`
+		Earlier bool    `json:"earlier"` // it began before anybody looked, so it runs for longer
+	}
+	NodeRate struct {
+		Node string  `json:"node"`
+		Rate float64 `json:"rate"`
+		Busy float64 `json:"busy"` // number of turns that ran at a time, on average
+	}
+)
+
+// counts has the numbers of a member's earlier answer, by the names of their subjects.
+type counts struct {
+	lasted   time.Duration
+	methods  map[[2]string]admin.MethodTurns
+	entities map[[2]string]admin.BusyEntity
+	callers  map[[3]string]admin.BusyCaller
+	types    map[string]map[uint32]uint64 // turns by type and bucket
+}
+
+func countsOf(t admin.Turns) counts {
+	c := counts{t.Lasted, map[[2]string]admin.MethodTurns{}, map[[2]string]admin.BusyEntity{}, map[[3]string]admin.BusyCaller{}, map[string]map[uint32]uint64{}}
+	for _, l := range t.Types {
+		c.types[l.Kind] = map[uint32]uint64{}
+		for _, b := range l.Buckets {
+			c.types[l.Kind][b.Number] = b.Turns
+		}
+	}
+	for _, m := range t.Methods {
+		c.methods[[2]string{m.Kind, m.Method}] = m
+	}
+	for _, e := range t.Entities {
+		c.entities[[2]string{e.Kind, e.ID}] = e
+	}
+	for _, f := range t.Callers {
+		c.callers[[3]string{f.From, f.To.Kind, f.To.ID}] = f
+	}
+	return c
+}
+
+// RatesBetween returns the rates between two answers of each member.
+func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
+	top := Rates{
+		Cluster: cluster, Types: []TypeRate{}, Methods: []MethodRate{}, Entities: []EntityRate{}, Callers: []CallerRate{}, Running: []RunningTurn{}, Nodes: []NodeRate{},
+		Silent: map[string]string{},
+	}
+	methods := map[[2]string]*MethodRate{}
+	latencies := map[string][]operator.Bucket{} // of the turns between the answers, by type
+	for _, n := range after {
+		if n.Err != nil {
+			top.Silent[n.Node.String()] = n.Err.Error()
+			continue
+		}
+		was := countsOf(admin.Turns{})
+		if i := slices.IndexFunc(before, func(b admin.NodeTurns) bool { return b.Node == n.Node }); i >= 0 && before[i].Turns.Lasted < n.Turns.Lasted {
+			was = countsOf(before[i].Turns)
+		}
+		seconds := (n.Turns.Lasted - was.lasted).Seconds()
+		if seconds <= 0 {
+			continue
+		}
+		top.Seconds = max(top.Seconds, seconds)
+		top.add(methods, n, was, seconds)
+		for _, l := range n.Turns.Types {
+			for _, b := range l.Buckets {
+				b.Turns -= min(b.Turns, was.types[l.Kind][b.Number])
+				latencies[l.Kind] = append(latencies[l.Kind], b)
+			}
+		}
+	}
+	for _, m := range methods { //arch:order-free they are sorted
+		if m.turns > 0 {
+			m.Mean /= m.turns
+		}
+		top.Methods = append(top.Methods, *m)
+	}
+	slices.SortFunc(top.Methods, func(a, b MethodRate) int {
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Method, b.Method))
+	})
+	top.sumTypes(latencies)
+	slices.SortFunc(top.Entities, func(a, b EntityRate) int {
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(top.Callers, func(a, b CallerRate) int {
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.From, b.From), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(top.Running, func(a, b RunningTurn) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return top
+}
+
+// sumTypes sums the methods up by type, the busiest first.
+func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
+	for _, m := range t.Methods {
+		i := slices.IndexFunc(t.Types, func(r TypeRate) bool { return r.Type == m.Type })
+		if i < 0 {
+			i, t.Types = len(t.Types), append(t.Types, TypeRate{Type: m.Type, P99: operator.Quantile(latencies[m.Type], 0.99).Seconds()})
+		}
+		r := &t.Types[i]
+		if sum := r.Rate + m.Rate; sum > 0 {
+			r.Mean += (m.Mean - r.Mean) * m.Rate / sum
+		}
+		r.Rate += m.Rate
+		r.Failed += m.Failed
+		r.Longest = max(r.Longest, m.Longest)
+	}
+	slices.SortFunc(t.Types, func(a, b TypeRate) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type)) })
+}
+
+// add adds the counts of one member since its earlier answer.
+func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was counts, seconds float64) {
+	node := NodeRate{Node: n.Node.Name}
+	for _, m := range n.Turns.Methods {
+		key := [2]string{m.Kind, m.Method}
+		earlier := was.methods[key]
+		turns, failed, busy := m.Turns-earlier.Turns, m.Failed-earlier.Failed, m.Busy-earlier.Busy
+		if turns == 0 && failed == 0 {
+			continue
+		}
+		r := methods[key]
+		if r == nil {
+			r = &MethodRate{Type: m.Kind, Method: m.Method}
+			methods[key] = r
+		}
+		r.Rate += float64(turns) / seconds
+		r.Failed += float64(failed) / seconds
+		r.Mean += busy.Seconds()
+		r.turns += float64(turns)
+		r.Longest = max(r.Longest, m.Longest.Seconds())
+		node.Rate += float64(turns) / seconds
+		node.Busy += busy.Seconds() / seconds
+	}
+	t.Nodes = append(t.Nodes, node)
+	for _, e := range n.Turns.Entities {
+		earlier := was.entities[[2]string{e.Kind, e.ID}]
+		if e.Turns > earlier.Turns {
+			busy := max(0, e.Busy-earlier.Busy)
+			t.Entities = append(t.Entities, EntityRate{e.Kind, e.ID, n.Node.Name, float64(e.Turns-earlier.Turns) / seconds, busy.Seconds() / seconds})
+		}
+	}
+	for _, f := range n.Turns.Callers {
+		if earlier := was.callers[[3]string{f.From, f.To.Kind, f.To.ID}]; f.Calls > earlier.Calls {
+			t.Callers = append(t.Callers, CallerRate{f.From, f.To.Kind, f.To.ID, float64(f.Calls-earlier.Calls) / seconds})
+		}
+	}
+	for _, r := range n.Turns.Running {
+		t.Running = append(t.Running, RunningTurn{r.Kind, r.ID, r.Method, r.From, n.Node.Name, r.For.Seconds(), r.Earlier})
+	}
+}

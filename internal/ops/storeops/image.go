@@ -1,0 +1,143 @@
+package storeops
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+// An Image is a whole shard without a log: its entities, ids of applied commands, waiting tells
+// and its journal.
+type Image struct {
+	Head    []byte // nil: the shard was never used
+	Records []store.Change
+}
+
+// Entities is the number of entities in the image, or in a part of it, that have not expired.
+func (i Image) Entities() int {
+	found := contents{head: store.Head{Revision: store.None + 1, Value: i.Head}}
+	for _, r := range i.Records {
+		found.records = append(found.records, store.Record{Key: r.ID, Value: r.Value})
+	}
+	return len(found.snap().Entities)
+}
+
+// imageOf returns the image of a shard with that head, log and records. It copies them to a store in
+// memory, and writes everything there to records, as a home does when it leaves.
+func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {
+	if head.Revision == store.None {
+		return Image{}, nil
+	}
+	epoch, _, err := durable.HeadBy(head)
+	if err != nil {
+		return Image{}, err
+	}
+	back := memory.New().Client()
+	s := back.Shards()
+	value, err := durable.Unanchored(head.Value)
+	if err != nil {
+		return Image{}, err
+	}
+	copied := store.Head{Value: value}
+	for i, a := range log {
+		p, err := s.Append(ctx, shard, store.Any, a.Data)
+		if err != nil {
+			return Image{}, err
+		}
+		if i == 0 {
+			copied.Since = p
+		}
+	}
+	revision, err := s.SetHead(ctx, shard, copied)
+	if err != nil {
+		return Image{}, err
+	}
+	changes := make([]store.Change, 0, len(records))
+	for _, r := range records {
+		changes = append(changes, store.Change{ID: r.Key, Value: r.Value})
+	}
+	if err := putAll(ctx, s, shard, revision, changes); err != nil {
+		return Image{}, err
+	}
+	if err := rest(ctx, back, shard, uint64(durablehost.Term(epoch)+1)<<32|1); err != nil {
+		return Image{}, err
+	}
+	now, err := s.Head(ctx, shard)
+	if err != nil {
+		return Image{}, err
+	}
+	image := Image{Head: now.Value}
+	for after := store.None; ; {
+		page, err := s.List(ctx, shard, after)
+		if err != nil || len(page) == 0 {
+			return image, err
+		}
+		for _, r := range page {
+			image.Records = append(image.Records, store.Change{ID: r.Key, Value: r.Value})
+			after = r.Revision
+		}
+	}
+}
+
+// rest opens a shard, and leaves it: everything is then in records.
+func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64) error {
+	var wg sync.WaitGroup
+	ctx, stop := context.WithCancel(ctx)
+	defer wg.Wait()
+	defer stop()
+	host := &durablehost.Process{
+		Store: s, Ctx: ctx, Spawn: wg.Go, Log: slog.New(slog.DiscardHandler),
+		Send:    func(context.Context, store.Shard, durable.Tell) bool { return false },
+		GivenUp: func(store.Shard, durable.Tell) {},
+	}
+	sh := durablehost.New(durablehost.Config{
+		Shard: shard, Store: s.Shards(), Node: writerName, Incarnation: rand.Uint64(), Host: host, Journal: durable.Journal{On: true},
+	})
+	defer sh.Close()
+	sh.Open(placed)
+	if _, err := sh.Tenure(ctx); err != nil {
+		return err
+	}
+	return sh.Leave(ctx, placed)
+}
+
+// putAll writes records, a few at a time.
+func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision, changes []store.Change) error {
+	for len(changes) > 0 {
+		n, bytes := 0, 0
+		for n < len(changes) && n < store.MaxGet && (n == 0 || bytes+len(changes[n].Value) < store.ListBytes) {
+			bytes += len(changes[n].Value)
+			n++
+		}
+		if _, err := s.Put(ctx, shard, head, changes[:n]); err != nil {
+			return fmt.Errorf("shard %v: %w", shard, err)
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// dropAll deletes the records of a shard.
+func dropAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision) error {
+	var gone []store.Change
+	for after := store.None; ; {
+		page, err := s.List(ctx, shard, after)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return putAll(ctx, s, shard, head, gone)
+		}
+		for _, r := range page {
+			gone = append(gone, store.Change{ID: r.Key})
+			after = r.Revision
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package storeops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Store is a store that can be read without a claim.
+type Store interface {
+	store.Backend
+	// Last is the position of the last append of a shard's log.
+	Last(ctx context.Context, shard store.Shard) (store.Position, error)
+}
+
+// TypeOf reads the record of a type's properties that must not change. It fails with
+// store.ErrNotFound if no node has hosted the type with this store.
+func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type, err error) {
+	key := durablehost.TypeKey(kind)
+	r, err := s.Get(ctx, key)
+	if err != nil {
+		return t, fmt.Errorf("type %s: %w", kind, err)
+	}
+	if err := json.Unmarshal(r.Value, &t); err != nil {
+		return t, fmt.Errorf("type %s: record %q of the store is damaged: %w (restore it from a backup)", kind, key, err)
+	}
+	return t, nil
+}
+
+// ShardsOf returns the range of the numbers of a type's shards, of which end is not one. Those of n
+// shards begin with n.
+func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
+
+// readTries is how often a shard is read if its log is trimmed during each read, and readPause is between
+// two of them.
+const (
+	readTries = 5
+	readPause = 100 * time.Millisecond
+)
+
+// ReadShard reads one shard. Entities that have expired are left out.
+func ReadShard(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, err error) {
+	err = readShard(ctx, s, shard, func(found contents) error {
+		snap = found.snap()
+		return nil
+	})
+	return snap, err
+}
+
+// contents are a shard as it is in the store.
+type contents struct {
+	head    store.Head
+	log     []store.Append // from the head's Since
+	records []store.Record
+	lost    error // what the store has lost of the log or the head; nil means nothing
+}
+
+// decode decodes all of it.
+func (c *contents) decode() durable.Snapshot {
+	return durable.Snap(c.head, c.log, c.records, c.lost)
+}
+
+// snap is decode without the entities that have expired.
+func (c *contents) snap() durable.Snapshot {
+	snap := c.decode()
+	now := time.Now().UnixMilli()
+	snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.StoredEntity) bool { return k.Expires != 0 && k.Expires <= now })
+	return snap
+}
+
+// ReadAll is ReadShard, and also returns everything else in the shard without its damaged parts, as [durable.Undamaged]
+// has them. If the image has no head, the shard was never used, or what can be decoded is not enough for a shard.
+func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
+	err = readShard(ctx, s, shard, func(found contents) error {
+		snap = found.snap()
+		head, log, records := durable.Undamaged(found.head, found.log, found.records, snap.Problems)
+		rest := contents{head: head, log: log, records: records}
+		snap.Entities = rest.snap().Entities
+		if image, err = imageOf(ctx, shard, head, log, records); err == nil || len(snap.Problems) > 0 {
+			return nil
+		}
+		if now, again := s.Shards().Head(ctx, shard); again == nil && now.Revision != head.Revision {
+			return fmt.Errorf("shard %v: %w: a checkpoint was written meanwhile (repeat the command, or stop the nodes)", shard, store.ErrGone)
+		}
+		return fmt.Errorf("shard %v: %w", shard, err)
+	})
+	return snap, image, err
+}
+
+// readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
+// again, for a checkpoint may have trimmed it meanwhile. If the Since stays the same, the store has lost
+// the beginning, and do gets no log. Likewise a shard is read again whose journal lacks chunks.
+func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
+	var first store.Position
+	for n := 1; ; n++ {
+		head, err := s.Shards().Head(ctx, shard)
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			first = head.Since
+		}
+		found, err := collect(ctx, s, shard, head, n == readTries && head.Since == first)
+		if err == nil && n < readTries && head.Revision == store.None && len(found.log) > 0 {
+			err = fmt.Errorf("shard %v: %w: it was claimed meanwhile", shard, store.ErrGone)
+		}
+		if err == nil && n < readTries && durable.LacksChunks(found.records) {
+			err = fmt.Errorf("shard %v: %w: its journal was trimmed meanwhile", shard, store.ErrGone)
+		}
+		if err == nil {
+			err = do(found)
+		}
+		if err == nil || n == readTries || !errors.Is(err, store.ErrGone) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(readPause):
+		}
+	}
+}
+
+// collect reads a shard's log from its head on, and its records. If the log lacks its beginning, it fails with
+// ErrGone, or with without reads no log.
+//
+// While nodes run, the journal among the records may have events of later commits than the log that was
+// read before them. So the rest of the log is read after each page of records: a commit is in the log before
+// its events are in the journal. It is read page by page, so that no checkpoint trims it meanwhile, unless a
+// whole generation of commits comes within one page.
+func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
+	found := contents{head: head}
+	if err := found.extend(ctx, s, shard, without); err != nil {
+		return found, err
+	}
+	if head.Revision == store.None && len(found.log) == 0 && found.lost == nil {
+		return found, nil // records are written under a head
+	}
+	at := make(map[string]int)
+	for after := store.None; ; {
+		page, err := s.Shards().List(ctx, shard, after)
+		if err == nil {
+			err = found.extend(ctx, s, shard, without)
+		}
+		if err != nil || len(page) == 0 {
+			return found, err
+		}
+		for _, r := range page {
+			if i, there := at[r.Key]; there { // it was written meanwhile
+				found.records[i] = r
+				continue
+			}
+			at[r.Key] = len(found.records)
+			found.records = append(found.records, r)
+		}
+		after = page[len(page)-1].Revision
+	}
+}
+
+// extend reads the log on to its present end.
+func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, without bool) error {
+	last, err := s.Last(ctx, shard)
+	if err != nil || c.lost != nil && c.log == nil {
+		return err
+	}
+	from, n := c.head.Since, len(c.log)
+	if n > 0 {
+		from = c.log[n-1].Position
+	}
+	if n > 0 && from == last || last == store.Start && from == store.Start {
+		return nil
+	}
+	more, err := s.Shards().Read(ctx, shard, from, last)
+	if n == 0 && err == nil {
+		if whole, lost := durable.CheckBegin(c.head, more[0]); lost != nil && without {
+			c.lost = lost
+			if !whole {
+				more = nil
+			}
+		} else if lost != nil {
+			err = fmt.Errorf("%w: %w", store.ErrGone, lost)
+		}
+	}
+	if n == 0 && without && errors.Is(err, store.ErrGone) {
+		c.lost, more, err = err, nil, nil
+	}
+	if err == nil && n > 0 {
+		more = more[1:] // it is there
+	}
+	c.log = append(c.log, more...)
+	return err
+}

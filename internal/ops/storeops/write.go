@@ -1,0 +1,227 @@
+package storeops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/store"
+)
+
+// ErrExists is an entity that would be overwritten; test with errors.Is.
+var ErrExists = errors.New("the entity is there already")
+
+// ErrUsed is a shard that cannot be restored as a whole, since it has been used; test with errors.Is.
+var ErrUsed = errors.New("the shard has been used")
+
+// An Entity is an entity to be written.
+type Entity struct {
+	Shard int
+	ID    string
+	State []byte
+	Form  uint32 // the version of State, by the type's directive; 0 means the first
+	Ended bool   // delete it
+	// Expires is the Unix time in milliseconds from which it is as if it had ended; 0 means never.
+	Expires int64
+}
+
+// A Writer writes entities of one type. Close it in any case.
+type Writer struct {
+	Replace bool // entities that are there, too
+
+	store       Store
+	kind        string
+	term        uint32
+	incarnation uint64
+	ctx         context.Context // of its goroutines; it is no call's
+	stop        context.CancelFunc
+	shards      map[int]*durablehost.Shard
+	cluster     string
+	unconfirmed map[*durablehost.Tenure]durable.Ticket // the last of each
+	written     int                                    // since the last Flush
+
+	mu    sync.Mutex
+	ended bool
+	wg    sync.WaitGroup
+}
+
+// together is how many entities are written before the log must have confirmed them.
+const together = 256
+
+const writerName = "shardctl"
+
+// NewWriter begins a term for the cluster and notes the type in the store, unless it is
+// there and the same.
+func NewWriter(ctx context.Context, s Store, kind string, t durablehost.Type) (*Writer, error) {
+	if err := durablehost.CheckType(ctx, s, kind, t); err != nil {
+		return nil, err
+	}
+	term, _, err := durablehost.NextTerm(ctx, s, t.Cluster, 1)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{
+		store: s, kind: kind, term: term, incarnation: rand.Uint64(), cluster: t.Cluster,
+		shards: make(map[int]*durablehost.Shard), unconfirmed: make(map[*durablehost.Tenure]durable.Ticket),
+	}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// placed is the epoch of the writer's shards, as a coordinator of its term would give it.
+func (w *Writer) placed() uint64 { return uint64(w.term)<<32 | 1 }
+
+// Write writes an entity. It is in the store when Flush or Close has returned nil. Write
+// fails with ErrExists if the entity is there, unless Replace is set.
+func (w *Writer) Write(ctx context.Context, e Entity) error {
+	subject := fmt.Sprintf("write %s/%s", w.kind, e.ID)
+	t, err := w.shard(e.Shard).Tenure(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	there, err := t.Load(ctx, e.ID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", subject, err)
+	case there.Found && !w.Replace:
+		return fmt.Errorf("%s: %w (-replace overwrites it)", subject, ErrExists)
+	case !there.Found && e.Ended:
+		return nil
+	}
+	ticket, err := t.Commit(&durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended, Form: e.Form, Expires: e.Expires})
+	if err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	w.unconfirmed[t] = ticket
+	if w.written++; w.written%together == 0 {
+		return w.Flush(ctx)
+	}
+	return nil
+}
+
+// Flush waits until the store has all that was written.
+func (w *Writer) Flush(ctx context.Context) error {
+	for t, ticket := range w.unconfirmed {
+		if err := t.Wait(ctx, ticket); err != nil {
+			return fmt.Errorf("write %s: %w (repeat it)", w.kind, err)
+		}
+		delete(w.unconfirmed, t)
+	}
+	return nil
+}
+
+// shard claims a shard.
+func (w *Writer) shard(number int) *durablehost.Shard {
+	if s := w.shards[number]; s != nil {
+		return s
+	}
+	host := &durablehost.Process{Cluster: w.cluster, Store: w.store, Ctx: w.ctx, Spawn: w.spawn, Log: slog.New(slog.DiscardHandler)}
+	s := durablehost.New(durablehost.Config{
+		Shard: store.Shard{Type: w.kind, Number: number}, Store: w.store.Shards(),
+		Node: writerName, Incarnation: w.incarnation, Host: host, Journal: durable.Journal{On: true},
+	})
+	s.Open(w.placed())
+	w.shards[number] = s
+	return s
+}
+
+// spawn runs f unless the writer is closed.
+func (w *Writer) spawn(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.wg.Go(f)
+	}
+}
+
+// Close waits as Flush does, then writes what is in logs to records and gives the shards up.
+func (w *Writer) Close(ctx context.Context) error {
+	errs := []error{w.Flush(ctx)}
+	for _, s := range w.shards {
+		errs = append(errs, s.Leave(ctx, w.placed()))
+		s.Close()
+	}
+	w.stop()
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Restore writes a part of an image. The shard must never have been used or, if Replace is set, have
+// been restored only; otherwise the first part is not written, and Restore fails with ErrUsed. The
+// shard can be opened once the last part is there.
+func (w *Writer) Restore(ctx context.Context, number int, part Image, first, last bool) error {
+	shard := store.Shard{Type: w.kind, Number: number}
+	head, err := w.store.Shards().Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	if first {
+		_, node, err := durable.HeadBy(head)
+		position, errLast := w.store.Last(ctx, shard)
+		switch {
+		case err != nil || errLast != nil:
+			return errors.Join(err, errLast)
+		case position != store.Start, head.Revision != store.None && (node != writerName || !w.Replace):
+			return fmt.Errorf("shard %v: %w", shard, ErrUsed)
+		}
+	}
+	return w.put(ctx, shard, head, part, first, last, false)
+}
+
+// ReplaceShard replaces a whole shard by an image, even a damaged shard. An append ends the log before it, so that
+// nothing of it counts any more. After an error the shard does not open: repeat the call.
+func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
+	shard := store.Shard{Type: w.kind, Number: number}
+	head, err := w.store.Shards().Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	return w.put(ctx, shard, head, image, true, true, true)
+}
+
+// put writes a part of an image in the place of all records that a shard has. With claim, which needs the whole
+// image, an append ends the shard's log.
+func (w *Writer) put(ctx context.Context, shard store.Shard, head store.Head, part Image, first, last, claim bool) error {
+	s := w.store.Shards()
+	epoch, err := durablehost.StoreEpoch(w.placed(), 0)
+	if err != nil {
+		return err
+	}
+	if now, _, err := durable.HeadBy(head); claim && err == nil && now >= epoch {
+		return fmt.Errorf("shard %v has epoch %d, which is not below the new epoch %d (try again)", shard, now, epoch)
+	}
+	revision, since := head.Revision, head.Since
+	set := func(whole bool) error {
+		next, err := durable.RestoredHead(part.Head, writerName, w.incarnation, epoch, whole)
+		if err != nil {
+			return err
+		}
+		next.Revision, next.Since = revision, since
+		revision, err = s.SetHead(ctx, shard, next)
+		return err
+	}
+	if first {
+		err := set(false)
+		if err == nil && claim {
+			since, err = s.Append(ctx, shard, store.Any, durable.ClaimAppend(writerName, w.incarnation, epoch))
+		}
+		if err == nil {
+			err = dropAll(ctx, s, shard, revision)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := putAll(ctx, s, shard, revision, part.Records); err != nil || !last {
+		return err
+	}
+	return set(true)
+}
