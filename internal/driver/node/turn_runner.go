@@ -61,7 +61,6 @@ func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args
 	return runTell(s, method, e, name, args, token)
 }
 
-
 // newToldCall makes the call of a tell that must wait for its turn or for the activation of its entity.
 // It copies the arguments, because the batch goes on without the call.
 func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *InCall {
