@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // accountKind is the entity type's name in errors and on the wire.
@@ -242,4 +243,15 @@ func TestOutcomeOf(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
+}
+
+// TestOneNameOfTwoPackages: a client of a type whose name another package's type has
+// taken calls nothing.
+func TestOneNameOfTwoPackages(t *testing.T) {
+	c := newCluster(t, "a")
+	invoker := c.nodes["a"].ShardInvoker(codegen.Kind{Name: accountKind, Package: "example.com/other"})
+	_, err := codegen.NewRef(invoker, "bob", nil).Begin(testContext(t), "Add")
+	require.ErrorIs(t, err, shard.ErrMismatch)
+	require.ErrorContains(t, err, "example.com/other (set name= in one's directive)")
+	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
 }

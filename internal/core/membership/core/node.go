@@ -360,3 +360,17 @@ const (
 	broadcastInterval  = 100 * time.Millisecond
 	broadcastPerMember = 250 * time.Microsecond
 )
+
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func Earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

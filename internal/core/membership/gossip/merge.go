@@ -1,6 +1,10 @@
 package gossip
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
 
 // JoinInFull is State.Join without the shortcuts for states that are not concurrent. Both must give
 // the same result.
@@ -30,4 +34,20 @@ func JoinInFull(g, o *State) (*State, Ordering) {
 		m.Seen = NewSeenSet(len(m.Members)) // nobody has seen the merged version yet
 	}
 	return m, order
+}
+
+// A Ruling names the last holder of the lease that decides splits, and its token. The
+// side that knows the ruling may take the lease over from the holder; another side
+// cannot.
+type Ruling struct {
+	Holder transport.Address // the node that took the lease
+	Token  uint64            // the store's token for it; later holdings have higher ones
+}
+
+// mergeRuling keeps the later one.
+func mergeRuling(a, b Ruling) Ruling {
+	if b.Token > a.Token || b.Token == a.Token && b.Holder.Compare(a.Holder) > 0 {
+		return b
+	}
+	return a
 }

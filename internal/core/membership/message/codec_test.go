@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // everyMessage is one message of each type, with everything set.
@@ -184,4 +185,8 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%v cannot be encoded again: %v", m, err)
 		}
 	})
+}
+
+func addr(name string, incarnation uint64) transport.Address {
+	return transport.Address{Name: name, Incarnation: incarnation}
 }

@@ -81,3 +81,61 @@ func MostVoters(s Strategy) (most int, bounded bool) {
 	q, ok := s.(staticQuorum)
 	return q.most(), ok
 }
+
+// autoDown downs members that were missed for long enough, on every side. It breaks the promise of
+// [Quorum] that two sets share a voter: Down members lose their vote at once, so every side becomes
+// a cluster of its own. One protection remains: a single node that stood still has no majority in
+// its own view, so it runs no turns before it learns of the decision.
+type autoDown struct{}
+
+func (autoDown) Decide(Split) Verdict { return GoOn }
+
+func (autoDown) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
+
+// downAll lets no side go on, for clusters that should rather be restarted than split. As
+// no side wins, turns may run by majority until all have stopped.
+type downAll struct{}
+
+func (downAll) Decide(Split) Verdict { return StopAll }
+
+func (downAll) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
+
+// keepMajority lets the larger half go on. DowningBroker uses it for those that
+// are not gone.
+//
+// A set that is enough for turns has more than half of the voters. The side with
+// just half and the oldest goes on too, and runs turns again once the other half
+// is fenced.
+type keepMajority struct{}
+
+func (keepMajority) Decide(s Split) Verdict {
+	if len(s.Voters) > 0 && s.Majority() {
+		return GoOn
+	}
+	return Stop
+}
+
+func (keepMajority) Quorum(v Electorate) Quorum {
+	return Quorum{voters: v.Voters, Need: MajorityOf(len(v.Voters))}
+}
+
+// leaseMajority lets the side go on that takes a lease. The larger one asks
+// first, so that it mostly wins; the smaller one wins when the larger is dead or
+// cannot reach the lease.
+//
+// Enough for turns is more than half of the voters. So a small side that goes on
+// has no voter among the others, and cannot know from votes when those have
+// stopped. It knows by time: see LeaseHold of package lease.
+type leaseMajority struct{}
+
+func (leaseMajority) Decide(s Split) Verdict {
+	switch {
+	case s.Votes() == 0:
+		return Stop
+	case s.Majority():
+		return AskFirst
+	}
+	return AskLater
+}
+
+func (leaseMajority) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
