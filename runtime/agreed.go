@@ -28,13 +28,13 @@ var clusterSettings = []setting[*Node]{
 		return cmp.Or(n.store, map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil])
 	}},
 	// The deciding member must wait for longer than the other one may go on.
-	{"Config.Membership.LeaseEcho", func(n *Node) string { return n.cfg.Membership.LeaseEcho.String() }},
-	{"Config.Membership.LeaseMajority", func(n *Node) string { return n.cfg.Membership.LeaseMajority.String() }},
+	{"Config.Membership.SelfHeartbeatTimeout", func(n *Node) string { return n.cfg.Membership.SelfHeartbeatTimeout.String() }},
+	{"Config.Membership.QuorumTimeout", func(n *Node) string { return n.cfg.Membership.QuorumTimeout.String() }},
 	{"Config.Membership.GoneAfter", func(n *Node) string { return n.cfg.Membership.GoneAfter.String() }},
 	{"Config.Membership.CutAfter", func(n *Node) string { return n.cfg.Membership.CutAfter.String() }},
 	{"Config.Membership.SilentAfter", func(n *Node) string { return n.cfg.Membership.SilentAfter.String() }},
 	{"Config.Membership.AgreedAfter", func(n *Node) string { return n.cfg.Membership.AgreedAfter.String() }},
-	{"Config.Membership.Watched", func(n *Node) string { return strconv.Itoa(cmp.Or(n.cfg.Membership.Watched, 5)) }},
+	{"Config.Membership.MonitoredBy", func(n *Node) string { return strconv.Itoa(cmp.Or(n.cfg.Membership.MonitoredBy, 5)) }},
 	{"Config.Membership.Detection", func(n *Node) string { return n.cfg.Membership.Detection.String() }},
 	{"Config.Membership.Downing.Strategy", func(n *Node) string { return n.cfg.Membership.Downing.Strategy.String() }},
 	{"Config.Membership.Downing.Role", func(n *Node) string { return n.cfg.Membership.Downing.Role }},

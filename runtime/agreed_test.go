@@ -199,7 +199,7 @@ func TestEachClusterSettingIsCompared(t *testing.T) {
 			switch {
 			case key == s.name:
 				require.NotEqual(t, value, changed[key], s.name)
-			case key == "Config.Membership.AgreedAfter" && s.name == "Config.Membership.LeaseMajority": // its default
+			case key == "Config.Membership.AgreedAfter" && s.name == "Config.Membership.QuorumTimeout": // its default
 			default:
 				require.Equal(t, value, changed[key], "%s, when %s changes", key, s.name)
 			}

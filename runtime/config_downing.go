@@ -18,9 +18,9 @@ const (
 	// DowningBroker downs a member at once when it is gone (the broker reports no subscriber for
 	// it), and any other unreachable member by majority. It is the default.
 	DowningBroker = membership.DowningBroker
-	// DowningByHand downs nobody by itself: operators do, by [Node.Down] or shardctl
+	// DowningManual downs nobody by itself: operators do, by [Node.Down] or shardctl
 	// down.
-	DowningByHand = membership.DowningByHand
+	DowningManual = membership.DowningManual
 	// DowningAuto downs a member that was unreachable for AutoDownAfter. It splits the
 	// cluster in a partition, so it is refused together with hosted types.
 	DowningAuto = membership.DowningAuto
@@ -51,11 +51,11 @@ type DowningOptions struct {
 	Role string
 	// StableAfter is how long the set of unreachable members must be stable before the strategy
 	// decides. A set that keeps changing is decided after twice StableAfter, or up to 5s later.
-	// Default 20s, at least Membership.LeaseMajority. DowningBroker, DowningByHand and DowningAuto
+	// Default 20s, at least Membership.QuorumTimeout. DowningBroker, DowningManual and DowningAuto
 	// do not use it.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member is unreachable before DowningAuto downs it: at
-	// least Membership.LeaseMajority. It has no default and is used only by DowningAuto.
+	// least Membership.QuorumTimeout. It has no default and is used only by DowningAuto.
 	AutoDownAfter time.Duration
 	// AutoDownDespiteSharding allows DowningAuto on a node that hosts types. In a
 	// partition each entity is then active once on every side. Default false.
@@ -83,8 +83,8 @@ func (d DowningOptions) configure(c *membership.Config) {
 // exclude each other. stored reports whether there is a store.
 func (d DowningOptions) validate(leaseMajority time.Duration, stored bool, bad func(ok bool, format string, args ...any)) {
 	const at = "Membership.Downing."
-	bad(d.StableAfter >= leaseMajority, at+"StableAfter is %v: want at least Membership.LeaseMajority (%v)", d.StableAfter, leaseMajority)
-	bad(d.AutoDownAfter == 0 || d.AutoDownAfter >= leaseMajority, at+"AutoDownAfter is %v: want at least Membership.LeaseMajority (%v)", d.AutoDownAfter, leaseMajority)
+	bad(d.StableAfter >= leaseMajority, at+"StableAfter is %v: want at least Membership.QuorumTimeout (%v)", d.StableAfter, leaseMajority)
+	bad(d.AutoDownAfter == 0 || d.AutoDownAfter >= leaseMajority, at+"AutoDownAfter is %v: want at least Membership.QuorumTimeout (%v)", d.AutoDownAfter, leaseMajority)
 	bad(d.MinorityDelay >= 0, at+"MinorityDelay is %v: want 0 for the default, or more", d.MinorityDelay)
 	bad(d.Strategy != DowningLeaseMajority || stored, at+"Strategy is %q, and Config.Store is nil: set what natsstore.Open returns", d.Strategy)
 }

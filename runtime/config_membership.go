@@ -7,8 +7,8 @@ import (
 )
 
 // MembershipOptions configures how members find, watch and judge each other. The zero value of
-// every field is its default, which suits most clusters. Watched, Detection, LeaseEcho,
-// LeaseMajority, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
+// every field is its default, which suits most clusters. MonitoredBy, Detection, SelfHeartbeatTimeout,
+// QuorumTimeout, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
 // members: a node that differs is refused at joining. Connections from outside use none
 // of the fields.
 type MembershipOptions struct {
@@ -41,10 +41,10 @@ type MembershipOptions struct {
 	// longer one costs less and finds a silent member later. Default 500ms in clusters of
 	// up to 50 members, and longer in larger ones.
 	HeartbeatInterval time.Duration
-	// Watched is the number of others that each member watches. Default 5, minimum 1. In
-	// clusters of up to Watched+1 members all members watch all others, and silent
+	// MonitoredBy is the number of others that each member watches. Default 5, minimum 1. In
+	// clusters of up to MonitoredBy+1 members all members watch all others, and silent
 	// members are judged sooner: see AgreedAfter.
-	Watched int
+	MonitoredBy int
 	// PhiThreshold is the suspicion (phi accrual) from which a silent member counts as
 	// unreachable. Default 8, at most 300; 12 suits virtual machines that are migrated or
 	// overcommitted.
@@ -53,27 +53,27 @@ type MembershipOptions struct {
 	// Default 3s.
 	PauseAllowance time.Duration
 
-	// LeaseEcho is how long turns may still start at a node that does not hear
+	// SelfHeartbeatTimeout is how long turns may still start at a node that does not hear
 	// itself through the broker. Default 1s.
-	LeaseEcho time.Duration
-	// LeaseMajority is how long turns may still start at a node that does not hear
+	SelfHeartbeatTimeout time.Duration
+	// QuorumTimeout is how long turns may still start at a node that does not hear
 	// a majority of the members. Default 5s.
-	LeaseMajority time.Duration
+	QuorumTimeout time.Duration
 	// GoneAfter is how long the broker must report no subscriber for a member, through the server
-	// shared by observer and member, before the member is downed. Default 1s, at least LeaseEcho.
+	// shared by observer and member, before the member is downed. Default 1s, at least SelfHeartbeatTimeout.
 	GoneAfter time.Duration
 	// CutAfter is how long the broker must report that nobody listens for a member, through another
-	// server, before the majority downs it. Default 6s, at least LeaseMajority. A node that missed
-	// its own heartbeats through the broker for more than LeaseEcho uses SilentAfter instead, until
-	// it has heard itself for LeaseEcho.
+	// server, before the majority downs it. Default 6s, at least QuorumTimeout. A node that missed
+	// its own heartbeats through the broker for more than SelfHeartbeatTimeout uses SilentAfter instead, until
+	// it has heard itself for SelfHeartbeatTimeout.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer before the majority downs it.
-	// Default 15s, at least LeaseMajority.
+	// Default 15s, at least QuorumTimeout.
 	SilentAfter time.Duration
-	// AgreedAfter replaces SilentAfter in clusters of at most Watched+1 members (6 by default) if
+	// AgreedAfter replaces SilentAfter in clusters of at most MonitoredBy+1 members (6 by default) if
 	// more than half of them miss the member themselves, so that a hanging process is replaced
 	// sooner. Raise it if a member may stand still for longer in ordinary operation; the value of
-	// SilentAfter turns it off. Default LeaseMajority, which is also the minimum. A node that did
+	// SilentAfter turns it off. Default QuorumTimeout, which is also the minimum. A node that did
 	// not hear itself through the broker judges by SilentAfter, as described at CutAfter.
 	AgreedAfter time.Duration
 	// QuarantineAfter is how long a member may leave a repeated question of the coordinator
@@ -104,12 +104,12 @@ const (
 // package membership, because some of them depend on the size of the cluster.
 func (m MembershipOptions) withDefaults() MembershipOptions {
 	set(&m.SeedTimeout, time.Second) // package control has a multiple of it, after which it logs the seeds that never came
-	set(&m.LeaseEcho, time.Second)
-	set(&m.LeaseMajority, 5*time.Second)
+	set(&m.SelfHeartbeatTimeout, time.Second)
+	set(&m.QuorumTimeout, 5*time.Second)
 	set(&m.GoneAfter, time.Second)
 	set(&m.CutAfter, 6*time.Second)
 	set(&m.SilentAfter, 15*time.Second)
-	set(&m.AgreedAfter, m.LeaseMajority)
+	set(&m.AgreedAfter, m.QuorumTimeout)
 	set(&m.QuarantineAfter, 60*time.Second)
 	set(&m.Downing.StableAfter, 20*time.Second)
 	set(&m.Downing.MinorityDelay, 2*time.Second)
@@ -121,8 +121,8 @@ func (m MembershipOptions) configure(c *membership.Config) {
 	c.SeedTimeout, c.WeaklyUpAfter = m.SeedTimeout, m.WeaklyUpAfter
 	c.GossipInterval, c.GossipMaxWait, c.GossipSpeedup = m.GossipInterval, m.GossipMaxWait, m.GossipSpeedup
 	c.GossipToUnseen, c.GossipManyMembers = m.GossipToUnseen, m.GossipManyMembers
-	c.HeartbeatInterval, c.Watched, c.PhiThreshold, c.Detection = m.HeartbeatInterval, m.Watched, m.PhiThreshold, m.Detection
-	c.PauseAllowance, c.LeaseEcho, c.LeaseMajority = m.PauseAllowance, m.LeaseEcho, m.LeaseMajority
+	c.HeartbeatInterval, c.MonitoredBy, c.PhiThreshold, c.Detection = m.HeartbeatInterval, m.MonitoredBy, m.PhiThreshold, m.Detection
+	c.PauseAllowance, c.SelfHeartbeatTimeout, c.QuorumTimeout = m.PauseAllowance, m.SelfHeartbeatTimeout, m.QuorumTimeout
 	c.GoneAfter, c.CutAfter, c.SilentAfter, c.AgreedAfter = m.GoneAfter, m.CutAfter, m.SilentAfter, m.AgreedAfter
 	m.Downing.configure(c)
 }
@@ -146,15 +146,15 @@ func (m MembershipOptions) validate(stored bool, bad func(ok bool, format string
 	bad(m.GossipToUnseen >= 0 && m.GossipToUnseen <= 1, "Membership.GossipToUnseen is %v: want more than 0, at most 1", m.GossipToUnseen)
 	bad(m.GossipManyMembers >= 0, "Membership.GossipManyMembers is %d: want at least 1", m.GossipManyMembers)
 	bad(m.Detection <= SingleObserver, "Membership.Detection is %d: want ManyEdges or SingleObserver", m.Detection)
-	bad(m.Watched >= 0, "Membership.Watched is %d: want at least 1", m.Watched)
+	bad(m.MonitoredBy >= 0, "Membership.MonitoredBy is %d: want at least 1", m.MonitoredBy)
 	bad(m.PhiThreshold >= 0 && m.PhiThreshold <= 300, "Membership.PhiThreshold is %v: want more than 0, at most 300", m.PhiThreshold)
-	bad(m.LeaseEcho > 0, "Membership.LeaseEcho is %v: want more than 0", m.LeaseEcho)
-	bad(m.LeaseMajority > 0, "Membership.LeaseMajority is %v: want more than 0", m.LeaseMajority)
+	bad(m.SelfHeartbeatTimeout > 0, "Membership.SelfHeartbeatTimeout is %v: want more than 0", m.SelfHeartbeatTimeout)
+	bad(m.QuorumTimeout > 0, "Membership.QuorumTimeout is %v: want more than 0", m.QuorumTimeout)
 	const why = "else a live member is replaced while it runs turns"
-	bad(m.GoneAfter >= m.LeaseEcho, "Membership.GoneAfter is %v: want at least LeaseEcho (%v), %s", m.GoneAfter, m.LeaseEcho, why)
-	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
+	bad(m.GoneAfter >= m.SelfHeartbeatTimeout, "Membership.GoneAfter is %v: want at least SelfHeartbeatTimeout (%v), %s", m.GoneAfter, m.SelfHeartbeatTimeout, why)
+	bad(m.CutAfter >= m.QuorumTimeout, "Membership.CutAfter is %v: want at least QuorumTimeout (%v), %s", m.CutAfter, m.QuorumTimeout, why)
 	bad(m.QuarantineAfter >= 5*time.Second, "Membership.QuarantineAfter is %v: want at least 5s", m.QuarantineAfter)
-	bad(m.AgreedAfter >= m.LeaseMajority, "Membership.AgreedAfter is %v: want at least LeaseMajority (%v), %s", m.AgreedAfter, m.LeaseMajority, why)
-	m.Downing.validate(m.LeaseMajority, stored, bad)
-	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
+	bad(m.AgreedAfter >= m.QuorumTimeout, "Membership.AgreedAfter is %v: want at least QuorumTimeout (%v), %s", m.AgreedAfter, m.QuorumTimeout, why)
+	m.Downing.validate(m.QuorumTimeout, stored, bad)
+	bad(m.SilentAfter >= m.QuorumTimeout, "Membership.SilentAfter is %v: want at least QuorumTimeout (%v), %s", m.SilentAfter, m.QuorumTimeout, why)
 }

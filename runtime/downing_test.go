@@ -16,7 +16,7 @@ import (
 
 // hasty makes a cluster judge as fast as its bounds allow.
 func hasty(m *shard.MembershipOptions) {
-	m.LeaseMajority, m.CutAfter, m.SilentAfter = time.Second, time.Second, time.Second
+	m.QuorumTimeout, m.CutAfter, m.SilentAfter = time.Second, time.Second, time.Second
 	m.Downing.StableAfter = time.Second
 }
 
@@ -57,8 +57,8 @@ func TestAutoDownIsRefusedWithSharding(t *testing.T) {
 
 func TestDowningConfigErrors(t *testing.T) {
 	for want, downing := range map[string]shard.DowningOptions{
-		"StableAfter is 1s: want at least Membership.LeaseMajority (5s)":   {StableAfter: time.Second},
-		"AutoDownAfter is 1s: want at least Membership.LeaseMajority (5s)": {Strategy: shard.DowningAuto, AutoDownAfter: time.Second},
+		"StableAfter is 1s: want at least Membership.QuorumTimeout (5s)":   {StableAfter: time.Second},
+		"AutoDownAfter is 1s: want at least Membership.QuorumTimeout (5s)": {Strategy: shard.DowningAuto, AutoDownAfter: time.Second},
 		"MinorityDelay is -1s": {MinorityDelay: -time.Second},
 		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: shard.DowningLeaseMajority},
 		`Downing is "auto" and AutoDownAfter 0s`:                                                 {Strategy: shard.DowningAuto},

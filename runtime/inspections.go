@@ -105,7 +105,7 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	}
 	number, err := k.ShardOf(e.ID)
 	if err == nil {
-		err = i.node.PlaceShards(ctx, e.Kind, map[uint32]string{number: home})
+		err = i.node.PinShards(ctx, e.Kind, map[uint32]string{number: home})
 	}
 	if err != nil {
 		return operator.Home{}, err

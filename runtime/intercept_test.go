@@ -111,7 +111,7 @@ func TestHostInterceptorRefuses(t *testing.T) {
 			require.NoError(t, guest.NewGuestClient(caller).Tell(id).Note(testContext(t)))
 			require.Eventually(t, func() bool { return g.nodes[home].Counters()["refused"] == before+1 }, testPatience, testTick)
 		}
-		for _, state := range g.nodes[home].RegionState("") {
+		for _, state := range g.nodes[home].LocalShards("") {
 			require.Zero(t, state.Active, "an entity was activated")
 		}
 	}

@@ -77,7 +77,7 @@ func TestRolloutOfAVersion(t *testing.T) {
 			back := start("back", 1)
 			number, err := back.Locate(ctx, "Tab", id(0))
 			require.NoError(t, err)
-			require.NoError(t, back.PlaceShards(ctx, "Tab", map[uint32]string{number.Shard: "back"}))
+			require.NoError(t, back.PinShards(ctx, "Tab", map[uint32]string{number.Shard: "back"}))
 			require.Eventually(t, func() bool {
 				_, err := tabs.Ref(id(0)).Pay(ctx, 1)
 				return errors.Is(err, shard.ErrActivation) && shard.OutcomeOf(err) == shard.NotExecuted

@@ -208,10 +208,10 @@ func TestNewHomeThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	c.start("b")
 	number, _ := a.Placed(accountKind, "bob")
-	require.NoError(t, a.PlaceShards(ctx, accountKind, map[uint32]string{number: "b"}))
+	require.NoError(t, a.PinShards(ctx, accountKind, map[uint32]string{number: "b"}))
 	state := func(want string) func() bool {
 		return func() bool {
-			for _, s := range a.RegionState(accountKind) {
+			for _, s := range a.LocalShards(accountKind) {
 				if s.Shard == number {
 					return s.State == want
 				}

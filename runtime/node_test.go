@@ -199,7 +199,7 @@ func TestBadConfigs(t *testing.T) {
 		"config: Membership.GossipManyMembers is -1":     func(c *shard.Config) { c.Membership.GossipManyMembers = -1 },
 		"config: Membership.GossipMaxWait is -1s":        func(c *shard.Config) { c.Membership.GossipMaxWait = -time.Second },
 		"config: Membership.Detection is 7":              func(c *shard.Config) { c.Membership.Detection = 7 },
-		"config: Membership.Watched is -1":               func(c *shard.Config) { c.Membership.Watched = -1 },
+		"config: Membership.MonitoredBy is -1":           func(c *shard.Config) { c.Membership.MonitoredBy = -1 },
 		"config: Membership.PhiThreshold is 301":         func(c *shard.Config) { c.Membership.PhiThreshold = 301 },
 		"config: Membership.GoneAfter is 500ms":          func(c *shard.Config) { c.Membership.GoneAfter = 500 * time.Millisecond },
 		"config: Membership.SilentAfter is 2s":           func(c *shard.Config) { c.Membership.SilentAfter = 2 * time.Second },

@@ -73,7 +73,7 @@ func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane
 		pins[256+n] = "b"
 	}
 	pins[at.Shard] = "a"
-	require.NoError(t, b.PlaceShards(testContext(t), "Account", pins))
+	require.NoError(t, b.PinShards(testContext(t), "Account", pins))
 	c.awaitHomes(b, map[string]int{"a": 1, "b": 255})
 
 	held := make(chan error, 1)
@@ -82,7 +82,7 @@ func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane
 	down = make(chan error, 1)
 	go func() { down <- a.Shutdown(testContext(t)) }()
 	bobs := func() (s shard.ShardState) {
-		for _, s = range a.RegionState("Account") {
+		for _, s = range a.LocalShards("Account") {
 			if s.Shard == at.Shard {
 				return s
 			}

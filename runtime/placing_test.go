@@ -16,7 +16,7 @@ import (
 // homes are how many shards of Account each node holds, by the table.
 func homes(t *testing.T, n *shard.Node) map[string]int {
 	t.Helper()
-	stats, err := n.ShardingStats(testContext(t), "Account")
+	stats, err := n.Shards(testContext(t), "Account")
 	require.NoError(t, err)
 	count := map[string]int{}
 	for node, shards := range stats.Nodes {
@@ -72,8 +72,8 @@ func TestProxies(t *testing.T) {
 	}
 	c.awaitHomes(front, map[string]int{"a": 128, "b": 128})
 	require.Equal(t, []string{"Account"}, plain.TypeNames())
-	require.Empty(t, front.RegionState(""))
-	require.Len(t, b.RegionState("Account"), 128)
+	require.Empty(t, front.LocalShards(""))
+	require.Len(t, b.LocalShards("Account"), 128)
 	require.NoError(t, b.Shutdown(testContext(t)))
 	c.awaitHomes(front, map[string]int{"a": 256})
 }
@@ -143,7 +143,7 @@ func TestPlaceShards(t *testing.T) {
 	for n := range uint32(256) {
 		pins[256+n] = "b"
 	}
-	require.NoError(t, a.PlaceShards(testContext(t), "Account", pins))
+	require.NoError(t, a.PinShards(testContext(t), "Account", pins))
 	c.awaitHomes(a, map[string]int{"a": 0, "b": 256})
 	at, err := a.Locate(testContext(t), "Account", "bob")
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestPlaceShards(t *testing.T) {
 
 	// The coordinator goes, and a new member comes: the pins hold. What was
 	// pinned to c moves when it comes.
-	require.NoError(t, c.nodes["b"].PlaceShards(testContext(t), "Account", map[uint32]string{at.Shard: "c"}))
+	require.NoError(t, c.nodes["b"].PinShards(testContext(t), "Account", map[uint32]string{at.Shard: "c"}))
 	require.NoError(t, a.Shutdown(testContext(t)))
 	d := c.start("d")
 	_, err = fixture.NewAccountClient(d).Ref("bob").Get(testContext(t))
@@ -181,11 +181,11 @@ func TestPlaceShardsRefused(t *testing.T) {
 		{"Nothing", map[uint32]string{1: "a"}, "no member hosts Nothing"},
 		{"", nil, "type name of 0 bytes"},
 	} {
-		require.ErrorContains(t, n.PlaceShards(testContext(t), tt.kind, tt.homes), tt.want)
+		require.ErrorContains(t, n.PinShards(testContext(t), tt.kind, tt.homes), tt.want)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	require.ErrorContains(t, shard.New(emptyCluster(t).config("z")).PlaceShards(ctx, "Account", nil), "has not joined")
+	require.ErrorContains(t, shard.New(emptyCluster(t).config("z")).PinShards(ctx, "Account", nil), "has not joined")
 }
 
 // TestConsistentHash: the same names get the same shards, whoever came first.
@@ -242,20 +242,20 @@ func TestForwardingEnds(t *testing.T) {
 		for n := range uint32(256) {
 			pins[256+n] = home
 		}
-		require.NoError(t, a.PlaceShards(testContext(t), "Account", pins))
+		require.NoError(t, a.PinShards(testContext(t), "Account", pins))
 		c.awaitHomes(a, map[string]int{"a": 0, "b": 0, home: 256})
 	}
 	close(stop)
 	calls.Wait()
-	var stats shard.ShardingStats
+	var stats shard.Shards
 	require.Eventually(t, func() bool {
 		var err error
-		stats, err = front.ShardingStats(testContext(t), "Account")
+		stats, err = front.Shards(testContext(t), "Account")
 		return err == nil && len(stats.Nodes["a"])+len(stats.Nodes["b"]) == 256
 	}, testPatience, testTick, "every shard is counted once")
 	require.Len(t, stats.Nodes["b"], 256)
-	require.Len(t, b.RegionState("Account"), 256)
-	require.Empty(t, a.RegionState("Account"))
+	require.Len(t, b.LocalShards("Account"), 256)
+	require.Empty(t, a.LocalShards("Account"))
 	add(t, fixture.NewAccountClient(a), "caller 0", 2)
 }
 

@@ -30,11 +30,11 @@ type ShardState struct {
 	Waiting  int // calls that wait for the shard to open
 }
 
-// RegionState returns the shards of a type that this node holds, receives, or still forwards calls
+// LocalShards returns the shards of a type that this node holds, receives, or still forwards calls
 // for, in order; kind "" stands for all types. Calls of a shard that moved away are forwarded until
 // every node that called it here has heard of the move, has left, or has not called it here for
-// 10s. RegionState visits every entity, so use it for tests and diagnosis only.
-func (n *Node) RegionState(kind string) []ShardState {
+// 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
+func (n *Node) LocalShards(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.inspectShards(kind) {
 		states = append(states, stateOf(h))
@@ -46,19 +46,19 @@ func stateOf(h coordinator.InspectedShard) ShardState {
 	return ShardState{h.Kind, h.Shard, h.State.String(), int(h.Entities), int(h.Active), int(h.Waiting)}
 }
 
-// ShardingStats are the shards of a type, or of all, in the whole cluster.
-type ShardingStats struct {
+// Shards are the shards of a type, or of all, in the whole cluster.
+type Shards struct {
 	Nodes map[string][]ShardState // by the name of each member that hosts types
 	// Silent are the members that did not answer in time.
 	Silent []string
 }
 
-// ShardingStats asks every member that hosts types for its shards of a type, or of all
+// Shards asks every member that hosts types for its shards of a type, or of all
 // types if kind is "". When ctx ends before all have answered, it returns the answers
 // that came, the names of the other members in Silent, and the error of ctx.
-func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, error) {
+func (n *Node) Shards(ctx context.Context, kind string) (Shards, error) {
 	c := n.control
-	stats := ShardingStats{Nodes: map[string][]ShardState{}}
+	stats := Shards{Nodes: map[string][]ShardState{}}
 	missing, heard := map[transport.Address]bool{}, map[transport.Address]bool{}
 	err := inquire(ctx, c, func(id uint64) bool {
 		clear(missing) // members come and go
@@ -84,7 +84,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 	case err == nil:
 		return stats, nil
 	case errors.Is(err, ErrClosed), errors.Is(err, errNotJoined):
-		return ShardingStats{}, fmt.Errorf("ask for the cluster's shards: %w", err)
+		return Shards{}, fmt.Errorf("ask for the cluster's shards: %w", err)
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(missing), transport.Address.Compare) {
 		stats.Silent = append(stats.Silent, a.Name)
@@ -162,17 +162,17 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	return at, nil
 }
 
-// PlaceShards pins shards of a type to nodes. For shard numbers (see the type's
+// PinShards pins shards of a type to nodes. For shard numbers (see the type's
 // Extractor), homes has the name of the node at which each should live; "" withdraws a
 // pin. Like other moves, these begin once the view has converged. The shards stay as
 // long as that node hosts the type; while it does not, the type's [Allocation] places
 // them.
 //
-// PlaceShards returns nil when every member that hosts types has confirmed the pins.
+// PinShards returns nil when every member that hosts types has confirmed the pins.
 // They then survive a change of the coordinator and restarts of members, but not a
-// restart of all members at once. PlaceShards does not wait for the moves. It may be
+// restart of all members at once. PinShards does not wait for the moves. It may be
 // called at any member.
-func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]string) error {
+func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]string) error {
 	fail := func(err error) error { return fmt.Errorf("place shards of %s: %w", clip(kind), err) }
 	var pins []coordinator.Pin
 	for shard, node := range homes {
@@ -193,7 +193,7 @@ func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]st
 	})
 	switch {
 	case err != nil:
-		return fail(fmt.Errorf("%w: not every member has confirmed it (call PlaceShards again; repeating a pin has no effect)", err))
+		return fail(fmt.Errorf("%w: not every member has confirmed it (call PinShards again; repeating a pin has no effect)", err))
 	case refused != "":
 		return fail(errors.New(refused))
 	}

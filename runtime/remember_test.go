@@ -20,7 +20,7 @@ const remembered = 60
 // lives counts the active accounts at the nodes.
 func lives(nodes ...*shard.Node) (n int) {
 	for _, node := range nodes {
-		for _, s := range node.RegionState(accountKind) {
+		for _, s := range node.LocalShards(accountKind) {
 			n += s.Active
 		}
 	}
@@ -43,10 +43,10 @@ func (c *cluster) awaitEven(nodes int) {
 	require.Eventually(c.t, func() bool {
 		even := 0
 		for _, n := range c.nodes {
-			moving := slices.ContainsFunc(n.RegionState(accountKind), func(s shard.ShardState) bool {
+			moving := slices.ContainsFunc(n.LocalShards(accountKind), func(s shard.ShardState) bool {
 				return s.State != "active" && s.State != "forwarding"
 			})
-			held := slices.DeleteFunc(n.RegionState(accountKind), func(s shard.ShardState) bool { return s.State != "active" })
+			held := slices.DeleteFunc(n.LocalShards(accountKind), func(s shard.ShardState) bool { return s.State != "active" })
 			if !moving && len(held) >= 256/nodes && len(held) <= 256/nodes+1 {
 				even++
 			}
@@ -157,7 +157,7 @@ func TestRememberedUntil(t *testing.T) {
 	c.hooks("stopped", "fresh", "forgotten", "fresh")
 	c.hooks("restarted", "fresh", "fresh")
 	c.start("b")
-	require.Eventually(t, func() bool { return len(c.nodes["b"].RegionState(accountKind)) == 128 }, testPatience, testTick)
+	require.Eventually(t, func() bool { return len(c.nodes["b"].LocalShards(accountKind)) == 128 }, testPatience, testTick)
 	require.Eventually(t, func() bool { return c.nodes["a"].Kept()+c.nodes["b"].Kept() == 3 }, testPatience, testTick)
 	c.awaitLives(3, "a", "b")
 	require.NoError(t, c.nodes["a"].Close())
@@ -165,7 +165,7 @@ func TestRememberedUntil(t *testing.T) {
 	c.hooks("rested", "fresh", "idle")
 	c.hooks("ended", "fresh", "forgotten")
 	c.hooks("refuses", "fresh")
-	require.Eventually(t, func() bool { return len(c.nodes["b"].RegionState(accountKind)) == 256 }, testPatience, testTick)
+	require.Eventually(t, func() bool { return len(c.nodes["b"].LocalShards(accountKind)) == 256 }, testPatience, testTick)
 	add(t, fixture.NewAccountClient(c.nodes["b"]), "rested", 1)
 }
 

@@ -108,7 +108,7 @@ func TestForwardedOutlivesLeaving(t *testing.T) {
 	go func() { left <- c.nodes["a"].Shutdown(testContext(t)) }()
 	draining := func(waiting int) func() bool {
 		return func() bool {
-			return slices.ContainsFunc(c.nodes["a"].RegionState("Account"), func(s shard.ShardState) bool {
+			return slices.ContainsFunc(c.nodes["a"].LocalShards("Account"), func(s shard.ShardState) bool {
 				return s.State == "draining" && s.Waiting == waiting
 			})
 		}

@@ -16,13 +16,13 @@ func TestStopHosting(t *testing.T) {
 	l := startLoad(t, conn, a)
 	l.waitFor(500)
 	require.NoError(t, a.StopHosting(testContext(t), accountKind))
-	require.Empty(t, activeShards(a.RegionState(accountKind)))
+	require.Empty(t, activeShards(a.LocalShards(accountKind)))
 	l.waitFor(500)
 	c.start("c") // nothing comes back
 	l.waitFor(500)
 	require.NoError(t, c.nodes["b"].Shutdown(testContext(t)))
 	l.waitFor(500)
-	require.Empty(t, activeShards(a.RegionState(accountKind)))
+	require.Empty(t, activeShards(a.LocalShards(accountKind)))
 	require.NoError(t, a.StopHosting(testContext(t), accountKind), "again")
 	l.end(conn)
 }

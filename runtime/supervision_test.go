@@ -202,7 +202,7 @@ func TestMaxActive(t *testing.T) {
 	n := c.start("a")
 	accounts := fixture.NewAccountClient(n)
 	active := func() (active, entities int) {
-		for _, s := range n.RegionState(accountKind) {
+		for _, s := range n.LocalShards(accountKind) {
 			active, entities = active+s.Active, entities+s.Entities
 		}
 		return active, entities

@@ -220,7 +220,7 @@ func TestMoves(t *testing.T) {
 			held <- err
 		}()
 		s.Advance(2 * latency)
-		require.NoError(s.t, s.Node("n1").PlaceShards(s.t.Context(), "User", map[uint32]string{s.shard("ann"): "n3"}))
+		require.NoError(s.t, s.Node("n1").PinShards(s.t.Context(), "User", map[uint32]string{s.shard("ann"): "n3"}))
 		s.Until("the move is under way", func() bool { return s.read("shardgen.moves.active", "shardgen.type=User").value == 1 })
 		s.Until("it is given up", func() bool {
 			return s.read("shardgen.moves.ended", "shardgen.type=User", "shardgen.move.outcome=given up").value == 1

@@ -150,7 +150,7 @@ func TestObserve(t *testing.T) {
 			}
 			return sum
 		}
-		held, states := int64(0), s.Node("n1").RegionState("User")
+		held, states := int64(0), s.Node("n1").LocalShards("User")
 		for _, state := range states {
 			held += int64(state.Entities)
 		}
@@ -160,7 +160,7 @@ func TestObserve(t *testing.T) {
 		require.EqualValues(s.t, 1, gauge("shardgen.process.ready"))
 		require.EqualValues(s.t, 3, gauge("shardgen.members"))
 		require.Zero(s.t, gauge("shardgen.members.unreachable"))
-		require.EqualValues(s.t, len(s.Node("n1").RegionState("")), gauge("shardgen.shards"))
+		require.EqualValues(s.t, len(s.Node("n1").LocalShards("")), gauge("shardgen.shards"))
 		require.NotEmpty(s.t, metrics["shardgen.events"].Data.(metricdata.Sum[int64]).DataPoints)
 
 		s.Isolate("n3")

@@ -359,13 +359,13 @@ func (c *Cluster) Move(kind, id, node string) {
 	defer cancel()
 	at, err := locate(c, kind, id)
 	if err == nil {
-		err = c.Node(node).PlaceShards(ctx, kind, map[uint32]string{at.Shard: node})
+		err = c.Node(node).PinShards(ctx, kind, map[uint32]string{at.Shard: node})
 	}
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	await(c.t, fmt.Sprintf("%s/%s lives at %s", kind, id, node), func() error {
-		for _, s := range c.Node(node).RegionState(kind) {
+		for _, s := range c.Node(node).LocalShards(kind) {
 			if s.Shard == at.Shard && s.State == "active" {
 				return nil
 			}
@@ -512,7 +512,7 @@ func home(c *Cluster, kind, id string) (string, error) {
 	var have []string
 	names := c.Running()
 	for _, name := range names {
-		if slices.ContainsFunc(c.process(name).node.RegionState(kind), func(s shard.ShardState) bool {
+		if slices.ContainsFunc(c.process(name).node.LocalShards(kind), func(s shard.ShardState) bool {
 			return s.Shard == at.Shard && s.State == "active"
 		}) {
 			have = append(have, name)
@@ -575,7 +575,7 @@ func settled(c *Cluster) (moves uint64, err error) {
 		case !v.Converged:
 			return moves, fmt.Errorf("%s: the members do not agree: %s", name, v.Why)
 		}
-		for _, s := range n.RegionState("") {
+		for _, s := range n.LocalShards("") {
 			if s.State != "active" && s.State != "forwarding" {
 				return moves, fmt.Errorf("%s: shard %d of %s is %s", name, s.Shard, s.Kind, s.State)
 			}

@@ -124,7 +124,7 @@ func (s *storm) move(ctx context.Context, at step) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, retry)
 	defer cancel()
-	stats, _ := node.node.ShardingStats(ctx, "") // without those that do not answer
+	stats, _ := node.node.Shards(ctx, "") // without those that do not answer
 	n := uint64(0)
 	for _, shards := range stats.Nodes {
 		n += uint64(len(shards))
@@ -136,7 +136,7 @@ func (s *storm) move(ctx context.Context, at step) {
 	for _, name := range s.cluster.Running() {
 		shards := stats.Nodes[name]
 		if i < uint64(len(shards)) {
-			_ = node.node.PlaceShards(ctx, shards[i].Kind, map[uint32]string{shards[i].Shard: at.node})
+			_ = node.node.PinShards(ctx, shards[i].Kind, map[uint32]string{shards[i].Shard: at.node})
 			return
 		}
 		i -= uint64(len(shards))

@@ -79,7 +79,7 @@ func TestNodesLeaveTogether(t *testing.T) {
 					c.Until("all accounts live again", func() bool {
 						lives := 0
 						for _, node := range c.Running() {
-							for _, s := range c.Node(node).RegionState("Account") {
+							for _, s := range c.Node(node).LocalShards("Account") {
 								lives += s.Active
 							}
 						}

@@ -139,7 +139,7 @@ func beMember() error {
 func memberConfig(url, name string, store *natsstore.Store) shard.Config {
 	return shard.Config{
 		Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store,
-		HandoffTimeout: handoffTimeout, Membership: shard.MembershipOptions{Downing: shard.DowningOptions{Strategy: shard.DowningByHand}},
+		HandoffTimeout: handoffTimeout, Membership: shard.MembershipOptions{Downing: shard.DowningOptions{Strategy: shard.DowningManual}},
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 
 // questions are those of docs/guide/finding.md, by command.
 var questions = map[string]question{
-	"moves":                        {aMoveWaits, `(?m)^Account/\d+ n1→n2 for .*(PlaceShards).*:`},
+	"moves":                        {aMoveWaits, `(?m)^Account/\d+ n1→n2 for .*(PinShards).*:`},
 	"status":                       {aMemberHangs, `NOT healthy(?s:.*)wrong: n3#\w+ is not reachable: .*silent(?s:.*)wrong: Fine: no member hosts it, so calls of it wait: 1`},
 	"members":                      {aMemberHangs, `n3 +up .*no: .*silent(?s:.*)Chief +n1`},
 	"events -at 02:14":             {aMemberHangs, `pinned Account(?s:.*)move resumed(?s:.*)member unreachable member=n3`},
@@ -45,7 +45,7 @@ var questions = map[string]question{
 	"events -grep n3":              {aMemberHangs, `n3.*silent`},
 	"events -level error":          {aMemberHangs, `(?i)panic`},
 	"events -grep told":            {aMemberHangs, `told to pin a shard.*by=night`},
-	"where Account ann":            {aMemberHangs, `is at n1 under epoch .*\nwhy: .*(PlaceShards)`},
+	"where Account ann":            {aMemberHangs, `is at n1 under epoch .*\nwhy: .*(PinShards)`},
 	"entity Account ann -state":    {aMemberHangs, `"Balance":\d+|a turn is under way`},
 	"entity Account stuck":         {aMemberHangs, `it has run Hold for .*called by client web`},
 	"shards Account":               {aMemberHangs, `active(?s:.*)not all members have answered: \[n3#`},
@@ -144,7 +144,7 @@ func TestFindingOut(t *testing.T) {
 		}
 	}
 	shardctl(t, env, "pin Account stuck n2").check(t, "pin", exitOK, "is to live at n2", "")
-	begun := regexp.MustCompile(`(?m)^Account/\d+ n1→n2 for .*PlaceShards`) // rebalancing has moved others that way
+	begun := regexp.MustCompile(`(?m)^Account/\d+ n1→n2 for .*PinShards`) // rebalancing has moved others that way
 	require.Eventually(t, func() bool { return begun.MatchString(shardctl(t, env, "moves").stdout) }, time.Minute, 50*time.Millisecond, "the move begins")
 	ask(aMoveWaits)
 	require.Eventually(t, func() bool { return strings.Contains(shardctl(t, env, "moves").stdout, "move resumed") }, time.Minute, 50*time.Millisecond, "the move is given up")

@@ -94,7 +94,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	expect("pin Account ann n9", exitFailed, "", "no such member")
 	expect("pin Account ann "+other, exitOK, "is to live at "+other, "")
 	require.Eventually(t, func() bool { return home() == other }, time.Minute, 50*time.Millisecond)
-	expect("where Account ann", exitOK, "by a pin (PlaceShards)", "")
+	expect("where Account ann", exitOK, "by a pin (PinShards)", "")
 	require.Eventually(t, func() bool { return strings.Contains(shardctl(t, env, "moves").stdout, "move committed") }, time.Minute, 50*time.Millisecond)
 	expect("pin Account ann -withdraw", exitOK, "is placed by its type's allocation again", "")
 

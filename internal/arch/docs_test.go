@@ -64,7 +64,7 @@ var membersOf = map[string]reflect.Type{
 	"singleton.Options": reflect.TypeFor[singleton.Options](),
 	"LeastShards":       reflect.TypeFor[shard.LeastShards](),
 	"ShardState":        reflect.TypeFor[shard.ShardState](),
-	"ShardingStats":     reflect.TypeFor[shard.ShardingStats](),
+	"Shards":            reflect.TypeFor[shard.Shards](),
 	"Location":          reflect.TypeFor[shard.Location](),
 	"EntityError":       reflect.TypeFor[shard.EntityError](),
 	"CallError":         reflect.TypeFor[shard.CallError](),
@@ -104,7 +104,7 @@ func TestMissingMember(t *testing.T) {
 	for name, want := range map[string]string{
 		"Config.Lanes": "", "Config.Lane": "Lane", "Config.Membership.Downing": "", "Config.Membership.Drowning": "Drowning",
 		"Config.Lanes.More": "More", "Config.SmallCluster": "SmallCluster", "Node.Locate": "", "Node.Find": "Find",
-		"ShardingStats.Silent": "", "ShardingStats.Loud": "Loud",
+		"Shards.Silent": "", "Shards.Loud": "Loud",
 	} {
 		root, path, _ := strings.Cut(name, ".")
 		if got := missingMember(membersOf[root], path); got != want {
@@ -182,7 +182,7 @@ func TestGuidesNameTheQueries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, query := range []string{"RegionState", "ShardingStats", "TypeNames", "Locate"} {
+	for _, query := range []string{"LocalShards", "Shards", "TypeNames", "Locate"} {
 		if !strings.Contains(string(b), "node."+query+"(") {
 			t.Errorf("%s: node.%s is missing", page, query)
 		}

@@ -171,7 +171,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 }
 
 // Place pins the shard of an entity to a member, also over restarts of members: see
-// shard.Node.PlaceShards. An empty home withdraws the pin. The answer is the present home: the
+// shard.Node.PinShards. An empty home withdraws the pin. The answer is the present home: the
 // shard moves later.
 func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error) {
 	if home != "" {

@@ -57,10 +57,10 @@ func TestPauseOutlivesTheCoordinator(t *testing.T) {
 		_, err = ann.Rebalance(t.Context()) // it is refused by the new coordinator
 		return errors.Is(err, admin.ErrRefused) && strings.Contains(err.Error(), "paused by ann")
 	}, time.Minute, 20*time.Millisecond)
-	require.Empty(t, late.RegionState("Account"), "shards moved")
+	require.Empty(t, late.LocalShards("Account"), "shards moved")
 
 	require.NoError(t, ann.ResumeRebalancing(t.Context()))
-	require.Eventually(t, func() bool { return len(late.RegionState("Account")) > 0 }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(late.LocalShards("Account")) > 0 }, time.Minute, 20*time.Millisecond)
 	v, err := ann.Members(t.Context())
 	require.NoError(t, err)
 	require.True(t, v.Pause.IsZero())

@@ -49,9 +49,9 @@ type Ref struct {
 	Near unsafe.Pointer
 }
 
-// Odd is the Invoker of a reference with unusual properties. Most references have none, and need no
+// RefWithOptions is the Invoker of a reference with unusual properties. Most references have none, and need no
 // memory for them.
-type Odd struct {
+type RefWithOptions struct {
 	Invoker
 	Err     error // why every call fails: a bad id
 	Options CallOptions
@@ -70,7 +70,7 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 		}
 	}
 	if err != nil || len(opts) > 0 {
-		odd := &Odd{Invoker: by, Err: err}
+		odd := &RefWithOptions{Invoker: by, Err: err}
 		for _, o := range opts {
 			o(&odd.Options)
 		}
@@ -81,7 +81,7 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 
 // Err is why every call fails; nil for a good id.
 func (r *Ref) Err() error {
-	if odd, is := r.Invoker.(*Odd); is {
+	if odd, is := r.Invoker.(*RefWithOptions); is {
 		return odd.Err
 	}
 	return nil
@@ -89,7 +89,7 @@ func (r *Ref) Err() error {
 
 // Timeout is that of the reference's options; 0 means none.
 func (r *Ref) Timeout() time.Duration {
-	if odd, is := r.Invoker.(*Odd); is {
+	if odd, is := r.Invoker.(*RefWithOptions); is {
 		return odd.Options.Timeout
 	}
 	return 0

@@ -106,7 +106,7 @@ func (e Event) Subject() string {
 func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {
-		by = "a pin (PlaceShards)"
+		by = "a pin (PinShards)"
 	}
 	if s.why == "" {
 		return "it was given its first home there by " + by

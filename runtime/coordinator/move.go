@@ -283,7 +283,7 @@ func (c *Coordinator) causeOf(m *move) string {
 	case m.cause == leaving:
 		return fmt.Sprintf("for %s leaves, or does not host the type any more", m.from.Name)
 	case k.pins.at(m.shard.id.Shard) == m.to.Name:
-		return "by a pin (PlaceShards)"
+		return "by a pin (PinShards)"
 	}
 	return "by " + k.place.String()
 }

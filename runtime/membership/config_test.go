@@ -35,13 +35,13 @@ func TestConfigErrors(t *testing.T) {
 		{"a size without a quorum", func(c *core.Config) { c.QuorumSize = 3 }, "QuorumSize 3"},
 		{"a role for the broker", func(c *core.Config) { c.DowningRole = "core" }, "does not use a role"},
 		{"the oldest kept by another way", func(c *core.Config) { c.KeepOldestAlone = true }, "KeepOldestAlone"},
-		{"a lease that outlives StableAfter", func(c *core.Config) { c.StableAfter = 4 * time.Second }, "below LeaseMajority"},
+		{"a lease that outlives StableAfter", func(c *core.Config) { c.StableAfter = 4 * time.Second }, "below QuorumTimeout"},
 		{"a static quorum", func(c *core.Config) {
 			c.Downing, c.QuorumSize, c.DowningRole = splitbrain.DowningStaticQuorum, 3, "core"
 		}, ""},
 		{"a negative time", func(c *core.Config) { c.JoinTimeout = -1 }, "negative"},
-		{"a lease that outlives GoneAfter", func(c *core.Config) { c.LeaseEcho = 2 * time.Second }, "below LeaseEcho"},
-		{"a lease that outlives CutAfter", func(c *core.Config) { c.CutAfter = 4 * time.Second }, "below LeaseMajority"},
+		{"a lease that outlives GoneAfter", func(c *core.Config) { c.SelfHeartbeatTimeout = 2 * time.Second }, "below SelfHeartbeatTimeout"},
+		{"a lease that outlives CutAfter", func(c *core.Config) { c.CutAfter = 4 * time.Second }, "below QuorumTimeout"},
 		{"a share above one", func(c *core.Config) { c.GossipToUnseen = 1.5 }, "0 to 1"},
 		{"a threshold that is never reached", func(c *core.Config) { c.PhiThreshold = 1000 }, "PhiThreshold"},
 		{"an unknown downing", func(c *core.Config) { c.Downing = 77 }, "Downing"},

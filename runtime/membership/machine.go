@@ -134,8 +134,8 @@ func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 func (m *Machine) View() *core.View { return m.node.Shown }
 
 // Lease returns the time until which turns may start here and answers may leave: the
-// time the last returned echo was sent plus LeaseEcho, or when a majority was heard
-// plus LeaseMajority, whichever is first. The zero time means without end: there is no
+// time the last returned echo was sent plus SelfHeartbeatTimeout, or when a majority was heard
+// plus QuorumTimeout, whichever is first. The zero time means without end: there is no
 // other member. A node that is not a member, or no longer one, gets a time in the past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
@@ -390,7 +390,7 @@ func (m *Machine) State() *gossip.State {
 //  2. A member is in its own gossiped state, not Down, and has seen it.
 //  3. The view shows the gossiped state.
 //  4. A lease is without end if no other member is Up, except gone ones; any other lease ends
-//     within LeaseEcho.
+//     within SelfHeartbeatTimeout.
 func (m *Machine) Check() error {
 	if m.node.Phase != core.Joined {
 		return nil
@@ -405,8 +405,8 @@ func (m *Machine) Check() error {
 	if m.node.Published != m.node.Gossip || len(m.node.Shown.ByAddress) != len(m.node.Gossip.Members) || m.node.Shown.SelfStatus != self.Status {
 		return fmt.Errorf("invariant 3: view %+v does not show %v", m.node.Shown, m.node.Gossip)
 	}
-	if m.lease.Until.After(m.node.Now.Add(m.node.Config.LeaseEcho)) {
-		return fmt.Errorf("invariant 4: lease ends in %v, LeaseEcho is %v", m.lease.Until.Sub(m.node.Now), m.node.Config.LeaseEcho)
+	if m.lease.Until.After(m.node.Now.Add(m.node.Config.SelfHeartbeatTimeout)) {
+		return fmt.Errorf("invariant 4: lease ends in %v, SelfHeartbeatTimeout is %v", m.lease.Until.Sub(m.node.Now), m.node.Config.SelfHeartbeatTimeout)
 	}
 	if !m.lease.Until.IsZero() {
 		return nil

@@ -270,13 +270,13 @@ func (s *script) add(key string, words []string) {
 		case "small":
 			config.SmallCluster, _ = strconv.Atoi(v)
 		case "watched":
-			config.Watched, _ = strconv.Atoi(v)
+			config.MonitoredBy, _ = strconv.Atoi(v)
 		case "vacancy":
 			config.ProbeVacancy = true
 		case "store":
 			config.ProbeVacancy, config.Founding = true, true
 		case "byhand":
-			config.Downing = splitbrain.DowningByHand
+			config.Downing = splitbrain.DowningManual
 		case "downing":
 			config.Downing = splitbrain.Downing(slices.Index(splitbrain.DowningNames[:], strings.ReplaceAll(v, "-", " ")))
 			s.network.unsafe = config.Downing == splitbrain.DowningAuto

@@ -79,8 +79,8 @@ const (
 	// DowningBroker at once downs a member that is gone, and any other
 	// unreachable member by keep-majority.
 	DowningBroker = splitbrain.DowningBroker
-	// DowningByHand leaves downing to an operator.
-	DowningByHand = splitbrain.DowningByHand
+	// DowningManual leaves downing to an operator.
+	DowningManual = splitbrain.DowningManual
 	// DowningAuto lets the leader down every member that was unreachable for
 	// AutoDownAfter. It is not safe: in a partition every side goes on as a cluster of
 	// its own.

@@ -75,7 +75,7 @@ func (p invoker) fail(r *codegen.Ref, method string, outcome calls.Outcome, err 
 // Begin starts a call. It begins the turn itself if the entity is in this process and
 // may run on the caller's goroutine.
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
-	if _, odd := r.Invoker.(*codegen.Odd); odd || ctx.Err() != nil {
+	if _, odd := r.Invoker.(*codegen.RefWithOptions); odd || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
 			return codegen.Turn{}, err
 		}
@@ -637,7 +637,7 @@ func CalledBy(p codegen.Invoker) *Kind {
 
 // commandKey returns the key of the reference's calls; nil means that it has none.
 func commandKey(r *codegen.Ref) *string {
-	if odd, is := r.Invoker.(*codegen.Odd); is {
+	if odd, is := r.Invoker.(*codegen.RefWithOptions); is {
 		return odd.Options.CommandID
 	}
 	return nil

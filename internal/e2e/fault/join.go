@@ -29,7 +29,7 @@ var join = Fault{
 		}
 		name, up := started[0].Name(), time.Now()
 		for {
-			stats, err := o.ShardingStats(ctx, "")
+			stats, err := o.Shards(ctx, "")
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ type spread struct {
 	busy  int // shards that are on their way
 }
 
-func spreadOf(stats shard.ShardingStats) spread {
+func spreadOf(stats shard.Shards) spread {
 	s := spread{nodes: map[string]map[string]int{}, kinds: map[string]bool{}}
 	for node, shards := range stats.Nodes {
 		s.nodes[node] = map[string]int{}

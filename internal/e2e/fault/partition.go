@@ -61,7 +61,7 @@ const (
 	// removed, by default settings.
 	certainlyRemoved = 30 * time.Second
 	viewLimit        = 15 * time.Second // after the heal
-	stopLimit        = 6 * time.Second  // LeaseMajority, and one for the load of the machine
+	stopLimit        = 6 * time.Second  // QuorumTimeout, and one for the load of the machine
 )
 
 // sideOf is the server to which a node or caller is connected. The first one is on

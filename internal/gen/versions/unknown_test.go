@@ -62,9 +62,9 @@ func (r *rollout) move(to string) { r.moveType("depot", to) }
 func (r *rollout) moveType(name, to string) {
 	r.t.Helper()
 	ctx := within(r.t)
-	ok(r.t, "place", r.new.PlaceShards(ctx, name, map[uint32]string{2: to, 3: to}))
+	ok(r.t, "place", r.new.PinShards(ctx, name, map[uint32]string{2: to, 3: to}))
 	for {
-		stats, err := r.new.ShardingStats(ctx, name)
+		stats, err := r.new.Shards(ctx, name)
 		if err != nil {
 			r.t.Fatal(err)
 		}

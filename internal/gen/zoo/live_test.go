@@ -65,12 +65,12 @@ func (p *pair) move(to string) {
 	for s := range uint32(16) {
 		pins[16+s] = to
 	}
-	if err := p.nodes["a"].PlaceShards(ctx, "zoo", pins); err != nil {
+	if err := p.nodes["a"].PinShards(ctx, "zoo", pins); err != nil {
 		p.t.Fatal(err)
 	}
 	p.until("all shards are at "+to, func() bool {
 		for name, node := range p.nodes {
-			for _, s := range node.RegionState("zoo") {
+			for _, s := range node.LocalShards("zoo") {
 				if s.State != "forwarding" && !(s.State == "active" && name == to) {
 					return false
 				}
@@ -95,7 +95,7 @@ func (p *pair) until(what string, holds func() bool) {
 
 func (p *pair) active() (n int) {
 	for _, node := range p.nodes {
-		for _, s := range node.RegionState("zoo") {
+		for _, s := range node.LocalShards("zoo") {
 			n += s.Active
 		}
 	}

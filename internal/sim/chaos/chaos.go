@@ -222,7 +222,7 @@ func (r *run) settled() bool {
 	case len(nodes) < want:
 		r.start(freeName(nodes, r.random.IntN(100)))
 	}
-	if r.plan.config.Downing == membership.DowningByHand {
+	if r.plan.config.Downing == membership.DowningManual {
 		r.downDead(nodes)
 	}
 	return sim.Agreed(r.world.Running())

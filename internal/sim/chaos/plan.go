@@ -78,10 +78,10 @@ func newPlan(r *rand.Rand, o Options) plan {
 // downing chooses how unreachable members are judged: mostly the default.
 func (p *plan) downing(r *rand.Rand) {
 	c := &p.config
-	c.Downing = pick(r, broker, broker, broker, broker, broker, broker, membership.DowningByHand, membership.DowningAuto,
+	c.Downing = pick(r, broker, broker, broker, broker, broker, broker, membership.DowningManual, membership.DowningAuto,
 		membership.DowningStaticQuorum, membership.DowningKeepMajority, membership.DowningKeepOldest, membership.DowningAll,
 		membership.DowningLeaseMajority)
-	if c.Downing == broker || c.Downing == membership.DowningByHand {
+	if c.Downing == broker || c.Downing == membership.DowningManual {
 		return
 	}
 	p.settle = 2 * time.Minute
@@ -123,7 +123,7 @@ func newConfig(r *rand.Rand) membership.Config {
 			do()
 		}
 	}
-	some(2, func() { c.Watched = 1 + r.IntN(8) })
+	some(2, func() { c.MonitoredBy = 1 + r.IntN(8) })
 	some(2, func() { c.SmallCluster = 1 + r.IntN(8) })
 	some(3, func() { c.Detection = membership.DetectionSingleObserver })
 	some(3, func() { c.MinMembers = 1 + r.IntN(4) })

@@ -79,7 +79,7 @@ func (r split) cleanly() error {
 		majority = majorityAt(all, other)
 	}
 	switch r.plan.config.Downing {
-	case broker, membership.DowningByHand, membership.DowningKeepMajority:
+	case broker, membership.DowningManual, membership.DowningKeepMajority:
 	default:
 		majority = nil
 	}

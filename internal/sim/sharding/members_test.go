@@ -27,7 +27,7 @@ var memberConfig = membership.Config{
 	FormWindow: 50 * time.Millisecond, ProbeVacancy: true, GossipInterval: 200 * time.Millisecond,
 	HeartbeatInterval: 100 * time.Millisecond, PauseAllowance: 200 * time.Millisecond,
 	EchoInterval: 100 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, PauseThreshold: leaseEcho,
-	LeaseEcho: leaseEcho, LeaseMajority: leaseMajority,
+	SelfHeartbeatTimeout: leaseEcho, QuorumTimeout: leaseMajority,
 	GoneAfter: leaseEcho, CutAfter: 1500 * time.Millisecond, AgreedAfter: leaseMajority, SilentAfter: silentAfter,
 }
 

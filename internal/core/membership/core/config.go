@@ -89,8 +89,8 @@ type Config struct {
 	// member of a larger cluster then costs no more than one of a small cluster,
 	// and a death is noticed correspondingly later.
 	HeartbeatInterval time.Duration
-	// Watched is how many neighbours on the ring a member watches. Default 5.
-	Watched int
+	// MonitoredBy is how many neighbours on the ring a member watches. Default 5.
+	MonitoredBy int
 	// Detection is the number of observers that make a member unreachable. It
 	// should be the same at all members. Default DetectionManyEdges.
 	Detection gossip.Detection
@@ -114,12 +114,12 @@ type Config struct {
 	// Default 1s.
 	PauseThreshold time.Duration
 
-	// LeaseEcho is how long turns may start after the sending of the last echo that
+	// SelfHeartbeatTimeout is how long turns may start after the sending of the last echo that
 	// came back. Default 1s. GoneAfter must not be lower.
-	LeaseEcho time.Duration
-	// LeaseMajority is how long turns may start after a majority was heard.
+	SelfHeartbeatTimeout time.Duration
+	// QuorumTimeout is how long turns may start after a majority was heard.
 	// Default 5s. CutAfter, SilentAfter and AgreedAfter must not be lower.
-	LeaseMajority time.Duration
+	QuorumTimeout time.Duration
 	// Downing decides about unreachable members. It and its options must be equal
 	// at all members. Default DowningBroker.
 	Downing splitbrain.Downing
@@ -129,7 +129,7 @@ type Config struct {
 	DowningRole string
 	// StableAfter is how long the set of unreachable members must be stable before the strategy
 	// decides. A set that keeps changing is decided after twice that time and at most 5s.
-	// DowningBroker and DowningByHand do not use it. Default 20s; LeaseMajority must not be higher.
+	// DowningBroker and DowningManual do not use it. Default 20s; QuorumTimeout must not be higher.
 	// Akka's default up to some hundred members is the same.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member must be unreachable before DowningAuto
@@ -150,16 +150,16 @@ type Config struct {
 	GoneAfter time.Duration
 	// CutAfter is how long a member must have no listener through another server
 	// before it is downed by majority. Default 6s. A node whose own echoes stayed
-	// away for more than LeaseEcho within the last SilentAfter waits for SilentAfter.
+	// away for more than SelfHeartbeatTimeout within the last SilentAfter waits for SilentAfter.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer before it is downed by
 	// majority. Default 15s.
 	SilentAfter time.Duration
 	// AgreedAfter is how long a member must not answer before DowningBroker downs it
 	// where more than half of the voters have missed it themselves, in a cluster of at
-	// most Watched+1 members, in which all watch all. A node whose own echoes stayed
+	// most MonitoredBy+1 members, in which all watch all. A node whose own echoes stayed
 	// away waits for SilentAfter, as with CutAfter. AgreedAfter has no effect above
-	// SilentAfter. Default LeaseMajority, which must not be higher.
+	// SilentAfter. Default QuorumTimeout, which must not be higher.
 	AgreedAfter time.Duration
 }
 
@@ -183,8 +183,8 @@ func (c Config) WithDefaults() Config {
 		{&c.EchoInterval, 300 * time.Millisecond},
 		{&c.ProbeInterval, 200 * time.Millisecond},
 		{&c.PauseThreshold, time.Second},
-		{&c.LeaseEcho, time.Second},
-		{&c.LeaseMajority, 5 * time.Second},
+		{&c.SelfHeartbeatTimeout, time.Second},
+		{&c.QuorumTimeout, 5 * time.Second},
 		{&c.GoneAfter, time.Second},
 		{&c.CutAfter, 6 * time.Second},
 		{&c.SilentAfter, 15 * time.Second},
@@ -196,7 +196,7 @@ func (c Config) WithDefaults() Config {
 		}
 	}
 	if c.AgreedAfter == 0 {
-		c.AgreedAfter = c.LeaseMajority
+		c.AgreedAfter = c.QuorumTimeout
 	}
 	if c.MinMembers == 0 {
 		c.MinMembers = 1
@@ -210,8 +210,8 @@ func (c Config) WithDefaults() Config {
 	if c.GossipManyMembers == 0 {
 		c.GossipManyMembers = 400
 	}
-	if c.Watched == 0 {
-		c.Watched = 5
+	if c.MonitoredBy == 0 {
+		c.MonitoredBy = 5
 	}
 	if c.SmallCluster == 0 {
 		c.SmallCluster = 50
@@ -267,7 +267,7 @@ func (c Config) validateTimes() error {
 	for _, d := range []time.Duration{
 		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,
 		c.HeartbeatInterval, c.PauseAllowance, c.EchoInterval, c.ProbeInterval, c.PauseThreshold,
-		c.LeaseEcho, c.LeaseMajority, c.GoneAfter, c.CutAfter, c.SilentAfter, c.AgreedAfter,
+		c.SelfHeartbeatTimeout, c.QuorumTimeout, c.GoneAfter, c.CutAfter, c.SilentAfter, c.AgreedAfter,
 		c.StableAfter, c.AutoDownAfter, c.MinorityDelay,
 	} {
 		if d < 0 {
@@ -275,8 +275,8 @@ func (c Config) validateTimes() error {
 		}
 	}
 	switch {
-	case c.MinMembers < 0 || c.Watched < 0 || c.SmallCluster < 0:
-		return fmt.Errorf("configure membership: MinMembers, Watched or SmallCluster is negative (0 means the default)")
+	case c.MinMembers < 0 || c.MonitoredBy < 0 || c.SmallCluster < 0:
+		return fmt.Errorf("configure membership: MinMembers, MonitoredBy or SmallCluster is negative (0 means the default)")
 	case c.GossipSpeedup < 0 || c.GossipManyMembers < 0:
 		return fmt.Errorf("configure membership: GossipSpeedup or GossipManyMembers is negative (0 means the default)")
 	case c.Detection > gossip.DetectionSingleObserver:
@@ -285,11 +285,11 @@ func (c Config) validateTimes() error {
 		return fmt.Errorf("configure membership: GossipToUnseen is %v: want 0 to 1", c.GossipToUnseen)
 	case !(c.PhiThreshold > 0) || c.PhiThreshold > 300:
 		return fmt.Errorf("configure membership: PhiThreshold is %v: want more than 0, at most 300", c.PhiThreshold)
-	case c.GoneAfter < c.LeaseEcho:
-		return fmt.Errorf("configure membership: GoneAfter %v is below LeaseEcho %v: a live member would be replaced while it runs turns", c.GoneAfter, c.LeaseEcho)
-	case c.CutAfter < c.LeaseMajority || c.SilentAfter < c.LeaseMajority || c.AgreedAfter < c.LeaseMajority:
-		return fmt.Errorf("configure membership: CutAfter %v, SilentAfter %v or AgreedAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns",
-			c.CutAfter, c.SilentAfter, c.AgreedAfter, c.LeaseMajority)
+	case c.GoneAfter < c.SelfHeartbeatTimeout:
+		return fmt.Errorf("configure membership: GoneAfter %v is below SelfHeartbeatTimeout %v: a live member would be replaced while it runs turns", c.GoneAfter, c.SelfHeartbeatTimeout)
+	case c.CutAfter < c.QuorumTimeout || c.SilentAfter < c.QuorumTimeout || c.AgreedAfter < c.QuorumTimeout:
+		return fmt.Errorf("configure membership: CutAfter %v, SilentAfter %v or AgreedAfter %v is below QuorumTimeout %v: a live member would be replaced while it runs turns",
+			c.CutAfter, c.SilentAfter, c.AgreedAfter, c.QuorumTimeout)
 	}
 	return c.validateDowning()
 }
@@ -328,9 +328,9 @@ func (c Config) validateDowning() error {
 		return fail("Downing is %q and QuorumSize %d: want static quorum and at least 1, or neither", c.Downing, c.QuorumSize)
 	case c.KeepOldestAlone && c.Downing != splitbrain.DowningKeepOldest:
 		return fail("KeepOldestAlone is set and Downing is %q: it is for %q", c.Downing, splitbrain.DowningKeepOldest)
-	case c.StableAfter < c.LeaseMajority || c.AutoDownAfter > 0 && c.AutoDownAfter < c.LeaseMajority:
-		return fail("StableAfter %v or AutoDownAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns",
-			c.StableAfter, c.AutoDownAfter, c.LeaseMajority)
+	case c.StableAfter < c.QuorumTimeout || c.AutoDownAfter > 0 && c.AutoDownAfter < c.QuorumTimeout:
+		return fail("StableAfter %v or AutoDownAfter %v is below QuorumTimeout %v: a live member would be replaced while it runs turns",
+			c.StableAfter, c.AutoDownAfter, c.QuorumTimeout)
 	}
 	return nil
 }

@@ -55,11 +55,11 @@ func NewNode(config Config) *Node {
 // Bound reports whether all members watch each other, and often enough for leases to
 // rest on the answers to heartbeats. See package detector.
 func (n *Node) Bound() bool {
-	return n.Small() && len(n.Gossip.Members) <= n.Config.Watched+1 &&
-		beatsInLease*n.HeartbeatInterval() <= n.Config.LeaseMajority
+	return n.Small() && len(n.Gossip.Members) <= n.Config.MonitoredBy+1 &&
+		beatsInLease*n.HeartbeatInterval() <= n.Config.QuorumTimeout
 }
 
-// beatsInLease is the number of heartbeats that must fit into LeaseMajority for a lease
+// beatsInLease is the number of heartbeats that must fit into QuorumTimeout for a lease
 // to rest on their answers alone.
 const beatsInLease = 4
 
@@ -96,7 +96,7 @@ func (n *Node) Local() *gossip.Local {
 }
 
 func (n *Node) Rule() gossip.Rule {
-	return gossip.Rule{Detection: n.Config.Detection, Watched: n.Config.Watched}
+	return gossip.Rule{Detection: n.Config.Detection, MonitoredBy: n.Config.MonitoredBy}
 }
 
 // EvidenceAgainst returns the strongest evidence against a member.

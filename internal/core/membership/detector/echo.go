@@ -18,7 +18,7 @@ type Echo struct {
 	Sent    time.Time  // when the last echo was sent that came back
 	Good    bool       // an echo came back through this connection
 	// Muffled is the last time at which echoes returned after they had been missing
-	// for longer than LeaseEcho.
+	// for longer than SelfHeartbeatTimeout.
 	Muffled time.Time
 }
 
@@ -29,7 +29,7 @@ type sentEcho struct {
 }
 
 // maxEchoes bounds the echoes that have not returned: more than are sent within
-// LeaseEcho.
+// SelfHeartbeatTimeout.
 const maxEchoes = 64
 
 // ResetEcho starts again for a new connection.
@@ -59,7 +59,7 @@ func (e *Echo) AwaitsEcho(seq uint64) bool {
 
 // NoteMuffled records that echoes return after they were missing.
 func (e *Echo) NoteMuffled() {
-	if last := e.Sent; !last.IsZero() && e.Now.Sub(last) > e.Config.LeaseEcho {
+	if last := e.Sent; !last.IsZero() && e.Now.Sub(last) > e.Config.SelfHeartbeatTimeout {
 		e.Muffled = e.Now
 	}
 }
@@ -73,5 +73,5 @@ func (e *Echo) EchoReturned(seq uint64) {
 
 // EchoAlive reports whether the connection to the broker works in both directions.
 func (e *Echo) EchoAlive() bool {
-	return e.Conn.Connected && e.Good && e.Now.Sub(e.Sent) <= e.Config.LeaseEcho
+	return e.Conn.Connected && e.Good && e.Now.Sub(e.Sent) <= e.Config.SelfHeartbeatTimeout
 }

@@ -111,7 +111,7 @@ func (h *Heartbeats) lookAround() {
 		return
 	}
 	if h.madeFor != f.Summary {
-		h.watched = f.Ring.Neighbours(h.Gossip.Members, h.Config.Self, h.Config.Watched, f.Evidence)
+		h.watched = f.Ring.Neighbours(h.Gossip.Members, h.Config.Self, h.Config.MonitoredBy, f.Evidence)
 		slices.SortFunc(h.watched, transport.Address.Compare)
 		h.madeFor = f.Summary
 		//arch:order-free each peer is treated alike

@@ -17,7 +17,7 @@ import (
 // one. The lease then counts from when the receiver sent that heartbeat, so it does not
 // matter how long the message was on its way, or waited in the socket of a paused
 // process. And the sender knows when that was at the latest: when the heartbeat arrived.
-// So when a member is downed, its lease ends LeaseMajority after the last heartbeat
+// So when a member is downed, its lease ends QuorumTimeout after the last heartbeat
 // that any of the others had from it, and not after the judgement. Each of the others
 // reports when that was, once it knows the member to be Down and no longer vouches for it
 // (Vouched of its record), and package downing's Fence counts from the latest.
@@ -219,6 +219,6 @@ type sentBeat struct {
 	sent time.Time
 }
 
-// maxSentBeats bounds the unanswered heartbeats to one member: more than LeaseMajority
+// maxSentBeats bounds the unanswered heartbeats to one member: more than QuorumTimeout
 // holds.
 const maxSentBeats = 64

@@ -20,15 +20,15 @@ type Presence struct {
 	At    time.Time // when the next broadcast is due
 }
 
-// aliveInterval is the time between two [message.Alive] broadcasts. Up to Watched+1
+// aliveInterval is the time between two [message.Alive] broadcasts. Up to MonitoredBy+1
 // members hear each other's heartbeats anyway; more need the broadcasts to hear from a
-// majority within LeaseMajority.
+// majority within QuorumTimeout.
 func (a *Presence) aliveInterval() time.Duration {
 	n := len(a.Gossip.Members)
 	switch {
 	case !a.Small() && a.Now.Sub(a.MemberSince) >= AliveEarly:
 		return 10 * time.Second
-	case n > a.Config.Watched+1 || a.Now.Sub(a.MemberSince) < AliveEarly:
+	case n > a.Config.MonitoredBy+1 || a.Now.Sub(a.MemberSince) < AliveEarly:
 		return time.Second
 	}
 	return 5 * time.Second

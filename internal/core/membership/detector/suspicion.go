@@ -93,7 +93,7 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 			return gossip.NoEvidence, 0 // only its observers are counted
 		}
 	}
-	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.LeaseMajority) {
+	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.QuorumTimeout) {
 		// The fault is more likely here. Package downing (Company) decides whether this node is
 		// alone. A member still silent then gets a record, so that the surviving half can go on. A
 		// node that hears from half of all through a collector is not alone.

@@ -29,14 +29,14 @@ func (c *Company) runCompany() {
 	if !c.Due(&c.at, companyInterval) {
 		return
 	}
-	if !c.Small() && c.Now.Sub(c.Beats.HalfHeard) <= c.Config.LeaseMajority {
+	if !c.Small() && c.Now.Sub(c.Beats.HalfHeard) <= c.Config.QuorumTimeout {
 		c.Last = c.Now
 		return
 	}
 	var side []transport.Address
 	if c.Small() {
 		for _, node := range append(c.Voters.Voters(), c.Voters.Newcomers()...) {
-			if p := c.Peers.Known[node]; p != nil && c.Now.Sub(p.Company) <= c.Config.LeaseMajority {
+			if p := c.Peers.Known[node]; p != nil && c.Now.Sub(p.Company) <= c.Config.QuorumTimeout {
 				side = gossip.WithAddress(side, node)
 			}
 		}
@@ -46,8 +46,8 @@ func (c *Company) runCompany() {
 		return
 	}
 	alone := core.Later(c.Last, c.Peers.Cleared)
-	// The company was counted for LeaseMajority after it was last heard.
-	at := alone.Add(c.Config.SilentAfter - c.Config.LeaseMajority)
+	// The company was counted for QuorumTimeout after it was last heard.
+	at := alone.Add(c.Config.SilentAfter - c.Config.QuorumTimeout)
 	if c.Now.Before(at) {
 		c.WakeAt(at)
 		return

@@ -31,10 +31,10 @@ type Fence struct {
 
 // Fence marks the Down members that certainly run no turns any more. A lease needs messages from a
 // quorum, and a member that knows another to be Down does not vouch for it. So the lease of a Down
-// member ends for good LeaseMajority after enough members know of the decision: the others,
+// member ends for good QuorumTimeout after enough members know of the decision: the others,
 // together with the Down member, must be no quorum and no winning side of a split. It has already
 // ended if the member is gone by the evidence of an observer that knows the member to be Down.
-// Where all others have reported when they last vouched for the member, it ends LeaseMajority after
+// Where all others have reported when they last vouched for the member, it ends QuorumTimeout after
 // the latest of these times: see vouchesOver. Where a side took the lease that decides splits, it
 // may be small and never know so many: then the time since the judgement alone ends the lease.
 //
@@ -93,17 +93,17 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	if f.foundOut(f.known, r.Address, func() bool { return f.broken(r) }) {
 		known = true
 		if !f.surelyGone(r.Address) {
-			at = f.known[r.Address].Add(f.Config.LeaseMajority + f.Config.LeaseMajority/clockSpread)
+			at = f.known[r.Address].Add(f.Config.QuorumTimeout + f.Config.QuorumTimeout/clockSpread)
 		}
 	}
 	if f.foundOut(f.judged, r.Address, func() bool { return r.Judged }) {
-		ends := f.judged[r.Address].Add(f.Lease.LeaseHold() + f.Lease.LeaseHold()/clockSpread + f.Config.LeaseEcho)
+		ends := f.judged[r.Address].Add(f.Lease.LeaseHold() + f.Lease.LeaseHold()/clockSpread + f.Config.SelfHeartbeatTimeout)
 		if !known || ends.Before(at) {
 			at, known = ends, true
 		}
 	}
 	if last, ok := f.vouchesOver(r); ok {
-		ends := last.Add(f.Config.LeaseMajority + f.Config.LeaseMajority/clockSpread)
+		ends := last.Add(f.Config.QuorumTimeout + f.Config.QuorumTimeout/clockSpread)
 		if !known || ends.Before(at) {
 			at, known = ends, true
 		}
@@ -166,7 +166,7 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 // lease: half of the voters with the oldest. Such a side downs the other half, and runs
 // turns once that is fenced. A member that is surely gone wins nothing.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
-	if d := f.Config.Downing; d == splitbrain.DowningByHand || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
+	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
 		return false
 	}
 	side := slices.DeleteFunc(slices.Clone(e.Voters), func(node transport.Address) bool { return !with(node) })

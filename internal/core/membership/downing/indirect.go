@@ -139,7 +139,7 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 		if !out[u] || g.Members[u].Status == gossip.Down {
 			continue
 		}
-		if p := i.Peers.Known[g.Members[u].Address]; p != nil && i.Now.Sub(p.Company) <= i.Config.LeaseMajority {
+		if p := i.Peers.Known[g.Members[u].Address]; p != nil && i.Now.Sub(p.Company) <= i.Config.QuorumTimeout {
 			return true
 		}
 		observers, content := 0, false
@@ -148,7 +148,7 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 				observers++
 				content = !slices.ContainsFunc(list.List(), func(a gossip.Accusation) bool { return a.Subject == u && a.Observer == k })
 			}
-			return observers < i.Config.Watched && !content
+			return observers < i.Config.MonitoredBy && !content
 		})
 		if content {
 			return true
@@ -228,7 +228,7 @@ func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 		f.Ring.Before(gossip.RingPlace(g.Members[subject].Address), func(k int) bool {
 			observers++
 			hears = heard[k] && !gossip.ByObserver(against, k)
-			return observers < i.Config.Watched && !hears
+			return observers < i.Config.MonitoredBy && !hears
 		})
 		if accusing > 0 && !hears {
 			hopeless = append(hopeless, subject)

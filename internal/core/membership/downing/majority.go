@@ -115,7 +115,7 @@ func (d *Majority) downByMajority() {
 	if d.Small() && d.Indirect.unsettled(side, indirectlyConnected) {
 		return // a large cluster's batch settles as well
 	}
-	if !d.Small() && d.Now.Sub(d.Beats.HalfHeard) > d.Config.LeaseMajority {
+	if !d.Small() && d.Now.Sub(d.Beats.HalfHeard) > d.Config.QuorumTimeout {
 		return // the side may count members that nobody on it hears: ADR 0009
 	}
 	if !d.Execution.acts(side) {

@@ -30,7 +30,7 @@ type Resolver struct {
 // RunDowning judges unreachable members. It judges no member while this node's echoes
 // do not return, because the fault is then at this node or at the broker.
 func (d *Resolver) RunDowning() {
-	if d.Phase != core.Joined || d.Config.Downing == splitbrain.DowningByHand || !d.Echo.EchoAlive() {
+	if d.Phase != core.Joined || d.Config.Downing == splitbrain.DowningManual || !d.Echo.EchoAlive() {
 		return
 	}
 	switch d.Config.Downing {

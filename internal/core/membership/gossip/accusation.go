@@ -34,8 +34,8 @@ func (d Detection) String() string {
 // A Rule turns the records of observers into unreachable members. It should be the
 // same at all members.
 type Rule struct {
-	Detection Detection
-	Watched   int // the number of neighbours that a member watches
+	Detection   Detection
+	MonitoredBy int // the number of neighbours that a member watches
 }
 
 // An Accusation is one record against a member; both are indexes of Members.
@@ -188,12 +188,12 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 			passed++
 			if evidence[i] == NoEvidence && (out == nil || !out[i]) {
 				watched++
-				if !heard[i] && (passed <= a.rule.Watched || late(i)) && !ByObserver(against[i], queue[0]) {
+				if !heard[i] && (passed <= a.rule.MonitoredBy || late(i)) && !ByObserver(against[i], queue[0]) {
 					heard[i] = true
 					queue = append(queue, i)
 				}
 			}
-			return watched < a.rule.Watched
+			return watched < a.rule.MonitoredBy
 		})
 	}
 	return heard
@@ -223,7 +223,7 @@ func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) b
 		if !mute[i] && !ByObserver(against, i) {
 			content++
 		}
-		return observers < a.rule.Watched && content < accusing
+		return observers < a.rule.MonitoredBy && content < accusing
 	})
 	return accusing > content
 }

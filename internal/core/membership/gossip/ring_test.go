@@ -17,7 +17,7 @@ func members(n int) []gossip.Member {
 	return list
 }
 
-var oneSuffices = gossip.Rule{Detection: gossip.DetectionSingleObserver, Watched: 5}
+var oneSuffices = gossip.Rule{Detection: gossip.DetectionSingleObserver, MonitoredBy: 5}
 
 func evidenceIn(g *gossip.State) []gossip.Evidence {
 	g = g.Clone()

@@ -37,7 +37,7 @@ func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if err != nil {
 		return err.Error()
 	}
-	room := stateRoom + len(g.Members)*(memberRoom+recordRoom*s.Config.Watched)
+	room := stateRoom + len(g.Members)*(memberRoom+recordRoom*s.Config.MonitoredBy)
 	if len(b)+room <= s.limit {
 		return ""
 	}
@@ -51,7 +51,7 @@ func (s *Size) atMost(joiners []gossip.Member) int {
 	size := stateRoom
 	for _, list := range [][]gossip.Member{s.Gossip.Members, joiners} {
 		for _, r := range list {
-			size += 2*memberRoom + recordRoom*s.Config.Watched + len(r.Name) + gossip.DescriptionSize(r.Roles, r.Meta) + 16*(len(r.Roles)+len(r.Meta))
+			size += 2*memberRoom + recordRoom*s.Config.MonitoredBy + len(r.Name) + gossip.DescriptionSize(r.Roles, r.Meta) + 16*(len(r.Roles)+len(r.Meta))
 		}
 	}
 	for _, t := range s.Gossip.Tombstones {

@@ -27,7 +27,7 @@ const (
 	// majority has none of them is 2^-24.
 	maxCollectors = 24
 	// collectorMute is the time after which a collector without an answer to a vote is skipped. It
-	// is short compared with LeaseMajority.
+	// is short compared with QuorumTimeout.
 	collectorMute = 1500 * time.Millisecond
 	// VoteInterval is the time in which a member sends one vote to each collector.
 	VoteInterval = 3 * time.Second
@@ -121,7 +121,7 @@ func (cs *Collectors) Forgive() {
 func (cs *Collectors) Hub() transport.Address {
 	for i := range cs.list {
 		c := &cs.list[i]
-		if !c.answered.IsZero() && cs.Now.Sub(c.answered) <= cs.Config.LeaseMajority {
+		if !c.answered.IsZero() && cs.Now.Sub(c.answered) <= cs.Config.QuorumTimeout {
 			if mute, _ := cs.mute(c); !mute {
 				return c.node
 			}

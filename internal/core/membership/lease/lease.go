@@ -73,8 +73,8 @@ func (l *Lease) leaseNow() time.Time {
 	if _, unheard := l.Unheard(); unheard {
 		return over
 	}
-	lease := l.Votes.majority.Add(l.Config.LeaseMajority)
-	if byEcho := l.Echo.Sent.Add(l.Config.LeaseEcho); byEcho.Before(lease) {
+	lease := l.Votes.majority.Add(l.Config.QuorumTimeout)
+	if byEcho := l.Echo.Sent.Add(l.Config.SelfHeartbeatTimeout); byEcho.Before(lease) {
 		lease = byEcho
 	}
 	if !lease.After(l.Now) {
@@ -207,7 +207,7 @@ func (l *Lease) Doubt() {
 // faith.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
-	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.LeaseMajority
+	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout
 }
 
 // Unheard returns a voter, not Down, from which no counting message has arrived for

@@ -55,7 +55,7 @@ type sentVote struct {
 	sent time.Time
 }
 
-// maxSentVotes bounds the votes on their way: more than LeaseMajority holds.
+// maxSentVotes bounds the votes on their way: more than QuorumTimeout holds.
 const maxSentVotes = 2 * maxCollectors
 
 // A ballot is the last vote of a member.

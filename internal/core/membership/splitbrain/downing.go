@@ -10,8 +10,8 @@ const (
 	// the side with the majority of the last converged Up members (of two halves, the one with the
 	// oldest) downs the rest, and the other side stops.
 	DowningBroker Downing = iota
-	// DowningByHand leaves downing to an operator.
-	DowningByHand
+	// DowningManual leaves downing to an operator.
+	DowningManual
 	// DowningAuto lets the leader down every member that was unreachable for
 	// AutoDownAfter. It is not safe: in a partition every side downs the others, and
 	// each goes on as a cluster of its own, which hosts all shards.
@@ -35,7 +35,7 @@ const (
 )
 
 var DowningNames = [KnownDownings]string{
-	DowningBroker: "broker", DowningByHand: "by hand", DowningAuto: "auto", DowningStaticQuorum: "static quorum",
+	DowningBroker: "broker", DowningManual: "by hand", DowningAuto: "auto", DowningStaticQuorum: "static quorum",
 	DowningKeepMajority: "keep majority", DowningKeepOldest: "keep oldest", DowningAll: "down all",
 	DowningLeaseMajority: "lease majority",
 }
@@ -50,7 +50,7 @@ func (d Downing) String() string {
 
 // DiscountsGone reports whether members that are gone lose their vote.
 // Strategies that go by reachability alone do not ask the broker.
-func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningByHand }
+func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningManual }
 
 // NewStrategy returns the strategy of that name. Size is the quorum of
 // DowningStaticQuorum; alone makes DowningKeepOldest keep the oldest member even when it
@@ -67,7 +67,7 @@ func NewStrategy(d Downing, size int, alone bool) Strategy {
 		return leaseMajority{}
 	case DowningAuto:
 		return autoDown{}
-	case DowningBroker, DowningByHand, DowningKeepMajority:
+	case DowningBroker, DowningManual, DowningKeepMajority:
 	}
 	return keepMajority{}
 }
