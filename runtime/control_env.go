@@ -48,7 +48,7 @@ func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 
 // LogSeldom logs a line, and drops most repetitions of similar lines.
 func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...any) {
-	v.driver.Seldom.Log(v.node.log, l, text, subject, "", args...)
+	v.driver.Limiter.Log(v.node.log, l, text, subject, "", args...)
 }
 
 // controlReasons maps the counters of package control to those of this process.

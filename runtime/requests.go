@@ -155,7 +155,7 @@ func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err er
 		}
 	}
 	if err := r.Answer(header, body); err != nil && !errors.Is(err, context.Canceled) {
-		n.driver.Seldom.Warn(n.log, "answer to a request not sent", "", "", "kind", r.Kind, "method", r.Method, "err", err)
+		n.driver.Limiter.Warn(n.log, "answer to a request not sent", "", "", "kind", r.Kind, "method", r.Method, "err", err)
 	}
 }
 

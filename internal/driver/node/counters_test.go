@@ -22,15 +22,15 @@ func TestLedgerAddSeldom(t *testing.T) {
 
 // TestAlikeLinesAreSeldom: a method that panics on every call does not fill the log.
 func TestAlikeLinesAreSeldom(t *testing.T) {
-	var s Seldom
+	var s LogLimiter
 	told := 0
 	for range 1000 {
-		if _, tell := s.tell("panic", "Account", "Add"); tell {
+		if _, tell := s.count("panic", "Account", "Add"); tell {
 			told++
 		}
 	}
 	require.Equal(t, 10, told)
-	n, tell := s.tell("panic", "Account", "Get")
+	n, tell := s.count("panic", "Account", "Get")
 	require.True(t, tell, "of another method")
 	require.EqualValues(t, 1, n)
 }
@@ -56,7 +56,7 @@ func TestLinesOfOneNameAreThinned(t *testing.T) {
 			told++
 		}
 	}
-	require.Less(t, told, maxThinned+100)
-	require.LessOrEqual(t, len(drv.thinned.counts), maxThinned+1)
+	require.Less(t, told, maxLogKeys+100)
+	require.LessOrEqual(t, len(drv.outside.counts), maxLogKeys+1)
 	require.EqualValues(t, 1001, drv.Counts.snapshot()["forbidden message"])
 }

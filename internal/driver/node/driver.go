@@ -77,7 +77,7 @@ type Driver struct {
 	ChecksTurns bool
 
 	Undelivered LostTells
-	Seldom      Seldom
+	Limiter     LogLimiter
 
 	Direct atomic.Pointer[direct.Lanes] // nil: Config.Direct is not set, or the process has not started
 
@@ -89,7 +89,7 @@ type Driver struct {
 	Kinds      atomic.Pointer[map[string]*Kind] // copied on write
 	ShardTable atomic.Pointer[placement.Table]
 
-	thinned  thinned
+	outside  LogLimiter // of lines that other processes cause, by their names
 	Refusals RefusalCounts
 	Meters   Meters
 }
@@ -387,7 +387,7 @@ func (drv *Driver) refused(code wire.Code) {
 // loseTell counts a tell that was accepted and will not run, and logs some of them.
 func (drv *Driver) loseTell(kind, entity, method string) {
 	drv.Counts.Add(tellLost)
-	drv.Seldom.Warn(drv.Logger, "tell lost: its shard has no home for too long, or was lost", kind, "",
+	drv.Limiter.Warn(drv.Logger, "tell lost: its shard has no home for too long, or was lost", kind, "",
 		"kind", kind, "entity", clip(entity), "method", clip(method))
 }
 
@@ -431,7 +431,7 @@ func (drv *Driver) Counters() map[string]uint64 {
 // and how often the name has caused such events.
 func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
 	drv.Counts.Add(what)
-	return drv.thinned.tell(what, name)
+	return drv.outside.count(reasonNames[what], name, "")
 }
 
 // laneOf is the lane of a shard, which the top bits of the hashes of its ids choose.

@@ -96,7 +96,7 @@ func (d *DurableShard) leave() {
 	ctx, cancel := context.WithTimeout(drv.Context, leaveTimeout)
 	defer cancel()
 	if err := d.Leave(ctx, uint64(epoch)); err != nil {
-		drv.Seldom.Warn(drv.Logger, "shard moves without its records", d.hosted.ID.Kind, "", "shard", d.hosted.ID.String(), "err", err)
+		drv.Limiter.Warn(drv.Logger, "shard moves without its records", d.hosted.ID.Kind, "", "shard", d.hosted.ID.String(), "err", err)
 	}
 }
 
@@ -194,7 +194,7 @@ func (d *DurableShard) stray(e *region.Entity, state []byte) {
 // noteStray logs a change of an entity's state that is in no commit.
 func (d *DurableShard) noteStray(e *region.Entity, why string) {
 	drv, kind := d.hosted.driver(), d.hosted.ID.Kind
-	drv.Seldom.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
+	drv.Limiter.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
 }
 
 // retire commits the changes of an entity's stop hook. If err is not nil, state is not

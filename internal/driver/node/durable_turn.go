@@ -473,7 +473,7 @@ func (t durableTell) send() {
 	}
 	if err := t.invoker.tell(&outCall{Context: ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
 		drv.Undelivered.lose(&drv.Counts, calls.NotExecuted)
-		drv.Seldom.Warn(drv.Logger, "tell of a durable entity could not be sent", t.invoker.kind.Desc.Name, t.method,
+		drv.Limiter.Warn(drv.Logger, "tell of a durable entity could not be sent", t.invoker.kind.Desc.Name, t.method,
 			"kind", t.invoker.kind.Desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
 	}
 }

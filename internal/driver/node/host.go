@@ -141,7 +141,7 @@ func (h *Host) callStopHook(ctx context.Context, id string, value any, why codeg
 	}()
 	if failed := h.Desc.Passivate(ctx, value, why); failed != nil {
 		drv := h.driver
-		drv.Seldom.Warn(drv.Logger, "OnPassivate failed", h.Desc.Name, "", "kind", h.Desc.Name, "entity", clip(id), "err", failed)
+		drv.Limiter.Warn(drv.Logger, "OnPassivate failed", h.Desc.Name, "", "kind", h.Desc.Name, "entity", clip(id), "err", failed)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (h *Host) hookAbandoned() error {
 
 func (h *Host) passivationFailed(e *region.Entity, why codegen.Passivation, err error) {
 	drv := h.driver
-	drv.Seldom.error(drv.Logger, "passivation failed", h.Desc.Name, why.String(),
+	drv.Limiter.error(drv.Logger, "passivation failed", h.Desc.Name, why.String(),
 		"kind", h.Desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
@@ -173,7 +173,7 @@ func (h *Host) notePanic(id, method string, r any) {
 
 func (h *Host) logPanic(entity, method string, r any) {
 	const text = "panic in an entity's turn"
-	if n, tell := h.driver.Seldom.tell(text, h.Desc.Name, method); tell {
+	if n, tell := h.driver.Limiter.count(text, h.Desc.Name, method); tell {
 		h.driver.Logger.Error(text, "kind", h.Desc.Name, "entity", clip(entity),
 			"method", method, "panic", r, "count", n, "stack", string(debug.Stack()))
 	}
@@ -255,7 +255,7 @@ func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	}()
 	if d = h.Settings.Decide(failed.err); d != actionResume {
 		h.driver.Counts.Add(entitySupervised)
-		if n, tell := h.driver.Seldom.tell("supervisor decides "+d.String(), h.Desc.Name, failed.method); tell || d == actionEscalate {
+		if n, tell := h.driver.Limiter.count("supervisor decides "+d.String(), h.Desc.Name, failed.method); tell || d == actionEscalate {
 			h.driver.Logger.Warn("supervisor decides", "kind", h.Desc.Name, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
 		}
 	}

@@ -30,7 +30,7 @@ func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (
 	}
 	if !arrived && ctx.Err() == nil {
 		drv.Counts.Add(callRetried)
-		drv.Seldom.Warn(drv.Logger, "tell of a durable entity waits; it is sent again", tell.Target.Log, body.Method, "from", from.String(),
+		drv.Limiter.Warn(drv.Logger, "tell of a durable entity waits; it is sent again", tell.Target.Log, body.Method, "from", from.String(),
 			"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "err", err)
 	}
 	return arrived

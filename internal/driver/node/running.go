@@ -88,7 +88,7 @@ func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer
 	}
 	drv := s.driver()
 	c.failed = &failure{method: string(c.Method), err: fmt.Errorf("%w: %w", ErrActivation, err)}
-	if n, tell := drv.Seldom.tell("activation failed", s.ID.Kind, ""); tell {
+	if n, tell := drv.Limiter.count("activation failed", s.ID.Kind, ""); tell {
 		drv.Logger.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
 	}
 	return answer{code: wire.CodeActivation, text: err.Error()}

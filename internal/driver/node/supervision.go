@@ -14,7 +14,7 @@ func (s *HostedShard) end(e *region.Entity, forget bool) {
 		s.Host.tally.passivations[codegen.Forgotten].Add(1)
 		if err := s.Host.stopHook(e, codegen.Forgotten); err != nil {
 			drv := s.driver()
-			drv.Seldom.error(drv.Logger, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
+			drv.Limiter.error(drv.Logger, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
 		}
 	}
 	s.driver().Counts.Add(entityForgotten)

@@ -116,7 +116,7 @@ func (t unseenTurn) Err() error {
 // Value returns nil, and logs why it does.
 func (t unseenTurn) Value(any) any {
 	s := hostedOf(t.entity)
-	s.driver().Seldom.Warn(s.driver().Logger, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
+	s.driver().Limiter.Warn(s.driver().Logger, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
 	return nil
 }
 

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// A LogLimiter drops most repetitions of log lines that a loop of calls or messages repeats. It logs
+// the first, second, fourth, eighth and so on of similar lines. The zero value is ready for use. It is
+// safe for concurrent use.
+type LogLimiter struct {
+	mu     sync.Mutex
+	counts map[logKey]uint64
+}
+
+// A logKey has the fields that similar lines have in common.
+type logKey struct{ text, subject, method string }
+
+// maxLogKeys bounds the subjects that are counted apart, because others may invent them. Further lines
+// count together by their text.
+const maxLogKeys = 1024
+
+// count counts a line, and reports whether to log it. n is the number of similar lines so far.
+func (l *LogLimiter) count(text, subject, method string) (n uint64, log bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := logKey{text, subject, method}
+	n, known := l.counts[key]
+	switch {
+	case known:
+	case len(l.counts) >= maxLogKeys:
+		key = logKey{text: text}
+		n = l.counts[key]
+	default: // they may be parts of a message
+		key = logKey{text, strings.Clone(subject), strings.Clone(method)}
+	}
+	if l.counts == nil {
+		l.counts = map[logKey]uint64{}
+	}
+	n++
+	l.counts[key] = n
+	return n, n&(n-1) == 0
+}
+
+// Log logs a line, unless it is dropped, with "count", the number of similar lines so far.
+func (l *LogLimiter) Log(to *slog.Logger, level slog.Level, text, subject, method string, args ...any) {
+	if n, log := l.count(text, subject, method); log {
+		to.Log(context.Background(), level, text, append(args, "count", n)...)
+	}
+}
+
+// Warn is Log with that level.
+func (l *LogLimiter) Warn(to *slog.Logger, text, subject, method string, args ...any) {
+	l.Log(to, slog.LevelWarn, text, subject, method, args...)
+}
+
+func (l *LogLimiter) error(to *slog.Logger, text, subject, method string, args ...any) {
+	l.Log(to, slog.LevelError, text, subject, method, args...)
+}
