@@ -78,7 +78,7 @@ func TestSecurityPageNamesTests(t *testing.T) {
 		tests := named.FindAllStringSubmatch(line, -1)
 		require.NotEmpty(t, tests, line)
 		for _, test := range tests {
-			require.True(t, declared(t, test[1], ".", "../peers", "../control", "../region", "../../cmd/shardctl"), "%s: no %s", line, test[1])
+			require.True(t, declared(t, test[1], ".", "../driver/peers", "../driver/control", "../core/region", "../../cmd/shardctl"), "%s: no %s", line, test[1])
 		}
 	}
 	require.Greater(t, rows, 20)
