@@ -431,7 +431,7 @@ func (drv *Driver) Counters() map[string]uint64 {
 // and how often the name has caused such events.
 func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
 	drv.Counts.Add(what)
-	return drv.outside.count(reasonNames[what], name, "")
+	return drv.outside.count(what.String(), name, "")
 }
 
 // laneOf is the lane of a shard, which the top bits of the hashes of its ids choose.
