@@ -216,14 +216,13 @@ func (b *Broker) sendLocked(e delivery) {
 
 func (b *Broker) deliverLocked(e delivery) {
 	to := e.to
-	if to == nil {
+	switch {
+	case to == nil:
 		to = b.byPeer[e.peer]
+	case e.kind == transport.Anycast && !to.takesAnycast(): // any more: a fault held the message
+		to = b.chooseLocked()
 	}
-	c := to.listening(e.from.id)
-	if e.kind == transport.Anycast && !to.serves {
-		c = nil // it stopped serving while a fault held the message
-	}
-	if c != nil {
+	if c := to.listening(e.from.id); c != nil {
 		c.push(transport.Message{Kind: e.kind, From: e.from.link.sender(), Payload: e.payload})
 		return
 	}
@@ -251,19 +250,29 @@ func (b *Broker) broadcastLocked(from *channel, payload []byte) {
 }
 
 func (b *Broker) anycastLocked(from *channel, token uint64, payload []byte) {
+	to := b.chooseLocked()
+	if to == nil {
+		b.refuseLocked(from, transport.Address{}, token)
+		return
+	}
+	b.sendLocked(delivery{from: from, to: to, kind: transport.Anycast, token: token, payload: bytes.Clone(payload)})
+}
+
+// chooseLocked returns one of the links that take Anycast; nil if none does.
+func (b *Broker) chooseLocked() *link {
 	var able []*link
 	for _, l := range b.links {
-		if l.serves && l.listening(transport.Control) != nil {
+		if l.takesAnycast() {
 			able = append(able, l)
 		}
 	}
 	if len(able) == 0 {
-		b.refuseLocked(from, transport.Address{}, token)
-		return
+		return nil
 	}
-	to := able[b.random.IntN(len(able))]
-	b.sendLocked(delivery{from: from, to: to, kind: transport.Anycast, token: token, payload: bytes.Clone(payload)})
+	return able[b.random.IntN(len(able))]
 }
+
+func (l *link) takesAnycast() bool { return l.serves && l.listening(transport.Control) != nil }
 
 // Any stands for every node in a Path.
 const Any = "*"

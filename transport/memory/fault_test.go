@@ -184,24 +184,36 @@ func TestBroadcastAndAnycastMeetFaults(t *testing.T) {
 	}
 }
 
-// An Anycast that a fault holds is refused if the chosen one stops serving.
+// An Anycast that a fault holds goes to another one if the chosen one stops serving, and is refused if
+// there is none.
 func TestAnycastHeldUntilNotServed(t *testing.T) {
 	b := memory.NewBroker(memory.Options{})
-	a, other := open(t, b, "a", nil), open(t, b, "b", nil)
-	if err := other.Serve(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	a, other, third := open(t, b, "a", nil), open(t, b, "b", nil), open(t, b, "c", nil)
 	ab := memory.Path{From: "a", To: "b"}
-	b.Hold(ab)
-	if err := a.Anycast(9, []byte("any")); err != nil {
-		t.Fatal(err)
+	held := func(thirdServes bool) {
+		t.Helper()
+		if err := errors.Join(other.Serve(t.Context(), true), third.Serve(t.Context(), false)); err != nil {
+			t.Fatal(err)
+		}
+		b.Hold(ab)
+		if err := a.Anycast(9, []byte("any")); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(other.Serve(t.Context(), false), third.Serve(t.Context(), thirdServes)); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.Release(ab); n != 1 {
+			t.Fatalf("released %d, want 1", n)
+		}
 	}
-	if err := other.Serve(t.Context(), false); err != nil {
-		t.Fatal(err)
+	held(true)
+	if m, _ := third.TryReceive(transport.Control); string(m.Payload) != "any" {
+		t.Errorf("the one that serves received kind %d %q, want any", m.Kind, m.Payload)
 	}
-	if n := b.Release(ab); n != 1 {
-		t.Fatalf("released %d, want 1", n)
+	if m, ok := a.TryReceive(transport.Control); ok {
+		t.Errorf("a received %+v although another one serves", m)
 	}
+	held(false)
 	if m, ok := other.TryReceive(transport.Control); ok {
 		t.Errorf("b received kind %d %q, want nothing", m.Kind, m.Payload)
 	}

@@ -3,40 +3,37 @@ package natstransport_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// startGranting starts a server whose user a may listen to a node's subjects and
-// to more.
-func startGranting(t *testing.T, port int, more ...string) (s *server.Server, grant func(more ...string)) {
+// startGranting starts a server whose user a may listen to a node's subjects. Later it is granted more.
+func startGranting(t *testing.T) (s *natsproc.Server, grant func(more ...string)) {
 	t.Helper()
-	options := func(more []string) *server.Options {
-		return &server.Options{
-			Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
-			Users: []*server.User{{Username: "a", Password: "secret", Permissions: &server.Permissions{
-				Publish:   &server.SubjectPermission{Allow: []string{"sh.c.>"}},
-				Subscribe: &server.SubjectPermission{Allow: append([]string{"sh.c.m.a.>", "sh.c.m.all", "sh.c.c.*.*.a.>", "sh.c.o.*.*.*.a.>", "sh.c.o.*.*.*.all", "sh.c.r.m.a.>"}, more...)},
-			}}},
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	write := func(more ...string) {
+		t.Helper()
+		listen := append([]string{"sh.c.m.a.>", "sh.c.m.all", "sh.c.c.*.*.a.>", "sh.c.o.*.*.*.a.>", "sh.c.o.*.*.*.all", "sh.c.r.m.a.>"}, more...)
+		config := fmt.Sprintf(`authorization { users = [{user: a, password: secret, permissions: {publish: "sh.c.>", subscribe: ["%s"]}}] }`,
+			strings.Join(listen, `", "`))
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	s, err := server.NewServer(options(more))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("server not ready")
-	}
+	write()
+	s = natsproc.Start(t, "-c", file)
 	return s, func(more ...string) {
 		t.Helper()
-		if err := s.ReloadOptions(options(more)); err != nil {
+		write(more...)
+		if err := s.Reload(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,12 +42,7 @@ func startGranting(t *testing.T, port int, more ...string) (s *server.Server, gr
 // A member that is not granted Anycast is told so each time it asks and goes
 // on without, also on the next connection. Once granted, it serves.
 func TestServeDenied(t *testing.T) {
-	addr := freeAddress(t)
-	var p int
-	if _, err := fmt.Sscanf(addr, "127.0.0.1:%d", &p); err != nil {
-		t.Fatal(err)
-	}
-	s, _ := startGranting(t, p)
+	s, grant := startGranting(t)
 	states := make(chan transport.State, 100)
 	o := optionsOf(nodeA)
 	o.OnState = func(ch transport.Channel, s transport.State) {
@@ -58,7 +50,7 @@ func TestServeDenied(t *testing.T) {
 			states <- s
 		}
 	}
-	a := openWith(t, "nats://a:secret@"+addr, o)
+	a := openWith(t, strings.Replace(s.URL(), "//", "//a:secret@", 1), o)
 	wantState(t, states, true)
 	wantDenied := func() {
 		t.Helper()
@@ -74,10 +66,13 @@ func TestServeDenied(t *testing.T) {
 	}
 	wantDenied() // and no next connection asks again
 
-	s.Shutdown()
-	s.WaitForShutdown()
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
 	wantState(t, states, false)
-	_, grant := startGranting(t, p)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
 	wantState(t, states, true)
 	if err := a.Broadcast([]byte("all")); err != nil {
 		t.Fatal(err)
@@ -86,8 +81,14 @@ func TestServeDenied(t *testing.T) {
 
 	wantDenied()
 	grant("sh.c.m.any any", "sh.c.c.*.*.any", "sh.c.o.*.*.*.any")
-	if err := a.Serve(t.Context(), true); err != nil {
-		t.Fatal(err)
+	for granted := time.Now().Add(patience); ; { // the server reads its configuration a moment later
+		err := a.Serve(t.Context(), true)
+		if err == nil {
+			break
+		}
+		if time.Now().After(granted) {
+			t.Fatal(err)
+		}
 	}
 	if err := a.Anycast(1, []byte("any")); err != nil {
 		t.Fatal(err)

@@ -59,6 +59,7 @@ func (l leaves) any() {
 		l.trace("%s is killed", n.Address.Name)
 		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].shard.Core.State() == region.Open
 		l.left[n], l.actors[n.Address].killed = true, true
+		l.mayLose = l.mayLose || len(l.stay()) == 0 // who leaves may find nobody to hand off to
 		l.world.Kill(n)
 	case kind < 4: // the oldest
 		l.leave(nodes[0])
@@ -108,12 +109,16 @@ func (l leaves) leave(n *sim.Node) {
 	a.onLoop(a.control.Leave)
 }
 
-// all has everybody leave: the state ends with the last one, and nobody waits for another.
+// all has everybody leave: the state ends with the last one, and nobody waits for another. A node may
+// start meanwhile: its instance must not begin while one of those that leave has one.
 func (l leaves) all() {
 	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
 		l.ended = l.ended || len(stay) == 1
 		l.leave(stay[0])
 		l.wait(l.milliseconds(0, float64(l.plan.pause)/float64(time.Millisecond)))
+		if l.random.IntN(4) == 0 {
+			l.start()
+		}
 	}
 	if !l.settle(func() bool { return len(l.stay()) > 0 || len(l.world.Running()) == 0 }) {
 		l.fail("not all have left after %v: %v", settleTime, l.order)

@@ -290,7 +290,7 @@ func (r *run) check() {
 	if len(active) < 2 {
 		return
 	}
-	if r.plan.guard == byLease {
+	if r.plan.guard == byLease || r.plan.planned && !r.plan.kill {
 		r.fail("two at once: %v", active)
 		return
 	}

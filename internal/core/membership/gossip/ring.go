@@ -94,18 +94,6 @@ func (r Ring) walk(place uint64, step int, more func(member int) bool) {
 	}
 }
 
-// Successors returns the first n members behind a node, which need not be a member.
-func (r Ring) Successors(node transport.Address, members []Member, n int) []transport.Address {
-	var nodes []transport.Address
-	r.After(RingPlace(node), func(i int) bool {
-		if len(nodes) < n && members[i].Address != node {
-			nodes = append(nodes, members[i].Address)
-		}
-		return len(nodes) < n
-	})
-	return nodes
-}
-
 // Neighbours returns the members watched by self: the next n reachable ones on the ring, and the
 // unreachable ones before them, watched for their return.
 func (r Ring) Neighbours(members []Member, self transport.Address, n int, evidence []Evidence) []transport.Address {

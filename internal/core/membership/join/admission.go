@@ -94,32 +94,43 @@ func (a *Admission) admitWaiting() {
 	}
 }
 
-// OnHello handles the hello of a joiner that looks for members.
+// OnHello handles the hello of a joiner that looks for members. Where all members leave, they all
+// answer: a cluster formed beside them would run what they still run.
 func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
-	if a.Phase != core.Joined || from == a.Config.Self {
-		return
-	}
-	if status := a.Self().Status; status != gossip.Joining && status != gossip.WeaklyUp && status != gossip.Up {
+	if a.Phase != core.Joined || from == a.Config.Self || a.Self().Status == gossip.Down {
 		return
 	}
 	if a.headless() {
 		return // or joiners would keep a cluster alive that has died
 	}
-	if !msg.Claim && !a.answersFirst(from, msg.Seeds, msg.Attempt) {
-		return
+	if !a.anyStays() || a.stays(a.Local().Self) && (msg.Claim || a.answersFirst(from, msg.Seeds, msg.Attempt)) {
+		a.Send(from, message.HelloAck{Target: message.TargetOf(from)})
 	}
-	a.Send(from, message.HelloAck{Target: message.TargetOf(from)})
+}
+
+// stays reports whether the member of an index was not asked to leave, and can be reached.
+func (a *Admission) stays(i int) bool {
+	return a.Gossip.Members[i].Status <= gossip.Up && a.Local().Evidence[i] == gossip.NoEvidence
+}
+
+func (a *Admission) anyStays() bool {
+	for i := range a.Gossip.Members {
+		if a.stays(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // headless reports whether there were full members and none can be reached: this node,
 // which never was one, will stop, or become one without them.
 func (a *Admission) headless() bool {
-	if a.Gossip.UpCounter == 0 {
+	if a.Gossip.UpCounter == 0 || a.Self().UpNumber != 0 {
 		return false
 	}
 	f := a.Local()
 	for i := range a.Gossip.Members {
-		if f.Full.Has(i) && (i == f.Self || f.Evidence[i] == gossip.NoEvidence) {
+		if f.Full.Has(i) && f.Evidence[i] == gossip.NoEvidence {
 			return false
 		}
 	}
@@ -127,7 +138,7 @@ func (a *Admission) headless() bool {
 }
 
 // answersFirst reports whether this node has to answer: it is one of the joiner's seeds
-// or, if there are none, one of the few members after the joiner on the ring. In a
+// or, if there are none, one of the few staying members after the joiner on the ring. In a
 // large cluster the leader answers first, so that many simultaneous joiners get into
 // one version, and the few if the leader does not. After more attempts every member
 // answers.
@@ -145,7 +156,15 @@ func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attem
 	case !a.Small() && !patient:
 		return false
 	}
-	return slices.Contains(a.Local().Ring.Successors(joiner, a.Gossip.Members, fewAnswer), a.Config.Self)
+	few, mine := 0, false
+	a.Local().Ring.After(gossip.RingPlace(joiner), func(i int) bool {
+		if a.stays(i) {
+			few++
+			mine = i == a.Local().Self
+		}
+		return few < fewAnswer && !mine
+	})
+	return mine
 }
 
 // OnJoin admits a node, or refuses it with the reason.
